@@ -11,6 +11,7 @@ import asyncpg
 from core.storage.locks import AdvisoryLock
 from core.storage.migrations import migration_ids
 from core.storage.servers import writable_url
+from tools import adoption
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
 AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
@@ -31,21 +32,38 @@ async def pending(url: str) -> frozenset[str]:
 async def migrate(url: str) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
-    A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if it fails,
-    or gets no lock for PATIENCE_S seconds.
+    A database that 0.2 or an earlier version made is adopted first. A migration that can't lock a table within two
+    seconds is rolled back and retried. Raises RuntimeError if it fails, or gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
-        missing = await pending(url)
         deadline = time.monotonic() + PATIENCE_S
+        while not await _adopt(url, last=time.monotonic() > deadline):
+            await _wait_for_locks()
+        missing = await pending(url)
         while missing and not await _forwards(url, last=time.monotonic() > deadline):
-            print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
-            await asyncio.sleep(AGAIN_S)
+            await _wait_for_locks()
         return len(missing)
     finally:
         await connection.close()
+
+
+async def _wait_for_locks() -> None:
+    print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
+    await asyncio.sleep(AGAIN_S)
+
+
+async def _adopt(url: str, *, last: bool) -> bool:
+    """Return False if a lock was not available; the `last` attempt raises RuntimeError instead."""
+    try:
+        await adoption.adopt(url)
+    except asyncpg.LockNotAvailableError as error:
+        if last:
+            raise RuntimeError(f"the migration failed: {error}") from error
+        return False
+    return True
 
 
 async def _forwards(url: str, *, last: bool) -> bool:

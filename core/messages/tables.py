@@ -12,7 +12,7 @@ class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
     id = columns.identifier()
     session_id = columns.plain_id(
         null=False
-    )  # triggers enforce the reference (piccolo_migrations/sql/chat_reference.sql)
+    )  # triggers enforce the reference (piccolo_migrations/sql/0002_messages.sql)
     seq = columns.number()
     sender_type = columns.string(10)
     sender_id = columns.plain_id(null=False)

@@ -1,4 +1,4 @@
-"""Tables of process leases and outages (SQL: `piccolo_migrations/sql/outages.sql`)."""
+"""Tables of process leases and outages."""
 
 from piccolo.columns import Varchar
 from piccolo.constraints import Check

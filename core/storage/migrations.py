@@ -3,15 +3,13 @@
 import functools
 import pathlib
 
+# A migration that waits for a table lock blocks every later statement on that table, such as sign-in and refresh. So
+# each statement of a migration gives up after this time, and `sesi migrate` retries.
+LOCK_TIMEOUT = "2s"
 MIGRATIONS = pathlib.Path(__file__).parents[2] / "piccolo_migrations"
 
 
 @functools.cache
 def migration_ids() -> frozenset[str]:
     """Return the ids of all migrations in this version of the code."""
-    found = set()
-    for path in MIGRATIONS.glob("sesi_*.py"):
-        for line in path.read_text().splitlines():
-            if line.startswith("ID = "):
-                found.add(line.split('"')[1])
-    return frozenset(found)
+    return frozenset(path.stem.partition("_")[0] for path in MIGRATIONS.glob("[0-9]*.py"))

@@ -16,7 +16,7 @@ from core.flows import (
     session_end,
     session_timers,
 )
-from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
+from core.messages.rules import ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
@@ -264,28 +264,3 @@ def test_status_sync_updates_messages_up_to_the_stored_markers_only(chat: Chat) 
     log = chat.harness.run(chat.log())
     assert [row["status"] for row in log] == ["read", "read", "read", "delivered"]
     assert [row["read_at"] is None for row in log] == [False, False, False, True]
-
-
-async def _as_before(chat: Chat, drafts: list[Draft]) -> Any:
-    """Send a batch without marks to the database as the previous version did."""
-    return await chat.harness.runtime.db.fetchrow(
-        """SELECT * FROM chat_commit($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[],
-             $8::uuid[], $9::int[], $9::int[], $9::int[], $9::int[], now(), 1)""",
-        *(
-            [getattr(one, name) for one in drafts]
-            for name in ("id", "session_id", "sender_id", "client_message_id", "type", "content", "metadata")
-        ),
-        [chat.id],
-        [0],
-    )
-
-
-def test_process_of_the_previous_version_can_store_messages(chat: Chat) -> None:
-    chat.harness.run(chat.commit(kept := chat.draft(chat.mitra, "kept")))
-    assert chat.harness.run(chat.check_complete()) == 1
-    answer = chat.harness.run(_as_before(chat, [chat.draft(chat.mitra), chat.draft(chat.customer), kept]))
-    assert answer["seqs"] == [2, 3, -1]
-    assert [str(one) for one in answer["kept_ids"]] == [kept.id]
-    assert chat.harness.run(chat.check_complete()) == 3
-    sent = chat.harness.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq FROM chat_sessions WHERE id = $1"))
-    assert tuple(sent) == (3, 2)

@@ -9,9 +9,14 @@ def test_committed_migration_files_are_unchanged():
 
 def test_edited_migration_file_is_reported_and_not_recorded(monkeypatch, capsys):
     now = record.digests()
-    monkeypatch.setattr(record, "digests", lambda: {**now, "sql/guards.sql": "0" * 64})
-    assert record.changed() == ["sql/guards.sql"]
+    monkeypatch.setattr(record, "digests", lambda: {**now, "sql/0002_money.sql": "0" * 64})
+    assert record.changed() == ["sql/0002_money.sql"]
     before = record.COMMITTED.read_text()
     assert record.add_new() == 1
-    assert "sql/guards.sql: databases have run it" in capsys.readouterr().err
+    assert "sql/0002_money.sql: databases have run it" in capsys.readouterr().err
     assert record.COMMITTED.read_text() == before
+
+
+def test_name_of_each_migration_begins_with_its_id():
+    for path in record.MIGRATIONS.glob("[0-9]*.py"):
+        assert f'ID = "{path.stem.partition("_")[0]}"' in path.read_text(), path.name

@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.stack import Stack, World, new_id
+from tools.state_triggers import TRIGGERS, StateTrigger, edges_in
 
 pytestmark = pytest.mark.anyio
 # Columns with type, nullability and default.
@@ -77,6 +78,20 @@ async def test_column_defaults_equal_the_documented_ones(stack: Stack) -> None:
     for (table, name), default in expected.items():
         rows = {row["column_name"]: row["column_default"] for row in await stack.sql(COLUMNS, table)}
         assert rows[name] == default, f"{table}.{name}"
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda trigger: trigger.name)
+async def test_trigger_allows_exactly_the_declared_state_changes(stack: Stack, trigger: StateTrigger) -> None:
+    rows = await stack.sql(
+        """SELECT pg_get_functiondef(tgfoid) AS function, pg_get_triggerdef(oid) AS definition FROM pg_trigger
+           WHERE tgname = $1 AND tgrelid = $2::regclass""",
+        trigger.name, trigger.table,
+    )  # fmt: skip
+    (row,) = rows
+    found = edges_in(row["function"])
+    assert len(found) == len(set(found))
+    assert set(found) == {(before.value, after.value) for before, after in trigger.edges}
+    assert f"BEFORE UPDATE OF {trigger.columns} ON public.{trigger.table}" in row["definition"]
 
 
 async def test_configuration_is_seeded_with_the_documented_values(stack: Stack) -> None:

@@ -1,5 +1,6 @@
 """The schema of a database as a set of lines; equal schemas have equal sets, whatever migrations created them."""
 
+import re
 from typing import Any
 
 # Objects of the schema `public`, without those of extensions. Columns are compared by name, not by position: a column
@@ -40,7 +41,15 @@ TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespa
 
 async def schema(connection: Any) -> set[str]:
     """Return a line for each table, column, constraint, index, trigger, function, type and extension."""
-    return {row[0] for row in await connection.fetch(LINES)}
+    return {normal(row[0]) for row in await connection.fetch(LINES)}
+
+
+def normal(line: str) -> str:
+    """Return a line without what has no meaning in a function: comments, line breaks and spaces around brackets."""
+    if not line.startswith("function "):
+        return line
+    words = " ".join(re.sub(r"--.*", "", line).split())
+    return re.sub(r" ?([(),;]) ?", r"\1", words)
 
 
 async def rows(connection: Any) -> dict[str, str | None]:

@@ -38,7 +38,7 @@ class State:
 
 def present() -> dict[str, str]:
     """Return the text of each file that defines the schema, by its path below piccolo_migrations."""
-    paths = sorted([*MIGRATIONS.glob("sesi_*.py"), *MIGRATIONS.glob("sql/*.sql")])
+    paths = sorted([*MIGRATIONS.glob("[0-9]*.py"), *MIGRATIONS.glob("sql/*.sql")])
     return {str(path.relative_to(MIGRATIONS)): path.read_text() for path in paths}
 
 
@@ -79,7 +79,7 @@ def _history() -> list[State]:
     found: list[State] = []
     for commit in _git("log", "--reverse", "--format=%h", "--abbrev=7", "main", "--", folder).split():
         paths = _git("ls-tree", "-r", "--name-only", commit, "--", folder).split()
-        wanted = [path for path in paths if path.endswith(".sql") or pathlib.PurePath(path).name.startswith("sesi_")]
+        wanted = [path for path in paths if path.endswith((".sql", ".py")) and not path.endswith("__init__.py")]
         files = {path.removeprefix(f"{folder}/"): _git("show", f"{commit}:{path}") for path in sorted(wanted)}
         if not found or found[-1].files != files:
             found.append(State(commit, files))

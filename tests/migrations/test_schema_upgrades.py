@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+import json
 import os
 import pathlib
 from collections.abc import AsyncIterator, Iterator
@@ -12,10 +13,13 @@ import pytest
 
 from tests.migrations import catalog, record
 from tests.stack import Stack
-from tools import migrate
+from tools import adoption, migrate
 
 pytestmark = pytest.mark.anyio
 STATES = record.states()
+# The schemas of 0.2.0 and of a version before it.
+V0_2 = next(state for state in STATES if state.commit == "04599cd")
+EARLIER = next(state for state in STATES if state.commit == "039b60f")
 OLD_ROWS = pathlib.Path(__file__).with_name("old_rows.sql").read_text()
 
 
@@ -63,7 +67,7 @@ async def make_old(state: record.State, folder: pathlib.Path, url: str) -> None:
 
     await Migration.create_table().run()
     for name in sorted(state.files):
-        if name.startswith("sesi_"):
+        if name.endswith(".py"):
             await Migration.insert(Migration(name=await run_script(folder / name, url), app_name="sesi")).run()
 
 
@@ -74,6 +78,19 @@ async def schema_of(url: str) -> set[str]:
         return await catalog.schema(connection)
     finally:
         await connection.close()
+
+
+async def contents(connection: asyncpg.Connection) -> list[tuple[str, dict[str, Any]]]:
+    """Return each row of the database with the name of its table."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for table in await catalog.rows(connection):
+        found += [(table, json.loads(row[0])) for row in await connection.fetch(f"SELECT to_jsonb(t) FROM {table} t")]
+    return found
+
+
+def same(old: tuple[str, dict[str, Any]], new: tuple[str, dict[str, Any]]) -> bool:
+    """Return whether a row of a new schema has every value of a row of an old one."""
+    return old[0] == new[0] and all(name in new[1] and new[1][name] == value for name, value in old[1].items())
 
 
 @pytest.mark.parametrize("state", STATES, ids=[state.commit for state in STATES])
@@ -90,7 +107,7 @@ async def test_upgrade_from_an_earlier_schema_equals_a_new_database(
 async def test_each_script_run_twice_changes_nothing_the_second_time(empty: str) -> None:
     connection = await asyncpg.connect(empty)
     try:
-        for number, path in enumerate(sorted(record.MIGRATIONS.glob("sesi_*.py"))):
+        for number, path in enumerate(sorted(record.MIGRATIONS.glob("[0-9]*.py"))):
             await run_script(path, empty)
             if number == 0:
                 await connection.execute(OLD_ROWS)
@@ -101,12 +118,59 @@ async def test_each_script_run_twice_changes_nothing_the_second_time(empty: str)
         await connection.close()
 
 
+async def test_adopting_a_database_of_0_2_changes_nothing_but_its_list(empty: str, tmp_path: pathlib.Path) -> None:
+    await make_old(V0_2, tmp_path, empty)
+    connection = await asyncpg.connect(empty)
+    try:
+        await connection.execute(OLD_ROWS)
+        names = await connection.fetchval("SELECT array_agg(name) FROM migration")
+        before = await catalog.schema(connection), await catalog.rows(connection)
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE chat_sessions, payment_requests IN ACCESS EXCLUSIVE MODE")
+            await adoption.adopt(empty)
+        schema, rows = await catalog.schema(connection), await catalog.rows(connection)
+        assert (schema, {**rows, "migration": None}) == (before[0], {**before[1], "migration": None})
+        after = await connection.fetchval("SELECT array_agg(name) FROM migration")
+        assert sorted(after) == sorted([*names, *adoption.REPLACEMENTS])
+        await adoption.adopt(empty)
+        assert await connection.fetchval("SELECT array_agg(name) FROM migration") == after
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("done", range(1, 8))
+async def test_upgrade_that_stopped_after_any_transaction_is_finished_by_the_next(
+    servers: Stack, empty: str, tmp_path: pathlib.Path, done: int
+) -> None:
+    await make_old(EARLIER, tmp_path, empty)
+    texts = record.present()
+    files = [
+        *adoption.FILES,
+        "0001_tables.sql",
+        "0001_indexes.sql",
+        "0002_edges.sql",
+        "0002_money.sql",
+        "0003_silence.sql",
+    ]
+    connection = await asyncpg.connect(empty)
+    try:
+        for name in files[:done]:
+            await connection.execute(texts[f"sql/{name}"])
+    finally:
+        await connection.close()
+    await migrate.migrate(empty)
+    assert await schema_of(empty) == await schema_of(servers.database_url)
+
+
 async def test_rows_of_the_first_schema_keep_their_meaning(servers: Stack, empty: str, tmp_path: pathlib.Path) -> None:
     await make_old(STATES[0], tmp_path, empty)
     connection = await asyncpg.connect(empty)
     try:
         await connection.execute(OLD_ROWS)
+        before = await contents(connection)
         await migrate.migrate(empty)
+        after = await contents(connection)
+        assert [row for row in before if not any(same(row, one) for one in after)] == []
         sent = "SELECT DISTINCT customer_sent_seq, mitra_sent_seq FROM chat_sessions"
         assert [tuple(row) for row in await connection.fetch(sent)] == [(1, 2)]
         # An event of the first version is sent again on sockets; a push for it would be too late.

@@ -136,7 +136,7 @@ async def test_migration_grants_the_audit_area_to_full_access_roles_only(world: 
         "full": dict.fromkeys(areas, "write"), "reads all": dict.fromkeys(areas, "read"),
         "all but one": dict.fromkeys(areas[1:], "write"), "star": {"*": "write"}, "none": {},
     }  # fmt: skip
-    sql = (MIGRATIONS / "operator_audit.sql").read_text()
+    sql = (MIGRATIONS / "before_0_2_rows.sql").read_text()
     async with world.stack.transaction() as tx:
         for name, permissions in roles.items():
             await tx.execute(

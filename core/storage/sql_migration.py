@@ -1,0 +1,31 @@
+"""Migrations as SQL files, run by Piccolo's runner (CONTRIBUTING.md#add-a-migration)."""
+
+import pathlib
+from collections.abc import Awaitable, Callable
+
+from piccolo.apps.migrations.auto.migration_manager import MigrationManager
+
+from core.storage.piccolo_conf import DB
+
+
+def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], Awaitable[MigrationManager]]:
+    """Return the `forwards` function of a migration that runs SQL files, each in its own transaction.
+
+    `script` is the migration's `__file__`, and `files` are names in the folder `sql` next to it. Piccolo records the
+    migration after the last commit, so a crash may run all files again: each statement must work twice.
+    """
+    path = pathlib.Path(script)
+
+    async def run() -> None:
+        for name in files:
+            async with DB.transaction() as transaction:
+                await transaction.connection.execute((path.parent / "sql" / name).read_text())
+
+    async def forwards() -> MigrationManager:
+        manager = MigrationManager(
+            migration_id=migration_id, app_name="sesi", description=path.stem, wrap_in_transaction=False
+        )
+        manager.add_raw(run)
+        return manager
+
+    return forwards

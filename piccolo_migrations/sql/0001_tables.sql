@@ -1,0 +1,533 @@
+-- Every table of docs/product.md#resources, and those that the service needs for itself.
+--
+-- core/<concept>/tables.py declares the same columns and says what each one means. Every statement may run twice.
+
+-- Operators, their roles and their sign-in.
+CREATE TABLE IF NOT EXISTS roles (
+  id UUID PRIMARY KEY NOT NULL,
+  name VARCHAR(100) UNIQUE NOT NULL,
+  permissions JSONB NOT NULL DEFAULT '{}',
+  require_totp BOOLEAN NOT NULL DEFAULT false,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+CREATE TABLE IF NOT EXISTS control_center_users (
+  id UUID PRIMARY KEY NOT NULL,
+  legacy_uid VARCHAR(255),
+  email VARCHAR(255) UNIQUE NOT NULL,
+  display_name VARCHAR(100) NOT NULL,
+  role_id UUID NOT NULL REFERENCES roles (id) ON DELETE RESTRICT,
+  password_hash VARCHAR(60) NOT NULL DEFAULT '',
+  failed_login_count INTEGER NOT NULL DEFAULT 0,
+  lockout_until TIMESTAMPTZ,
+  disabled BOOLEAN NOT NULL DEFAULT false,
+  password_change_due BOOLEAN NOT NULL DEFAULT false,
+  totp_secret TEXT,
+  totp_last_step INTEGER,
+  recovery_codes JSONB,
+  totp_pending TEXT,
+  totp_pending_until TIMESTAMPTZ,
+  enrolment_code_hash VARCHAR(64),
+  enrolment_code_until TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT control_center_users_lower_case_email CHECK (email = lower(email))
+);
+
+CREATE TABLE IF NOT EXISTS unknown_operator_logins (
+  email_hash VARCHAR(64) PRIMARY KEY NOT NULL,
+  failed_login_count INTEGER NOT NULL DEFAULT 0,
+  lockout_until TIMESTAMPTZ,
+  updated_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+CREATE TABLE IF NOT EXISTS operator_sign_in_addresses (
+  id VARCHAR(64) PRIMARY KEY,
+  email_hash VARCHAR(64) NOT NULL,
+  failed_login_count INTEGER NOT NULL DEFAULT 0,
+  lockout_until TIMESTAMPTZ,
+  signed_in_at TIMESTAMPTZ,
+  updated_at TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+
+CREATE TABLE IF NOT EXISTS operator_audit_log (
+  id UUID PRIMARY KEY NOT NULL,
+  operator_id UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  action VARCHAR(60) NOT NULL,
+  object_type VARCHAR(40) NOT NULL,
+  object_id VARCHAR(100) NOT NULL,
+  before JSONB,
+  after JSONB,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+-- Configuration, and the anchor of service time.
+CREATE TABLE IF NOT EXISTS app_config (
+  key VARCHAR(100) PRIMARY KEY NOT NULL,
+  value JSONB NOT NULL,
+  updated_at TIMESTAMPTZ NOT NULL,
+  updated_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT
+);
+
+CREATE TABLE IF NOT EXISTS service_clock (
+  id INTEGER PRIMARY KEY NOT NULL DEFAULT 1,
+  anchor TIMESTAMPTZ NOT NULL
+);
+
+-- Customers, mitras and their sign-in.
+CREATE TABLE IF NOT EXISTS customers (
+  id UUID PRIMARY KEY NOT NULL,
+  legacy_uid VARCHAR(255) UNIQUE,
+  phone VARCHAR(20) UNIQUE,
+  display_name VARCHAR(100),
+  is_anonymous BOOLEAN NOT NULL DEFAULT true,
+  email VARCHAR(255),
+  identity_a_sub VARCHAR(255),
+  identity_b_sub VARCHAR(255),
+  push_token VARCHAR(255),
+  account_belongs_to UUID REFERENCES customers (id) ON DELETE SET NULL,
+  joined_real_at TIMESTAMPTZ,
+  usp_seen BOOLEAN NOT NULL DEFAULT false,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+CREATE TABLE IF NOT EXISTS mitras (
+  id UUID PRIMARY KEY NOT NULL,
+  legacy_uid VARCHAR(255) UNIQUE,
+  phone VARCHAR(20) UNIQUE NOT NULL,
+  display_name VARCHAR(100) NOT NULL,
+  is_active BOOLEAN NOT NULL DEFAULT false,
+  push_token VARCHAR(255),
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+CREATE TABLE IF NOT EXISTS mitra_online_status (
+  id UUID PRIMARY KEY NOT NULL,
+  mitra_id UUID UNIQUE NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
+  is_online BOOLEAN NOT NULL DEFAULT false,
+  last_online_at TIMESTAMPTZ,
+  last_offline_at TIMESTAMPTZ,
+  last_heartbeat_at TIMESTAMPTZ,
+  heartbeat_channel VARCHAR(8) NOT NULL DEFAULT 'any',
+  updated_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT mitra_online_status_known_channel CHECK (heartbeat_channel IN ('any', 'socket', 'rest')),
+  CONSTRAINT mitra_online_status_online_has_heartbeat CHECK (NOT is_online OR last_heartbeat_at IS NOT NULL)
+);
+
+CREATE TABLE IF NOT EXISTS mitra_online_logs (
+  id UUID PRIMARY KEY NOT NULL,
+  mitra_id UUID NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
+  status VARCHAR(10) NOT NULL,
+  "timestamp" TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT mitra_online_logs_known_status CHECK (status IN ('online', 'offline'))
+);
+
+CREATE TABLE IF NOT EXISTS auth_sessions (
+  id UUID PRIMARY KEY NOT NULL,
+  user_type VARCHAR(16) NOT NULL,
+  user_id UUID NOT NULL,
+  refresh_token_hash VARCHAR(60) UNIQUE NOT NULL,
+  previous_token_hash VARCHAR(60),
+  rotated_at TIMESTAMPTZ,
+  refresh_generation BIGINT,
+  used_tokens JSONB,
+  device_info JSONB,
+  push_token VARCHAR(255),
+  push_token_at TIMESTAMPTZ,
+  locale VARCHAR(2),
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  last_used_at TIMESTAMPTZ,
+  expires_at TIMESTAMPTZ NOT NULL,
+  stepped_up_until TIMESTAMPTZ,
+  revoked_at TIMESTAMPTZ,
+  revoked_real_at TIMESTAMPTZ,
+  CONSTRAINT auth_sessions_known_user_type CHECK (user_type IN ('customer', 'mitra', 'operator'))
+);
+
+CREATE TABLE IF NOT EXISTS otp_requests (
+  id UUID PRIMARY KEY NOT NULL,
+  phone VARCHAR(20) NOT NULL,
+  ip_address VARCHAR(45) NOT NULL,
+  user_type VARCHAR(16) NOT NULL,
+  provider_reference VARCHAR(255),
+  channel VARCHAR(16) NOT NULL,
+  code_hash VARCHAR(64),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  delivery_failed BOOLEAN NOT NULL DEFAULT false,
+  number_refused BOOLEAN NOT NULL DEFAULT false,
+  known_phone BOOLEAN NOT NULL DEFAULT false,
+  send_due_real_at TIMESTAMPTZ,
+  send_attempts INTEGER NOT NULL DEFAULT 0,
+  used_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  expires_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT otp_requests_known_user_type CHECK (user_type IN ('customer', 'mitra'))
+);
+
+CREATE TABLE IF NOT EXISTS used_identity_tokens (
+  id UUID PRIMARY KEY NOT NULL,
+  digest VARCHAR(64) NOT NULL UNIQUE,
+  auth_session_id UUID NOT NULL,
+  used_at TIMESTAMPTZ NOT NULL,
+  expires_real_at TIMESTAMPTZ NOT NULL
+);
+
+-- Prices and their histories.
+CREATE TABLE IF NOT EXISTS pricing_tiers (
+  id UUID PRIMARY KEY NOT NULL,
+  mode VARCHAR(10) NOT NULL,
+  minutes INTEGER NOT NULL,
+  price_idr INTEGER NOT NULL,
+  tag VARCHAR(100),
+  sort_order INTEGER NOT NULL DEFAULT 0,
+  is_active BOOLEAN NOT NULL DEFAULT true,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  updated_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT pricing_tiers_one_price UNIQUE (mode, minutes),
+  CONSTRAINT pricing_tiers_known_mode CHECK (mode IN ('chat', 'call')),
+  CONSTRAINT pricing_tiers_sane CHECK (minutes > 0 AND price_idr >= 0)
+);
+
+CREATE TABLE IF NOT EXISTS pricing_tiers_history (
+  id UUID PRIMARY KEY NOT NULL,
+  pricing_tier_id UUID NOT NULL REFERENCES pricing_tiers (id) ON DELETE RESTRICT,
+  change_kind VARCHAR(20) NOT NULL,
+  changed_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  changed_at TIMESTAMPTZ NOT NULL,
+  before JSONB,
+  after JSONB,
+  CONSTRAINT pricing_tiers_history_known_kind CHECK (
+    change_kind IN ('created', 'updated', 'deleted', 'reactivated', 'reordered')
+  )
+);
+
+CREATE TABLE IF NOT EXISTS pricing_promotions (
+  id UUID PRIMARY KEY NOT NULL,
+  key VARCHAR(50) UNIQUE NOT NULL,
+  enabled BOOLEAN NOT NULL DEFAULT false,
+  price_idr INTEGER NOT NULL,
+  gimmick_price_idr INTEGER NOT NULL,
+  duration_minutes INTEGER NOT NULL,
+  modes TEXT[] NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  updated_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT pricing_promotions_sane CHECK (price_idr >= 0 AND gimmick_price_idr >= 0 AND duration_minutes > 0)
+);
+
+CREATE TABLE IF NOT EXISTS pricing_promotions_history (
+  id UUID PRIMARY KEY NOT NULL,
+  pricing_promotion_id UUID NOT NULL REFERENCES pricing_promotions (id) ON DELETE RESTRICT,
+  change_kind VARCHAR(20) NOT NULL,
+  changed_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  changed_at TIMESTAMPTZ NOT NULL,
+  before JSONB,
+  after JSONB,
+  CONSTRAINT pricing_promotions_history_known_kind CHECK (
+    change_kind IN ('created', 'updated', 'deleted', 'reactivated', 'reordered')
+  )
+);
+
+-- Payments. `extends_session_id` gets its foreign key below, because sessions refer to payments.
+CREATE TABLE IF NOT EXISTS payment_requests (
+  id UUID PRIMARY KEY NOT NULL,
+  customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
+  amount INTEGER NOT NULL DEFAULT 0,
+  duration_minutes INTEGER NOT NULL,
+  is_first_session_discount BOOLEAN NOT NULL DEFAULT false,
+  is_extension BOOLEAN NOT NULL DEFAULT false,
+  extends_session_id UUID,
+  mode TEXT NOT NULL DEFAULT 'chat',
+  status TEXT NOT NULL DEFAULT 'pending',
+  targeted_mitra_id UUID REFERENCES mitras (id) ON DELETE RESTRICT,
+  topics TEXT[],
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  confirmed_at TIMESTAMPTZ,
+  consumed_at TIMESTAMPTZ,
+  expires_at TIMESTAMPTZ NOT NULL,
+  gateway_invoice_id VARCHAR(255) UNIQUE,
+  gateway_invoice_url TEXT,
+  invoice_made_at TIMESTAMPTZ,
+  poll_at TIMESTAMPTZ,
+  CONSTRAINT payment_requests_known_mode CHECK (mode IN ('chat', 'call')),
+  CONSTRAINT payment_requests_known_status CHECK (
+    status IN ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')
+  ),
+  CONSTRAINT payment_requests_sane CHECK (amount >= 0 AND duration_minutes > 0),
+  CONSTRAINT payment_requests_extension_names_its_session CHECK (is_extension = (extends_session_id IS NOT NULL)),
+  CONSTRAINT payment_requests_paid_has_a_time CHECK (
+    (status IN ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at IS NOT NULL)
+  ),
+  CONSTRAINT payment_requests_consumed_has_a_time CHECK ((status = 'consumed') = (consumed_at IS NOT NULL)),
+  CONSTRAINT payment_requests_discount_is_for_sessions CHECK (NOT (is_extension AND is_first_session_discount))
+);
+
+CREATE TABLE IF NOT EXISTS invoices_asked (
+  id UUID PRIMARY KEY NOT NULL,
+  customer_id UUID NOT NULL,
+  address VARCHAR(45) NOT NULL,
+  asked_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS webhook_logs (
+  id UUID PRIMARY KEY NOT NULL,
+  received_at TIMESTAMPTZ NOT NULL,
+  source_ip VARCHAR(45) NOT NULL,
+  headers JSONB NOT NULL DEFAULT '{}',
+  token_valid BOOLEAN NOT NULL,
+  external_id TEXT,
+  gateway_invoice_id TEXT,
+  status TEXT,
+  amount TEXT,
+  app_tag TEXT,
+  raw_body BYTEA NOT NULL,
+  truncated BOOLEAN NOT NULL DEFAULT false,
+  http_status INTEGER,
+  processing_result VARCHAR(60),
+  processing_error TEXT,
+  replay_of UUID,
+  source VARCHAR(10) NOT NULL DEFAULT 'webhook',
+  calls INTEGER NOT NULL DEFAULT 1,
+  bytes BIGINT,
+  body_sha256 VARCHAR(64),
+  CONSTRAINT webhook_logs_known_source CHECK (source IN ('webhook', 'poll'))
+);
+
+-- Sessions. Each message updates only unindexed columns of its session; free space in the pages keeps those updates
+-- heap-only (docs/architecture.md#flow-message).
+CREATE TABLE IF NOT EXISTS chat_sessions (
+  id UUID PRIMARY KEY NOT NULL,
+  customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
+  mitra_id UUID REFERENCES mitras (id) ON DELETE RESTRICT,
+  payment_request_id UUID REFERENCES payment_requests (id) ON DELETE RESTRICT,
+  mode VARCHAR(10) NOT NULL DEFAULT 'chat',
+  status VARCHAR(30) NOT NULL DEFAULT 'searching',
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  paired_at TIMESTAMPTZ,
+  ended_at TIMESTAMPTZ,
+  ended_by VARCHAR(20),
+  duration_minutes INTEGER,
+  price INTEGER NOT NULL DEFAULT 0,
+  is_first_session_discount BOOLEAN NOT NULL DEFAULT false,
+  expires_at TIMESTAMPTZ,
+  extended_minutes INTEGER NOT NULL DEFAULT 0,
+  topic_sensitivity VARCHAR(16) NOT NULL DEFAULT 'regular',
+  topics TEXT[],
+  targeted_mitra_id UUID REFERENCES mitras (id) ON DELETE RESTRICT,
+  round_number INTEGER NOT NULL DEFAULT 0,
+  round_ends_at TIMESTAMPTZ,
+  search_ends_at TIMESTAMPTZ,
+  asked_repeat_at TIMESTAMPTZ,
+  warn_at TIMESTAMPTZ,
+  grace_ends_at TIMESTAMPTZ,
+  last_seq INTEGER NOT NULL DEFAULT 0,
+  customer_delivered_seq INTEGER NOT NULL DEFAULT 0,
+  customer_read_seq INTEGER NOT NULL DEFAULT 0,
+  mitra_delivered_seq INTEGER NOT NULL DEFAULT 0,
+  mitra_read_seq INTEGER NOT NULL DEFAULT 0,
+  customer_sent_seq INTEGER NOT NULL DEFAULT 0,
+  mitra_sent_seq INTEGER NOT NULL DEFAULT 0,
+  customer_pushed_seq INTEGER NOT NULL DEFAULT 0,
+  mitra_pushed_seq INTEGER NOT NULL DEFAULT 0,
+  customer_delivered_at TIMESTAMPTZ,
+  customer_read_at TIMESTAMPTZ,
+  mitra_delivered_at TIMESTAMPTZ,
+  mitra_read_at TIMESTAMPTZ,
+  CONSTRAINT chat_sessions_known_mode CHECK (mode IN ('chat', 'call')),
+  CONSTRAINT chat_sessions_known_status CHECK (
+    status IN ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')
+  ),
+  CONSTRAINT chat_sessions_known_ended_by CHECK (ended_by IN ('customer', 'mitra', 'timer', 'operator')),
+  CONSTRAINT chat_sessions_known_sensitivity CHECK (topic_sensitivity IN ('regular', 'sensitive')),
+  CONSTRAINT chat_sessions_paired_is_whole CHECK ((mitra_id IS NULL) = (paired_at IS NULL)),
+  CONSTRAINT chat_sessions_running_is_paired CHECK (
+    status NOT IN ('active', 'expired', 'closing', 'completed') OR (mitra_id IS NOT NULL AND expires_at IS NOT NULL)
+  ),
+  CONSTRAINT chat_sessions_unpaired_is_alone CHECK (
+    status NOT IN ('searching', 'cancelled', 'failed') OR mitra_id IS NULL
+  ),
+  CONSTRAINT chat_sessions_searching_has_deadlines CHECK (
+    status <> 'searching' OR (round_ends_at IS NOT NULL AND search_ends_at IS NOT NULL)
+  )
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS session_extensions (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  requested_duration_minutes INTEGER NOT NULL,
+  requested_price INTEGER NOT NULL,
+  status VARCHAR(20) NOT NULL DEFAULT 'pending',
+  requested_at TIMESTAMPTZ NOT NULL,
+  answer_by TIMESTAMPTZ NOT NULL,
+  responded_at TIMESTAMPTZ,
+  payment_request_id UUID UNIQUE REFERENCES payment_requests (id) ON DELETE RESTRICT,
+  CONSTRAINT session_extensions_known_status CHECK (
+    status IN ('pending', 'approved', 'auto_approved', 'rejected', 'safeguard_tripped')
+  ),
+  CONSTRAINT session_extensions_answered_has_a_time CHECK ((status = 'pending') = (responded_at IS NULL))
+);
+
+CREATE TABLE IF NOT EXISTS session_closures (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  user_type VARCHAR(10) NOT NULL,
+  user_id UUID NOT NULL,
+  message TEXT NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT session_closures_one_a_side UNIQUE (session_id, user_type),
+  CONSTRAINT session_closures_known_user_type CHECK (user_type IN ('customer', 'mitra'))
+);
+
+CREATE TABLE IF NOT EXISTS session_sensitivity_log (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE CASCADE,
+  changed_by_mitra_id UUID NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
+  from_value VARCHAR(16) NOT NULL,
+  to_value VARCHAR(16) NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+);
+
+CREATE TABLE IF NOT EXISTS chat_request_notifications (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  mitra_id UUID NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
+  round_number INTEGER NOT NULL DEFAULT 1,
+  notified_at TIMESTAMPTZ NOT NULL,
+  answer_by TIMESTAMPTZ NOT NULL,
+  response VARCHAR(20),
+  responded_at TIMESTAMPTZ,
+  active_session_count INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT chat_request_notifications_known_response CHECK (
+    response IN ('ACCEPTED', 'REJECTED', 'MISSED', 'IGNORED', 'CANCELLED')
+  ),
+  CONSTRAINT chat_request_notifications_answered_has_a_time CHECK ((response IS NULL) = (responded_at IS NULL))
+);
+
+-- Messages. Triggers check `session_id` once for each statement; a foreign key would check it for each row.
+CREATE TABLE IF NOT EXISTS chat_messages (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL,
+  seq INTEGER NOT NULL,
+  sender_type VARCHAR(10) NOT NULL,
+  sender_id UUID NOT NULL,
+  client_message_id UUID NOT NULL,
+  type VARCHAR(20) NOT NULL DEFAULT 'text',
+  content TEXT NOT NULL,
+  metadata JSONB,
+  status VARCHAR(20) NOT NULL DEFAULT 'sent',
+  delivered_at TIMESTAMPTZ,
+  read_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT chat_messages_gapless UNIQUE (session_id, seq),
+  CONSTRAINT chat_messages_once UNIQUE (session_id, sender_id, client_message_id),
+  CONSTRAINT chat_messages_known_sender_type CHECK (sender_type IN ('customer', 'mitra', 'system')),
+  CONSTRAINT chat_messages_known_status CHECK (status IN ('sent', 'delivered', 'read')),
+  CONSTRAINT chat_messages_sane CHECK (seq > 0)
+) WITH (fillfactor = 80);
+
+-- Money earned, and paid requests that led to no chat.
+CREATE TABLE IF NOT EXISTS customer_transactions (
+  id UUID PRIMARY KEY NOT NULL,
+  customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  payment_request_id UUID UNIQUE REFERENCES payment_requests (id) ON DELETE RESTRICT,
+  type VARCHAR(20) NOT NULL,
+  amount INTEGER NOT NULL DEFAULT 0,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT customer_transactions_known_type CHECK (type IN ('session', 'extension'))
+);
+
+CREATE TABLE IF NOT EXISTS pairing_failures (
+  id UUID PRIMARY KEY NOT NULL,
+  payment_request_id UUID NOT NULL REFERENCES payment_requests (id) ON DELETE CASCADE,
+  customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
+  targeted_mitra_id UUID REFERENCES mitras (id) ON DELETE RESTRICT,
+  cause_tag VARCHAR(40) NOT NULL,
+  amount INTEGER NOT NULL,
+  operator_action VARCHAR(20),
+  actioned_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  actioned_at TIMESTAMPTZ,
+  superseded_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT pairing_failures_known_cause CHECK (
+    cause_tag IN (
+      'no_mitra_available',
+      'all_mitras_rejected',
+      'targeted_mitra_offline',
+      'targeted_mitra_rejected',
+      'targeted_mitra_timeout',
+      'payment_session_expired',
+      'customer_cancelled',
+      'extension_rejected',
+      'extension_safeguard_tripped'
+    )
+  ),
+  CONSTRAINT pairing_failures_known_action CHECK (operator_action IN ('refunded', 'credited', 'no_action')),
+  CONSTRAINT pairing_failures_action_is_whole CHECK (
+    (operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)
+  ),
+  CONSTRAINT pairing_failures_acted_stays CHECK (operator_action IS NULL OR superseded_at IS NULL)
+);
+
+-- Events and pushes that are not delivered yet, and the answers of repeated requests.
+CREATE TABLE IF NOT EXISTS deliveries (
+  id UUID PRIMARY KEY NOT NULL,
+  recipient_id UUID NOT NULL,
+  recipient_type VARCHAR(10) NOT NULL,
+  event VARCHAR(40) NOT NULL,
+  session_id UUID,
+  payload TEXT NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL,
+  pushed_real_at TIMESTAMPTZ
+);
+
+CREATE TABLE IF NOT EXISTS pushes (
+  id UUID PRIMARY KEY NOT NULL,
+  auth_session_id UUID NOT NULL,
+  push_token VARCHAR(255) NOT NULL,
+  content JSONB NOT NULL,
+  urgent BOOLEAN NOT NULL DEFAULT false,
+  is_farewell BOOLEAN NOT NULL DEFAULT false,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  due_real_at TIMESTAMPTZ NOT NULL,
+  expires_real_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS idempotency_keys (
+  id UUID PRIMARY KEY NOT NULL,
+  user_id UUID NOT NULL,
+  key VARCHAR(255) NOT NULL,
+  fingerprint VARCHAR(64) NOT NULL,
+  http_status INTEGER,
+  answer TEXT,
+  resource_id UUID,
+  claimed_real_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT idempotency_keys_one_answer UNIQUE (user_id, key)
+);
+
+-- Leases of the processes, and outages (docs/architecture.md#processes). Each lease is renewed every second.
+CREATE TABLE IF NOT EXISTS service_processes (
+  place VARCHAR(255) PRIMARY KEY NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  since_at TIMESTAMPTZ NOT NULL,
+  alive_at TIMESTAMPTZ NOT NULL,
+  lost_at TIMESTAMPTZ NOT NULL,
+  given_up_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT service_processes_known_kind CHECK (kind IN ('api', 'realtime', 'jobs'))
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS outages (
+  id UUID PRIMARY KEY NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  began_at TIMESTAMPTZ NOT NULL,
+  ended_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT outages_known_kind CHECK (kind IN ('database', 'realtime', 'api')),
+  CONSTRAINT outages_end_after_begin CHECK (ended_at > began_at)
+);
+
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = 'payment_requests_extends_session_id_fkey') THEN
+    ALTER TABLE payment_requests ADD CONSTRAINT payment_requests_extends_session_id_fkey
+      FOREIGN KEY (extends_session_id) REFERENCES chat_sessions (id) ON DELETE RESTRICT;
+  END IF;
+END $$;
