@@ -65,7 +65,7 @@ class Publisher:
 
     def publish_frames(self, envelope: Envelope) -> None:
         """Send committed events and frames to users' sockets, in this process and in all others."""
-        if not (envelope.notices or envelope.messages or envelope.ephemeral):
+        if envelope.empty:
             return
         for subscriber in self._subscribers:
             if subscriber.on_frames is not None:

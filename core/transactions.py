@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from core.base import logs
 from core.base.errors import Unavailable
-from core.events.notices import Envelope
 from core.publishing import Publisher
 from core.storage.database import TRANSIENT_ERRORS, Database, Tx
 
@@ -34,6 +33,6 @@ async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publi
     with translate_db_errors():
         async with db.transaction(clock) as tx:
             yield tx
-    publisher.publish_frames(Envelope(notices=tx.notices, ephemeral=tx.ephemeral))
+    publisher.publish_frames(tx.outgoing)
     for emitted in tx.signals:
         publisher.publish_signal(emitted)

@@ -8,7 +8,7 @@ from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
-from core.events.notices import Envelope, EphemeralFrame
+from core.events.notices import Envelope, TypingChanged
 from core.flows import pairing_answer
 from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
@@ -130,7 +130,7 @@ class Commands:
         elif isinstance(frame, frames.Sync):
             await self._sync(connection, feed, frame)
         elif isinstance(frame, frames.Typing):
-            self._typing(connection, feed, party, is_typing=frame.is_typing)
+            self._typing(feed, party, is_typing=frame.is_typing)
         else:
             self._batch.mark(connection, feed, read=isinstance(frame, frames.Read), up_to=frame.up_to)
 
@@ -156,18 +156,10 @@ class Commands:
             epoch=epoch,
         )
 
-    def _typing(self, connection: Connection, feed: Feed, party: str, *, is_typing: bool) -> None:
+    def _typing(self, feed: Feed, party: str, *, is_typing: bool) -> None:
         other = feed.mitra_id if party == feed.customer_id else feed.customer_id
-        frame = encode(
-            {
-                "type": "typing",
-                "session_id": feed.id,
-                "is_typing": is_typing,
-                "server_time": self._hub.server_time(),
-            }
-        )
-        ephemeral = [EphemeralFrame(recipient_id=other, frame=frame, skip=connection.id)]
-        self._hub.runtime.publisher.publish_frames(Envelope(ephemeral=ephemeral))
+        changed = TypingChanged(session_id=feed.id, recipient_id=other, is_typing=is_typing)
+        self._hub.runtime.publisher.publish_frames(Envelope(typing=[changed]))
 
     async def _answer(self, connection: Connection, actor: Actor, frame: frames.Accept | frames.Reject) -> None:
         if actor.user_type is not UserType.MITRA:

@@ -21,14 +21,24 @@ from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.events import notices
-from core.events.notices import Envelope, EphemeralFrame, Notice, StoredMessage
+from core.events.notices import (
+    Envelope,
+    EphemeralFrame,
+    FramedMessage,
+    Notice,
+    OwnStatusChanged,
+    ReadMarkerMoved,
+    SearchProgress,
+    StoredMessage,
+    TypingChanged,
+)
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
 from core.flows import delivery
 from core.reads import chats
 from core.reads.chats import ChatProgress
 from core.runtime import Runtime
 from core.transactions import TRANSIENT_ERRORS
-from realtime import close_codes
+from realtime import close_codes, outgoing
 from realtime.budgets import Budgets
 from realtime.connection import Connection
 
@@ -49,7 +59,6 @@ LAST_WORD_S = 0.4  # for reading it, because a socket of an ended auth session c
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", LAST_WORD})
 
 log = logs.get("hub")
-encode = msgspec.json.encode
 
 
 class Person(msgspec.Struct):
@@ -89,7 +98,7 @@ class Feed:
         self.mitra_id = mitra_id
         self.sent = 0  # every seq up to this one has been sent to the sockets here
         self.last_seq = 0  # the highest seq known to be committed
-        self.held: dict[int, StoredMessage] = {}
+        self.held: dict[int, StoredMessage | FramedMessage] = {}
         self.reading = False
         self.read_markers = [0, 0, 0, 0]  # in the order of realtime.read_markers
         self.synced_up_to = 0  # up to this seq, the status columns of single messages are final
@@ -111,7 +120,6 @@ class Hub:
         self.budgets = Budgets(runtime.settings)
         self.connections: set[Connection] = set()
         self.users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
-        self._chatting = self.users["chat"]
         self._logins: dict[str, set[Connection]] = {}  # by auth session id
         self.feeds: dict[str, Feed] = {}
         self.sent_events: OrderedDict[str, None] = OrderedDict()
@@ -214,7 +222,7 @@ class Hub:
     def drop_idle_feeds(self) -> None:
         """Forget the feeds of sessions without a connected party."""
         for feed in list(self.feeds.values()):
-            if feed.customer_id not in self._chatting and feed.mitra_id not in self._chatting:
+            if feed.customer_id not in self.users["chat"] and feed.mitra_id not in self.users["chat"]:
                 del self.feeds[feed.id]
 
     # -- sessions
@@ -260,23 +268,27 @@ class Hub:
 
     # -- fan-out
 
-    def deliver_locally(self, envelope: Envelope) -> None:
-        """Send the frames of this process's own commits, without the bus."""
-        self.send(envelope)
-
     def on_frames(self, _channel: str, data: bytes) -> None:
-        """Send frames that arrived over the bus from other processes; `deliver_locally` has sent our own."""
+        """Send what arrived over the bus from other processes; `send` has sent our own."""
         envelope = notices.decode(data)
-        if any(message.session_id in self.feeds for message in envelope.messages):
+        if any(message.session_id in self.feeds for message in (*envelope.messages, *envelope.framed_messages)):
             self.crossed_at = self._loop.time()
         self.send(envelope)
 
     def send(self, envelope: Envelope) -> None:
         """Send the frames of an envelope to the sockets here."""
-        for message in envelope.messages:
+        for message in (*envelope.messages, *envelope.framed_messages):
             self.deliver(message)
-        for ephemeral in envelope.ephemeral:
-            self.send_ephemeral(ephemeral)
+        for moved in envelope.read_markers:
+            self.send_read_marker(moved)
+        for changed in envelope.typing:
+            self._send_typing(changed)
+        for progress in envelope.searches:
+            self._send_progress(progress)
+        for changed in envelope.own_statuses:
+            self._send_own_status(changed)
+        for ephemeral in envelope.ephemeral_frames:
+            self._send_ephemeral(ephemeral)
         for notice in envelope.notices:
             self.notify(notice)
 
@@ -292,7 +304,7 @@ class Hub:
         if notice.event == "session_started":
             self._begin(notice)
         self._note_end(notice)
-        frame = self._event_frame(notice)
+        frame = outgoing.event(notice, server_time=self.server_time())
         for connection in tuple(mine.values()):
             connection.put(frame)
 
@@ -317,21 +329,43 @@ class Hub:
         mine = [notice for notice in unacknowledged if (notice.event in PAIRING_EVENTS) == is_pairing]
         for notice in mine:
             self._note_end(notice)
-        return [self._event_frame(notice) for notice in mine]
+        server_time = self.server_time()
+        return [outgoing.event(notice, server_time=server_time) for notice in mine]
 
-    def _event_frame(self, notice: Notice) -> bytes:
-        tail = f',"event_id":"{notice.event_id}","server_time":"{self.server_time()}"}}'
-        return (notice.payload[:-1] + tail).encode()
+    def _put(self, path: str, user_id: str, frame: bytes, *, skip: str | None = None) -> None:
+        """Send a frame to a user's sockets here, except to the connection `skip`."""
+        for connection in self.here(path, user_id):
+            if connection.id != skip:
+                connection.put(frame)
 
-    def send_ephemeral(self, ephemeral: EphemeralFrame) -> None:
-        """Send an ephemeral frame to its recipient's sockets here."""
-        mine = self.users[ephemeral.path].get(ephemeral.recipient_id)
-        if mine and ephemeral.search_id not in self.ended_searches:
-            for connection in tuple(mine.values()):
-                if connection.id != ephemeral.skip:
-                    connection.put(ephemeral.frame)
+    def send_read_marker(self, moved: ReadMarkerMoved) -> None:
+        """Send a read marker to the other party, and `read` to the reader's other devices, which show it, too."""
+        reader, writer = moved.customer_id, moved.mitra_id
+        if moved.reader is UserType.MITRA:
+            reader, writer = writer, reader
+        frame = outgoing.message_status(moved)
+        self._put("chat", writer, frame)
+        if moved.status == "read":
+            self._put("chat", reader, frame, skip=moved.skip)
 
-    def deliver(self, message: StoredMessage) -> None:
+    def _send_typing(self, changed: TypingChanged) -> None:
+        self._put("chat", changed.recipient_id, outgoing.typing(changed, server_time=self.server_time()))
+
+    def _send_progress(self, progress: SearchProgress) -> None:
+        """Send the number of asked mitras, unless the end of the search has been sent."""
+        if progress.session_id not in self.ended_searches:
+            frame = outgoing.pairing_status(progress, server_time=self.server_time())
+            self._put("pairing", progress.customer_id, frame)
+
+    def _send_own_status(self, changed: OwnStatusChanged) -> None:
+        frame = outgoing.mitra_status_changed(changed, server_time=self.server_time())
+        self._put("pairing", changed.mitra_id, frame)
+
+    def _send_ephemeral(self, ephemeral: EphemeralFrame) -> None:
+        if ephemeral.search_id not in self.ended_searches:
+            self._put(ephemeral.path, ephemeral.recipient_id, ephemeral.frame, skip=ephemeral.skip)
+
+    def deliver(self, message: StoredMessage | FramedMessage) -> None:
         """Send a committed message in the order of seq; hold it while earlier ones are missing."""
         feed = self.feeds.get(message.session_id)
         if feed is None:
@@ -350,14 +384,14 @@ class Hub:
             feed.held[message.seq] = message
             self.load_missing(feed)
 
-    def _send(self, feed: Feed, message: StoredMessage) -> None:
-        feed.sent = message.seq
-        for party in (message.customer_id, message.mitra_id):
-            mine = self._chatting.get(party)
-            if mine:
-                for connection in mine.values():
-                    if connection.id != message.skip:
-                        connection.put(message.frame)
+    def _send(self, feed: Feed, message: StoredMessage | FramedMessage) -> None:
+        frame = message.frame if isinstance(message, FramedMessage) else outgoing.message(message)
+        self._send_frame(feed, message.seq, frame, skip=message.skip)
+
+    def _send_frame(self, feed: Feed, seq: int, frame: bytes, *, skip: str | None = None) -> None:
+        feed.sent = seq
+        self._put("chat", feed.customer_id, frame, skip=skip)
+        self._put("chat", feed.mitra_id, frame, skip=skip)
 
     def load_missing(self, feed: Feed) -> None:
         """Read missing messages from the database, unless the bus brings them first."""
@@ -391,19 +425,13 @@ class Hub:
                 for view in views:
                     if view.seq == feed.sent + 1 and view.id not in soon:
                         held = feed.held.pop(view.seq, None)
-                        self._send(feed, held or self._stored(feed, view))
+                        if held is not None:
+                            self._send(feed, held)
+                        else:
+                            frame = outgoing.message_read_back(view, server_time=self.server_time())
+                            self._send_frame(feed, view.seq, frame)
                 if len(views) < PAGE or feed.sent != views[-1].seq:
                     return
-
-    def _stored(self, feed: Feed, view: chats.MessageView) -> StoredMessage:
-        frame = encode({"type": "message", "event_id": view.id, "server_time": self.server_time(), "message": view})
-        return StoredMessage(
-            session_id=feed.id,
-            customer_id=feed.customer_id,
-            mitra_id=feed.mitra_id,
-            seq=view.seq,
-            frame=frame,
-        )
 
     # -- revocation
 

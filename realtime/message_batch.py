@@ -9,16 +9,15 @@ import asyncio
 import datetime as dt
 import math
 
-import msgspec
-
 from core.base import ids, logs, metrics
 from core.base.actor import UserType
-from core.base.clock import as_text, real_sleep
+from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.base.languages import Text
-from core.events.notices import Envelope, EphemeralFrame, StoredMessage
+from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.flows import message_send
 from core.messages.rules import Draft, ReadMarkers, StoreResult, check_message
+from realtime import outgoing
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import SendMessage
 from realtime.hub import Feed, Hub
@@ -50,16 +49,6 @@ FILL_PARTS = 20  # parts into which the work of a second is spread, so that mess
 FILL_SESSIONS = 100  # at most, in one part
 
 log = logs.get("message_batch")
-encode = msgspec.json.encode
-
-
-def _ack(draft: Draft, result: StoreResult, *, at: str, server_time: str, ref: str | None) -> bytes:
-    """Return the `message_ack` frame. It is formatted by hand for speed; only the client's `ref` needs escaping."""
-    echoed = "" if ref is None else f',"ref":{encode(ref).decode()}'
-    return (
-        f'{{"type":"message_ack","client_message_id":"{draft.client_message_id}","id":"{result.id}","seq":{result.seq},'
-        f'"created_at":"{at}","server_time":"{server_time}"{echoed}}}'
-    ).encode()
 
 
 def _read_markers(moved: Moved) -> ReadMarkers:
@@ -101,7 +90,7 @@ class MessageBatch:
             metadata=metadata,
         )
         assert connection.actor is not None
-        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type.value)
+        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type)
         if self._queue.add(item):
             self._wake.set()
         else:
@@ -201,10 +190,9 @@ class MessageBatch:
                 return
             raise
         metrics.BATCHES.inc()
-        stored = self._announce(batch.items, answers)
-        ephemeral = self._publish_markers(batch.marked, at)
-        if stored or ephemeral:
-            self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, ephemeral=ephemeral))
+        stored = self._answer(batch.items, answers)
+        moved = self._moved_markers(batch.marked, at or self._hub.runtime.now())
+        self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, read_markers=moved))
         self._hub.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
@@ -226,9 +214,9 @@ class MessageBatch:
                 retry_after_seconds=1,
             )
 
-    def _announce(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
+    def _answer(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
+        """Answer the senders, and return the messages that were stored for the first time."""
         stored = []
-        at, moment = "", None
         for item, result in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(result, StoreResult):
@@ -237,45 +225,42 @@ class MessageBatch:
                     code, Text(en="The message was not stored.", id="Pesan ini tidak tersimpan."), item.ref
                 )
                 continue
-            draft = item.draft
-            if (
-                result.created_at is not moment
-            ):  # all messages of a batch have the same time; repeated ones have their own
-                moment, at = result.created_at, as_text(result.created_at)
-            server_time = at if not result.repeated else self._hub.server_time()
-            connection.put(_ack(draft, result, at=at, server_time=server_time, ref=item.ref))
-            if result.repeated:
-                continue
-            stored.append(
-                StoredMessage(
-                    session_id=draft.session_id,
-                    customer_id=item.feed.customer_id,
-                    mitra_id=item.feed.mitra_id,
-                    seq=result.seq,
-                    frame=message_send.message_frame(draft, result, sender_type=item.sender_type, at=at),
-                    skip=connection.id,
+            connection.put(outgoing.message_ack(item.draft, result, ref=item.ref, now=self._hub.runtime.now()))
+            if not result.repeated:
+                feed = item.feed
+                stored.append(
+                    message_send.stored_message(
+                        item.draft,
+                        result,
+                        customer_id=feed.customer_id,
+                        mitra_id=feed.mitra_id,
+                        sender_type=item.sender_type,
+                        skip=connection.id,
+                    )
                 )
-            )
         if stored:
             metrics.MESSAGES.inc(len(stored))
         return stored
 
-    def _publish_markers(self, marked: list[tuple[Feed, Moved]], at: dt.datetime | None) -> list[EphemeralFrame]:
-        ephemeral = []
-        moment = as_text(at) if at is not None else self._hub.server_time()
+    def _moved_markers(self, marked: list[tuple[Feed, Moved]], at: dt.datetime) -> list[ReadMarkerMoved]:
+        found = []
         for feed, moved in marked:
             self._hub.unsynced.add(feed)
             for marker in sorted(moved):
                 up_to, device = moved[marker]
-                status = status_of(marker)
-                frame = message_send.status_frame(feed.id, status, up_to, moment)
-                reader, writer = (
-                    (feed.customer_id, feed.mitra_id) if is_customers(marker) else (feed.mitra_id, feed.customer_id)
+                found.append(
+                    ReadMarkerMoved(
+                        session_id=feed.id,
+                        customer_id=feed.customer_id,
+                        mitra_id=feed.mitra_id,
+                        reader=UserType.CUSTOMER if is_customers(marker) else UserType.MITRA,
+                        status=status_of(marker),
+                        up_to=up_to,
+                        at=at,
+                        skip=device,
+                    )
                 )
-                ephemeral.append(EphemeralFrame(recipient_id=writer, frame=frame))
-                if status == "read":  # the reader's other devices show it as read, too
-                    ephemeral.append(EphemeralFrame(recipient_id=reader, frame=frame, skip=device))
-        return ephemeral
+        return found
 
     async def _fill(self) -> None:
         """Update the status columns of single messages from the read markers, in bulk once a second."""

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 import attrs
 
+from core.base.actor import UserType
 from core.messages.rules import Draft
 from realtime.connection import Connection
 from realtime.hub import Feed
@@ -33,7 +34,7 @@ class Item:
     connection: Connection
     feed: Feed
     ref: str | None
-    sender_type: str
+    sender_type: UserType
 
 
 @attrs.define(slots=True, eq=False)

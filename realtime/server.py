@@ -54,7 +54,7 @@ async def serve(settings: Settings) -> int:
     batch = MessageBatch(hub)
     watch = Watch(hub)
     runtime.publisher.subscribe(
-        Subscriber(on_frames=hub.deliver_locally, on_signal=hub.on_signal, on_resubscribe=watch.on_resubscribe)
+        Subscriber(on_frames=hub.send, on_signal=hub.on_signal, on_resubscribe=watch.on_resubscribe)
     )
     runtime.db.on_new_epoch.append(hub.on_new_epoch)
     acks = Acks(runtime)

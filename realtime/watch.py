@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterable
 
 from core.base import logs
+from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.events.notices import EphemeralFrame
-from core.flows import delivery, message_send
+from core.events.notices import ReadMarkerMoved
+from core.flows import delivery
 from core.reads import chats
 from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, read_markers
@@ -145,7 +146,15 @@ class Watch:
                 self._send_marker(feed, marker, seq)
 
     def _send_marker(self, feed: Feed, marker: int, seq: int) -> None:
-        frame = message_send.status_frame(feed.id, read_markers.status_of(marker), seq, self._hub.server_time())
-        for party in (feed.customer_id, feed.mitra_id):
-            with contextlib.suppress(ConnectionError):
-                self._hub.send_ephemeral(EphemeralFrame(recipient_id=party, frame=frame))
+        with contextlib.suppress(ConnectionError):
+            self._hub.send_read_marker(
+                ReadMarkerMoved(
+                    session_id=feed.id,
+                    customer_id=feed.customer_id,
+                    mitra_id=feed.mitra_id,
+                    reader=UserType.CUSTOMER if read_markers.is_customers(marker) else UserType.MITRA,
+                    status=read_markers.status_of(marker),
+                    up_to=seq,
+                    at=self._hub.runtime.now(),
+                )
+            )

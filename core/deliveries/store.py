@@ -38,7 +38,7 @@ async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = N
         [n.event_id for n in notices], [n.recipient_id for n in notices], [n.recipient_type for n in notices],
         [n.event for n in notices], [n.session_id for n in notices], [n.payload for n in notices],
     )  # fmt: skip
-    tx.notices.extend(notices if as_sent is None else as_sent)
+    tx.outgoing.notices.extend(notices if as_sent is None else as_sent)
 
 
 async def forget(tx: Tx, recipient_id: str, event: str) -> None:

@@ -1,6 +1,14 @@
-"""Events and other frames on their way from a commit to sockets (docs/events.md)."""
+"""Events, messages and unstored changes on their way from a commit to sockets (docs/events.md).
+
+They carry data. Realtime processes build the frames (realtime/outgoing.py); only an event has its frame already,
+because it is stored with it.
+"""
+
+import datetime as dt
 
 import msgspec
+
+from core.base.actor import UserType
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,21 +26,81 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed chat message, with what a process needs to send it to both parties in order."""
+    """A chat message that was just committed, with the parties of its session."""
+
+    id: str
+    session_id: str
+    customer_id: str
+    mitra_id: str
+    seq: int
+    sender_type: UserType
+    client_message_id: str
+    type: str
+    content: str
+    metadata: str | None  # JSON text
+    created_at: dt.datetime
+    skip: str | None = None  # the connection that sent the message; it gets the acknowledgement instead
+
+    @property
+    def sender_id(self) -> str:
+        """The party that sent the message."""
+        return self.mitra_id if self.sender_type is UserType.MITRA else self.customer_id
+
+
+class ReadMarkerMoved(msgspec.Struct, frozen=True, kw_only=True):
+    """A party has received or read all messages up to `up_to`."""
+
+    session_id: str
+    customer_id: str
+    mitra_id: str
+    reader: UserType  # the party whose marker it is
+    status: str  # delivered or read
+    up_to: int
+    at: dt.datetime
+    skip: str | None = None  # the connection that sent the marker
+
+
+class TypingChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A party of a session started or stopped typing."""
+
+    session_id: str
+    recipient_id: str  # the other party
+    is_typing: bool
+
+
+class SearchProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """A running search has asked more mitras.
+
+    It is not sent to sockets that have been sent the end of the search.
+    """
+
+    session_id: str
+    customer_id: str
+    payment_request_id: str | None
+    topic_sensitivity: str
+    asked: int
+
+
+class OwnStatusChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A mitra went online or offline on one of their devices."""
+
+    mitra_id: str
+    is_online: bool
+
+
+class FramedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed message as processes of version 0.2 publish it: as the complete `message` frame."""
 
     session_id: str
     customer_id: str
     mitra_id: str
     seq: int
-    frame: bytes  # the complete `message` frame
-    skip: str | None = None  # the connection that sent the message; it gets the acknowledgement instead
+    frame: bytes
+    skip: str | None = None
 
 
 class EphemeralFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """An ephemeral frame, which is not stored.
-
-    There are four kinds: typing, read markers, a mitra's own change of status, and the number of mitras that a search
-    has asked.
+    """A frame that is not stored, as processes of version 0.2 publish it.
 
     `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's
     sockets have been sent the end of this search.
@@ -45,13 +113,29 @@ class EphemeralFrame(msgspec.Struct, frozen=True, kw_only=True):
     search_id: str | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The frames that one process publishes to all other realtime processes at a time; its own sockets have them."""
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one process publishes to all other realtime processes at a time; its own sockets have it.
+
+    A new kind gets a separate field: processes of the last version ignore unknown fields, but refuse an envelope with
+    an unknown form of a known one.
+    """
 
     notices: list[Notice] = []
-    messages: list[StoredMessage] = []
-    # The name on the wire is that of the first release, so that processes of both versions understand each other.
-    ephemeral: list[EphemeralFrame] = msgspec.field(default_factory=list, name="passing")
+    messages: list[StoredMessage] = msgspec.field(default_factory=list, name="stored_messages")
+    read_markers: list[ReadMarkerMoved] = []
+    typing: list[TypingChanged] = []
+    searches: list[SearchProgress] = []
+    own_statuses: list[OwnStatusChanged] = []
+    # Only read, so that processes of this version and of 0.2 can run during one rolling restart.
+    framed_messages: list[FramedMessage] = msgspec.field(default_factory=list, name="messages")
+    ephemeral_frames: list[EphemeralFrame] = msgspec.field(default_factory=list, name="passing")
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to publish."""
+        return not (
+            self.notices or self.messages or self.read_markers or self.typing or self.searches or self.own_statuses
+        )
 
 
 def encode(envelope: Envelope) -> bytes:

@@ -9,10 +9,10 @@ import msgspec
 
 from core.base import metrics
 from core.base.actor import Actor, UserType
-from core.base.clock import as_text, monotonic, real_sleep
+from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.bus.rate_limit import Limit, RateLimited
-from core.events.notices import Envelope, EphemeralFrame, StoredMessage
+from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.runtime import Runtime
@@ -24,30 +24,32 @@ from core.transactions import translate_db_errors
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
 GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail instead of retrying
-encode = msgspec.json.encode
 
 
-def message_frame(draft: Draft, result: StoreResult, *, sender_type: str, at: str) -> bytes:
-    """Return the `message` frame. It is encoded once and sent to all recipients. `at` is `result.created_at` as text.
-
-    The JSON is assembled by hand because this is the most frequent frame; only the content needs escaping.
-    """
-    content, metadata = encode(draft.content).decode(), draft.metadata or "null"
-    return (
-        f'{{"type":"message","event_id":"{result.id}","server_time":"{at}","message":{{"id":"{result.id}",'
-        f'"session_id":"{draft.session_id}","seq":{result.seq},"sender_type":"{sender_type}",'
-        f'"sender_id":"{draft.sender_id}","client_message_id":"{draft.client_message_id}","type":"{draft.type}",'
-        f'"content":{content},"metadata":{metadata},"status":"sent","created_at":"{at}","delivered_at":null,'
-        f'"read_at":null}}}}'
-    ).encode()
-
-
-def status_frame(session_id: str, status: str, up_to: int, at: str) -> bytes:
-    """Return the `message_status` frame. `at` is a moment as text."""
-    return (
-        f'{{"type":"message_status","session_id":"{session_id}","status":"{status}","up_to":{up_to},'
-        f'"at":"{at}","server_time":"{at}"}}'
-    ).encode()
+def stored_message(
+    draft: Draft,
+    result: StoreResult,
+    *,
+    customer_id: str,
+    mitra_id: str,
+    sender_type: UserType,
+    skip: str | None = None,
+) -> StoredMessage:
+    """Return a draft that was stored for the first time, as it is published."""
+    return StoredMessage(
+        id=result.id,
+        session_id=draft.session_id,
+        customer_id=customer_id,
+        mitra_id=mitra_id,
+        seq=result.seq,
+        sender_type=sender_type,
+        client_message_id=draft.client_message_id,
+        type=draft.type,
+        content=draft.content,
+        metadata=draft.metadata,
+        created_at=result.created_at,
+        skip=skip,
+    )
 
 
 async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session, str]:
@@ -73,12 +75,12 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
         raise SessionNotActive if result else NotFound
     if not result.repeated and session.mitra_id is not None:
         metrics.MESSAGES.inc()
-        stored = StoredMessage(
-            session_id=session.id,
+        stored = stored_message(
+            draft,
+            result,
             customer_id=session.customer_id,
             mitra_id=session.mitra_id,
-            seq=result.seq,
-            frame=message_frame(draft, result, sender_type=actor.user_type.value, at=as_text(result.created_at)),
+            sender_type=actor.user_type,
         )
         runtime.publisher.publish_frames(Envelope(messages=[stored]))
     return result
@@ -111,9 +113,16 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
     )
     at, _ = await _commit(runtime, [], {session_id: mark})
     if bound and session.mitra_id is not None:
-        frame = status_frame(session_id, "read", bound, as_text(at or runtime.now()))
-        both = [EphemeralFrame(recipient_id=party, frame=frame) for party in (session.customer_id, session.mitra_id)]
-        runtime.publisher.publish_frames(Envelope(ephemeral=both))
+        moved = ReadMarkerMoved(
+            session_id=session.id,
+            customer_id=session.customer_id,
+            mitra_id=session.mitra_id,
+            reader=actor.user_type,
+            status="read",
+            up_to=bound,
+            at=at or runtime.now(),
+        )
+        runtime.publisher.publish_frames(Envelope(read_markers=[moved]))
 
 
 async def _commit(

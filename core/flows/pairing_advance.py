@@ -130,5 +130,5 @@ async def repeat_asked(runtime: Runtime) -> int:
     async with runtime.transaction() as tx:
         due = await sessions.claim_repeats(tx, limit=REPEATS)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
-        tx.ephemeral.extend(announce.search_repeats(due, asked, at=tx.now))
+        tx.outgoing.searches.extend(announce.search_progress(due, asked))
     return len(due)

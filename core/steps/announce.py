@@ -1,8 +1,8 @@
 """Store and send the events of a change.
 
 Each recipient gets one delivery, written in the same transaction and sent after its commit. These functions decide who
-gets which event, and with which fields (docs/events.md). The frames of the chat itself (`message`, `message_status`)
-are made in core/flows/message_send.py.
+gets which event, and with which fields (docs/events.md). Messages, read markers and typing are not
+events (core/events/notices.py).
 """
 
 import datetime as dt
@@ -14,10 +14,9 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.base.clock import as_text
 from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
-from core.events.notices import EphemeralFrame, Notice
+from core.events.notices import Notice, OwnStatusChanged, SearchProgress
 from core.events.signals import DeadlineSet
 from core.extensions.store import Extension
 from core.extensions.views import view_of
@@ -148,27 +147,15 @@ async def pairing_status(
     await deliveries.add(tx, [_notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
 
 
-def search_repeats(searches: list[Session], asked: dict[str, int], *, at: dt.datetime) -> list[EphemeralFrame]:
-    """Return `pairing_status` frames with the present number of asked mitras.
-
-    They have no `event_id` and are not stored. `asked` has a number for the id of each search.
-    """
+def search_progress(searches: list[Session], asked: dict[str, int]) -> list[SearchProgress]:
+    """Return the present number of asked mitras of searches. `asked` has a number for the id of each search."""
     return [
-        EphemeralFrame(
-            recipient_id=search.customer_id,
-            path="pairing",
-            search_id=search.id,
-            frame=msgspec.json.encode(
-                {
-                    "type": "pairing_status",
-                    "payment_request_id": search.payment_request_id,
-                    "session_id": search.id,
-                    "status": search.status,
-                    "topic_sensitivity": search.topic_sensitivity,
-                    "asked": asked[search.id],
-                    "server_time": at,
-                }
-            ),
+        SearchProgress(
+            session_id=search.id,
+            customer_id=search.customer_id,
+            payment_request_id=search.payment_request_id,
+            topic_sensitivity=search.topic_sensitivity,
+            asked=asked[search.id],
         )
         for search in searches
     ]
@@ -239,12 +226,11 @@ async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason
     Returns the stored event, or None for `StatusReason.SELF`: the mitra's own change is sent to connected devices only
     and is not stored. The caller must hold the lock of the mitra's row.
     """
-    frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
     await deliveries.forget(tx, mitra_id, "mitra_status_changed")
     if reason is StatusReason.SELF:
-        sent = msgspec.json.encode({**frame, "server_time": as_text(tx.now)})
-        tx.ephemeral.append(EphemeralFrame(recipient_id=mitra_id, frame=sent, path="pairing"))
+        tx.outgoing.own_statuses.append(OwnStatusChanged(mitra_id=mitra_id, is_online=is_online))
         return None
+    frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
     notice = _notice(await tx.event_time(), mitra_id, UserType.MITRA, None, frame)
     await deliveries.add(tx, [notice])
     return notice

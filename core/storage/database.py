@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 
 from core.base.clock import monotonic, real_sleep
-from core.events.notices import EphemeralFrame, Notice
+from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.storage.servers import Servers, ask
 
@@ -94,14 +94,13 @@ def _drop(connection: Any) -> None:
 
 
 class Tx:
-    """An open transaction, with the frames (`notices`, `ephemeral`) and signals that are published after its commit."""
+    """An open transaction, with what is published after its commit (`outgoing`, `signals`)."""
 
     def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
         self._connection = connection
         self._clock = clock
         self._event_time: dt.datetime | None = None
-        self.notices: list[Notice] = []
-        self.ephemeral: list[EphemeralFrame] = []
+        self.outgoing = Envelope()
         self.signals: list[Signal] = []
 
     @functools.cached_property

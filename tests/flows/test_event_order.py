@@ -17,7 +17,7 @@ async def _change(harness: Harness, session_id: str, times: int) -> list[str]:
         assert isinstance(session, Session)
         for _ in range(times):
             await announce.topic_updated(tx, session, "regular")
-        return [notice.event_id for notice in tx.notices]
+        return [notice.event_id for notice in tx.outgoing.notices]
 
 
 def test_event_ids_from_processes_with_different_clocks_follow_the_changes(harness: Harness) -> None:

@@ -1,8 +1,6 @@
 """How the jobs process works through running searches: many at once, and some that fail."""
 
-import asyncio
 import contextlib
-import re
 import socket
 from collections.abc import AsyncIterator
 
@@ -12,9 +10,9 @@ from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_le
 from core.publishing import Subscriber
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from realtime.connection import Connection
 from realtime.hub import Hub
 from tests.flows.conftest import Harness
+from tests.flows.sockets import connected, frames_of
 
 ROUND_OVER = "UPDATE chat_sessions SET round_ends_at = $1 WHERE status = 'searching'"
 BROKEN = """CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -140,49 +138,22 @@ def test_round_with_an_available_mitra_invites_them_and_is_not_idle(quiet: Harne
     quiet.run(play())
 
 
-@contextlib.asynccontextmanager
-async def connected(hub: Hub, actor: Actor) -> AsyncIterator[socket.socket]:
-    """Yield the other end of a user's pairing socket."""
-    ours, theirs = socket.socketpair()
-    for end in (ours, theirs):
-        end.setblocking(False)
-    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(hub, transport, "pairing", "203.0.113.1")
-    connection.actor, connection.ready = actor, True
-    hub.register(connection)
-    try:
-        yield theirs
-    finally:
-        hub.unregister(connection)
-        transport.abort()
-        theirs.close()
-
-
 async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
     """Return what the phone was sent since the last call: each status, and whether it is an event."""
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    with contextlib.suppress(BlockingIOError):
-        sent = phone.recv(1 << 16).decode(errors="replace")
-        return [
-            (status + (asked or ""), "event_id" in frame)
-            for frame in re.findall(r"\{.*?server_time[^}]*\}", sent)
-            for status, asked in re.findall(r'"status":"(\w+)".*?(?:"asked":(\d+)|$)', frame)
-        ]
-    return []
+    return [(frame["status"] + str(frame.get("asked", "")), "event_id" in frame) for frame in await frames_of(phone)]
 
 
 def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
     async def play() -> None:
         runtime, hub = quiet.runtime, Hub(quiet.runtime)
         customer = await quiet.customer()
-        receive = hub.deliver_locally
+        receive = hub.send
 
         def deliver(envelope: Envelope) -> None:
             receive(envelope)
 
         runtime.publisher.subscribe(Subscriber(on_frames=deliver))
-        async with connected(hub, customer) as phone:
+        async with connected(hub, customer, "pairing") as phone:
             search = await a_search(quiet, customer)
             assert await statuses(phone) == [("searching0", True)]
             for number in (1, 2):
@@ -194,7 +165,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
                 receive = late.append
                 assert await pairing_advance.repeat_asked(runtime) == 1
                 assert await pairing_advance.repeat_asked(runtime) == 0
-                receive = hub.deliver_locally
+                receive = hub.send
                 if number == 2:
                     assert search.payment_request_id is not None
                     await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)

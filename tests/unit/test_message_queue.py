@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from core.base.actor import UserType
 from core.messages.rules import Draft
 from realtime.hub import Feed
 from realtime.message_queue import BATCH_ROWS, MARK_EARLY_S, MARK_WAITS_S, QUEUE_ROWS, Batch, Item, MessageQueue
@@ -27,7 +28,7 @@ def item(feed: Feed, *, client_id: str | None = None, sender: str = "the custome
     draft = Draft(
         id=number, session_id=feed.id, sender_id=sender, client_message_id=client_id or number, type="text", content="", metadata=None
     )  # fmt: skip
-    return Item(draft, NOBODY, feed, None, "customer")
+    return Item(draft, NOBODY, feed, None, UserType.CUSTOMER)
 
 
 def ids_of(batch: Batch, session_id: str) -> list[str]:
