@@ -33,6 +33,7 @@ from core.logins.passwords import PasswordHasher
 from core.logins.revoked import RevokedLogins
 from core.outages.rules import ATTEMPT_S
 from core.providers.gateway import Gateway, make_gateway
+from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
 from core.providers.otp_sender import OtpSender, make_otp_sender
 from core.providers.push_sender import PushSender, make_push_sender
@@ -69,6 +70,7 @@ class Runtime:
     tokens: AccessTokens
     keys: Keys
     passwords: PasswordHasher
+    http: HttpClient  # for all providers
     otp_sender: OtpSender
     webhook_sink: WebhookSink
     identity_providers: dict[str, IdentityProvider]
@@ -174,6 +176,7 @@ class Runtime:
         await self.tasks.finish_followers(timeout_s=min(2.0, self.settings.shutdown_grace_seconds / 2))
         await self.bus.drain()
         await self.tasks.cancel()
+        await self.http.close()
         self.passwords.close()
         await self.flood_counts.close()
         await self.rate_limit.close()
@@ -202,6 +205,7 @@ async def open_runtime(
                 commits = await Database.connect(settings.database_url, size=commit_pool_size)
         with translate_db_errors():
             clock = await _open_clock(settings, db)
+        http = HttpClient()
         runtime = Runtime(
             settings=settings,
             clock=clock,
@@ -213,11 +217,12 @@ async def open_runtime(
             tokens=AccessTokens(settings.jwt_secrets),
             keys=Keys(secret for _, secret in settings.jwt_secrets),
             passwords=PasswordHasher(rounds=settings.password_rounds),
-            otp_sender=make_otp_sender(settings),
+            http=http,
+            otp_sender=make_otp_sender(settings, http),
             webhook_sink=WebhookSink(settings),
-            identity_providers=make_identity_providers(settings),
-            gateway=make_gateway(settings),
-            push_sender=make_push_sender(settings, clock),
+            identity_providers=make_identity_providers(settings, http),
+            gateway=make_gateway(settings, http),
+            push_sender=make_push_sender(settings, clock, http),
             rate_limit=RateLimit(settings),
             reaction_slots=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from core.providers.http_client import HttpClient
 from tests.forked import Forked
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
@@ -44,6 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def anyio_backend() -> str:
     """Run async tests on asyncio."""
     return "asyncio"
+
+
+@pytest.fixture
+async def http_client() -> AsyncIterator[HttpClient]:
+    """Yield a client for calls to providers."""
+    made = HttpClient()
+    yield made
+    await made.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
 from core.providers.gateway import make_gateway
+from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
 from core.providers.push_sender import make_push_sender
 from core.storage.servers import writable_url
@@ -36,10 +37,18 @@ async def examine(settings: Settings) -> list[Check]:
     found.append(_open_files(settings))
     found += await _ports(settings)
     found.append(await _otp_sender(settings))
-    found += [await _identity(letter, provider) for letter, provider in make_identity_providers(settings).items()]
-    found.append(_push_sender(settings))
-    found.append(await _gateway(settings))
-    return found
+    return found + await _providers(settings)
+
+
+async def _providers(settings: Settings) -> list[Check]:
+    """Check the identity providers, the push sender and the gateway."""
+    http = HttpClient()
+    try:
+        providers = make_identity_providers(settings, http)
+        found = [await _identity(letter, provider) for letter, provider in providers.items()]
+        return [*found, _push_sender(settings, http), await _gateway(settings, http)]
+    finally:
+        await http.close()
 
 
 async def _otp_sender(settings: Settings) -> Check:
@@ -61,17 +70,17 @@ async def _otp_sender(settings: Settings) -> Check:
     return "OTP sender", True, settings.otp_sender
 
 
-def _push_sender(settings: Settings) -> Check:
+def _push_sender(settings: Settings, http: HttpClient) -> Check:
     try:
-        make_push_sender(settings, Clock(anchor=dt.datetime.now(dt.UTC), scale=1))
+        make_push_sender(settings, Clock(anchor=dt.datetime.now(dt.UTC), scale=1), http)
     except SettingsError as error:
         return "push sender", False, str(error)
     return "push sender", True, settings.push_sender
 
 
-async def _gateway(settings: Settings) -> Check:
+async def _gateway(settings: Settings, http: HttpClient) -> Check:
     """Look up an invoice that doesn't exist, to check that the gateway answers and accepts our key."""
-    gateway = make_gateway(settings)
+    gateway = make_gateway(settings, http)
     if gateway is None:
         if settings.production:
             return (

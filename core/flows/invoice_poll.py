@@ -19,7 +19,8 @@ from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
-from core.providers.gateway import Gateway, Invoice
+from core.providers.gateway import Gateway
+from core.providers.invoices import Invoice
 from core.runtime import GATEWAY_SLOTS, Runtime
 from core.steps import gateway_events
 

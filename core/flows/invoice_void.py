@@ -12,7 +12,7 @@ from core.customers import store as customers
 from core.payments import gateway_calls
 from core.payments import store as payments
 from core.payments.gateway_calls import Case
-from core.providers.gateway import Invoice
+from core.providers.invoices import Invoice
 from core.runtime import Runtime
 from core.steps import gateway_events
 

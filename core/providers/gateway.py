@@ -1,11 +1,10 @@
-"""The payment gateway's invoices: create, find, read, void (docs/protocol.md#providers).
+"""Call the payment gateway: create, find, read and void invoices (docs/protocol.md#payment-gateway).
 
 A gateway may create two invoices for one external id. So if the result of a call is unknown, the gateway is first asked
 which invoices it has.
 """
 
 import asyncio
-import datetime as dt
 import math
 import random
 import urllib.parse
@@ -18,10 +17,10 @@ from yarl import URL
 from core.base import logs, metrics
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
-from core.base.plain_json import storable
 from core.base.settings import Settings
-from core.providers.answers import read_json
 from core.providers.circuit import Circuit
+from core.providers.http_client import HttpClient, read_json
+from core.providers.invoices import EXPIRED, PAID, Invoice, Wanted, is_usable, read_invoice, request_body
 
 TIMEOUT_S = 5.0  # for each call
 ATTEMPTS = 3
@@ -31,32 +30,7 @@ WHOLE_S = 14.0  # for creating an invoice, with retries and look-ups; the custom
 # this.
 INVOICES_AT_ONCE = 32
 TURN_S = 2.0
-CURRENCY = "IDR"
-PAID, EXPIRED = frozenset({"PAID", "SETTLED"}), "EXPIRED"
-LONGEST_URL = 2000
 log = logs.get("gateway")
-
-
-@attrs.frozen(kw_only=True)
-class Wanted:
-    """The invoice to create. `amount` is in rupiah."""
-
-    external_id: str
-    amount: int
-    description: str
-    duration_s: int
-    app_tag: str
-    payment_methods: tuple[str, ...] = ()  # the gateway's channels, in the order to show; empty: all of them
-
-
-@attrs.frozen(kw_only=True)
-class Invoice:
-    """An invoice as the gateway returns it. `body` is the whole JSON object."""
-
-    id: str
-    url: str | None
-    status: str
-    body: dict[str, Any] = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,19 +43,6 @@ async def _pause(attempt: int) -> None:
     await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
 
 
-def _invoice(body: Any) -> Invoice | None:
-    invoice_id = storable(body.get("id")) if isinstance(body, dict) else None
-    if invoice_id is None:
-        return None
-    url = storable(body.get("invoice_url"), LONGEST_URL)
-    return Invoice(
-        id=invoice_id,
-        url=url if url is not None and url.startswith(("https://", "http://")) else None,
-        status=str(body.get("status", "")).upper(),
-        body=body,
-    )
-
-
 def _in_path(invoice_id: str) -> str:
     """Quote an invoice id for a path: ids also come from webhook calls and must not reach the gateway's other routes.
 
@@ -90,36 +51,16 @@ def _in_path(invoice_id: str) -> str:
     return urllib.parse.quote(invoice_id, safe="").replace(".", "%2E")
 
 
-def _asked(wanted: Wanted) -> dict[str, Any]:
-    """Return the request body that creates an invoice."""
-    body = {
-        "external_id": wanted.external_id,
-        "amount": wanted.amount,
-        "currency": CURRENCY,
-        "description": wanted.description,
-        "invoice_duration": wanted.duration_s,
-        "metadata": {"app": wanted.app_tag},
-    }
-    return {**body, "payment_methods": list(wanted.payment_methods)} if wanted.payment_methods else body
-
-
 def _refuses_methods(answer: _Answer) -> bool:
     code = answer.body.get("error_code") if isinstance(answer.body, dict) else None
     return answer.status == 400 and isinstance(code, str) and "PAYMENT_METHOD" in code
 
 
-def _is_good(invoice: Invoice, wanted: Wanted) -> bool:
-    """Return whether the invoice is for this request, and can be paid or has been paid."""
-    amount = invoice.body.get("amount")
-    others = isinstance(amount, int | float) and amount != wanted.amount  # an amount in another form is ignored
-    ours = invoice.body.get("external_id", wanted.external_id) == wanted.external_id
-    return ours and (invoice.status in PAID or (invoice.url is not None and invoice.status != EXPIRED and not others))
-
-
 class Gateway:
     """Creates, finds, reads and voids invoices."""
 
-    def __init__(self, *, base_url: str, secret_key: str) -> None:
+    def __init__(self, http: HttpClient, *, base_url: str, secret_key: str) -> None:
+        self._http = http
         self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": aiohttp.encode_basic_auth(secret_key, "")}
         self._circuit = Circuit()
@@ -130,12 +71,8 @@ class Gateway:
     async def _call(self, method: str, path: str, **more: Any) -> _Answer | None:
         """Make one call. Return None if there was no response, a 5xx, a 429 or a body that can't be read."""
         try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), headers=self._headers) as session,
-                session.request(
-                    method, URL(self._base_url + path, encoded=True), allow_redirects=False, **more
-                ) as answer,
-            ):
+            url = URL(self._base_url + path, encoded=True)
+            async with self._http.request(method, url, timeout_s=TIMEOUT_S, headers=self._headers, **more) as answer:
                 body = await read_json(answer)
                 return (
                     None if answer.status >= 500 or answer.status == 429 else _Answer(status=answer.status, body=body)
@@ -185,7 +122,7 @@ class Gateway:
 
     async def _create(self, wanted: Wanted, *, again: bool) -> Invoice | None:
         """Create the invoice. Return None if the gateway refuses. Raises GatewayUnavailable if it does not answer."""
-        body = _asked(wanted)
+        body = request_body(wanted)
         for attempt in range(ATTEMPTS):
             if attempt:
                 await _pause(attempt)
@@ -193,20 +130,27 @@ class Gateway:
                 found = await self._find(wanted.external_id)
                 if found is None:
                     continue  # unknown whether the last attempt created one, so don't create another
-                good = [invoice for invoice in found if _is_good(invoice, wanted)]
-                if good:
-                    return good[0]
-                for odd in found:  # an invoice that can't be used must not be paid
-                    if odd.status != EXPIRED:
-                        await self._expire(odd.id)
+                usable = await self._usable(found, wanted)
+                if usable is not None:
+                    return usable
             answer = await self._post(body)
-            invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
-            if invoice is not None and _is_good(invoice, wanted):
+            invoice = read_invoice(answer.body) if answer is not None and answer.status < 300 else None
+            if invoice is not None and is_usable(invoice, wanted):
                 return invoice
             if answer is not None and answer.status >= 300:
                 log.warning("the gateway refused an invoice", external_id=wanted.external_id, status=answer.status)
                 return None
         raise GatewayUnavailable
+
+    async def _usable(self, found: list[Invoice], wanted: Wanted) -> Invoice | None:
+        """Return the first usable invoice. Without any, expire all of them, because they must not be paid."""
+        for invoice in found:
+            if is_usable(invoice, wanted):
+                return invoice
+        for odd in found:
+            if odd.status != EXPIRED:
+                await self._expire(odd.id)
+        return None
 
     async def _post(self, body: dict[str, Any]) -> _Answer | None:
         """Create an invoice.
@@ -240,7 +184,7 @@ class Gateway:
             return None
         ours = [item for item in answer.body if isinstance(item, dict) and item.get("external_id") == external_id]
         ours.sort(key=lambda item: (item.get("status") not in PAID, str(item.get("created", ""))))
-        return [invoice for invoice in map(_invoice, ours) if invoice is not None]
+        return [invoice for invoice in map(read_invoice, ours) if invoice is not None]
 
     async def get(self, invoice_id: str) -> Invoice | None:
         """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""
@@ -252,7 +196,7 @@ class Gateway:
             and "error_code" in answer.body
         ):
             return None
-        invoice = _invoice(answer.body) if answer is not None and answer.status < 300 else None
+        invoice = read_invoice(answer.body) if answer is not None and answer.status < 300 else None
         if invoice is None:
             raise GatewayUnavailable
         return invoice
@@ -292,13 +236,8 @@ class Gateway:
         return await self._call("POST", f"/invoices/{_in_path(invoice_id)}/expire!")
 
 
-def make_gateway(settings: Settings) -> Gateway | None:
+def make_gateway(settings: Settings, http: HttpClient) -> Gateway | None:
     """Return the gateway, None if it is disabled."""
     if not settings.gateway_enabled:
         return None
-    return Gateway(base_url=settings.gateway_base_url, secret_key=settings.gateway_secret_key)
-
-
-def duration_s(*, now: dt.datetime, expires_at: dt.datetime, scale: float) -> int:
-    """Return for how many real seconds an invoice can be paid. The gateway's clock is not scaled."""
-    return max(1, int((expires_at - now).total_seconds() / scale))
+    return Gateway(http, base_url=settings.gateway_base_url, secret_key=settings.gateway_secret_key)

@@ -13,7 +13,7 @@ from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.settings import Settings
-from core.providers.answers import read_json
+from core.providers.http_client import HttpClient, read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
@@ -28,7 +28,8 @@ log = logs.get("identity")
 class IdentityKeys:
     """The cached keys of one provider."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, http: HttpClient, url: str) -> None:
+        self._http = http
         self._url = url
         self._keys: dict[str, jwt.PyJWK] = {}
         self._until = float("-inf")
@@ -85,10 +86,7 @@ class IdentityKeys:
 
     async def _fetch(self) -> tuple[dict[str, jwt.PyJWK], float] | None:
         try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
-                session.get(self._url, allow_redirects=False) as answer,
-            ):
+            async with self._http.request("GET", self._url, timeout_s=TIMEOUT_S) as answer:
                 if answer.status != 200:
                     return None
                 document = jwt.PyJWKSet.from_dict(await read_json(answer))
@@ -119,7 +117,7 @@ class IdentityProvider:
     keys: IdentityKeys
 
 
-def make_identity_providers(settings: Settings) -> dict[str, IdentityProvider]:
+def make_identity_providers(settings: Settings, http: HttpClient) -> dict[str, IdentityProvider]:
     """Return the configured identity providers by letter, `a` or `b`."""
     found = {}
     for letter in ("a", "b"):
@@ -127,5 +125,5 @@ def make_identity_providers(settings: Settings) -> dict[str, IdentityProvider]:
             getattr(settings, f"identity_{letter}_{name}") for name in ("audiences", "issuers", "jwks_url")
         )
         if url:
-            found[letter] = IdentityProvider(audiences=audiences, issuers=issuers, keys=IdentityKeys(url))
+            found[letter] = IdentityProvider(audiences=audiences, issuers=issuers, keys=IdentityKeys(http, url))
     return found

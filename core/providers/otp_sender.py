@@ -17,7 +17,7 @@ from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.base.plain_json import plain_text, storable
 from core.base.settings import Settings
-from core.providers.answers import read_json
+from core.providers.http_client import HttpClient, read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
@@ -85,13 +85,10 @@ class _Answer:
     body: Mapping[str, Any]
 
 
-async def _post(url: str, **more: Any) -> _Answer | None:
+async def _post(http: HttpClient, url: str, **more: Any) -> _Answer | None:
     """Post once, within TIMEOUT_S. Return None if there was no response."""
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
-            session.post(url, allow_redirects=False, **more) as answer,
-        ):
+        async with http.request("POST", url, timeout_s=TIMEOUT_S, **more) as answer:
             try:
                 body = await read_json(answer)
             except ValueError:
@@ -101,13 +98,13 @@ async def _post(url: str, **more: Any) -> _Answer | None:
         return None
 
 
-async def _persistently(url: str, **more: Any) -> _Answer | None:
+async def _persistently(http: HttpClient, url: str, **more: Any) -> _Answer | None:
     """Post, and retry once after no response or a 5xx, with jitter before the retry."""
     answer = None
     for attempt in range(ATTEMPTS):
         if attempt:
             await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
-        answer = await _post(url, **more)
+        answer = await _post(http, url, **more)
         if answer is not None and answer.status < 500:
             return answer
     return answer
@@ -118,14 +115,15 @@ class HttpOtpSender:
 
     NUMBER_REFUSED = 422
 
-    def __init__(self, *, url: str, token: str) -> None:
+    def __init__(self, http: HttpClient, *, url: str, token: str) -> None:
+        self._http = http
         self._url = url
         self._token = token
 
     async def send(self, code: Code) -> str:
         """Post the code. A retry carries the same otp_request_id, so that the service can recognise it."""
         headers = {"Authorization": f"Bearer {self._token}"}
-        answer = await _persistently(self._url, json=attrs.asdict(code), headers=headers)
+        answer = await _persistently(self._http, self._url, json=attrs.asdict(code), headers=headers)
         if answer is not None and answer.status == self.NUMBER_REFUSED:
             raise NumberRefused
         reference = plain_text(answer.body.get("reference")) if answer is not None and answer.status < 300 else None
@@ -147,14 +145,15 @@ class TwilioVerify:
     NUMBER_REFUSED = frozenset({60200, 60205, 60410, 60605})
     NO_VERIFICATION = "VE" + "0" * 32
 
-    def __init__(self, *, base_url: str, service: str, key: str, secret: str) -> None:
+    def __init__(self, http: HttpClient, *, base_url: str, service: str, key: str, secret: str) -> None:
+        self._http = http
         self._url = f"{base_url.rstrip('/')}/v2/Services/{service}"
         self._auth = aiohttp.BasicAuth(key, secret)
 
     async def send(self, code: Code) -> str:
         """Start a verification. A second call for the same phone sends the same code, so a retry is harmless."""
         form = {"To": code.phone, "Channel": code.channel}
-        answer = await _persistently(f"{self._url}/Verifications", data=form, auth=self._auth)
+        answer = await _persistently(self._http, f"{self._url}/Verifications", data=form, auth=self._auth)
         reference = storable(answer.body.get("sid")) if answer is not None and answer.status < 300 else None
         if answer is not None and answer.status >= 400 and answer.body.get("code") in self.NUMBER_REFUSED:
             raise NumberRefused
@@ -171,7 +170,9 @@ class TwilioVerify:
         if not (code.isascii() and code.isdigit()):
             return Verdict.WRONG
         whose = {"To": phone} if reference is None and phone else {"VerificationSid": reference or self.NO_VERIFICATION}
-        answer = await _post(f"{self._url}/VerificationCheck", data={**whose, "Code": code}, auth=self._auth)
+        answer = await _post(
+            self._http, f"{self._url}/VerificationCheck", data={**whose, "Code": code}, auth=self._auth
+        )
         if answer is not None and answer.status == self.GONE:
             return Verdict.EXPIRED
         if answer is not None and answer.body.get("code") == self.TOO_MANY_CHECKS:
@@ -192,12 +193,13 @@ class TwilioVerify:
         )  # fmt: skip
 
 
-def make_otp_sender(settings: Settings) -> OtpSender:
+def make_otp_sender(settings: Settings, http: HttpClient) -> OtpSender:
     """Return the adapter that OTP_SENDER names."""
     if settings.otp_sender == "http":
-        return HttpOtpSender(url=settings.otp_http_url, token=settings.otp_http_token)
+        return HttpOtpSender(http, url=settings.otp_http_url, token=settings.otp_http_token)
     if settings.otp_sender == "twilio_verify":
         return TwilioVerify(
+            http,
             base_url=settings.twilio_verify_base_url,
             service=settings.twilio_verify_service,
             key=settings.twilio_api_key,

@@ -11,7 +11,7 @@ from core.base.plain_json import plain_text
 from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
-from core.providers.gateway import Invoice
+from core.providers.invoices import Invoice
 from core.steps import money
 from core.storage.database import Tx
 from core.webhooks import store as webhooks

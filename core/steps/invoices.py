@@ -18,7 +18,7 @@ from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentView
-from core.providers.gateway import Wanted, duration_s
+from core.providers.invoices import Wanted, duration_s
 from core.runtime import Runtime
 from core.steps import money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer

@@ -9,7 +9,8 @@ from core.base.errors import GatewayUnavailable
 from core.flows import invoice_poll, payment_request
 from core.payments.views import PaymentView
 from core.providers.circuit import FAILURES
-from core.providers.gateway import Gateway, Wanted
+from core.providers.gateway import Gateway
+from core.providers.invoices import Wanted
 from core.reads import payments as reads
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.http.gateway.played import READ, SECRET_KEY, PlayedGateway, error_reply
@@ -26,7 +27,7 @@ def played() -> Iterator[PlayedGateway]:
 @pytest.fixture
 def with_gateway(quiet: Harness, played: PlayedGateway) -> Iterator[Harness]:
     """Yield a runtime with a gateway; nothing reacts to commits."""
-    quiet.runtime.gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
+    quiet.runtime.gateway = Gateway(quiet.runtime.http, base_url=played.url, secret_key=SECRET_KEY)
     yield quiet
     quiet.runtime.gateway = None
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from core.base.errors import Unavailable
 from core.logins import identity
 from core.logins.identity import Claims, IdentityTokenInvalid
+from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityKeys
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
 
@@ -332,8 +333,10 @@ def server() -> Iterator[IdentityServer]:
 
 
 @pytest.mark.anyio
-async def test_provider_keys_are_read_once_for_concurrent_callers(server: IdentityServer) -> None:
-    keys = IdentityKeys(server.url)
+async def test_provider_keys_are_read_once_for_concurrent_callers(
+    http_client: HttpClient, server: IdentityServer
+) -> None:
+    keys = IdentityKeys(http_client, server.url)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(keys.get(KEY.kid)) for _ in range(20)]
     assert all(task.result() is not None for task in tasks)
@@ -343,9 +346,10 @@ async def test_provider_keys_are_read_once_for_concurrent_callers(server: Identi
 
 @pytest.mark.anyio
 async def test_new_provider_key_works_at_once_and_unknown_ids_are_looked_up_once_a_minute(
+    http_client: HttpClient,
     server: IdentityServer,
 ) -> None:
-    keys = IdentityKeys(server.url)
+    keys = IdentityKeys(http_client, server.url)
     assert await keys.get(KEY.kid) is not None
     server.keys["rsa-1"] = RSA_KEYS[1]
     assert await keys.get("rsa-1") is not None
@@ -358,8 +362,10 @@ async def test_new_provider_key_works_at_once_and_unknown_ids_are_looked_up_once
 
 
 @pytest.mark.anyio
-async def test_withdrawn_provider_key_is_gone_after_the_next_read(server: IdentityServer) -> None:
-    keys = IdentityKeys(server.url)
+async def test_withdrawn_provider_key_is_gone_after_the_next_read(
+    http_client: HttpClient, server: IdentityServer
+) -> None:
+    keys = IdentityKeys(http_client, server.url)
     assert await keys.get(KEY.kid) is not None
     del server.keys[KEY.kid]
     assert await keys.get("x") is None
@@ -369,10 +375,10 @@ async def test_withdrawn_provider_key_is_gone_after_the_next_read(server: Identi
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", [0, 500, 404, 301, *GARBAGE])
 async def test_unknown_key_id_is_unavailable_while_the_provider_does_not_answer(
-    server: IdentityServer, fault: Any
+    http_client: HttpClient, server: IdentityServer, fault: Any
 ) -> None:
     server.fault = fault
-    keys = IdentityKeys(server.url)
+    keys = IdentityKeys(http_client, server.url)
     with pytest.raises(Unavailable) as caught:
         await keys.get(KEY.kid)
     assert caught.value.retry_after_seconds == 5
@@ -384,8 +390,10 @@ async def test_unknown_key_id_is_unavailable_while_the_provider_does_not_answer(
 
 
 @pytest.mark.anyio
-async def test_known_provider_keys_keep_working_while_the_provider_is_down(server: IdentityServer) -> None:
-    keys = IdentityKeys(server.url)
+async def test_known_provider_keys_keep_working_while_the_provider_is_down(
+    http_client: HttpClient, server: IdentityServer
+) -> None:
+    keys = IdentityKeys(http_client, server.url)
     assert await keys.get(KEY.kid) is not None
     server.fault = 500
     with pytest.raises(Unavailable):
@@ -395,7 +403,7 @@ async def test_known_provider_keys_keep_working_while_the_provider_is_down(serve
 
 
 @pytest.mark.anyio
-async def test_single_provider_failure_is_retried(server: IdentityServer) -> None:
+async def test_single_provider_failure_is_retried(http_client: HttpClient, server: IdentityServer) -> None:
     real = server.answer
 
     def fail_once(path: str, headers: dict[str, str], body: bytes) -> Any:
@@ -403,18 +411,18 @@ async def test_single_provider_failure_is_retried(server: IdentityServer) -> Non
         return real(path, headers, body)
 
     server.answer = fail_once  # type: ignore[method-assign]
-    assert await IdentityKeys(server.url).get(KEY.kid) is not None
+    assert await IdentityKeys(http_client, server.url).get(KEY.kid) is not None
     assert server.hits == 2
 
 
 @pytest.mark.anyio
-async def test_provider_keys_of_unused_types_are_ignored(server: IdentityServer) -> None:
+async def test_provider_keys_of_unused_types_are_ignored(http_client: HttpClient, server: IdentityServer) -> None:
     strange = [
         {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "ed"},
         {"kty": "new", "kid": "n"}, {"kty": "RSA", "n": "AQAB", "e": "AQAB"},
     ]  # fmt: skip
     server.fault = json.dumps({"keys": [*strange, KEY.published()]}).encode()
-    keys = IdentityKeys(server.url)
+    keys = IdentityKeys(http_client, server.url)
     found = await keys.get(KEY.kid)
     assert found is not None
     assert check(signed(GOOD)) == identity.verify(
@@ -423,7 +431,7 @@ async def test_provider_keys_of_unused_types_are_ignored(server: IdentityServer)
     server.fault = json.dumps(
         {"keys": [KEY.published(), {**EC_KEY.published(), "kid": KEY.kid, "use": "enc"}]}
     ).encode()
-    kept = await IdentityKeys(server.url).get(KEY.kid)
+    kept = await IdentityKeys(http_client, server.url).get(KEY.kid)
     assert kept is not None
     assert check(signed(GOOD)) == identity.verify(
         signed(GOOD), kept, audiences=AUDIENCES, issuers=ISSUERS, nonce=None, now=NOW

@@ -9,7 +9,9 @@ import pytest
 
 from core.base.errors import GatewayUnavailable
 from core.providers.circuit import FAILURES, OPEN_S
-from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, Wanted
+from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway
+from core.providers.http_client import HttpClient
+from core.providers.invoices import Wanted
 from tests.http.gateway.played import CREATE, READ, SECRET_KEY, VOID, PlayedGateway, error_reply
 from tests.stack import Stack, World, at_once, new_id, refused
 from tools.client import Client
@@ -105,8 +107,10 @@ async def test_invoice_counts_older_than_an_hour_are_deleted(people: World, gate
     assert await people.until(old, lambda rows: not rows) == []
 
 
-async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(played: PlayedGateway) -> None:
-    gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
+async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(
+    http_client: HttpClient, played: PlayedGateway
+) -> None:
+    gateway = Gateway(http_client, base_url=played.url, secret_key=SECRET_KEY)
     played.before_create = lambda _: error_reply(500, "SERVER_ERROR")
     played.on_look = lambda _: error_reply(500, "SERVER_ERROR")
     try:
@@ -154,8 +158,10 @@ async def outage(people: World) -> None:
     await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
-async def test_hanging_gateway_blocks_a_bounded_number_of_requests(played: PlayedGateway) -> None:
-    gateway, go_on = Gateway(base_url=played.url, secret_key=SECRET_KEY), threading.Event()
+async def test_hanging_gateway_blocks_a_bounded_number_of_requests(
+    http_client: HttpClient, played: PlayedGateway
+) -> None:
+    gateway, go_on = Gateway(http_client, base_url=played.url, secret_key=SECRET_KEY), threading.Event()
     played.after_create = lambda *_: go_on.wait(4) and None  # type: ignore[func-returns-value]
     began, calls = time.monotonic(), len(played.calls(CREATE))
     tasks = [asyncio.create_task(gateway.create(wanted())) for _ in range(INVOICES_AT_ONCE + 8)]
@@ -172,8 +178,10 @@ async def test_hanging_gateway_blocks_a_bounded_number_of_requests(played: Playe
 
 
 @pytest.mark.parametrize("invoice_id", ["../../v2/disbursements", "..", "a/b?c=d#e", "%2e%2e/x", "in v"])
-async def test_invoice_id_with_path_characters_reaches_no_other_route(played: PlayedGateway, invoice_id: str) -> None:
-    gateway = Gateway(base_url=played.url, secret_key=SECRET_KEY)
+async def test_invoice_id_with_path_characters_reaches_no_other_route(
+    http_client: HttpClient, played: PlayedGateway, invoice_id: str
+) -> None:
+    gateway = Gateway(http_client, base_url=played.url, secret_key=SECRET_KEY)
     assert await gateway.get(invoice_id) is None
     assert not await gateway.void(invoice_id)
     for kind in (READ, VOID):

@@ -9,7 +9,9 @@ import aiohttp
 import pytest
 
 from core.base.errors import GatewayUnavailable
-from core.providers.gateway import Gateway, Wanted
+from core.providers.gateway import Gateway
+from core.providers.http_client import HttpClient
+from core.providers.invoices import Wanted
 from tests.http.gateway.played import (
     AUTHORIZATION,
     CREATE,
@@ -229,8 +231,10 @@ async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
     assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
 
 
-async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(played: PlayedGateway) -> None:
-    gateway = Gateway(base_url=played.url + "/", secret_key=SECRET_KEY)
+async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(
+    http_client: HttpClient, played: PlayedGateway
+) -> None:
+    gateway = Gateway(http_client, base_url=played.url + "/", secret_key=SECRET_KEY)
     external_id = new_id()
     oldest, second = (played.make(external_id, 12_000) for _ in range(2))
     found = await gateway.find(external_id)
@@ -247,9 +251,11 @@ async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(played: 
     assert await gateway.get("inv-unknown") is None
 
 
-async def test_adapter_without_a_reachable_gateway_raises_unavailable(played: PlayedGateway) -> None:
-    nobody = Gateway(base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
-    foreign = Gateway(base_url=played.url, secret_key="another key")
+async def test_adapter_without_a_reachable_gateway_raises_unavailable(
+    http_client: HttpClient, played: PlayedGateway
+) -> None:
+    nobody = Gateway(http_client, base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
+    foreign = Gateway(http_client, base_url=played.url, secret_key="another key")
     wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
     for gateway in (nobody, foreign):
         for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):

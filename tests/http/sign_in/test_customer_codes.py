@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import OtpDeliveryFailed
+from core.providers.http_client import HttpClient
 from core.providers.otp_sender import Code, HttpOtpSender
 from tests.http.sign_in.people import (
     ASK,
@@ -237,16 +238,16 @@ async def test_unsent_code_does_not_count(world: World) -> None:
         *(b'{"reference": {"id": 7}}', b'{"reference": null}', b'{"reference": "\\u0000"}', b"[" * 100_000),
     ],
 )
-async def test_provider_answer_without_reference_is_a_delivery_failure(body: bytes) -> None:
+async def test_provider_answer_without_reference_is_a_delivery_failure(http_client: HttpClient, body: bytes) -> None:
     code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
     async with odd_provider(said(200, body)) as (url, heard):
         with pytest.raises(OtpDeliveryFailed):
-            await HttpOtpSender(url=url, token="t").send(code)
+            await HttpOtpSender(http_client, url=url, token="t").send(code)
         assert len(heard) == 1  # no retry after an answer: the code may have been sent
     references = {b'"r-1"': "r-1", b"4711": "4711", b'"a\\u0000b"': "ab", b'"' + b"x" * 300 + b'"': "x" * 255}
     for written, kept in references.items():
         async with odd_provider(said(200, b'{"reference": ' + written + b"}")) as (url, _):
-            assert await HttpOtpSender(url=url, token="t").send(code) == kept
+            assert await HttpOtpSender(http_client, url=url, token="t").send(code) == kept
 
 
 # -- attempts

@@ -15,6 +15,7 @@ import pytest
 from core.base.clock import UTC, Clock, monotonic
 from core.base.settings import SettingsError, read
 from core.providers import push_sender
+from core.providers.http_client import HttpClient
 from core.providers.push_sender import (
     DeadToken,
     Fcm,
@@ -54,19 +55,19 @@ def clock() -> Clock:
     return Clock(anchor=dt.datetime(2026, 11, 21, tzinfo=UTC), scale=60)
 
 
-def sender(inbox: PushInbox, **changed: str) -> Fcm:
+def sender(http_client: HttpClient, inbox: PushInbox, **changed: str) -> Fcm:
     """Return the adapter as the settings create it."""
-    made = make_push_sender(read({**inbox.environment, **changed}), clock())
+    made = make_push_sender(read({**inbox.environment, **changed}), clock(), http_client)
     assert isinstance(made, Fcm)
     return made
 
 
-def sender_with_token_uri(inbox: PushInbox, token_uri: str, folder: pathlib.Path) -> Fcm:
+def sender_with_token_uri(http_client: HttpClient, inbox: PushInbox, token_uri: str, folder: pathlib.Path) -> Fcm:
     """Return the adapter with a service account whose tokens come from another address."""
     account = json.loads(pathlib.Path(inbox.environment["FCM_CREDENTIALS_FILE"]).read_text())
     path = folder / "account.json"
     path.write_text(json.dumps({**account, "token_uri": token_uri}))
-    return sender(inbox, FCM_CREDENTIALS_FILE=str(path))
+    return sender(http_client, inbox, FCM_CREDENTIALS_FILE=str(path))
 
 
 def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device") -> Notification:
@@ -84,9 +85,9 @@ def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device")
 
 
 @pytest.fixture
-async def fcm(inbox: PushInbox) -> Fcm:
+async def fcm(http_client: HttpClient, inbox: PushInbox) -> Fcm:
     """Return the adapter in front of the simulated provider."""
-    return sender(inbox)
+    return sender(http_client, inbox)
 
 
 async def test_token_grant_is_signed_by_the_service_account_and_short_lived(inbox: PushInbox, fcm: Fcm) -> None:
@@ -235,17 +236,19 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("answer", GARBAGE)
-async def test_unreadable_answer_is_retried_later(inbox: PushInbox, answer: bytes) -> None:
+async def test_unreadable_answer_is_retried_later(http_client: HttpClient, inbox: PushInbox, answer: bytes) -> None:
     async with odd_provider(answer) as (url, heard):
-        assert isinstance(await sender(inbox, FCM_BASE_URL=url).send(a_push(), attempt=1), Later)
+        assert isinstance(await sender(http_client, inbox, FCM_BASE_URL=url).send(a_push(), attempt=1), Later)
         assert len(heard) == 1
 
 
 @pytest.mark.parametrize("body", [b"\x00\xff<html>", b"[]", b'{"error": 7}', b'{"error": {"details": "UNREGISTERED"}}'])
 @pytest.mark.parametrize("status", [400, 403, 404])
-async def test_unreadable_refusal_keeps_the_push_token(inbox: PushInbox, status: int, body: bytes) -> None:
+async def test_unreadable_refusal_keeps_the_push_token(
+    http_client: HttpClient, inbox: PushInbox, status: int, body: bytes
+) -> None:
     async with odd_provider(said(status, body)) as (url, _):
-        assert await sender(inbox, FCM_BASE_URL=url).send(a_push(), attempt=1) == Refused()
+        assert await sender(http_client, inbox, FCM_BASE_URL=url).send(a_push(), attempt=1) == Refused()
 
 
 async def test_provider_timeout_is_retried_later(inbox: PushInbox, fcm: Fcm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,10 +272,10 @@ TOKENS_AWAY = [
 
 @pytest.mark.parametrize("answer", TOKENS_AWAY)
 async def test_missing_access_token_sends_nothing_and_shares_one_attempt(
-    inbox: PushInbox, tmp_path: Any, answer: bytes
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any, answer: bytes
 ) -> None:
     async with odd_provider(answer) as (url, heard):
-        fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
+        fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(fcm.send(a_push(), attempt=1)) for _ in range(20)]
         assert all(isinstance(task.result(), Later) for task in tasks)
@@ -280,26 +283,30 @@ async def test_missing_access_token_sends_nothing_and_shares_one_attempt(
     assert inbox.messages == []
 
 
-async def test_access_token_is_renewed_before_it_expires(inbox: PushInbox, tmp_path: Any) -> None:
+async def test_access_token_is_renewed_before_it_expires(
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any
+) -> None:
     answer = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 1}).encode())
     async with odd_provider(answer) as (url, heard):
-        fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
+        fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
         async with asyncio.timeout(5):
             while len(heard) < 2:
                 assert await fcm.send(a_push(), attempt=1) == Sent()
                 await asyncio.sleep(0.05)
 
 
-async def test_access_token_is_used_until_it_expires_if_renewal_fails(inbox: PushInbox, tmp_path: Any) -> None:
+async def test_access_token_is_used_until_it_expires_if_renewal_fails(
+    http_client: HttpClient, inbox: PushInbox, tmp_path: Any
+) -> None:
     good = said(200, json.dumps({"access_token": ACCESS_TOKEN, "expires_in": 10}).encode())
     for answer in (said(503, b"{}"), b""):
         async with odd_provider(good, answer) as (url, heard):
-            fcm = sender_with_token_uri(inbox, url + "/token", tmp_path)
+            fcm = sender_with_token_uri(http_client, inbox, url + "/token", tmp_path)
             assert await fcm.send(a_push(), attempt=1) == Sent()
-            fcm._renew_at = monotonic()  # four fifths of its lifetime have passed
+            fcm._account._renew_at = monotonic()  # four fifths of its lifetime have passed
             assert await fcm.send(a_push(), attempt=1) == Sent()
             assert len(heard) == 2
-            fcm._renew_at = fcm._ends_at = monotonic()
+            fcm._account.discard()
             assert isinstance(await fcm.send(a_push(), attempt=1), Later)
 
 
@@ -308,7 +315,7 @@ def test_push_token_is_not_in_the_text_of_a_notification() -> None:
 
 
 def test_log_sender_is_the_default() -> None:
-    assert isinstance(make_push_sender(read({}), clock()), LogPushSender)
+    assert isinstance(make_push_sender(read({}), clock(), HttpClient()), LogPushSender)
 
 
 @pytest.mark.parametrize(
@@ -325,13 +332,13 @@ def test_unreadable_credentials_are_named(tmp_path: Any, content: str | None) ->
         path.write_text(content)
     settings = read({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": PROJECT, "FCM_CREDENTIALS_FILE": str(path)})
     with pytest.raises(SettingsError, match=r"^FCM_CREDENTIALS_FILE: expected .*private_key and token_uri$"):
-        make_push_sender(settings, clock())
+        make_push_sender(settings, clock(), HttpClient())
 
 
 def test_missing_credentials_file_is_named(tmp_path: Any) -> None:
     settings = read({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": PROJECT, "FCM_CREDENTIALS_FILE": str(tmp_path)})
     with pytest.raises(SettingsError, match="FCM_CREDENTIALS_FILE"):
-        make_push_sender(settings, clock())
+        make_push_sender(settings, clock(), HttpClient())
     for unset in ("FCM_PROJECT_ID", "FCM_CREDENTIALS_FILE"):
         with pytest.raises(SettingsError, match=unset):
             read({"PUSH_SENDER": "fcm", "FCM_PROJECT_ID": "p", "FCM_CREDENTIALS_FILE": "f", unset: ""})
@@ -350,5 +357,5 @@ def test_fcm_tokens_over_plain_http_are_refused_in_production(inbox: PushInbox, 
         "FCM_CREDENTIALS_FILE": str(path),
     }
     with pytest.raises(SettingsError, match=r"^FCM_CREDENTIALS_FILE: expected a token_uri with https://"):
-        make_push_sender(read(production), clock())
-    make_push_sender(read({**production, "ALLOW_PLAINTEXT_BACKENDS": "true"}), clock())
+        make_push_sender(read(production), clock(), HttpClient())
+    make_push_sender(read({**production, "ALLOW_PLAINTEXT_BACKENDS": "true"}), clock(), HttpClient())

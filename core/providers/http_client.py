@@ -1,0 +1,56 @@
+"""The HTTP client that all providers of a process share (docs/protocol.md#providers)."""
+
+import contextlib
+import json
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so that a slow provider delays no other
+MOST = 1 << 20  # bytes of a response body
+PART = 1 << 16
+
+
+class HttpClient:
+    """Keeps connections to providers open between calls. It follows no redirects and keeps no cookies."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    def request(
+        self, method: str, url: str | URL, *, timeout_s: float, **more: Any
+    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Make one request. `timeout_s` includes the wait for a connection and the reading of the body.
+
+        `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. Raises aiohttp.ClientError,
+        TimeoutError and OSError.
+        """
+        if self._session is None:  # aiohttp needs a running event loop for it
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_HOST),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        return self._session.request(method, url, timeout=timeout, allow_redirects=False, **more)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def read_json(response: aiohttp.ClientResponse) -> Any:
+    """Return the JSON of a response, None if the body is empty.
+
+    Raises ValueError if it is not JSON, is nested too deeply or is longer than MOST bytes, and whatever aiohttp raises.
+    """
+    body = bytearray()
+    async for part in response.content.iter_chunked(PART):
+        body += part
+        if len(body) > MOST:
+            raise ValueError("too long")
+    try:
+        return json.loads(body) if body.strip() else None
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

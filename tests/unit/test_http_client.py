@@ -1,0 +1,77 @@
+"""The HTTP client of the providers: shared connections, no redirects, no cookies, no starvation."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+
+from core.providers.http_client import CONNECTIONS_PER_HOST, HttpClient, read_json
+
+pytestmark = pytest.mark.anyio
+
+
+@attrs.define
+class Provider:
+    """A provider that keeps connections open. It answers when `may_answer` is set."""
+
+    url: str = ""
+    connections: int = 0
+    requests: list[bytes] = attrs.field(factory=list)
+    may_answer: asyncio.Event = attrs.field(factory=asyncio.Event)
+    is_full: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer each request with a redirect that sets a cookie."""
+        self.connections += 1
+        if self.connections == CONNECTIONS_PER_HOST:
+            self.is_full.set()
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:  # until the client closes the connection
+                self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+                await self.may_answer.wait()
+                writer.write(b"HTTP/1.1 302 X\r\nLocation: /x\r\nSet-Cookie: a=b\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def provider(*, is_slow: bool = False) -> AsyncIterator[Provider]:
+    """Serve a provider on a free port."""
+    made = Provider()
+    if not is_slow:
+        made.may_answer.set()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    try:
+        yield made
+    finally:
+        server.close()
+
+
+async def status(client: HttpClient, url: str, *, timeout_s: float = 5) -> int:
+    """Return the status of a call."""
+    async with client.request("GET", url, timeout_s=timeout_s) as answer:
+        assert await read_json(answer) == {}
+        return answer.status
+
+
+async def test_second_call_uses_the_connection_of_the_first_without_its_cookies(http_client: HttpClient) -> None:
+    async with provider() as one:
+        assert [await status(http_client, one.url) for _ in range(2)] == [302, 302]
+        assert one.connections == 1
+        assert len(one.requests) == 2  # a redirect is not followed
+        assert b"cookie" not in b"".join(one.requests).lower()
+        await http_client.close()
+
+
+async def test_slow_provider_delays_no_other(http_client: HttpClient) -> None:
+    async with provider(is_slow=True) as slow, provider() as other:
+        calls = [asyncio.create_task(status(http_client, slow.url)) for _ in range(CONNECTIONS_PER_HOST + 1)]
+        async with asyncio.timeout(4):
+            await slow.is_full.wait()
+        assert await status(http_client, other.url, timeout_s=2) == 302
+        slow.may_answer.set()
+        assert [await call for call in calls] == [302] * len(calls)
+        assert slow.connections == CONNECTIONS_PER_HOST
+        await http_client.close()
