@@ -142,30 +142,35 @@ class Runner(web.AppRunner):
         return HttpServer(await super()._make_server(), HttpConnection, runtime=self._runtime)
 
 
+@web.middleware
+async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Give aiohttp's own refusals, such as 404 and 405, the usual error body."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refused:
+        unknown = Refusal(status=refused.status, code="ERROR", message=http_texts.UNANSWERABLE)
+        answer = refuse(request, KNOWN.get(refused.status, unknown))
+        if "Allow" in refused.headers:
+            answer.headers["Allow"] = refused.headers["Allow"]
+        return answer
+
+
+async def healthz(_: web.Request) -> web.Response:
+    """Answer that the process runs."""
+    return web.json_response({"status": "ok"})
+
+
+async def prometheus(_: web.Request) -> web.Response:
+    """Answer with the metrics of the process."""
+    return web.Response(body=metrics.exposition(), content_type="text/plain")
+
+
 def add_probes(app: web.Application, runtime: Runtime) -> None:
     """Add /healthz, /readyz and /metrics, the error body for all other paths, and the headers of every response."""
-
-    @web.middleware
-    async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPException as refused:
-            unknown = Refusal(status=refused.status, code="ERROR", message=http_texts.UNANSWERABLE)
-            answer = refuse(request, KNOWN.get(refused.status, unknown))
-            if "Allow" in refused.headers:
-                answer.headers["Allow"] = refused.headers["Allow"]
-            return answer
-
-    app.middlewares.append(in_our_words)
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
         for name, value in own_headers(runtime, request.headers.get("X-Request-Id", "")).items():
             response.headers.setdefault(name, value)
-
-    app.on_response_prepare.append(add_headers)
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
 
     async def readyz(_: web.Request) -> web.Response:
         ready, degraded, why = await runtime.readiness.check()
@@ -173,9 +178,8 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
             return web.json_response({"ready": False, "reason": why}, status=503, headers={"Retry-After": "1"})
         return web.json_response({"ready": True, "degraded": degraded})
 
-    async def prometheus(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.exposition(), content_type="text/plain")
-
+    app.middlewares.append(in_our_words)
+    app.on_response_prepare.append(add_headers)
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", prometheus)
