@@ -20,8 +20,8 @@ from core.operators import store as operators
 from core.operators.rules import Permissions, allows
 from core.operators.store import Operator
 from core.operators.totp import TotpRequired
+from core.reads import disclosure
 from core.runtime import Runtime
-from core.steps import disclosure
 from core.storage.records import as_dict, many
 from core.transactions import translate_db_errors
 

@@ -13,8 +13,8 @@ from core.base.pages import Items, Page, cut
 from core.base.personal import without_personal_fields
 from core.operators.rules import allows
 from core.payments.gateway_calls import ProcessingResult
+from core.reads import disclosure
 from core.runtime import Runtime
-from core.steps import disclosure
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors

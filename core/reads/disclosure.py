@@ -1,4 +1,7 @@
-"""Write the audit row for personal data that an operator is about to see. If that fails, the data is not returned."""
+"""Write the audit row for personal data that an operator is about to see. If that fails, the data is not returned.
+
+The only write of a read (docs/product.md#audit-log).
+"""
 
 from collections.abc import Mapping, Sequence
 
