@@ -42,8 +42,24 @@ class AuditFilter:
     until: dt.datetime | None = None
 
 
-ENTRIES = """SELECT a.id, a.operator_id, o.display_name AS operator_name, a.action, a.object_type, a.object_id, a.before, a.after,
-    a.created_at FROM operator_audit_log a JOIN control_center_users o ON o.id = a.operator_id"""
+# The newest rows of the audit log, each with its operator.
+PAGE = """SELECT
+  a.id,
+  a.operator_id,
+  o.display_name AS operator_name,
+  a.action,
+  a.object_type,
+  a.object_id,
+  a.before,
+  a.after,
+  a.created_at
+FROM operator_audit_log AS a
+JOIN control_center_users AS o ON o.id = a.operator_id
+WHERE {where}
+ORDER BY a.created_at DESC, a.id DESC
+LIMIT {limit}"""
+# Rows about an object, and rows about several objects that include it.
+OF_OBJECT = f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'ids' ? {{0}}))"
 
 
 def _entry(row: Any) -> AuditEntry:
@@ -58,13 +74,11 @@ async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[A
     where.add("a.operator_id = {0}", which.operator_id)
     where.add("a.action = {0}", which.action)
     where.add("a.object_type = {0}", which.object_type)
-    where.add(f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'ids' ? {{0}}))", which.object_id)
+    where.add(OF_OBJECT, which.object_id)
     where.add("a.created_at >= {0}", which.since)
     where.add("a.created_at < {0}", which.until)
     where.behind("a.created_at", "a.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
     with translate_db_errors():
-        rows = await runtime.db.fetch(
-            f"{ENTRIES} WHERE {where} ORDER BY a.created_at DESC, a.id DESC LIMIT {limit}", *where.args
-        )
+        rows = await runtime.db.fetch(PAGE.format(where=where, limit=limit), *where.args)
     return cut([_entry(row) for row in rows], page, at="created_at")

@@ -14,8 +14,10 @@ from core.pricing import rules, store
 from core.pricing.store import Tier
 from core.runtime import Runtime
 from core.steps.availability import availability_policy
+from core.storage import sql_files
 from core.transactions import translate_db_errors
 
+SQL = sql_files.load(__file__)
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
 
 
@@ -98,21 +100,13 @@ class Onboarding:
     has_live_session: bool
 
 
-# $1 is the caller, $2 the caller's ids.
-ONBOARDING = """SELECT is_anonymous, display_name IS NOT NULL AS has_display_name, usp_seen,
-    EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND paired_at IS NOT NULL) AS has_consulted_before,
-    EXISTS (SELECT 1 FROM chat_sessions WHERE customer_id = ANY($2) AND status IN ('searching', 'active', 'expired'))
-      AS has_live_session
-  FROM customers WHERE id = $1"""
-
-
 async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
     """Return the flags by which the app chooses its first screen.
 
     Raises NotFound if the caller is gone.
     """
     with translate_db_errors():
-        row = await runtime.db.fetchrow(ONBOARDING, actor.user_id, list(actor.ids))
+        row = await runtime.db.fetchrow(SQL["onboarding"], actor.user_id, list(actor.ids))
         promotion = await store.first_session(runtime.db)
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
     if row is None:

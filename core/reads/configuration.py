@@ -9,11 +9,13 @@ from core.base.errors import NotFound
 from core.config.keys import KEYS, Key, loaded
 from core.runtime import Runtime
 from core.sessions.views import Person
+from core.storage import sql_files
 from core.storage.records import plain
 from core.transactions import translate_db_errors
 
-ROWS = """SELECT k.key, k.value, k.updated_at, k.updated_by, o.display_name FROM app_config k
-  LEFT JOIN control_center_users o ON o.id = k.updated_by"""
+SQL = sql_files.load(__file__)
+ROW = f"""{SQL["rows"]}
+WHERE k.key = $1"""
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +62,7 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
 async def rows(runtime: Runtime) -> list[ConfigRow]:
     """Return the rows of all keys."""
     with translate_db_errors():
-        stored = {row["key"]: row for row in await runtime.db.fetch(ROWS)}
+        stored = {row["key"]: row for row in await runtime.db.fetch(SQL["rows"])}
     return [_row(runtime, key, stored.get(name)) for name, key in KEYS.items()]
 
 
@@ -72,5 +74,5 @@ async def row(runtime: Runtime, name: str) -> ConfigRow:
     if name not in KEYS:
         raise NotFound
     with translate_db_errors():
-        found = await runtime.db.fetchrow(f"{ROWS} WHERE k.key = $1", name)
+        found = await runtime.db.fetchrow(ROW, name)
     return _row(runtime, KEYS[name], found)

@@ -4,19 +4,11 @@ import datetime as dt
 
 from core.config import store as config_store
 from core.runtime import Runtime
+from core.storage import sql_files
 
-NEXT = f"""SELECT
-    (SELECT min(warn_at) FROM chat_sessions WHERE warn_at IS NOT NULL) AS warning,
-    (SELECT min(expires_at) FROM chat_sessions WHERE status = 'active') AS expiry,
-    (SELECT min(s.grace_ends_at) FROM chat_sessions s WHERE s.status IN ('expired', 'closing')
-      AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending')))
-      AS grace,
-    (SELECT min(round_ends_at) FROM chat_sessions WHERE status = 'searching') AS round,
-    (SELECT min(asked_repeat_at) FROM chat_sessions WHERE status = 'searching' AND asked_repeat_at IS NOT NULL) AS repeat,
-    (SELECT min(answer_by) FROM session_extensions WHERE status = 'pending') AS extension,
-    (SELECT min(poll_at) FROM payment_requests WHERE status = 'pending' AND poll_at IS NOT NULL) AS poll,
-    longest_silence_since($1) AS silence,
-    {config_store.VERSION} AS config_version"""
+SQL = sql_files.load(__file__)
+NEXT = f"""{SQL["next"]},
+  {config_store.VERSION} AS config_version"""
 
 
 async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:

@@ -9,6 +9,7 @@ from core.base.field_types import OperatorId, RoleId
 from core.base.pages import Items, Page, cut
 from core.operators.rules import Permissions
 from core.runtime import Runtime
+from core.storage import sql_files
 from core.storage.records import many
 from core.transactions import translate_db_errors
 
@@ -42,25 +43,31 @@ class RoleRow:
     created_at: dt.datetime
 
 
-OPERATORS = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role, o.disabled, o.password_hash <> '' AS has_password,
-    o.totp_secret IS NOT NULL AS has_totp,
-    greatest(CASE WHEN o.lockout_until > $1 THEN o.lockout_until END,
-      (SELECT max(a.lockout_until) FROM operator_sign_in_addresses a
-       WHERE a.email_hash = encode(sha256(convert_to(o.email, 'UTF8')), 'hex') AND a.lockout_until > $1)) AS locked_until,
-    o.created_at
-  FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
-ROLES = """SELECT r.id, r.name, r.permissions, r.require_totp, (SELECT count(*)::int FROM control_center_users o WHERE o.role_id = r.id) AS operator_count,
-    r.created_at FROM roles r"""
+SQL = sql_files.load(__file__)
+OPERATOR = f"""{SQL["operators"]}
+WHERE o.id = $2"""
+OPERATORS = f"""{SQL["operators"]}
+WHERE $2::timestamptz IS NULL OR (o.created_at, o.id) < ($2, $3::uuid)
+ORDER BY o.created_at DESC, o.id DESC
+LIMIT $4"""
+ROLE = f"""{SQL["roles"]}
+WHERE r.id = $1"""
+ROLES = f"""{SQL["roles"]}
+WHERE $1::timestamptz IS NULL OR (r.created_at, r.id) < ($1, $2::uuid)
+ORDER BY r.created_at DESC, r.id DESC
+LIMIT $3"""
 
 
 async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
     """List operators, newest first."""
     with translate_db_errors():
         rows = await runtime.db.fetch(
-            f"""{OPERATORS} WHERE $2::timestamptz IS NULL OR (o.created_at, o.id) < ($2, $3::uuid)
-                ORDER BY o.created_at DESC, o.id DESC LIMIT $4""",
-            runtime.now(), page.before_at, page.before_id, page.limit + 1,
-        )  # fmt: skip
+            OPERATORS,
+            runtime.now(),
+            page.before_at,
+            page.before_id,
+            page.limit + 1,
+        )
     return cut(many(OperatorRow, rows), page, at="created_at")
 
 
@@ -70,7 +77,7 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(OperatorRow, await runtime.db.fetch(f"{OPERATORS} WHERE o.id = $2", runtime.now(), operator_id))
+        rows = many(OperatorRow, await runtime.db.fetch(OPERATOR, runtime.now(), operator_id))
     if not rows:
         raise NotFound
     return rows[0]
@@ -80,10 +87,11 @@ async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
     """List roles, newest first."""
     with translate_db_errors():
         rows = await runtime.db.fetch(
-            f"""{ROLES} WHERE $1::timestamptz IS NULL OR (r.created_at, r.id) < ($1, $2::uuid)
-                ORDER BY r.created_at DESC, r.id DESC LIMIT $3""",
-            page.before_at, page.before_id, page.limit + 1,
-        )  # fmt: skip
+            ROLES,
+            page.before_at,
+            page.before_id,
+            page.limit + 1,
+        )
     return cut(many(RoleRow, rows), page, at="created_at")
 
 
@@ -93,7 +101,7 @@ async def role(runtime: Runtime, role_id: str) -> RoleRow:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(RoleRow, await runtime.db.fetch(f"{ROLES} WHERE r.id = $1", role_id))
+        rows = many(RoleRow, await runtime.db.fetch(ROLE, role_id))
     if not rows:
         raise NotFound
     return rows[0]

@@ -34,7 +34,18 @@ class TransactionView:
     created_at: dt.datetime
 
 
-TRANSACTIONS = "SELECT t.id, t.type, t.amount, t.session_id, t.created_at FROM customer_transactions t"
+# The base of a list, which `_newest` joins to the rows that it has found.
+TRANSACTIONS = """SELECT
+  t.id,
+  t.type,
+  t.amount,
+  t.session_id,
+  t.created_at
+FROM customer_transactions AS t"""
+NEWEST = """{found}
+{view}
+JOIN found ON found.id = {t}.id
+ORDER BY {t}.created_at DESC, {t}.id DESC"""
 
 
 async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[PaymentView]:
@@ -70,6 +81,4 @@ async def _newest(
     where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
     found = newest(table, t, [("customer_id", list(actor.ids))], where, where.arg(page.limit + 1))
     with translate_db_errors():
-        return await runtime.db.fetch(
-            f"{found} {view} JOIN found ON found.id = {t}.id ORDER BY {t}.created_at DESC, {t}.id DESC", *where.args
-        )
+        return await runtime.db.fetch(NEWEST.format(found=found, view=view, t=t), *where.args)

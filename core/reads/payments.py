@@ -21,6 +21,41 @@ from core.storage.conditions import Conditions
 from core.storage.records import as_dict, many
 from core.transactions import translate_db_errors
 
+DEVELOPMENT_PAGE = """SELECT
+  id AS payment_request_id,
+  status,
+  amount,
+  duration_minutes,
+  mode,
+  gateway_invoice_id
+FROM payment_requests
+WHERE id = $1"""
+# All failures, with the customer and the operator who has acted on each.
+FAILURES = f"""SELECT
+  f.id,
+  f.payment_request_id,
+  f.customer_id,
+  {NAME} AS customer_name,
+  f.targeted_mitra_id,
+  f.cause_tag,
+  f.amount,
+  f.operator_action,
+  f.actioned_by,
+  o.display_name AS operator_name,
+  f.actioned_at,
+  f.superseded_at,
+  f.created_at
+FROM pairing_failures AS f
+JOIN customers AS c ON c.id = f.customer_id
+{ACCOUNT}
+LEFT JOIN control_center_users AS o ON o.id = f.actioned_by"""
+FAILURE = f"""{FAILURES}
+WHERE f.id = $1"""
+FAILURES_PAGE = f"""{FAILURES}
+WHERE {{where}}
+ORDER BY f.created_at {{order}}, f.id {{order}}
+LIMIT {{limit}}"""
+
 
 async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:
     """Return a payment request of the caller.
@@ -54,11 +89,7 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
     with translate_db_errors():
         rows = many(
             DevelopmentPage,
-            await runtime.db.fetch(
-                """SELECT id AS payment_request_id, status, amount, duration_minutes, mode, gateway_invoice_id
-                   FROM payment_requests WHERE id = $1""",
-                payment_request_id,
-            ),
+            await runtime.db.fetch(DEVELOPMENT_PAGE, payment_request_id),
         )
     if not rows:
         raise NotFound
@@ -80,11 +111,6 @@ class FailedPairing:
     actioned_at: dt.datetime | None
     superseded_at: dt.datetime | None
     created_at: dt.datetime
-
-
-FAILURES = f"""SELECT f.id, f.payment_request_id, f.customer_id, {NAME} AS customer_name, f.targeted_mitra_id, f.cause_tag,
-    f.amount, f.operator_action, f.actioned_by, o.display_name AS operator_name, f.actioned_at, f.superseded_at, f.created_at
-  FROM pairing_failures f JOIN customers c ON c.id = f.customer_id {ACCOUNT} LEFT JOIN control_center_users o ON o.id = f.actioned_by"""
 
 
 def _failed_pairing(row: Any) -> FailedPairing:
@@ -119,9 +145,7 @@ async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) ->
     )
     limit = where.arg(page.limit + 1)
     with translate_db_errors():
-        rows = await runtime.db.fetch(
-            f"{FAILURES} WHERE {where} ORDER BY f.created_at {order}, f.id {order} LIMIT {limit}", *where.args
-        )
+        rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
     return cut([_failed_pairing(row) for row in rows], page, at="created_at")
 
 
@@ -131,7 +155,7 @@ async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        row = await runtime.db.fetchrow(f"{FAILURES} WHERE f.id = $1", failure_id)
+        row = await runtime.db.fetchrow(FAILURE, failure_id)
     if row is None:
         raise NotFound
     return _failed_pairing(row)

@@ -16,6 +16,22 @@ from core.sessions.views import Person
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 
+_HISTORY = """SELECT
+  h.id,
+  h.change_kind,
+  h.changed_by,
+  o.display_name AS operator_name,
+  h.changed_at,
+  h.before,
+  h.after
+FROM {table} AS h
+LEFT JOIN control_center_users AS o ON o.id = h.changed_by
+WHERE ($1::timestamptz IS NULL OR (h.changed_at, h.id) < ($1, $2::uuid)){of_one}
+ORDER BY h.changed_at DESC, h.id DESC
+LIMIT $3"""
+TIER_HISTORY = _HISTORY.format(table="pricing_tiers_history", of_one=" AND h.pricing_tier_id = $4")
+PROMOTION_HISTORY = _HISTORY.format(table="pricing_promotions_history", of_one="")
+
 
 @attrs.frozen(kw_only=True)
 class PriceChange:
@@ -59,15 +75,9 @@ async def promotion(runtime: Runtime) -> PromotionRow:
     return found
 
 
-async def _history(runtime: Runtime, page: Page, table: str, where: str, *args: Any) -> Items[PriceChange]:
+async def _history(runtime: Runtime, page: Page, statement: str, *args: Any) -> Items[PriceChange]:
     with translate_db_errors():
-        rows = await runtime.db.fetch(
-            f"""SELECT h.id, h.change_kind, h.changed_by, o.display_name AS operator_name, h.changed_at, h.before, h.after
-                FROM {table} h LEFT JOIN control_center_users o ON o.id = h.changed_by
-                WHERE ($1::timestamptz IS NULL OR (h.changed_at, h.id) < ($1, $2::uuid)) {where}
-                ORDER BY h.changed_at DESC, h.id DESC LIMIT $3""",
-            page.before_at, page.before_id, page.limit + 1, *args,
-        )  # fmt: skip
+        rows = await runtime.db.fetch(statement, page.before_at, page.before_id, page.limit + 1, *args)
     found = []
     for row in rows:
         values = as_dict(row)
@@ -82,9 +92,9 @@ async def tier_history(runtime: Runtime, tier_id: str, page: Page) -> Items[Pric
     Raises NotFound for an unknown id.
     """
     await tier(runtime, tier_id)
-    return await _history(runtime, page, "pricing_tiers_history", "AND h.pricing_tier_id = $4", tier_id)
+    return await _history(runtime, page, TIER_HISTORY, tier_id)
 
 
 async def promotion_history(runtime: Runtime, page: Page) -> Items[PriceChange]:
     """List the changes of the first-session discount, newest first."""
-    return await _history(runtime, page, "pricing_promotions_history", "")
+    return await _history(runtime, page, PROMOTION_HISTORY)

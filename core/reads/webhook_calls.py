@@ -60,8 +60,42 @@ class WebhookFilter:
     bodies: bool = True
 
 
-COLUMNS = """id, received_at, source_ip, external_id, gateway_invoice_id, status, amount, app_tag, http_status,
-    processing_result, processing_error, replay_of, calls, bytes, body_sha256, source"""
+COLUMNS = """id,
+  received_at,
+  source_ip,
+  external_id,
+  gateway_invoice_id,
+  status,
+  amount,
+  app_tag,
+  http_status,
+  processing_result,
+  processing_error,
+  replay_of,
+  calls,
+  bytes,
+  body_sha256,
+  source"""
+ONE = f"""SELECT
+  raw_body,
+  {COLUMNS}
+FROM webhook_logs
+WHERE id = $1"""
+PAGE = f"""SELECT
+  {{raw_body}},
+  {COLUMNS}
+FROM webhook_logs
+WHERE {{where}}
+ORDER BY received_at DESC, id DESC
+LIMIT {{limit}}"""
+NO_BODY = "''::bytea AS raw_body"
+# Calls with an id, external id or invoice id. The gateway may write an id in lower or upper case.
+ABOUT = """(
+  external_id = {text}
+  OR gateway_invoice_id = {text}
+  OR id = {id}::uuid
+  OR external_id IN ({id}::uuid::text, upper({id}::uuid::text))
+)"""
 
 
 def _call(row: Any, actor: Actor) -> WebhookCall:
@@ -74,7 +108,7 @@ def _call(row: Any, actor: Actor) -> WebhookCall:
 
 async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
     with translate_db_errors():
-        row = await runtime.db.fetchrow(f"SELECT raw_body, {COLUMNS} FROM webhook_logs WHERE id = $1", log_id)
+        row = await runtime.db.fetchrow(ONE, log_id)
     if row is None:
         raise NotFound
     return _call(row, actor)
@@ -106,22 +140,16 @@ async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: Webho
     """
     where = Conditions()
     if which.q is not None:
-        said, one = where.arg(which.q), where.arg(parse_id(which.q))
-        # The gateway may write an id in lower or upper case.
-        where.plain(
-            f"(external_id = {said} OR gateway_invoice_id = {said} OR id = {one}::uuid"
-            f" OR external_id IN ({one}::uuid::text, upper({one}::uuid::text)))"
-        )
+        where.plain(ABOUT.format(text=where.arg(which.q), id=where.arg(parse_id(which.q))))
     where.add("received_at >= {0}", which.since)
     where.add("received_at < {0}", which.until)
     where.add("processing_result = {0}", which.processing_result)
     where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
-    limit, body = where.arg(page.limit + 1), "raw_body" if which.bodies else "''::bytea AS raw_body"
+    statement = PAGE.format(
+        raw_body="raw_body" if which.bodies else NO_BODY, where=where, limit=where.arg(page.limit + 1)
+    )
     with translate_db_errors():
-        rows = await runtime.db.fetch(
-            f"SELECT {body}, {COLUMNS} FROM webhook_logs WHERE {where} ORDER BY received_at DESC, id DESC LIMIT {limit}",
-            *where.args,
-        )
+        rows = await runtime.db.fetch(statement, *where.args)
     found = cut([_call(row, actor) for row in rows], page, at="received_at")
     ids = [call.id for call in found.items if call.raw_body]
     await disclosure.several(runtime, actor, object_type="webhook_log", ids=ids, fields=["raw_body"])
