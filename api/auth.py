@@ -12,7 +12,7 @@ from core.base.errors import DomainError, Unauthenticated
 from core.base.languages import Language
 from core.operators.rules import PasswordChangeRequired, require
 from core.operators.totp import TotpEnrolmentRequired
-from core.reads import people
+from core.reads import callers
 from core.runtime import Runtime
 
 PUBLIC = frozenset({"public"})
@@ -126,8 +126,8 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
     if not access.kinds:
         return
     state = request.app.state
-    actor = await people.authenticate(state.runtime, bearer(request.headers), audience=state.audience)
-    people.require_kind(actor, access.kinds)
+    actor = await callers.authenticate(state.runtime, bearer(request.headers), audience=state.audience)
+    callers.require_kind(actor, access.kinds)
     if actor.password_change_due:
         if not access.password_due:
             raise PasswordChangeRequired
@@ -136,7 +136,7 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
     if access.area is not None:
         require(actor.permissions, access.area, access.level)
     if access.step_up:
-        await people.require_step_up(state.runtime, actor)
+        await callers.require_step_up(state.runtime, actor)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
 
 
@@ -146,7 +146,7 @@ async def optional_actor(request: Request[Any, Any, Any]) -> Actor | None:
     None without a valid one (docs/product.md#merging-accounts).
     """
     try:
-        return await people.authenticate(request.app.state.runtime, bearer(request.headers), audience="public")
+        return await callers.authenticate(request.app.state.runtime, bearer(request.headers), audience="public")
     except Unauthenticated:
         return None
 

@@ -15,7 +15,7 @@ from core.base.errors import DomainError, Unavailable
 from core.base.languages import Language, Text
 from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
-from core.reads import chats, people
+from core.reads import callers, chats, mitra_desk
 from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
@@ -225,7 +225,7 @@ class Sockets:
         A later `auth` must have a token of the same user.
         """
         try:
-            actor = await people.authenticate(self._hub.runtime, frame.token, audience="public")
+            actor = await callers.authenticate(self._hub.runtime, frame.token, audience="public")
         except Unavailable:
             self._hub.runtime.note_overload()
             return close_codes.GOING_AWAY  # the token was not rejected: the app keeps it and reconnects
@@ -271,7 +271,7 @@ class Sockets:
                 self._hub.remember(progress)
             return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
-            return {"requests": await chats.chat_requests(runtime, actor)}
+            return {"requests": await mitra_desk.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}
 
     async def _read(self, connection: Connection, inbox: Inbox) -> None:

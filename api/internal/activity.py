@@ -9,6 +9,7 @@ from api.auth import operators
 from api.request_bodies import query_id, query_time
 from core.base.pages import Items, read_page
 from core.reads import activity
+from core.reads import overview as reads
 from core.reads.activity import ActivityFilter
 from core.runtime import Runtime
 
@@ -49,9 +50,9 @@ async def summary(
 
 
 @get("/internal/overview", **operators("activity"))
-async def overview(runtime: Runtime) -> activity.Overview:
+async def overview(runtime: Runtime) -> reads.Overview:
     """Return the figures of the overview page."""
-    return await activity.overview(runtime)
+    return await reads.overview(runtime)
 
 
 ROUTES = [log, summary, overview]

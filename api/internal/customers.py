@@ -7,7 +7,7 @@ from api.request_bodies import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.reads import people, support
-from core.reads.support import LookUp
+from core.reads.look_up import LookUp
 from core.runtime import Runtime
 
 

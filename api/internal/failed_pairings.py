@@ -13,7 +13,7 @@ from core.flows import operator_work
 from core.operators.totp import TotpRequired
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
-from core.reads import payments, people
+from core.reads import callers, payments
 from core.reads.payments import FailureFilter
 from core.runtime import Runtime
 
@@ -73,7 +73,7 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
     """
     found = path_id(failure_id)
     if data.operator_action is OperatorAction.REFUNDED:
-        await people.require_step_up(runtime, actor)
+        await callers.require_step_up(runtime, actor)
     await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action)
     return await payments.failed_pairing(runtime, found)
 

@@ -13,7 +13,7 @@ from core.base.pages import Items, read_page
 from core.flows import login_operator, login_tokens, operator_accounts
 from core.logins.refresh import RefreshInvalid
 from core.operators.rules import AccountLocked, LoginInvalid
-from core.reads import people
+from core.reads import devices, people
 from core.runtime import Runtime
 
 
@@ -118,19 +118,19 @@ async def change_password(
 @get("/internal/auth/sessions", **operators(None, enrolling=True))
 async def sessions(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[people.Device]:
+) -> Items[devices.Device]:
     """List your own sign-ins, newest first."""
-    return await people.devices(runtime, actor, read_page(cursor, limit))
+    return await devices.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/internal/auth/sessions/{auth_session_id:str}", status_code=200, **operators(None, enrolling=True))
-async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
+async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> devices.Device:
     """End one of your own sign-ins.
 
     Its tokens are refused within a second.
     """
     found = path_id(auth_session_id)
-    device = await people.device(runtime, actor, found)
+    device = await devices.device(runtime, actor, found)
     await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
     return device
 

@@ -11,7 +11,7 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_work
 from core.flows.operator_work import MitraChange, PhoneTaken
-from core.reads import people
+from core.reads import mitras as reads
 from core.runtime import Runtime
 
 
@@ -41,13 +41,13 @@ async def mitras(
     is_online: bool | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[people.MitraRow]:
+) -> Items[reads.MitraRow]:
     """List mitras, newest first.
 
     `q` is a part of the name or phone number.
     """
     page = read_page(cursor, limit)
-    return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
+    return await reads.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
 
 @post(
@@ -57,18 +57,18 @@ async def mitras(
     return_dto=None,
     **operators("mitras", "write", PhoneTaken),
 )
-async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraRow:
+async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> reads.MitraRow:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
         runtime, actor, phone=data.phone, display_name=data.display_name, is_active=data.is_active
     )
-    return await people.mitra_for_operator(runtime, mitra_id)
+    return await reads.mitra_for_operator(runtime, mitra_id)
 
 
 @get("/internal/mitras/{mitra_id:str}", **operators("mitras"))
-async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
+async def mitra(mitra_id: str, runtime: Runtime) -> reads.MitraRow:
     """Return a mitra."""
-    return await people.mitra_for_operator(runtime, path_id(mitra_id))
+    return await reads.mitra_for_operator(runtime, path_id(mitra_id))
 
 
 @patch(
@@ -78,7 +78,7 @@ async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraRow:
     body=MitraPatch,
     **operators("mitras", "write", PhoneTaken),
 )
-async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraRow:
+async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.MitraRow:
     """Change a mitra.
 
     A mitra who is deactivated goes offline.
@@ -88,15 +88,15 @@ async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, ac
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
     await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change)
-    return await people.mitra_for_operator(runtime, found)
+    return await reads.mitra_for_operator(runtime, found)
 
 
 @post("/internal/mitras/{mitra_id:str}/force-offline", status_code=200, **operators("mitras", "write"))
-async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> people.MitraRow:
+async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> reads.MitraRow:
     """Take a mitra offline."""
     found = path_id(mitra_id)
     await operator_work.force_offline(runtime, actor, mitra_id=found)
-    return await people.mitra_for_operator(runtime, found)
+    return await reads.mitra_for_operator(runtime, found)
 
 
 ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline]

@@ -13,7 +13,7 @@ from core.flows import payment_confirm
 from core.payments.rules import PaymentNotPending
 from core.payments.states import PaymentStatus
 from core.reads import support, timeline
-from core.reads.support import LookUp
+from core.reads.look_up import LookUp
 from core.runtime import Runtime
 
 

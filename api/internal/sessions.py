@@ -12,7 +12,7 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import session_end
 from core.reads import support
-from core.reads.support import LookUp
+from core.reads.look_up import LookUp
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 

@@ -20,7 +20,7 @@ from core.flows import extension_answer, extension_ask, message_send, session_en
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.messages.rules import Draft, TooFast, check_message
 from core.payments.rules import PaymentNotConfirmed
-from core.reads import chats, own
+from core.reads import chats, histories, own
 from core.runtime import Runtime
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched
@@ -224,12 +224,12 @@ async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: A
 @get("/api/client/chat/history", **customers())
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[chats.HistoryRow]:
+) -> Items[histories.HistoryRow]:
     """List the mitras of the caller's past sessions, the most recent first.
 
     There is one row per mitra, with the goodbyes of the last session.
     """
-    return await chats.customer_history(runtime, actor, read_page(cursor, limit))
+    return await histories.customer_history(runtime, actor, read_page(cursor, limit))
 
 
 @get("/api/client/chat/sessions", **customers())

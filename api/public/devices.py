@@ -11,7 +11,7 @@ from api.request_bodies import Body, path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import login_tokens
-from core.reads import people
+from core.reads import devices as reads
 from core.runtime import Runtime
 
 
@@ -27,19 +27,19 @@ class PushTokenBody:
 @get("/api/shared/auth/sessions", **parties())
 async def devices(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[people.Device]:
+) -> Items[reads.Device]:
     """List the devices on which the caller is signed in, newest first."""
-    return await people.devices(runtime, actor, read_page(cursor, limit))
+    return await reads.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/api/shared/auth/sessions/{auth_session_id:str}", status_code=200, **parties())
-async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> people.Device:
+async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> reads.Device:
     """Sign out one of the caller's devices.
 
     Its tokens are refused and its sockets are closed within a second.
     """
     found = path_id(auth_session_id)
-    device = await people.device(runtime, actor, found)
+    device = await reads.device(runtime, actor, found)
     await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
     return device
 

@@ -9,42 +9,42 @@ from core.base.pages import Items, read_page
 from core.flows import mitra_status, pairing_answer
 from core.mitras.rules import Channel, MitraAtCapacity, MitraOffline
 from core.pairing.rules import RequestClosed, RequestTaken
-from core.reads import chats
+from core.reads import chats, histories, mitra_desk
 from core.runtime import Runtime
 from core.sessions.views import SessionView
 
 
 @get("/api/mitra/status", **mitras(MitraOffline))
-async def status(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
+async def status(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     """Return the caller's presence and number of sessions."""
-    return await chats.mitra_status(runtime, actor)
+    return await mitra_desk.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/online", status_code=200, **mitras(MitraOffline))
-async def go_online(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
+async def go_online(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     """Go online, to get chat requests."""
     await mitra_status.go_online(runtime, actor)
-    return await chats.mitra_status(runtime, actor)
+    return await mitra_desk.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/offline", status_code=200, **mitras(MitraOffline))
-async def go_offline(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
+async def go_offline(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     """Go offline, to get no more chat requests."""
     await mitra_status.go_offline(runtime, mitra_id=actor.user_id)
-    return await chats.mitra_status(runtime, actor)
+    return await mitra_desk.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline))
-async def heartbeat(runtime: Runtime, actor: Actor) -> chats.MitraStatus:
+async def heartbeat(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     """Record a heartbeat of the caller's app."""
     await mitra_status.heartbeat(runtime, actor, Channel.REST)
-    return await chats.mitra_status(runtime, actor)
+    return await mitra_desk.mitra_status(runtime, actor)
 
 
 @get("/api/mitra/chat-requests", **mitras())
-async def chat_requests(runtime: Runtime, actor: Actor) -> Items[chats.ChatRequest]:
+async def chat_requests(runtime: Runtime, actor: Actor) -> Items[mitra_desk.ChatRequest]:
     """List the chat requests that are open to the caller, newest first."""
-    return Items(items=await chats.chat_requests(runtime, actor))
+    return Items(items=await mitra_desk.chat_requests(runtime, actor))
 
 
 @post(
@@ -77,7 +77,7 @@ async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[SessionView]:
     """List the caller's sessions, newest first."""
-    return await chats.mitra_history(runtime, actor, read_page(cursor, limit))
+    return await histories.mitra_history(runtime, actor, read_page(cursor, limit))
 
 
 ROUTES = [

@@ -1,7 +1,7 @@
-"""Reads about mitras' activity, and the overview of the control center."""
+"""Reads about mitras' activity."""
 
 import datetime as dt
-from typing import Any, Literal, get_args
+from typing import Any
 
 import attrs
 
@@ -13,21 +13,11 @@ from core.pairing.rules import Response
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
-from core.storage.records import as_dict, many
+from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 
 USUAL = dt.timedelta(days=30)  # the default range of the summary
 EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
-TimedWork = Literal[
-    "session expiry",
-    "session warning",
-    "session grace",
-    "pairing round",
-    "extension answer",
-    "payment expiry",
-    "pairing start",
-]
-KINDS: tuple[TimedWork, ...] = get_args(TimedWork)
 
 
 @attrs.frozen(kw_only=True)
@@ -52,9 +42,20 @@ class ActivityFilter:
     until: dt.datetime | None = None
 
 
-LOG = """SELECT n.id, n.session_id, n.mitra_id, m.display_name, n.notified_at, n.responded_at, n.response, n.active_session_count
-  FROM chat_request_notifications n JOIN mitras m ON m.id = n.mitra_id
-  WHERE {conditions} ORDER BY n.notified_at DESC, n.id DESC LIMIT {limit}"""
+LOG = """SELECT
+  n.id,
+  n.session_id,
+  n.mitra_id,
+  m.display_name,
+  n.notified_at,
+  n.responded_at,
+  n.response,
+  n.active_session_count
+FROM chat_request_notifications AS n
+JOIN mitras AS m ON m.id = n.mitra_id
+WHERE {where}
+ORDER BY n.notified_at DESC, n.id DESC
+LIMIT {limit}"""
 
 
 def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
@@ -65,7 +66,7 @@ def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
     where.add("n.notified_at < {0}", which.until)
     where.behind("n.notified_at", "n.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
-    return LOG.format(conditions=where, limit=limit), where.args
+    return LOG.format(where=where, limit=limit), where.args
 
 
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:
@@ -101,33 +102,85 @@ class ActivitySummary:
 # Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
 # next; the last row before the range gives the status at its start.
 _SUMMARY = """WITH asked AS (
-    SELECT mitra_id, count(*)::int AS notified, count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
-      count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected, count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
-      count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
-    FROM chat_request_notifications WHERE notified_at >= $1 AND notified_at < $2{of_one} GROUP BY mitra_id),
-  chats AS (
-    SELECT mitra_id, count(*)::int AS sessions, count(*) FILTER (WHERE topic_sensitivity = 'sensitive')::int AS sensitive_sessions
-    FROM chat_sessions WHERE paired_at >= $1 AND paired_at < $2{of_one} GROUP BY mitra_id),
-  turns AS (
-    SELECT l.mitra_id, l.status, l."timestamp" AS at, l.id AS place FROM mitra_online_logs l
-    WHERE l."timestamp" >= $1 AND l."timestamp" < $2{of_one}
-    UNION ALL
-    SELECT m.id, b.status, $1, NULL FROM mitras m CROSS JOIN LATERAL (SELECT status FROM mitra_online_logs l
-      WHERE l.mitra_id = m.id AND l."timestamp" < $1 ORDER BY l."timestamp" DESC, l.id DESC LIMIT 1) b{one}),
-  online AS (
-    SELECT mitra_id, coalesce(sum(extract(epoch FROM until - at)) FILTER (WHERE status = 'online'), 0)::int AS online_seconds
-    FROM (SELECT mitra_id, status, at, lead(at, 1, least($2, greatest($1, $3))) OVER (PARTITION BY mitra_id ORDER BY at, place NULLS FIRST)
-      AS until
-      FROM turns) t WHERE until > at GROUP BY mitra_id)
-  SELECT m.id, m.display_name, coalesce(a.notified, 0) AS notified, coalesce(a.accepted, 0) AS accepted,
-    coalesce(a.rejected, 0) AS rejected, coalesce(a.missed, 0) AS missed, coalesce(a.ignored, 0) AS ignored,
-    round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
-    coalesce(c.sessions, 0) AS sessions, coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
-    coalesce(o.online_seconds, 0) AS online_seconds
-  FROM mitras m LEFT JOIN asked a ON a.mitra_id = m.id LEFT JOIN chats c ON c.mitra_id = m.id LEFT JOIN online o ON o.mitra_id = m.id{one}
-  ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
+  SELECT
+    mitra_id,
+    count(*)::int AS notified,
+    count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
+    count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected,
+    count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
+    count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
+  FROM chat_request_notifications
+  WHERE notified_at >= $1 AND notified_at < $2{of_one}
+  GROUP BY mitra_id
+),
+chats AS (
+  SELECT
+    mitra_id,
+    count(*)::int AS sessions,
+    count(*) FILTER (WHERE topic_sensitivity = 'sensitive')::int AS sensitive_sessions
+  FROM chat_sessions
+  WHERE paired_at >= $1 AND paired_at < $2{of_one}
+  GROUP BY mitra_id
+),
+turns AS (
+  SELECT
+    l.mitra_id,
+    l.status,
+    l."timestamp" AS at,
+    l.id AS place
+  FROM mitra_online_logs AS l
+  WHERE l."timestamp" >= $1 AND l."timestamp" < $2{of_one}
+  UNION ALL
+  SELECT
+    m.id,
+    b.status,
+    $1,
+    NULL
+  FROM mitras AS m
+  CROSS JOIN LATERAL (
+    SELECT status
+    FROM mitra_online_logs AS l
+    WHERE l.mitra_id = m.id AND l."timestamp" < $1
+    ORDER BY l."timestamp" DESC, l.id DESC
+    LIMIT 1
+  ) AS b
+  {one}
+),
+online AS (
+  SELECT
+    mitra_id,
+    coalesce(sum(extract(epoch FROM until - at)) FILTER (WHERE status = 'online'), 0)::int AS online_seconds
+  FROM (
+    SELECT
+      mitra_id,
+      status,
+      at,
+      lead(at, 1, least($2, greatest($1, $3))) OVER (PARTITION BY mitra_id ORDER BY at, place NULLS FIRST) AS until
+    FROM turns
+  ) AS t
+  WHERE until > at
+  GROUP BY mitra_id
+)
+SELECT
+  m.id,
+  m.display_name,
+  coalesce(a.notified, 0) AS notified,
+  coalesce(a.accepted, 0) AS accepted,
+  coalesce(a.rejected, 0) AS rejected,
+  coalesce(a.missed, 0) AS missed,
+  coalesce(a.ignored, 0) AS ignored,
+  round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
+  coalesce(c.sessions, 0) AS sessions,
+  coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
+  coalesce(o.online_seconds, 0) AS online_seconds
+FROM mitras AS m
+LEFT JOIN asked AS a ON a.mitra_id = m.id
+LEFT JOIN chats AS c ON c.mitra_id = m.id
+LEFT JOIN online AS o ON o.mitra_id = m.id
+{one}
+ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
 SUMMARY = _SUMMARY.format(of_one="", one="")
-SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one=" WHERE m.id = $4")
+SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one="WHERE m.id = $4")
 
 
 async def summary(
@@ -154,95 +207,3 @@ async def summary(
             ActivitySummary(mitra=Person(id=values.pop("id"), display_name=values.pop("display_name")), **values)
         )
     return Items(items=found)
-
-
-@attrs.frozen(kw_only=True)
-class Lateness:
-    """A kind of timed work: how many items are overdue, and by how many seconds of service time the oldest is."""
-
-    name: TimedWork
-    overdue: int
-    late_seconds: float
-
-
-@attrs.frozen(kw_only=True)
-class Hour:
-    """The chats, payments and failed pairings of one hour. Amounts are in Rupiah."""
-
-    at: dt.datetime
-    chats: int
-    paid_amount: int
-    failures: int
-
-
-@attrs.frozen(kw_only=True)
-class Overview:
-    """The figures of the overview page. Amounts are in Rupiah."""
-
-    mitras_online: int
-    mitras_busy: int
-    mitras_free: int
-    searching: int
-    active: int
-    expired: int
-    closing: int
-    failures_open: int
-    failures_open_amount: int
-    failures_oldest_at: dt.datetime | None
-    pending_payments: int
-    confirmed_amount_24h: int
-    webhook_errors_last_hour: int
-    sweeps: list[Lateness]
-    hours: list[Hour]
-
-
-OVERVIEW = """SELECT
-    (SELECT count(*)::int FROM mitra_online_status WHERE is_online) AS mitras_online,
-    (SELECT count(DISTINCT mitra_id)::int FROM chat_sessions WHERE status IN ('active', 'expired')) AS mitras_busy,
-    (SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)) AS mitras_free,
-    (SELECT count(*)::int FROM chat_sessions WHERE status = 'searching') AS searching,
-    (SELECT count(*)::int FROM chat_sessions WHERE status = 'active') AS active,
-    (SELECT count(*)::int FROM chat_sessions WHERE status = 'expired') AS expired,
-    (SELECT count(*)::int FROM chat_sessions WHERE status = 'closing') AS closing,
-    (SELECT count(*)::int FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL) AS failures_open,
-    (SELECT coalesce(sum(amount), 0)::bigint FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL)
-      AS failures_open_amount,
-    (SELECT min(created_at) FROM pairing_failures WHERE operator_action IS NULL AND superseded_at IS NULL) AS failures_oldest_at,
-    (SELECT count(*)::int FROM payment_requests WHERE status = 'pending') AS pending_payments,
-    (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= $1 - interval '24 hours') AS confirmed_amount_24h,
-    (SELECT count(*)::int FROM webhook_logs WHERE http_status >= 400 AND token_valid AND received_at >= $1 - interval '1 hour') AS webhook_errors_last_hour"""
-# The last 24 hours, the oldest first. The last one is the current, incomplete hour.
-HOURS = """SELECT h.at,
-    (SELECT count(*)::int FROM chat_sessions WHERE paired_at >= h.at AND paired_at < h.at + interval '1 hour') AS chats,
-    (SELECT coalesce(sum(amount), 0)::bigint FROM payment_requests WHERE confirmed_at >= h.at AND confirmed_at < h.at + interval '1 hour')
-      AS paid_amount,
-    (SELECT count(*)::int FROM pairing_failures WHERE created_at >= h.at AND created_at < h.at + interval '1 hour') AS failures
-  FROM generate_series(date_trunc('hour', $1::timestamptz) - interval '23 hours', $1, interval '1 hour') AS h(at) ORDER BY h.at"""
-# Timed work that is overdue.
-OVERDUE = """SELECT name, count(*)::int AS overdue, coalesce(max(extract(epoch FROM $1 - due)), 0)::float AS late_seconds FROM (
-    SELECT 'session expiry' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active' AND expires_at <= $1
-    UNION ALL SELECT 'session warning', warn_at FROM chat_sessions WHERE warn_at <= $1
-    UNION ALL SELECT 'session grace', s.grace_ends_at FROM chat_sessions s WHERE s.status IN ('expired', 'closing') AND s.grace_ends_at <= $1
-      AND NOT (s.status = 'expired' AND EXISTS (SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'))
-    UNION ALL SELECT 'pairing round', round_ends_at FROM chat_sessions WHERE status = 'searching' AND round_ends_at <= $1
-    UNION ALL SELECT 'extension answer', answer_by FROM session_extensions WHERE status = 'pending' AND answer_by <= $1
-    UNION ALL SELECT 'payment expiry', expires_at + interval '60 seconds' FROM payment_requests
-      WHERE status = 'pending' AND expires_at <= $1 - interval '60 seconds'
-    UNION ALL SELECT 'pairing start', confirmed_at + interval '60 seconds' FROM payment_requests p
-      WHERE p.status = 'confirmed' AND p.confirmed_at <= $1 - interval '60 seconds'
-        AND NOT EXISTS (SELECT 1 FROM chat_sessions s WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled'))
-        AND NOT EXISTS (SELECT 1 FROM session_extensions e WHERE e.payment_request_id = p.id)) x GROUP BY name"""
-
-
-async def overview(runtime: Runtime) -> Overview:
-    """Return the figures of the overview page."""
-    now, config = runtime.now(), runtime.config
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(
-            OVERVIEW, now, config.flag("require_mitra_ping"), config.seconds("mitra_stale_after_seconds").total_seconds(),
-            config.number("max_customers_per_mitra"),
-        )  # fmt: skip
-        hours = many(Hour, await runtime.db.fetch(HOURS, now))
-        late = {found.name: found for found in many(Lateness, await runtime.db.fetch(OVERDUE, now))}
-    sweeps = [late.get(kind) or Lateness(name=kind, overdue=0, late_seconds=0.0) for kind in KINDS]
-    return Overview(**dict(row), sweeps=sweeps, hours=hours)

@@ -1,13 +1,8 @@
 """Look-ups for support: customers, sessions, payment requests (docs/product.md#support).
 
 Goodbyes are shown, messages never.
-
-Lists are newest first and filtered by a part of a name. A scan of the newest rows finds a common name soon, but for a
-rare one it would read the whole table. So the people with that name are looked up first, with a trigram index. If there
-are at most AT_MOST, their newest rows are read by key. If there are more, the newest rows contain enough of them.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,10 +16,10 @@ from core.base.ids import parse_id
 from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
-from core.customers import store as customer_store
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentView
+from core.reads.look_up import LookUp, accounts_named, filters, fitting, named
 from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
 from core.sessions import views
@@ -33,62 +28,47 @@ from core.storage.conditions import Conditions, newest
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 
-
-@attrs.frozen(kw_only=True)
-class LookUp:
-    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded."""
-
-    q: str | None = None
-    since: dt.datetime | None = None
-    until: dt.datetime | None = None
-    status: str | None = None
-
-
-AT_MOST = 1_000  # people with a name whose rows are read by key
-CUSTOMERS = """SELECT c.id, c.phone, c.display_name, c.is_anonymous, c.email, c.push_token IS NOT NULL AS push_enabled,
-    c.account_belongs_to, c.usp_seen, c.created_at FROM customers c"""
-# MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.
+CUSTOMERS = """SELECT
+  c.id,
+  c.phone,
+  c.display_name,
+  c.is_anonymous,
+  c.email,
+  c.push_token IS NOT NULL AS push_enabled,
+  c.account_belongs_to,
+  c.usp_seen,
+  c.created_at
+FROM customers AS c
+WHERE {where}
+ORDER BY c.created_at DESC, c.id DESC
+LIMIT {limit}"""
 CALLED = "c.display_name ILIKE {0} OR account.display_name ILIKE {0}"
-FITTING = "WITH fitting AS MATERIALIZED (SELECT c.id FROM {table} c WHERE {fits}) SELECT id FROM fitting LIMIT {limit}"
-
-
-async def _fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
-    """Return the ids of the rows of `table` that match; None if there are more than AT_MOST."""
-    limit = fits.arg(AT_MOST + 1)
-    rows = await runtime.db.fetch(FITTING.format(table=table, fits=fits, limit=limit), *fits.args)
-    return None if len(rows) > AT_MOST else [str(row["id"]) for row in rows]
-
-
-async def _named(runtime: Runtime, table: str, q: str) -> list[str] | None:
-    """Return the ids of the people with this name or id; None if there are more than AT_MOST."""
-    one = parse_id(q)
-    if one is not None:
-        return [one]
-    fits = Conditions()
-    fits.add("c.display_name ILIKE {0}", part_of(q))
-    return await _fitting(runtime, table, fits)
-
-
-async def _accounts_named(runtime: Runtime, q: str) -> list[str] | None:
-    """Return all ids of the accounts of customers with this name or id; None if there are too many customers.
-
-    See docs/product.md#the-callers-ids.
-    """
-    named = await _named(runtime, "customers", q)
-    if named is None:
-        return None
-    accounts = await customer_store.ids_of_all(runtime.db, named)
-    return list({*named, *(row_id for ids in accounts.values() for row_id in ids)})
-
-
-def _asked(t: str, page: Page, which: LookUp) -> Conditions:
-    """Return the conditions of all filters but `q`, for a table with the alias `t`."""
-    where = Conditions()
-    where.add(f"{t}.created_at >= {{0}}", which.since)
-    where.add(f"{t}.created_at < {{0}}", which.until)
-    where.add(f"{t}.status = {{0}}", which.status)
-    where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
-    return where
+SESSION = f"""{views.VIEW}
+WHERE s.id = $1"""
+SESSIONS = f"""{views.VIEW}
+WHERE {{where}}
+ORDER BY s.created_at DESC, s.id DESC
+LIMIT {{limit}}"""
+SESSIONS_FOUND = f"""{{found}}
+{views.VIEW}
+JOIN found ON found.id = s.id
+ORDER BY s.created_at DESC, s.id DESC"""
+PAYMENTS = payment_views.REQUEST.replace(
+    "FROM payment_requests p",
+    f""", p.gateway_invoice_id, p.customer_id, {NAME} AS customer_name
+  FROM payment_requests p JOIN customers c ON c.id = p.customer_id {ACCOUNT}""",
+)
+PAYMENT = f"""{PAYMENTS}
+WHERE p.id = $1"""
+PAYMENTS_PAGE = f"""{PAYMENTS}
+WHERE {{where}}
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT {{limit}}"""
+PAYMENTS_FOUND = f"""{{found}}
+{PAYMENTS}
+JOIN found ON found.id = p.id
+ORDER BY p.created_at DESC, p.id DESC"""
+PAID_FOR = "SELECT payment_request_id FROM chat_sessions WHERE id = $1"
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
@@ -104,9 +84,7 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
             await _fit(runtime, where, which.q, open_book=open_book)
         where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
         limit = where.arg(page.limit + 1)
-        rows = await runtime.db.fetch(
-            f"{CUSTOMERS} WHERE {where} ORDER BY c.created_at DESC, c.id DESC LIMIT {limit}", *where.args
-        )
+        rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
     found = cut([CustomerView(**as_dict(row)) for row in rows], page, at="created_at")
     return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
 
@@ -126,7 +104,7 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
         those.plain(f"({' OR '.join(ways)})")
         return those
 
-    found = await _fitting(runtime, "customers", fits(Conditions()))
+    found = await fitting(runtime, "customers", fits(Conditions()))
     if found is None:
         fits(where)
     else:
@@ -152,12 +130,12 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
 
     `q` is a part of a party's name, or the id of a session, party or payment request.
     """
-    where = _asked("s", page, which)
+    where = filters("s", page, which)
     limit = where.arg(page.limit + 1)
-    found, order = "", "ORDER BY s.created_at DESC, s.id DESC"
+    found = ""
     with translate_db_errors():
         if which.q:
-            customers, mitras = await _accounts_named(runtime, which.q), await _named(runtime, "mitras", which.q)
+            customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
             if customers is None or mitras is None:
                 where.add(f"({CALLED} OR m.display_name ILIKE {{0}})", part_of(which.q))
             else:
@@ -165,8 +143,8 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]
                 among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
                 found = newest("chat_sessions", "s", among, where, limit)
-        rest = f"JOIN found ON found.id = s.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
-        rows = await runtime.db.fetch(f"{found} {views.VIEW} {rest}", *where.args)
+        statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
+        rows = await runtime.db.fetch(statement, *where.args)
     return cut([_session(row) for row in rows], page, at="created_at")
 
 
@@ -176,7 +154,7 @@ async def session(runtime: Runtime, session_id: str) -> SupportSession:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        row = await runtime.db.fetchrow(f"{views.VIEW} WHERE s.id = $1", session_id)
+        row = await runtime.db.fetchrow(SESSION, session_id)
     if row is None:
         raise NotFound
     return _session(row)
@@ -190,13 +168,6 @@ class SupportPayment(PaymentView):
     gateway_invoice_id: str | None
 
 
-PAYMENTS = payment_views.REQUEST.replace(
-    "FROM payment_requests p",
-    f""", p.gateway_invoice_id, p.customer_id, {NAME} AS customer_name
-  FROM payment_requests p JOIN customers c ON c.id = p.customer_id {ACCOUNT}""",
-)
-
-
 def _payment(row: Any) -> SupportPayment:
     values = as_dict(row)
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
@@ -208,12 +179,12 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
 
     `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
     """
-    where = _asked("p", page, which)
+    where = filters("p", page, which)
     limit = where.arg(page.limit + 1)
-    found, order = "", "ORDER BY p.created_at DESC, p.id DESC"
+    found = ""
     with translate_db_errors():
         if which.q:
-            customers = await _accounts_named(runtime, which.q)
+            customers = await accounts_named(runtime, which.q)
             if customers is None:
                 name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
                 where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
@@ -221,8 +192,8 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
                 among += await _by_id(runtime, which.q)
                 found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
-        rest = f"JOIN found ON found.id = p.id {order}" if found else f"WHERE {where} {order} LIMIT {limit}"
-        rows = await runtime.db.fetch(f"{found} {PAYMENTS} {rest}", *where.args)
+        statement = PAYMENTS_FOUND.format(found=found) if found else PAYMENTS_PAGE.format(where=where, limit=limit)
+        rows = await runtime.db.fetch(statement, *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
 
 
@@ -234,7 +205,7 @@ async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
     one = parse_id(q)
     if one is None:
         return []
-    paid = await runtime.db.fetchval("SELECT payment_request_id FROM chat_sessions WHERE id = $1", one)
+    paid = await runtime.db.fetchval(PAID_FOR, one)
     own = [one] if paid is None else [one, str(paid)]
     return [("id", own), ("targeted_mitra_id", [one]), ("extends_session_id", [one])]
 
@@ -245,7 +216,7 @@ async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        row = await runtime.db.fetchrow(f"{PAYMENTS} WHERE p.id = $1", payment_request_id)
+        row = await runtime.db.fetchrow(PAYMENT, payment_request_id)
     if row is None:
         raise NotFound
     return _payment(row)

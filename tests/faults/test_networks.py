@@ -202,7 +202,7 @@ async def test_phone_repeats_a_request_that_got_no_answer(people: World, calm: S
         await phone.until(lambda: session_id in phone.sessions)
         await phone.say(session_id, "satu")
         await phone.until(lambda: len(phone.transcript(session_id)) == 1)
-        place = calm.nodes["realtime"].postgres.park(r"FROM chat_messages m JOIN chat_sessions", when=When.BEFORE)
+        place = calm.nodes["realtime"].postgres.park(r"FROM chat_messages AS m JOIN chat_sessions", when=When.BEFORE)
         await phone.say(session_id, "dua")  # acknowledged; the phone shows what the following `sync` returns
         await place.reached()
         await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)

@@ -17,9 +17,9 @@ from core.flows import (
 )
 from core.payments import store as payments
 from core.pricing.rules import Past, Promotion, eligible
-from core.reads import chats, support
+from core.reads import chats, look_up, mitra_desk, support
+from core.reads.look_up import LookUp
 from core.reads.payments import FailureFilter, failed_pairings
-from core.reads.support import LookUp
 from tests.flows.conftest import ADDRESS, WISH, Harness
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
@@ -44,7 +44,7 @@ def test_session_begun_before_the_account_shows_the_account_name(quiet: Harness)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
         await mitra_status.go_online(runtime, mitra)
         await pairing_advance.invite_available(runtime)
-        (request,) = await chats.chat_requests(runtime, mitra)
+        (request,) = await mitra_desk.chat_requests(runtime, mitra)
         assert request.customer_display_name == "Sari"
         view = await chats.session(runtime, mitra, session_id)
         assert view.customer.display_name == "Sari"
@@ -69,8 +69,8 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
             if joined:
                 joining = "UPDATE customers SET account_belongs_to = $1 WHERE id = $2"
                 await runtime.db.fetch(joining, account.user_id, before.user_id)
-            for few in (support.AT_MOST, 0):  # looked up one by one, or with too many matches for that
-                monkeypatch.setattr(support, "AT_MOST", few)
+            for few in (look_up.AT_MOST, 0):  # looked up one by one, or with too many matches for that
+                monkeypatch.setattr(look_up, "AT_MOST", few)
                 for q in (account.user_id, "kenc"):
                     which = LookUp(q=q)
                     chats_found = (await support.sessions(runtime, Page(), which)).items

@@ -5,8 +5,9 @@ import re
 
 from api.internal.control_center import FOLDER
 from core.config.keys import KEYS
-from core.reads.activity import KINDS
-from core.reads.timeline import ENDED_BY_OPERATOR, UNPAID
+from core.reads.overview import KINDS
+from core.reads.timeline import UNPAID
+from core.reads.timeline_entries import ENDED_BY_OPERATOR
 from tools import cause_labels
 
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}

@@ -10,7 +10,8 @@ import pytest
 
 from core.base.actor import UserType
 from core.base.settings import read as read_settings
-from core.reads.chats import ChatRequest, MessageView
+from core.reads.chats import MessageView
+from core.reads.mitra_desk import ChatRequest
 from core.sessions.views import SessionView
 from realtime import asyncapi, close_codes, frames, server_frames
 from realtime.frame_examples import CLIENT, SERVER

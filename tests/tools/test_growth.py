@@ -10,7 +10,7 @@ import pytest
 
 from core.base import settings as settings_module
 from core.payments.states import PaymentStatus
-from core.reads.support import AT_MOST
+from core.reads.look_up import AT_MOST
 from core.sessions.states import SessionStatus
 from tests.stack import Stack, World
 from tools.bench import grow, plan_calls, plans

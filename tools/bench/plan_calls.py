@@ -30,8 +30,8 @@ from core.messages.rules import Draft, ReadMarkers
 from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
 from core.reads.audit_log import AuditFilter
+from core.reads.look_up import LookUp
 from core.reads.payments import FailureFilter
-from core.reads.support import LookUp
 from core.reads.webhook_calls import WebhookFilter
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
@@ -54,8 +54,11 @@ EXTRA = (
 LEFT_OUT = {
     "core.reads.disclosure.one": "writes an audit row, with operators.audit",
     "core.reads.disclosure.several": "writes an audit row, with operators.audit",
+    "core.reads.look_up.fitting": "the lists of core.reads.support run its query",
+    "core.reads.look_up.named": "the lists of core.reads.support run its query",
+    "core.reads.look_up.accounts_named": "the lists of core.reads.support run its query",
     "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
-    "core.reads.people.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
+    "core.reads.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
@@ -178,7 +181,7 @@ class Caller:
 
     def forms(self) -> dict[str, list[Call]]:
         """Return additional forms to watch, by function: filters, searches, the next page, the other party."""
-        from core.reads import activity, chats, payments, people, support, webhook_calls
+        from core.reads import activity, chats, histories, mitras, payments, support, webhook_calls
         from core.sessions import views
 
         since, until = self.now - dt.timedelta(days=60), self.now - dt.timedelta(days=30)
@@ -233,13 +236,13 @@ class Caller:
         add(activity.summary, "a day", since=self.now - dt.timedelta(days=1))
         add(activity.summary, "30 days", since=None)
         add(activity.summary, "one mitra", since=None, mitra_id=self.text["mitra_id"])
-        add(people.mitras_for_operator, "a name", q="Indra")
+        add(mitras.mitras_for_operator, "a name", q="Indra")
         add(chats.messages, "behind", after=3)
         for read in (chats.session, chats.open_sessions):
             add(read, "mitra", actor=self.mitra)
         for read in (chats.snapshots, chats.progress_of_parties):
             add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
-        add(chats.mitra_history, "deep", page=deep)
+        add(histories.mitra_history, "deep", page=deep)
         add(views.one_of, "mitra", side=UserType.MITRA)
         for read in (views.open_of, views.open_of_all):
             add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])

@@ -7,7 +7,7 @@ import pytest
 
 from core.base.actor import Actor, UserType
 from core.base.pages import read_page
-from core.reads import chats
+from core.reads import histories
 from core.storage.database import Database
 from tests.http.pairing.steps import end_now, friends, run_out, wait_for_invitation
 from tests.stack import World, new_id
@@ -103,7 +103,7 @@ async def test_history_of_many_mitras_is_one_statement(world: World) -> None:
     )
     runtime: Any = types.SimpleNamespace(db=counting)
     try:
-        found = await chats.customer_history(runtime, actor, read_page(None, None))
+        found = await histories.customer_history(runtime, actor, read_page(None, None))
     finally:
         await database.pool.close()
     assert [row.mitra_id for row in found.items] == [row["mitra_id"] for row in rows]

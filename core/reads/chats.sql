@@ -1,0 +1,58 @@
+-- name: messages
+-- Messages with the status that the session's markers give them. The columns of single messages may be behind. `d` has
+-- the recipient's markers.
+SELECT
+  m.id,
+  m.session_id,
+  m.seq,
+  m.sender_type,
+  m.sender_id,
+  m.client_message_id,
+  m.type,
+  m.content,
+  m.metadata,
+  CASE
+    WHEN m.status = 'read' OR m.seq <= d.read_seq THEN 'read'
+    WHEN m.status = 'delivered' OR m.seq <= d.delivered_seq THEN 'delivered'
+    ELSE 'sent'
+  END AS status,
+  m.created_at,
+  coalesce(m.delivered_at, CASE WHEN m.seq <= d.delivered_seq THEN d.delivered_at END) AS delivered_at,
+  coalesce(m.read_at, CASE WHEN m.seq <= d.read_seq THEN d.read_at END) AS read_at
+FROM chat_messages AS m
+JOIN chat_sessions AS s ON s.id = m.session_id
+CROSS JOIN LATERAL (
+  SELECT
+    CASE m.sender_type
+      WHEN 'customer' THEN s.mitra_delivered_seq
+      ELSE s.customer_delivered_seq
+    END AS delivered_seq,
+    CASE m.sender_type
+      WHEN 'customer' THEN s.mitra_read_seq
+      ELSE s.customer_read_seq
+    END AS read_seq,
+    CASE m.sender_type
+      WHEN 'customer' THEN s.mitra_delivered_at
+      ELSE s.customer_delivered_at
+    END AS delivered_at,
+    CASE m.sender_type
+      WHEN 'customer' THEN s.mitra_read_at
+      ELSE s.customer_read_at
+    END AS read_at
+) AS d;
+
+
+-- name: progress
+-- The progress of all chats.
+SELECT
+  id,
+  customer_id,
+  mitra_id,
+  status,
+  last_seq,
+  customer_delivered_seq,
+  customer_read_seq,
+  mitra_delivered_seq,
+  mitra_read_seq
+FROM chat_sessions
+WHERE mitra_id IS NOT NULL;

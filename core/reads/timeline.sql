@@ -1,0 +1,136 @@
+-- name: sessions
+-- The sessions that the payment request $1 paid for, and the session $2 that it extends.
+SELECT
+  s.id,
+  s.status,
+  s.created_at,
+  s.paired_at,
+  s.expires_at,
+  s.ended_at,
+  s.ended_by,
+  s.last_seq,
+  s.targeted_mitra_id,
+  coalesce(t.display_name, f.target_name) AS target_name,
+  f.fell_back_at,
+  s.mitra_id,
+  m.display_name AS mitra_name,
+  s.duration_minutes,
+  s.extended_minutes
+FROM chat_sessions AS s
+LEFT JOIN mitras AS m ON m.id = s.mitra_id
+LEFT JOIN mitras AS t ON t.id = s.targeted_mitra_id
+-- An invitation that was withdrawn during the search: the customer asked all mitras instead of the chosen one.
+LEFT JOIN LATERAL (
+  SELECT
+    n.responded_at AS fell_back_at,
+    a.display_name AS target_name
+  FROM chat_request_notifications AS n
+  JOIN mitras AS a ON a.id = n.mitra_id
+  WHERE
+    n.session_id = s.id
+    AND n.response = 'CANCELLED'
+    AND (s.status <> 'cancelled' OR n.responded_at < s.ended_at)
+  ORDER BY n.responded_at
+  LIMIT 1
+) AS f ON true
+WHERE s.payment_request_id = $1 OR s.id = $2
+ORDER BY s.created_at;
+
+
+-- name: invitations
+-- The invitations of the searches of the payment request $1, with each mitra's answer.
+SELECT
+  n.session_id,
+  n.mitra_id,
+  m.display_name,
+  n.round_number,
+  n.notified_at,
+  n.answer_by,
+  n.response,
+  n.responded_at
+FROM chat_request_notifications AS n
+JOIN mitras AS m ON m.id = n.mitra_id
+JOIN chat_sessions AS s ON s.id = n.session_id
+WHERE s.payment_request_id = $1
+ORDER BY n.notified_at, n.id;
+
+
+-- name: failures
+-- The failures of the payment request $1, and what an operator has done about each.
+SELECT
+  f.cause_tag,
+  f.created_at,
+  f.superseded_at,
+  f.operator_action,
+  f.actioned_at,
+  o.display_name AS operator_name
+FROM pairing_failures AS f
+LEFT JOIN control_center_users AS o ON o.id = f.actioned_by
+WHERE f.payment_request_id = $1
+ORDER BY f.created_at;
+
+
+-- name: webhook_calls
+-- The gateway's calls about the payment request $1. Anyone who knows an id can send calls without a token. Calls with a
+-- valid one come first, so the limit never drops them.
+SELECT
+  id,
+  received_at,
+  status,
+  processing_result,
+  http_status,
+  processing_error,
+  replay_of,
+  source
+FROM webhook_logs
+WHERE external_id IN ($1, upper($1))
+ORDER BY token_valid DESC, received_at
+LIMIT 500;
+
+
+-- name: audit_rows
+-- What operators did to the payment request $1, its sessions, and the session $2 that it extends.
+SELECT
+  a.action,
+  a.created_at,
+  a.object_id,
+  o.display_name AS operator_name,
+  a.before ->> 'status' AS status,
+  a.after ->> 'reason' AS reason
+FROM operator_audit_log AS a
+JOIN control_center_users AS o ON o.id = a.operator_id
+WHERE
+  a.object_id = $1::text AND a.action = 'payment.confirmed'
+  OR a.object_id IN (
+    SELECT s.id::text
+    FROM chat_sessions AS s
+    WHERE s.payment_request_id = $1::text::uuid OR s.id = $2
+  )
+  AND a.action = 'session.ended'
+ORDER BY a.created_at;
+
+
+-- name: extensions
+-- The extensions that the payment request $1 paid for.
+SELECT
+  e.status,
+  e.requested_at,
+  e.answer_by,
+  e.responded_at,
+  e.session_id,
+  e.requested_duration_minutes
+FROM session_extensions AS e
+WHERE e.payment_request_id = $1;
+
+
+-- name: goodbyes
+-- The goodbyes of the sessions that the payment request $1 paid for.
+SELECT
+  c.session_id,
+  c.user_type,
+  c.message,
+  c.created_at
+FROM session_closures AS c
+JOIN chat_sessions AS s ON s.id = c.session_id
+WHERE s.payment_request_id = $1
+ORDER BY c.created_at;
