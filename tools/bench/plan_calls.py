@@ -12,7 +12,7 @@ import inspect
 import pathlib
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -405,7 +405,7 @@ class Caller:
         """Return a typical value of an argument. Raises NoArgument."""
         if name in self.by_name:
             return self.by_name[name]
-        if isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint):
+        if types.NoneType in typing.get_args(hint):
             return None
         if hint in self.by_type:
             return self.by_type[hint]
@@ -421,7 +421,7 @@ class Caller:
         }
         if hint in plain and not name.endswith(("_id", "_ids")):
             return plain[hint]
-        if typing.get_origin(hint) in (dict, list):
+        if typing.get_origin(hint) in (dict, list, Sequence):
             return {} if typing.get_origin(hint) is dict else []
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
             return next(iter(hint))
