@@ -10,7 +10,7 @@ from core.extensions.states import ExtensionStatus
 from core.extensions.views import ExtensionView, view_of
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.steps import extend
+from core.steps import extend, own_session
 
 BATCH = 200
 log = logs.get("extensions")
@@ -23,14 +23,9 @@ async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_i
     decides.
     """
     async with runtime.transaction() as tx:
-        session = await sessions.lock(tx, session_id)
+        session, _ = await own_session.lock(tx, actor, session_id=session_id)
         extension = await extensions.get(tx, extension_id)
-        if (
-            session is None
-            or not actor.owns(session.mitra_id)
-            or extension is None
-            or extension.session_id != session_id
-        ):
+        if extension is None or extension.session_id != session_id:
             raise NotFound
         if extension.status is not ExtensionStatus.PENDING or extension.answer_by <= tx.now:
             raise ExtensionResolved

@@ -12,7 +12,7 @@ from core.payments.states import PaymentStatus
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.steps import extend, idempotency
+from core.steps import extend, idempotency, own_session
 from core.storage.database import Tx
 
 
@@ -38,10 +38,8 @@ async def ask_explicitly(
         if (before := idempotent.repeated(ExtensionView)) is not None:
             return before
         tx = idempotent.tx
-        session = await sessions.lock(tx, session_id)
+        session, _ = await own_session.lock(tx, actor, session_id=session_id)
         payment = await payments.get(tx, payment_request_id)
-        if session is None or not actor.owns(session.customer_id):
-            raise NotFound
         if payment is None or payment.extends_session_id != session_id:
             raise NotFound
         extension = await _ask(runtime, tx, session, payment_request_id)

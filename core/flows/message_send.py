@@ -16,9 +16,8 @@ from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.runtime import Runtime
-from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
-from core.sessions.store import Session
+from core.steps import own_session
 from core.transactions import translate_db_errors
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
@@ -52,21 +51,10 @@ def stored_message(
     )
 
 
-async def _own(runtime: Runtime, actor: Actor, session_id: str) -> tuple[Session, str]:
-    """Return (session, id): a session of the caller's, and the id with which they are its party. Raises NotFound."""
-    with translate_db_errors():
-        session = await sessions.get(runtime.db, session_id)
-    party = None
-    if session is not None:
-        party = session.mitra_id if actor.user_type is UserType.MITRA else session.customer_id
-    if session is None or party is None or not actor.owns(party):
-        raise NotFound
-    return session, party
-
-
 async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
     """Store one message of the caller and publish it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
-    session, party = await _own(runtime, actor, draft.session_id)
+    with translate_db_errors():
+        session, party = await own_session.get(runtime.db, actor, session_id=draft.session_id)
     await _limit(runtime, party, session.id)
     draft = msgspec.structs.replace(draft, sender_id=party)
     answer = await _commit(runtime, [draft], {})
@@ -103,7 +91,8 @@ async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
 
 async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: int) -> None:
     """Move the caller's read and delivered markers up to `up_to`. Raises NotFound, Unavailable."""
-    session, _ = await _own(runtime, actor, session_id)
+    with translate_db_errors():
+        session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
     bound = min(up_to, session.last_seq)
     mitra = actor.user_type is UserType.MITRA
     mark = (

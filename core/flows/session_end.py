@@ -17,23 +17,12 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend, message_statuses, search
+from core.steps import announce, extend, message_statuses, own_session, search
 from core.storage.database import Tx
 
 MAX_CLOSURE = 1000  # characters
 MAX_REASON = 500  # characters
 SYNC_S = 3.0  # real seconds
-
-
-async def _lock_own(tx: Tx, actor: Actor, session_id: str) -> Session:
-    """Lock and return a session of the caller. Raises NotFound for sessions of other users."""
-    session = await sessions.lock(tx, session_id)
-    party = None
-    if session is not None:
-        party = session.mitra_id if actor.user_type is UserType.MITRA else session.customer_id
-    if session is None or not actor.owns(party):
-        raise NotFound
-    return session
 
 
 async def _close(tx: Tx, session: Session, actor: Actor) -> None:
@@ -61,7 +50,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
     """
     switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
     async with runtime.transaction() as tx:
-        session = await _lock_own(tx, actor, session_id)
+        session, _ = await own_session.lock(tx, actor, session_id=session_id)
         status = await _status_now(session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
             await _close(tx, session, actor)
@@ -125,11 +114,9 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     await _sync_statuses(runtime, actor, session_id)
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
-        session = await _lock_own(tx, actor, session_id)
+        session, party_id = await own_session.lock(tx, actor, session_id=session_id)
         rules.may_close(await _status_now(session, tx))
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
-        party_id = session.mitra_id if side is UserType.MITRA else session.customer_id
-        assert party_id is not None
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists

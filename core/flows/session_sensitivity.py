@@ -1,7 +1,6 @@
 """A mitra sets the topic sensitivity of a session (docs/product.md#topic-sensitivity)."""
 
 from core.base.actor import Actor
-from core.base.errors import NotFound
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions import views
@@ -9,7 +8,7 @@ from core.sessions.rules import SessionNotActive
 from core.sessions.sensitivity import Sensitivity, flips
 from core.sessions.states import OPEN
 from core.sessions.views import SessionView
-from core.steps import announce
+from core.steps import announce, own_session
 
 
 async def set_sensitivity(
@@ -20,9 +19,7 @@ async def set_sensitivity(
     Raises NotFound, SessionNotActive, SensitivityLatched.
     """
     async with runtime.transaction() as tx:
-        session = await sessions.lock(tx, session_id)
-        if session is None or not actor.owns(session.mitra_id):
-            raise NotFound
+        session, _ = await own_session.lock(tx, actor, session_id=session_id)
         if session.status not in OPEN:
             raise SessionNotActive
         before = Sensitivity(session.topic_sensitivity)
