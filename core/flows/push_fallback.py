@@ -13,7 +13,7 @@ from core.providers.push_sender import DeadToken, Later, Notification, Outcome, 
 from core.pushes import store as pushes
 from core.pushes.store import Push
 from core.runtime import Runtime
-from core.sessions import store as sessions
+from core.sessions import unacknowledged
 from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
 from core.transactions import translate_db_errors
@@ -46,7 +46,7 @@ async def plan_chats(runtime: Runtime) -> int:
     """
     settings = runtime.settings
     async with runtime.transaction() as tx:
-        chats = await sessions.claim_unacknowledged(
+        chats = await unacknowledged.claim(
             tx, real_seconds=settings.push_ack_seconds, scale=settings.sesi_time_scale, limit=PLAN_AT_ONCE
         )
         due = []

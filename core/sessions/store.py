@@ -10,9 +10,7 @@ from core.base.search_order import NEWEST_FIRST
 from core.sessions.rules import EndedBy
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
-from core.storage import locks
 from core.storage.database import Tx
-from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import many, one
 
@@ -219,49 +217,6 @@ async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at:
            WHERE id = $1 AND status = 'searching'""",
         session_id, round_number, round_ends_at,
     )  # fmt: skip
-
-
-@attrs.frozen(kw_only=True)
-class UnacknowledgedChat:
-    """A party who has not acknowledged a message of the other party in time."""
-
-    session_id: str
-    user_id: str
-
-
-# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. The first two
-# conditions need only the session's row, so messages are read only where one is unacknowledged.
-UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.{other}_sent_seq > s.{side}_delivered_seq
-    AND s.{side}_pushed_seq <= s.{side}_delivered_seq
-    AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
-      AND m.sender_type = '{other}' AND m.created_at < $1)"""
-# A due push is sent even if the session has ended, so sessions completed in the last hour count too.
-WHICH = (
-    "s.status IN ('active', 'expired', 'closing')",
-    "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
-)
-
-
-async def claim_unacknowledged(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnacknowledgedChat]:
-    """Claim the parties who have not acknowledged a message for `real_seconds`, each once until their delivered marker
-    moves.
-
-    Only one process looks at a time; another one would find the same rows at the same cost. It gets an empty list.
-    """
-    found: list[UnacknowledgedChat] = []
-    if not await locks.try_hold(tx, AdvisoryLock.CHAT_PUSHES):
-        return found
-    before = tx.now - dt.timedelta(seconds=real_seconds * scale)
-    for side, other in (("customer", "mitra"), ("mitra", "customer")):
-        for which in WHICH:
-            rows = await tx.fetch(
-                f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1
-                    WHERE id = ANY (ARRAY({UNHEARD.format(side=side, other=other, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED))
-                    RETURNING id AS session_id, {side}_id AS user_id""",
-                before, limit,
-            )  # fmt: skip
-            found += many(UnacknowledgedChat, rows)
-    return found
 
 
 async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:

@@ -13,8 +13,8 @@ from core.base.actor import Actor
 from core.flows import login_operator, message_send
 from core.messages.rules import ReadMarkers
 from core.operators import attempts
-from core.sessions import store as sessions
-from core.sessions.store import UNHEARD, WHICH
+from core.sessions import unacknowledged
+from core.sessions.unacknowledged import UNHEARD, WHICH
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
 
@@ -32,7 +32,7 @@ async def _unacknowledged(harness: Harness, *, after_s: float) -> set[str]:
     """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
     async with harness.runtime.transaction() as tx:
         tx.now += dt.timedelta(seconds=after_s)
-        found = await sessions.claim_unacknowledged(tx, real_seconds=ACK_S, scale=1, limit=200)
+        found = await unacknowledged.claim(tx, real_seconds=ACK_S, scale=1, limit=200)
     return {one.user_id for one in found}
 
 

@@ -44,7 +44,7 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
-ASKING = ("store", "transitions", "admin_store", "views", "codes")
+ASKING = ("store", "transitions", "admin_store", "views", "codes", "unacknowledged")
 EXTRA = (
     announce.chat_requests,
     logins.refresh_push_token,
