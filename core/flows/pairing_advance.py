@@ -8,8 +8,8 @@ import datetime as dt
 import attrs
 
 from core.base import logs
-from core.base.availability import AvailabilityPolicy
 from core.base.errors import Unavailable
+from core.mitras.rules import AvailabilityPolicy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response

@@ -8,7 +8,6 @@ import datetime as dt
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.machine import check_edge
-from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
 from core.pairing import rules
 from core.pairing import store as pairing
@@ -23,7 +22,7 @@ from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
 from core.steps import announce, money, search
-from core.steps.availability import availability_policy
+from core.steps.availability import availability_policy, check_mitra
 from core.storage.database import Tx
 
 
@@ -86,8 +85,7 @@ async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str)
     )
     if not in_time:
         raise RequestClosed
-    presence = await mitras.presence(tx, mitra_id, now=tx.now)
-    mitra_rules.may_take(presence, availability_policy(runtime.config), now=tx.now)
+    await check_mitra(tx, mitra_id, availability_policy(runtime.config))
 
 
 async def _pair(tx: Tx, session: Session, mitra: Person) -> None:

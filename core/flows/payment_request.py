@@ -8,8 +8,6 @@ from core.base.field_types import CustomerId, MitraId, Mode
 from core.customers import store as customers
 from core.customers.rules import DisplayNameRequired
 from core.idempotency.rules import KeyedRequest
-from core.mitras import rules as mitra_rules
-from core.mitras import store as mitras
 from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
@@ -20,7 +18,7 @@ from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.steps import idempotency, invoices, money
-from core.steps.availability import availability_policy
+from core.steps.availability import availability_policy, check_mitra
 from core.storage.database import Tx
 
 
@@ -105,8 +103,7 @@ async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: Wish) -> tu
 async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: str) -> None:
     if not await sessions.any_between(tx, customer_ids=account, mitra_id=mitra_id):
         raise NotPreviousMitra
-    presence = await mitras.presence(tx, mitra_id, now=tx.now)
-    mitra_rules.may_take(presence, availability_policy(runtime.config), now=tx.now)
+    await check_mitra(tx, mitra_id, availability_policy(runtime.config))
 
 
 async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:

@@ -1,6 +1,8 @@
 """When a mitra is available for a session (docs/product.md#eligible-mitras).
 
-The database function `free_mitras` applies the same rule to all mitras, for the availability count and for invitations.
+`check_available` decides about one mitra. The database function `free_mitras`
+(piccolo_migrations/sql/0003_free_mitras.sql) decides the same about all mitras, for the availability count and for
+invitations. tests/flows/test_availability.py holds both together.
 """
 
 import datetime as dt
@@ -8,7 +10,6 @@ import enum
 
 import attrs
 
-from core.base.availability import AvailabilityPolicy
 from core.base.errors import DomainError
 from core.base.languages import Text
 
@@ -48,6 +49,19 @@ class MitraAtCapacity(DomainError):
 
 
 @attrs.frozen(kw_only=True)
+class AvailabilityPolicy:
+    """The configured limits that decide which mitras are available for a session.
+
+    `stale_after_seconds` is service time without a heartbeat, ignored unless `require_ping`. `capacity` is the number
+    of sessions that a mitra may have.
+    """
+
+    require_ping: bool
+    stale_after_seconds: float
+    capacity: int
+
+
+@attrs.frozen(kw_only=True)
 class Presence:
     """A mitra's state at one moment, as far as it decides about availability."""
 
@@ -57,7 +71,7 @@ class Presence:
     active_session_count: int
 
 
-def may_take(presence: Presence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
+def check_available(presence: Presence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
     """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
     Raises MitraOffline if the mitra is missing, inactive, offline or silent for too long, else MitraAtCapacity if they

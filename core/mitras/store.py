@@ -5,9 +5,8 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.base.availability import AvailabilityPolicy
 from core.base.field_types import MitraId
-from core.mitras.rules import Channel, Presence
+from core.mitras.rules import AvailabilityPolicy, Channel, Presence
 from core.storage import locks
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
@@ -109,7 +108,7 @@ async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presen
 
 
 async def count_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> int:
-    """Count the mitras who could take a session now."""
+    """Count the mitras who can take a session now (see core/mitras/rules.py)."""
     return await reader.fetchval(
         "SELECT count(*)::int FROM free_mitras($1, $2, $3, $4)",
         now, policy.require_ping, policy.stale_after_seconds, policy.capacity,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import attrs
 
 from core.base import ids
-from core.base.availability import AvailabilityPolicy
+from core.mitras.rules import AvailabilityPolicy
 from core.pairing import rules
 from core.pairing.rules import Response, Tally
 from core.storage.database import Tx

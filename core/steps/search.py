@@ -4,10 +4,9 @@ The callers choose the cause tag of an end. docs/product.md#cause-tags lists the
 """
 
 from core.base import ids
-from core.base.availability import AvailabilityPolicy
 from core.base.field_types import SessionId
-from core.mitras import rules as mitra_rules
 from core.mitras import store as mitras
+from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
@@ -21,7 +20,7 @@ from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
-from core.steps.availability import availability_policy
+from core.steps.availability import availability_policy, check_mitra
 from core.storage.database import Tx
 
 
@@ -121,10 +120,9 @@ async def _target_is_free(tx: Tx, session: Session, limits: AvailabilityPolicy) 
     """Return whether the mitra of a targeted search is eligible. True for a blast."""
     if session.targeted_mitra_id is None:
         return True
-    presence = await mitras.presence(tx, session.targeted_mitra_id, now=tx.now)
     try:
-        mitra_rules.may_take(presence, limits, now=tx.now)
-    except (mitra_rules.MitraOffline, mitra_rules.MitraAtCapacity):
+        await check_mitra(tx, session.targeted_mitra_id, limits)
+    except (MitraOffline, MitraAtCapacity):
         return False
     return True
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from core.base.availability import AvailabilityPolicy
 from core.flows import mitra_status
 from core.flows.process_lease import LATE_S, ProcessLease
 from core.mitras import store as mitras
+from core.mitras.rules import AvailabilityPolicy
 from core.outages import store
 from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.outages.store import ProcessIdentity

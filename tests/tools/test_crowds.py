@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from core.base.availability import AvailabilityPolicy
+from core.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
 from core.storage.database import Tx
 from tests.stack import Stack

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, Presence, may_take
+from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, Presence, check_available
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 STALE_S = 45
@@ -29,20 +29,22 @@ def test_mitra_is_available_exactly_if_active_online_fresh_and_below_capacity(
     fresh = beat is not None and NOW - beat < dt.timedelta(seconds=STALE_S)
     if not (active and online and (fresh or not ping)):
         with pytest.raises(MitraOffline):
-            may_take(presence, policy, now=NOW)
+            check_available(presence, policy, now=NOW)
     elif count >= 3:
         with pytest.raises(MitraAtCapacity):
-            may_take(presence, policy, now=NOW)
+            check_available(presence, policy, now=NOW)
     else:
-        may_take(presence, policy, now=NOW)
+        check_available(presence, policy, now=NOW)
 
 
 def test_mitra_without_a_status_row_is_offline():
     with pytest.raises(MitraOffline):
-        may_take(None, AvailabilityPolicy(require_ping=False, stale_after_seconds=STALE_S, capacity=3), now=NOW)
+        check_available(None, AvailabilityPolicy(require_ping=False, stale_after_seconds=STALE_S, capacity=3), now=NOW)
 
 
 def test_capacity_of_zero_makes_no_mitra_available():
     presence = Presence(is_active=True, is_online=True, silent_since=NOW, active_session_count=0)
     with pytest.raises(MitraAtCapacity):
-        may_take(presence, AvailabilityPolicy(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW)
+        check_available(
+            presence, AvailabilityPolicy(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW
+        )
