@@ -25,6 +25,7 @@ from core.mitras.rules import StatusReason
 from core.payments import views as payment_views
 from core.payments.store import PaymentRequest
 from core.sessions import views
+from core.sessions.rules import WARNING
 from core.sessions.store import Session
 from core.sessions.views import Person
 from core.steps import goodbyes
@@ -97,7 +98,7 @@ async def extension_resolved(tx: Tx, session: Session, extension: Extension, *, 
 
 
 async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime]]) -> None:
-    """Warn both parties of sessions that 180 s are left.
+    """Warn both parties of sessions that WARNING is left.
 
     Each entry of `parties` is (session id, customer id, mitra id, expires_at).
     """
@@ -107,7 +108,7 @@ async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime
         frame = {
             "type": "session_warning",
             "session_id": session_id,
-            "seconds_left": 180,
+            "seconds_left": int(WARNING.total_seconds()),
             "expires_at": expires_at,
         }
         found.append(_notice(at, customer_id, UserType.CUSTOMER, session_id, frame))
