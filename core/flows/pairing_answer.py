@@ -12,7 +12,6 @@ from core.mitras import store as mitras
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import RequestClosed, RequestTaken, Response
-from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.runtime import Runtime
 from core.sessions import rules as session_rules
@@ -55,9 +54,9 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
             if locked.status is SessionStatus.SEARCHING and response == Response.IGNORED.value:
                 # Going offline closed this invitation. Report that as the reason, because the mitra can go online
                 # again.
-                await _check_free(runtime, tx, locked, mitra_id)
+                await _check_available(runtime, tx, locked, mitra_id)
             _refuse(locked, response)
-            await _check_free(runtime, tx, locked, mitra_id)
+            await _check_available(runtime, tx, locked, mitra_id)
             await _pair(tx, locked, Person(id=mitra.id, display_name=mitra.display_name))
         view = await views.one_of(tx, session_id, party_ids=[mitra_id], side=actor.user_type)
     assert view is not None
@@ -74,16 +73,8 @@ async def _invited(reader: object, session_id: str, mitra_id: str) -> Session:
     return session
 
 
-async def _check_free(runtime: Runtime, tx: Tx, session: Session, mitra_id: str) -> None:
-    assert session.round_ends_at is not None
-    assert session.search_ends_at is not None
-    in_time = rules.answer_in_time(
-        targeted=session.targeted_mitra_id is not None,
-        round_ends_at=session.round_ends_at,
-        search_ends_at=session.search_ends_at,
-        now=tx.now,
-    )
-    if not in_time:
+async def _check_available(runtime: Runtime, tx: Tx, session: Session, mitra_id: str) -> None:
+    if not rules.answer_in_time(search.running(session), now=tx.now):
         raise RequestClosed
     await check_mitra(tx, mitra_id, availability_policy(runtime.config))
 
@@ -135,9 +126,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         await announce.requests_closed(
             tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
         )
-        if session.targeted_mitra_id is not None:
-            await search.give_up(tx, session, CauseTag.TARGETED_MITRA_REJECTED)
-        elif rules.all_rejected(await pairing.tally(tx, session_id)) and not await pairing.anyone_eligible(
-            tx, session_id, availability_policy(runtime.config), now=tx.now
-        ):
-            await search.give_up(tx, session, CauseTag.ALL_MITRAS_REJECTED)
+        tally, anyone_eligible = await search.count(tx, session, availability_policy(runtime.config))
+        cause = rules.after_rejection(search.running(session), tally, anyone_eligible=anyone_eligible)
+        if cause is not None:
+            await search.give_up(tx, session, cause)

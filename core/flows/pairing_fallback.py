@@ -3,8 +3,6 @@
 docs/product.md#fallback-to-a-blast has the rules.
 """
 
-import attrs
-
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
@@ -70,19 +68,10 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
 
 async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     """Cancel the open invitation and invite all eligible mitras to the same session, in its next round."""
-    assert session.search_ends_at is not None
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED)
     await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
-    number = session.round_number + 1
-    ends_at = rules.round_ends(
-        now=tx.now,
-        round_length=runtime.config.seconds("pairing_blast_timeout_seconds"),
-        search_ends_at=session.search_ends_at,
-    )
-    await sessions.to_blast(tx, session.id, round_number=number, round_ends_at=ends_at)
-    blast = attrs.evolve(session, targeted_mitra_id=None, round_number=number, round_ends_at=ends_at)
-    await search.ask_more(tx, blast, availability_policy(runtime.config))
-    announce.deadline(tx, ends_at)
+    following = rules.next_round(search.running(session), search.limits(runtime.config), now=tx.now)
+    await search.begin_round(tx, session.id, following, availability_policy(runtime.config))
 
 
 async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:

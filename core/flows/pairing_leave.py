@@ -3,15 +3,14 @@
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
-from core.pairing.rules import SessionNotSearching
-from core.pairing_failures.causes import CauseTag
+from core.pairing.rules import WHEN_CANCELLED, SessionNotSearching
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
-from core.steps import announce, money, search
+from core.steps import money, search
 from core.storage.database import Tx
 
 
@@ -41,7 +40,7 @@ async def _cancel(tx: Tx, actor: Actor, payment_request_id: str) -> None:
     if session is not None:
         session = await sessions.lock(tx, session.id)
     if session is not None and session.status is SessionStatus.SEARCHING:
-        await search.give_up(tx, session, CauseTag.CUSTOMER_CANCELLED)
+        await search.give_up(tx, session, WHEN_CANCELLED)
     elif session is not None and session.mitra_id is not None:
         raise SessionNotSearching(details={"session_id": session.id})
     else:
@@ -60,12 +59,4 @@ async def _without_session(tx: Tx, actor: Actor, payment: PaymentRequest, *, bef
     if payment.status is PaymentStatus.PENDING:
         await money.abandon(tx, payment, by=actor)
     elif payment.status is PaymentStatus.CONFIRMED:
-        await money.fail(tx, payment, CauseTag.CUSTOMER_CANCELLED)
-        await announce.pairing_status(
-            tx,
-            customer_id=payment.customer_id,
-            payment_request_id=payment.id,
-            session_id=None,
-            status="cancelled",
-            cause_tag=CauseTag.CUSTOMER_CANCELLED.value,
-        )
+        await search.fail_unstarted(tx, payment, WHEN_CANCELLED)

@@ -1,13 +1,13 @@
 """Begin the search of a confirmed payment (docs/product.md#pairing). Safe to run twice: a request has one session."""
 
 from core.customers import store as customers
-from core.pairing_failures.causes import CauseTag
+from core.pairing.rules import WHEN_BLOCKED
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import FINAL, SessionStatus
-from core.steps import announce, money, search
+from core.steps import search
 
 
 async def start(runtime: Runtime, *, payment_request_id: str) -> None:
@@ -33,13 +33,4 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         if blocked is None or blocked.session_id is None:
             await search.begin(runtime, tx, payment)
             return
-        cause = CauseTag.PAYMENT_SESSION_EXPIRED
-        await money.fail(tx, payment, cause)
-        await announce.pairing_status(
-            tx,
-            customer_id=payment.customer_id,
-            payment_request_id=payment.id,
-            session_id=None,
-            status="failed",
-            cause_tag=cause.value,
-        )
+        await search.fail_unstarted(tx, payment, WHEN_BLOCKED)

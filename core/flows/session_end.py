@@ -9,7 +9,7 @@ from core.events.signals import MitrasFreed
 from core.extensions import store as extensions
 from core.messages import store as messages
 from core.operators import store as operators
-from core.pairing_failures.causes import CauseTag
+from core.pairing.rules import WHEN_CANCELLED
 from core.runtime import Runtime
 from core.sessions import rules, transitions, views
 from core.sessions import store as sessions
@@ -73,7 +73,7 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
             raise NotFound
         status = await _status_now(session, tx)
         if status is SessionStatus.SEARCHING:
-            await search.give_up(tx, session, CauseTag.CUSTOMER_CANCELLED)
+            await search.give_up(tx, session, WHEN_CANCELLED)
         elif status in HELD:
             await _close(tx, session, actor)
             await announce.session_event(tx, [session_id], "session_closing")

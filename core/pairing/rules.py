@@ -1,6 +1,8 @@
-"""Rules of pairing: how an invitation ends, its deadlines and its refusals (docs/product.md#pairing).
+"""Rules of pairing: who is asked, when a round ends, and with which cause a search ends (docs/product.md#pairing).
 
-Which mitras are eligible is decided in SQL: `free_mitras`, a function in the database, and ELIGIBLE in `store.py`.
+A mitra may be asked if they are available (`check_available` in core/mitras/rules.py), have no open invitation to the
+session and have never rejected it. Invitations go to all such mitras in one statement, so SQL applies this rule:
+`MAY_BE_ASKED` in core/pairing/store.py. tests/flows/test_availability.py holds it.
 """
 
 import datetime as dt
@@ -10,6 +12,7 @@ import attrs
 
 from core.base.errors import DomainError
 from core.base.languages import Text
+from core.pairing_failures.causes import CauseTag
 
 
 class Response(enum.StrEnum):
@@ -46,6 +49,36 @@ class SessionNotSearching(DomainError):
 # The customer is sent the number of asked mitras this long after a new one is invited. Invitations made in between are
 # counted in the same message, so that the customer gets at most one in this time (docs/product.md#repeats).
 REPEAT_AFTER = dt.timedelta(seconds=2)
+# Causes that depend on nothing else. The customer cancelled the search, or an operator ended it:
+WHEN_CANCELLED = CauseTag.CUSTOMER_CANCELLED
+# When the search of a paid request is to begin, the customer's account has a live session:
+WHEN_BLOCKED = CauseTag.PAYMENT_SESSION_EXPIRED
+
+
+@attrs.frozen(kw_only=True)
+class SearchLimits:
+    """The configured service time of a search, of a blast's round, and of the one round of a targeted search."""
+
+    search: dt.timedelta
+    blast_round: dt.timedelta
+    targeted_round: dt.timedelta
+
+
+@attrs.frozen(kw_only=True)
+class Round:
+    """A round of a search. Numbers begin with 1."""
+
+    number: int
+    ends_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class Search:
+    """A running search and its present round. A targeted search asks one mitra, a blast all eligible ones."""
+
+    is_targeted: bool
+    round: Round
+    ends_at: dt.datetime
 
 
 @attrs.frozen(kw_only=True)
@@ -57,20 +90,71 @@ class Tally:
     open: int
 
 
+def begin_search(limits: SearchLimits, *, is_targeted: bool, now: dt.datetime) -> Search:
+    """Return a search that begins now, in its first round."""
+    ends_at = now + limits.search
+    length = limits.targeted_round if is_targeted else limits.blast_round
+    return Search(
+        is_targeted=is_targeted,
+        round=Round(number=1, ends_at=round_ends(now=now, round_length=length, search_ends_at=ends_at)),
+        ends_at=ends_at,
+    )
+
+
+def next_round(search: Search, limits: SearchLimits, *, now: dt.datetime) -> Round:
+    """Return the round that follows now. It is a blast's: a targeted search has a second round only as a blast."""
+    ends_at = round_ends(now=now, round_length=limits.blast_round, search_ends_at=search.ends_at)
+    return Round(number=search.round.number + 1, ends_at=ends_at)
+
+
 def round_ends(*, now: dt.datetime, round_length: dt.timedelta, search_ends_at: dt.datetime) -> dt.datetime:
     """Return the end of a round that begins now: after `round_length`, or with the search if that ends earlier."""
     return min(now + round_length, search_ends_at)
 
 
-def answer_in_time(
-    *, targeted: bool, round_ends_at: dt.datetime, search_ends_at: dt.datetime, now: dt.datetime
-) -> bool:
+def answer_in_time(search: Search, *, now: dt.datetime) -> bool:
     """Return whether an acceptance still counts: for a blast until the search ends, for a targeted request until its
     round ends.
 
     In a blast a mitra who is invited again keeps their chance after the round.
     """
-    return now < (round_ends_at if targeted else search_ends_at)
+    return now < (search.round.ends_at if search.is_targeted else search.ends_at)
+
+
+def end_of_round(
+    search: Search, tally: Tally, limits: SearchLimits, *, anyone_eligible: bool, now: dt.datetime
+) -> Round | CauseTag:
+    """Return what follows a round whose time is over: the next round, or the cause with which the search fails.
+
+    `tally` counts the invitations before the round's open ones are closed.
+    """
+    if search.is_targeted:
+        return CauseTag.TARGETED_MITRA_TIMEOUT
+    if search.ends_at <= now:
+        return CauseTag.NO_MITRA_AVAILABLE
+    if all_rejected(tally) and not anyone_eligible:
+        return CauseTag.ALL_MITRAS_REJECTED
+    return next_round(search, limits, now=now)
+
+
+def after_rejection(search: Search, tally: Tally, *, anyone_eligible: bool) -> CauseTag | None:
+    """Return the cause with which a search fails at once when a mitra rejects, or None if it goes on."""
+    if search.is_targeted:
+        return CauseTag.TARGETED_MITRA_REJECTED
+    return CauseTag.ALL_MITRAS_REJECTED if all_rejected(tally) and not anyone_eligible else None
+
+
+def after_absence(search: Search) -> CauseTag | None:
+    """Return the cause with which a search fails at once when a mitra is absent.
+
+    The mitra had an open invitation and went offline, or is the target of a search that begins. None for a blast.
+    """
+    return CauseTag.TARGETED_MITRA_OFFLINE if search.is_targeted else None
+
+
+def depends_on_eligible(search: Search, tally: Tally) -> bool:
+    """Return whether it matters if a mitra is eligible: a blast whose asked mitras have all rejected."""
+    return not search.is_targeted and all_rejected(tally)
 
 
 def all_rejected(tally: Tally) -> bool:

@@ -12,7 +12,8 @@ from core.pairing.rules import Response, Tally
 from core.storage.database import Tx
 from core.storage.reads import Reader
 
-# An available mitra f can be invited if they have no open invitation for this session and never rejected it.
+# An available mitra f may be asked (core/pairing/rules.py): they have no open invitation for this session and never
+# rejected it.
 # In ELIGIBLE: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all).
 MAY_BE_ASKED = """NOT EXISTS (SELECT 1 FROM chat_request_notifications n
       WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED'))"""

@@ -146,14 +146,6 @@ async def begin_rounds(tx: Tx, ends: dict[str, dt.datetime]) -> None:
     )  # fmt: skip
 
 
-async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
-    """Move a searching session to this round."""
-    await tx.execute(
-        "UPDATE chat_sessions SET round_number = $2, round_ends_at = $3 WHERE id = $1 AND status = 'searching'",
-        session_id, round_number, round_ends_at,
-    )  # fmt: skip
-
-
 async def claim_warnings(tx: Tx, *, limit: int) -> list[Session]:
     """Claim the due warnings and return their sessions, without those whose paid time is over by now."""
     rows = many(
@@ -210,8 +202,8 @@ async def set_sensitivity(tx: Tx, session_id: str, *, before: str, after: str, m
     )  # fmt: skip
 
 
-async def to_blast(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
-    """Turn a targeted search into a blast, which starts with this round."""
+async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
+    """Move a searching session to this round. From its second round on, a search is a blast."""
     await tx.execute(
         """UPDATE chat_sessions SET targeted_mitra_id = NULL, round_number = $2, round_ends_at = $3
            WHERE id = $1 AND status = 'searching'""",

@@ -3,9 +3,9 @@
 from core.events.notices import Notice
 from core.mitras import store as mitras
 from core.mitras.rules import StatusReason
+from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
-from core.pairing_failures.causes import CauseTag
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -68,8 +68,9 @@ async def _ignore(tx: Tx, mitra_id: str, asked: list[Session | None]) -> None:
     for session in asked:
         if session is None or session.status is not SessionStatus.SEARCHING:
             continue
-        if session.targeted_mitra_id is not None:
-            await search.give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
+        cause = rules.after_absence(search.running(session))
+        if cause is not None:
+            await search.give_up(tx, session, cause)
         elif await pairing.respond(tx, session.id, mitra_id, Response.IGNORED):
             await announce.requests_closed(
                 tx, session.id, [mitra_id], "timeout", topic_sensitivity=session.topic_sensitivity

@@ -1,15 +1,16 @@
 """Begin a search, ask more mitras, and end a search without a mitra (docs/product.md#pairing).
 
-The callers choose the cause tag of an end. docs/product.md#cause-tags lists them.
+core/pairing/rules.py decides when a round ends, and with which cause a search does.
 """
 
 from core.base import ids
 from core.base.field_types import SessionId
+from core.config.cache import Config
 from core.mitras import store as mitras
 from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline
 from core.pairing import rules
 from core.pairing import store as pairing
-from core.pairing.rules import Response
+from core.pairing.rules import Response, Round, Search, SearchLimits, Tally
 from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
@@ -22,6 +23,26 @@ from core.sessions.store import Session
 from core.steps import announce, money
 from core.steps.availability import availability_policy, check_mitra
 from core.storage.database import Tx
+
+
+def limits(config: Config) -> SearchLimits:
+    """Return the limits of searches as they are configured now."""
+    return SearchLimits(
+        search=config.minutes("searching_timeout_minutes"),
+        blast_round=config.seconds("pairing_blast_timeout_seconds"),
+        targeted_round=config.seconds("returning_chat_confirmation_timeout_seconds"),
+    )
+
+
+def running(session: Session) -> Search:
+    """Return a searching session as the rules of pairing see it."""
+    assert session.round_ends_at is not None
+    assert session.search_ends_at is not None
+    return Search(
+        is_targeted=session.targeted_mitra_id is not None,
+        round=Round(number=session.round_number, ends_at=session.round_ends_at),
+        ends_at=session.search_ends_at,
+    )
 
 
 class SearchBegan(Exception):
@@ -59,17 +80,19 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     """
     session = _session(runtime, tx, payment)
     await transitions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
-    limits = availability_policy(runtime.config)
-    if not await _target_is_free(tx, session, limits):
+    search, policy = running(session), availability_policy(runtime.config)
+    cause = None if await _target_is_available(tx, session, policy) else rules.after_absence(search)
+    if cause is not None:
         await _announce_search(tx, session, asked=0)
-        await give_up(tx, session, CauseTag.TARGETED_MITRA_OFFLINE)
+        await give_up(tx, session, cause)
         return session
-    assert session.round_ends_at is not None
     only = None if session.targeted_mitra_id is None else [session.targeted_mitra_id]
-    invited = await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at, only=only)
+    invited = await pairing.invite(
+        tx, session.id, policy, round_number=search.round.number, answer_by=search.round.ends_at, only=only
+    )
     await _announce_search(tx, session, asked=len(invited.mitra_ids))
     await announce.chat_requests(tx, session.id, invited.mitra_ids)
-    announce.deadline(tx, session.round_ends_at)
+    announce.deadline(tx, search.round.ends_at)
     return session
 
 
@@ -85,9 +108,7 @@ async def _announce_search(tx: Tx, session: Session, *, asked: int) -> None:
 
 
 def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
-    search_ends_at = tx.now + runtime.config.minutes("searching_timeout_minutes")
-    targeted = payment.targeted_mitra_id is not None
-    length = "returning_chat_confirmation_timeout_seconds" if targeted else "pairing_blast_timeout_seconds"
+    search = rules.begin_search(limits(runtime.config), is_targeted=payment.targeted_mitra_id is not None, now=tx.now)
     return Session(
         id=SessionId(ids.new_id()),
         customer_id=payment.customer_id,
@@ -105,44 +126,63 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
         topics=payment.topics,
         topic_sensitivity=Sensitivity.REGULAR,
         targeted_mitra_id=payment.targeted_mitra_id,
-        round_number=1,
-        round_ends_at=rules.round_ends(
-            now=tx.now, round_length=runtime.config.seconds(length), search_ends_at=search_ends_at
-        ),
-        search_ends_at=search_ends_at,
+        round_number=search.round.number,
+        round_ends_at=search.round.ends_at,
+        search_ends_at=search.ends_at,
         warn_at=None,
         grace_ends_at=None,
         last_seq=0,
     )
 
 
-async def _target_is_free(tx: Tx, session: Session, limits: AvailabilityPolicy) -> bool:
-    """Return whether the mitra of a targeted search is eligible. True for a blast."""
+async def _target_is_available(tx: Tx, session: Session, policy: AvailabilityPolicy) -> bool:
+    """Return whether the mitra of a targeted search is available. True for a blast."""
     if session.targeted_mitra_id is None:
         return True
     try:
-        await check_mitra(tx, session.targeted_mitra_id, limits)
+        await check_mitra(tx, session.targeted_mitra_id, policy)
     except (MitraOffline, MitraAtCapacity):
         return False
     return True
 
 
-async def ask_more(tx: Tx, session: Session, limits: AvailabilityPolicy, *, only: list[str] | None = None) -> list[str]:
-    """Ask every eligible mitra in a running search (only those in `only`, if given). Return their ids.
+async def begin_round(tx: Tx, session_id: str, following: Round, policy: AvailabilityPolicy) -> list[str]:
+    """Move a search to its next round, which is a blast's, and ask every eligible mitra. Return their ids.
 
-    The caller must hold the session's lock, and `session` must have the number and the end of its present round. The
-    customer is sent the larger number of asked mitras REPEAT_AFTER later.
+    The caller must hold the session's lock and have closed its open invitations.
     """
-    assert session.round_ends_at is not None
+    await sessions.begin_round(tx, session_id, round_number=following.number, round_ends_at=following.ends_at)
+    announce.deadline(tx, following.ends_at)
+    return await ask_more(tx, session_id, following, policy)
+
+
+async def ask_more(
+    tx: Tx, session_id: str, present: Round, policy: AvailabilityPolicy, *, only: list[str] | None = None
+) -> list[str]:
+    """Ask every eligible mitra in the present round of a search (only those in `only`, if given). Return their ids.
+
+    The caller must hold the session's lock. The customer is sent the larger number of asked mitras REPEAT_AFTER later.
+    """
     invited = await pairing.invite(
-        tx, session.id, limits, round_number=session.round_number, answer_by=session.round_ends_at, only=only
+        tx, session_id, policy, round_number=present.number, answer_by=present.ends_at, only=only
     )
-    await announce.chat_requests(tx, session.id, invited.mitra_ids)
+    await announce.chat_requests(tx, session_id, invited.mitra_ids)
     if invited.any_new:
         repeat_at = tx.now + rules.REPEAT_AFTER
-        await sessions.plan_repeat(tx, session.id, at=repeat_at)
+        await sessions.plan_repeat(tx, session_id, at=repeat_at)
         announce.deadline(tx, repeat_at)
     return invited.mitra_ids
+
+
+async def count(tx: Tx, session: Session, policy: AvailabilityPolicy) -> tuple[Tally, bool]:
+    """Return the tally of a running search, and whether an eligible mitra is left.
+
+    The second is read only if it decides, and is True otherwise.
+    """
+    tally = await pairing.tally(tx, session.id)
+    if not rules.depends_on_eligible(running(session), tally):
+        return tally, True
+    return tally, await pairing.anyone_eligible(tx, session.id, policy, now=tx.now)
 
 
 async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
@@ -151,7 +191,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     Its payment becomes `failed_pairing`, and the customer and the mitras with open invitations are notified. The caller
     must hold the session's lock, and the session must be searching.
     """
-    left = cause is CauseTag.CUSTOMER_CANCELLED
+    left = cause is rules.WHEN_CANCELLED
     await transitions.end_search(tx, session.id, SessionStatus.CANCELLED if left else SessionStatus.FAILED)
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
     await announce.requests_closed(
@@ -172,5 +212,21 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
         session_id=session.id,
         status="cancelled" if left else "failed",
         topic_sensitivity=session.topic_sensitivity,
+        cause_tag=cause.value,
+    )
+
+
+async def fail_unstarted(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
+    """Fail a confirmed payment that has no running search, and notify the customer.
+
+    The caller must hold the payment's lock.
+    """
+    await money.fail(tx, payment, cause)
+    await announce.pairing_status(
+        tx,
+        customer_id=payment.customer_id,
+        payment_request_id=payment.id,
+        session_id=None,
+        status="cancelled" if cause is rules.WHEN_CANCELLED else "failed",
         cause_tag=cause.value,
     )
