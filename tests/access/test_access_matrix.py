@@ -26,7 +26,7 @@ OPERATOR_ROUTES = [route for route in CLOSED if route.access.area is not None]
 
 
 @attrs.define(kw_only=True)
-class Callers:
+class MatrixCallers:
     """The callers of these tests."""
 
     stack: Stack
@@ -49,7 +49,7 @@ class Callers:
 
 
 @pytest.fixture(scope="module")
-async def all_callers(stack: Stack) -> AsyncIterator[Callers]:
+async def all_callers(stack: Stack) -> AsyncIterator[MatrixCallers]:
     """Sign one user of each kind in, once for all tests of this module."""
     world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
@@ -66,12 +66,12 @@ async def all_callers(stack: Stack) -> AsyncIterator[Callers]:
     }
     people = {"customer": customer, "mitra": mitra, "operator": root}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
-        yield Callers(stack=stack, http=http, desk=desk, people=people, bad=bad)
+        yield MatrixCallers(stack=stack, http=http, desk=desk, people=people, bad=bad)
     await world.close()
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_closed_route_without_valid_token_is_401(all_callers: Callers, route: Route) -> None:
+async def test_closed_route_without_valid_token_is_401(all_callers: MatrixCallers, route: Route) -> None:
     seen = {
         name: (await all_callers.call(route, token)).said for name, token in all_callers.bad[route.listener].items()
     }
@@ -84,7 +84,7 @@ async def test_closed_route_without_valid_token_is_401(all_callers: Callers, rou
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_token_in_query_string_is_ignored(all_callers: Callers, route: Route) -> None:
+async def test_token_in_query_string_is_ignored(all_callers: MatrixCallers, route: Route) -> None:
     token = all_callers.people["operator" if route.listener == "internal" else "customer"].access_token
     base = all_callers.stack.addresses.internal if route.listener == "internal" else all_callers.stack.addresses.public
     url = f"{base}{filled(route)}?access_token={token}&token={token}"
@@ -92,7 +92,7 @@ async def test_token_in_query_string_is_ignored(all_callers: Callers, route: Rou
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.method != "GET"]))
-async def test_caller_is_checked_before_the_body(all_callers: Callers, route: Route) -> None:
+async def test_caller_is_checked_before_the_body(all_callers: MatrixCallers, route: Route) -> None:
     for data in (b"{", b"[]", b'{"no such field": 1}', b"\xff\0", b"[" * 5_000):
         assert (await all_callers.call(route, None, data=data)).said == UNAUTHENTICATED
     answer = await all_callers.call(route, None, headers={"Content-Type": "text/plain"})
@@ -105,7 +105,7 @@ async def test_caller_is_checked_before_the_body(all_callers: Callers, route: Ro
 
 
 @pytest.mark.parametrize(**named(CLOSED))
-async def test_wrong_kind_of_user_is_refused(all_callers: Callers, route: Route) -> None:
+async def test_wrong_kind_of_user_is_refused(all_callers: MatrixCallers, route: Route) -> None:
     kinds = {kind.value for kind in route.access.kinds}
     for kind, person in all_callers.people.items():
         if kind in kinds:
@@ -116,7 +116,7 @@ async def test_wrong_kind_of_user_is_refused(all_callers: Callers, route: Route)
 
 
 @pytest.mark.parametrize(**named(OPERATOR_ROUTES))
-async def test_operator_without_permission_is_403(all_callers: Callers, route: Route) -> None:
+async def test_operator_without_permission_is_403(all_callers: MatrixCallers, route: Route) -> None:
     area, level = route.access.area, route.access.level
     assert area is not None
     others = {name: "write" for name in AREAS if name != area}
@@ -132,7 +132,7 @@ async def test_operator_without_permission_is_403(all_callers: Callers, route: R
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
-async def test_disabled_operator_is_401_at_once(all_callers: Callers, route: Route) -> None:
+async def test_disabled_operator_is_401_at_once(all_callers: MatrixCallers, route: Route) -> None:
     token = await all_callers.desk.may({"*": "write"})
     await all_callers.desk.disable(True)
     try:
@@ -142,7 +142,7 @@ async def test_disabled_operator_is_401_at_once(all_callers: Callers, route: Rou
 
 
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
-async def test_declared_caller_is_admitted(all_callers: Callers, route: Route) -> None:
+async def test_declared_caller_is_admitted(all_callers: MatrixCallers, route: Route) -> None:
     for kind in route.access.kinds:
         answer = await all_callers.call(route, all_callers.people[kind.value].access_token)
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, answer
@@ -152,7 +152,7 @@ async def test_declared_caller_is_admitted(all_callers: Callers, route: Route) -
 
 
 @pytest.mark.parametrize(**named(OPEN))
-async def test_token_at_open_route_changes_nothing(all_callers: Callers, route: Route) -> None:
+async def test_token_at_open_route_changes_nothing(all_callers: MatrixCallers, route: Route) -> None:
     plain = await all_callers.call(route, None)
     assert plain.code not in {"UNAUTHENTICATED", "FORBIDDEN"}, plain
     assert plain.status < 500, plain

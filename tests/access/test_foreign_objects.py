@@ -12,7 +12,7 @@ from core.base import ids
 from tests.access.fillers import BESIDE, OWNED, OWNED_FIELDS, body_of, filled, owned_fields
 from tests.access.routes import CLOSED, Route, named
 from tests.access.wire import Answer, ask
-from tests.sockets.bare import end_early
+from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World
 from tools.client import Client, Refused
 

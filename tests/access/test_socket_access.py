@@ -3,7 +3,7 @@
 import pytest
 
 from tests.access.callers import bad_tokens, signed_out_token
-from tests.sockets.bare import bare, bare_and_known
+from tests.sockets.plain_socket import bare, bare_and_known
 from tests.stack import World, new_id
 from tools.client import Client
 

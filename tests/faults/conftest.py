@@ -10,7 +10,7 @@ from tests.stack import World
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def proxied_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Yield the service; its fallback file for webhook calls is in a separate folder."""
     made = Service(
         counts={"jobs": 2},
@@ -23,10 +23,10 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-async def people(calm: Service) -> AsyncIterator[World]:
+async def proxied_world(proxied_stack: Service) -> AsyncIterator[World]:
     """Yield the users of the test; at the end restore the networks and run the audit."""
-    made = World(calm)
+    made = World(proxied_stack)
     yield made
     for server in ("postgres", "redis"):
-        await calm.network(server, Mode.PASS)
+        await proxied_stack.network(server, Mode.PASS)
     await made.close()

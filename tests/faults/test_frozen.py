@@ -20,7 +20,7 @@ JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]
 
 
 @pytest.fixture(scope="module")
-def five_jobs() -> Iterator[Service]:
+def stack() -> Iterator[Service]:
     """Yield a service at real speed with five jobs processes and two of each other kind."""
     made = Service(counts={"api": 2, "realtime": 2, "jobs": 5})
     yield made
@@ -28,13 +28,13 @@ def five_jobs() -> Iterator[Service]:
 
 
 @pytest.fixture
-async def crowd(five_jobs: Service) -> AsyncIterator[World]:
+async def world(stack: Service) -> AsyncIterator[World]:
     """Yield the users of the test; a mitra may have many sessions."""
-    made = World(five_jobs)
+    made = World(stack)
     await made.config("max_customers_per_mitra", 40)
     yield made
-    for key in five_jobs.nodes:
-        five_jobs.thaw(key)
+    for key in stack.nodes:
+        stack.thaw(key)
     await made.close()
 
 
@@ -56,46 +56,46 @@ async def check_each_arrives_once(phones: list[Phone], ids: list[str], event: st
 
 
 async def test_deadline_with_three_of_five_jobs_processes_suspended_takes_effect_once(
-    crowd: World, five_jobs: Service
+    world: World, stack: Service
 ) -> None:
-    customers, ids = await sessions(crowd, 8)
+    customers, ids = await sessions(world, 8)
     async with app.phones(*customers) as phones:
         for key in JOBS[:3]:
-            five_jobs.freeze(key)
-        await app.end_now(crowd, ids, in_s=1.0)
+            stack.freeze(key)
+        await app.end_now(world, ids, in_s=1.0)
         # 2 s late, plus the delay of a busy machine
         await check_each_arrives_once(phones, ids, "session_expired", within=1.0 + 2.0 + 2.0)
         for key in JOBS[:3]:
-            five_jobs.thaw(key)  # resume them with what they knew when they were suspended
-        await app.end_now(crowd, ids, in_s=0.5, column="grace_ends_at")
+            stack.thaw(key)  # resume them with what they knew when they were suspended
+        await app.end_now(world, ids, in_s=0.5, column="grace_ends_at")
         await check_each_arrives_once(phones, ids, "session_completed", within=5.0)
 
 
 async def test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seconds(
-    crowd: World, five_jobs: Service
+    world: World, stack: Service
 ) -> None:
-    customers, ids = await sessions(crowd, 2)
+    customers, ids = await sessions(world, 2)
     # All processes poll for due deadlines; the one that finds a deadline publishes the event.
     places = [
-        five_jobs.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
+        stack.nodes[key].postgres.park("^COMMIT", when=When.BEFORE, within="INSERT INTO deliveries") for key in JOBS
     ]
     async with app.phones(*customers) as phones:
         began = time.monotonic()
-        await app.end_now(crowd, ids)
-        await crowd.until(lambda: asyncio.sleep(0, [p for p in places if p.is_held]), bool)
+        await app.end_now(world, ids)
+        await world.until(lambda: asyncio.sleep(0, [p for p in places if p.is_held]), bool)
         held = next(place for place in places if place.is_held)
         for key in JOBS:
-            five_jobs.nodes[key].postgres.remove_parks()
+            stack.nodes[key].postgres.remove_parks()
         for other in places:
             if other is not held:  # if two poll at the same moment, each may have claimed one session
                 other.release()
-        paused = next(key for key in JOBS if five_jobs.nodes[key].postgres is held.proxy)
-        five_jobs.freeze(paused)
+        paused = next(key for key in JOBS if stack.nodes[key].postgres is held.proxy)
+        stack.freeze(paused)
         # The database ends a suspended transaction (idle_in_transaction_session_timeout).
         await check_each_arrives_once(phones, ids, "session_expired", within=8.0 + 4.0)
         assert time.monotonic() - began < 14
         held.release()  # its COMMIT arrives late, after the database has ended the transaction
-        five_jobs.thaw(paused)
+        stack.thaw(paused)
         await check_no_repeats(phones, ids)
 
 
@@ -106,37 +106,37 @@ async def check_no_repeats(phones: list[Phone], ids: list[str]) -> None:
         assert sum(f["type"] == "session_expired" and f["session"]["id"] == session_id for f in phone.events) == 1
 
 
-async def test_suspended_api_process_delays_its_clients_but_loses_nothing(crowd: World, five_jobs: Service) -> None:
-    customer, other = await crowd.customer(), await crowd.customer()
-    other.addresses = five_jobs.at(1)
+async def test_suspended_api_process_delays_its_clients_but_loses_nothing(world: World, stack: Service) -> None:
+    customer, other = await world.customer(), await world.customer()
+    other.addresses = stack.at(1)
     other._base = other.addresses.public
-    five_jobs.freeze("api")
+    stack.freeze("api")
     try:
         asked = asyncio.create_task(app.request(customer))
         assert (await app.request(other))["status"] == "pending"  # the other process still serves
         await asyncio.sleep(2)
         assert not asked.done()
     finally:
-        five_jobs.thaw("api")
+        stack.thaw("api")
     assert (await asked)["status"] == "pending"
 
 
-async def test_suspended_realtime_process_loses_nothing(crowd: World, five_jobs: Service) -> None:
-    customer, mitra = await crowd.customer(), await crowd.mitra()
-    mitra.addresses = five_jobs.at(1)
-    session_id = await app.paired(crowd, customer, mitra)
+async def test_suspended_realtime_process_loses_nothing(world: World, stack: Service) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    mitra.addresses = stack.at(1)
+    session_id = await app.paired(world, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "before")
-        five_jobs.freeze("realtime")
+        stack.freeze("realtime")
         said = asyncio.create_task(phone.say(session_id, "into the ice"))
         for n in range(5):
             await desk.say(session_id, f"meanwhile {n}")
         await asyncio.sleep(2)
-        five_jobs.thaw("realtime")
+        stack.thaw("realtime")
         await said
         for one in (phone, desk):
             await one.until(lambda one=one: len(one.transcript(session_id)) == 7)
-            await app.wait_for_transcript(crowd, one, session_id)
+            await app.wait_for_transcript(world, one, session_id)
 
 
 def test_service_clock_follows_only_the_database_clock() -> None:

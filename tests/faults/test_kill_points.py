@@ -68,7 +68,7 @@ BESIDE = (
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
+def stack() -> Iterator[Service]:
     """Yield a service at twenty times real speed, behind proxies: the grace period outlasts a restart."""
     made = Service(scale=20, ACCESS_TOKEN_SECONDS="86400")
     yield made
@@ -76,9 +76,9 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-async def world(service: Service) -> AsyncIterator[World]:
+async def world(stack: Service) -> AsyncIterator[World]:
     """Yield the users of the test. No search ends on its own: a restart takes minutes of service time."""
-    made = World(service)
+    made = World(stack)
     await made.scale_silence()
     await made.config("searching_timeout_minutes", 1000)
     await made.config("pairing_blast_timeout_seconds", 3600)
@@ -88,9 +88,9 @@ async def world(service: Service) -> AsyncIterator[World]:
     await made.close()
 
 
-async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point, Action]]) -> list[Any]:
+async def die_at(stack: Service, key: str, when: When, plans: list[tuple[Point, Action]]) -> list[Any]:
     """Run the actions until each is held at its point, kill the process and restart it; return the actions' results."""
-    proxy = service.nodes[key].postgres
+    proxy = stack.nodes[key].postgres
     places = [
         proxy.park("^COMMIT", when=when, within=point.statement)
         if point.commit
@@ -105,8 +105,8 @@ async def die_at(service: Service, key: str, when: When, plans: list[tuple[Point
             except TimeoutError:
                 raise AssertionError(f"never reached: {point.name}") from None
         held = [place.is_held for place in places]
-        service.processes[key].kill()
-        await asyncio.to_thread(service.restart_cleanly, key)
+        stack.processes[key].kill()
+        await asyncio.to_thread(stack.restart_cleanly, key)
         assert all(held), [point.name for (point, _), there in zip(plans, held, strict=True) if not there]
     return [task.result() for task in tasks]
 
@@ -194,16 +194,16 @@ async def expect(customer: Client, session_id: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-async def test_api_process_killed_at_each_commit_loses_nothing(world: World, service: Service, when: When) -> None:
+async def test_api_process_killed_at_each_commit_loses_nothing(world: World, stack: Service, when: When) -> None:
     mitra = await world.mitra()
     cast = Actors(world, mitra)
-    recorded = service.nodes["api"].postgres.record()
+    recorded = stack.nodes["api"].postgres.record()
     at = {point.name: point for point in API}
 
     # Gateway calls must be answered within 2 s, so their points are tested first, separately.
     (c1, p1), (c2, p2) = await cast.pending(), await cast.pending()
     results = await die_at(
-        service,
+        stack,
         "api",
         when,
         [
@@ -260,7 +260,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
         (at["the first goodbye"], lambda: app.goodbye(c11, s11)),
         (at["the second goodbye"], lambda: app.goodbye(c12, s12)),
     ]
-    results = await die_at(service, "api", when, plans)
+    results = await die_at(stack, "api", when, plans)
 
     payment = results[0]
     assert payment["payment_request_id"] == (await app.request(c3, key=key))["payment_request_id"]
@@ -288,7 +288,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, ser
     assert [each for each in recorded if not any(known.search(sql) for sql in each)] == []
 
 
-async def test_realtime_process_killed_around_a_message_batch_loses_nothing(world: World, service: Service) -> None:
+async def test_realtime_process_killed_around_a_message_batch_loses_nothing(world: World, stack: Service) -> None:
     mitra = await world.mitra()
     cast = Actors(world, mitra)
     customer, session_id = await cast.active()
@@ -299,7 +299,7 @@ async def test_realtime_process_killed_around_a_message_batch_loses_nothing(worl
             async def say(phone: Phone = phone, when: When = when) -> None:
                 await phone.say(session_id, f"{when.value}: at the point")
 
-            await die_at(service, "realtime", when, [(REALTIME[0], say)])
+            await die_at(stack, "realtime", when, [(REALTIME[0], say)])
             await desk.say(session_id, f"{when.value}: answer")
         await app.wait_for_transcript(world, phone, session_id)
         await app.wait_for_transcript(world, desk, session_id)
@@ -309,7 +309,7 @@ async def test_realtime_process_killed_around_a_message_batch_loses_nothing(worl
 
 
 @pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
-async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, service: Service, when: When) -> None:
+async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, stack: Service, when: When) -> None:
     mitra = await world.mitra()
     cast = Actors(world, mitra)
     at = {point.name: point for point in JOBS}
@@ -320,7 +320,6 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
     _, pending = await cast.pending()
     unacknowledged, untold = await cast.pending()
     _, _, search_id = await cast.searching()
-    stack = world.stack
 
     def set_now(table: str, column: str, wanted: str) -> Action:
         async def change() -> None:
@@ -350,7 +349,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
             {"an extension times out": set_now("session_extensions", "answer_by", extension_id)},
         ]
         for step in steps:
-            await die_at(service, "jobs", when, [(at[name], change) for name, change in step.items()])
+            await die_at(stack, "jobs", when, [(at[name], change) for name, change in step.items()])
         for one in (phone, desk):
             for kind in ("session_warning", "session_expired", "session_completed"):
                 await one.until(lambda one=one, kind=kind: count_events(one, kind, session_id) == 1, timeout=20)
@@ -364,7 +363,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, ser
     await cast.finish([row["id"] for row in active])
     world.stop_heartbeats(mitra)
     await die_at(
-        service,
+        stack,
         "jobs",
         when,
         [(at["a silent mitra is taken offline"], lambda: world.config("mitra_stale_after_seconds", STALE_AFTER_S))],

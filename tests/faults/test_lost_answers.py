@@ -31,45 +31,51 @@ def answer_to(service: Service, key: str, statement: str, *, commit: bool = True
     return proxy.park(statement, when=When.AFTER)
 
 
-async def test_payment_request_repeated_after_a_lost_commit_reply_is_created_once(people: World, calm: Service) -> None:
-    customer = await people.customer()
-    place = answer_to(calm, "api", "INSERT INTO payment_requests")
+async def test_payment_request_repeated_after_a_lost_commit_reply_is_created_once(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer = await proxied_world.customer()
+    place = answer_to(proxied_stack, "api", "INSERT INTO payment_requests")
     payment = await call_losing_first_reply(place, lambda: app.request(customer))
-    rows = await people.stack.sql(
+    rows = await proxied_world.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
     assert [row["id"] for row in rows] == [payment["payment_request_id"]]
 
 
-async def test_webhook_repeated_after_a_lost_commit_reply_is_a_duplicate(people: World, calm: Service) -> None:
-    customer = await people.customer()
+async def test_webhook_repeated_after_a_lost_commit_reply_is_a_duplicate(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer = await proxied_world.customer()
     payment = await app.request(customer)
-    place = answer_to(calm, "api", "UPDATE webhook_logs SET http_status = \\$2")
-    assert await call_losing_first_reply(place, lambda: app.pay(people, payment)) == "duplicate"
+    place = answer_to(proxied_stack, "api", "UPDATE webhook_logs SET http_status = \\$2")
+    assert await call_losing_first_reply(place, lambda: app.pay(proxied_world, payment)) == "duplicate"
     # The signal that starts the search was lost with the reply: a sweep starts it a minute after the payment.
-    await people.stack.sql(
+    await proxied_world.stack.sql(
         """UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute', created_at = created_at - interval '1 minute'
            WHERE id = $1::uuid""",
         payment["payment_request_id"],
     )
-    calm.restart_cleanly("jobs")  # the sweep runs at the start of the process
-    session_id = await app.searched(people, customer, payment)
-    rows = await people.stack.sql(
+    proxied_stack.restart_cleanly("jobs")  # the sweep runs at the start of the process
+    session_id = await app.searched(proxied_world, customer, payment)
+    rows = await proxied_world.stack.sql(
         "SELECT id::text FROM chat_sessions WHERE payment_request_id = $1::uuid", payment["payment_request_id"]
     )
     assert [row["id"] for row in rows] == [session_id]
 
 
-async def test_accept_repeated_after_a_lost_commit_reply_still_wins(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
+async def test_accept_repeated_after_a_lost_commit_reply_still_wins(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
     payment = await app.request(customer)
-    await app.pay(people, payment)
-    session_id = await app.searched(people, customer, payment)
-    place = answer_to(calm, "api", "status = 'active', mitra_id")
+    await app.pay(proxied_world, payment)
+    session_id = await app.searched(proxied_world, customer, payment)
+    place = answer_to(proxied_stack, "api", "status = 'active', mitra_id")
     await call_losing_first_reply(place, lambda: app.accept(mitra, session_id))
     seen = await app.view(customer, payment)
     assert (seen["status"], seen["session_id"]) == ("consumed", session_id)
-    asked = await people.stack.sql(
+    asked = await proxied_world.stack.sql(
         "SELECT response FROM chat_request_notifications WHERE session_id = $1::uuid AND mitra_id = $2::uuid",
         session_id,
         mitra.user["id"],
@@ -78,35 +84,39 @@ async def test_accept_repeated_after_a_lost_commit_reply_still_wins(people: Worl
 
 
 async def test_refresh_repeated_after_a_lost_commit_reply_returns_the_same_successor(
-    people: World, calm: Service
+    proxied_world: World, proxied_stack: Service
 ) -> None:
-    customer = await people.customer()
-    place = answer_to(calm, "api", "UPDATE auth_sessions SET refresh_token_hash")
+    customer = await proxied_world.customer()
+    place = answer_to(proxied_stack, "api", "UPDATE auth_sessions SET refresh_token_hash")
     await call_losing_first_reply(place, lambda: app.retry(customer.refresh))
     await customer.refresh()  # the successor is valid, and nothing was revoked
     assert (await customer.get("/api/client/auth/me"))["id"] == customer.user["id"]
 
 
-async def test_message_batch_repeated_after_a_lost_commit_reply_is_stored_once(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
+async def test_message_batch_repeated_after_a_lost_commit_reply_is_stored_once(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "satu")
-        place = answer_to(calm, "realtime", r"chat_commit\(", commit=False)
+        place = answer_to(proxied_stack, "realtime", r"chat_commit\(", commit=False)
         ack = await call_losing_first_reply(place, lambda: phone.say(session_id, "dua"))
         assert ack["seq"] == 2
-        assert [words for _, _, words in await app.stored(people, session_id)] == ["satu", "dua"]
+        assert [words for _, _, words in await app.stored(proxied_world, session_id)] == ["satu", "dua"]
         for one in (phone, desk):
             await one.until(lambda one=one: len(one.transcript(session_id)) == 2)
-            await app.wait_for_transcript(people, one, session_id)
+            await app.wait_for_transcript(proxied_world, one, session_id)
 
 
-async def test_rest_message_repeated_after_a_lost_commit_reply_is_stored_once(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
+async def test_rest_message_repeated_after_a_lost_commit_reply_is_stored_once(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
     body = {"client_message_id": new_id(), "content": "sekali"}
-    place = answer_to(calm, "api", r"chat_commit\(", commit=False)
+    place = answer_to(proxied_stack, "api", r"chat_commit\(", commit=False)
     path = f"/api/shared/chat/sessions/{session_id}/messages"
     made = await call_losing_first_reply(place, lambda: app.retry(lambda: customer.post(path, body)))
     assert made["seq"] == 1
-    assert len(await app.stored(people, session_id)) == 1
+    assert len(await app.stored(proxied_world, session_id)) == 1

@@ -36,13 +36,13 @@ async def calls_of(customer: object, session_id: str) -> list[tuple[str, str, ob
 
 @pytest.mark.parametrize("mode", [Mode.HANG, Mode.CUT, Mode.SWALLOW], ids=lambda mode: mode.value)
 async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
-    people: World, calm: Service, mode: Mode
+    proxied_world: World, proxied_stack: Service, mode: Mode
 ) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "before")
-        await calm.network("postgres", mode)
+        await proxied_stack.network("postgres", mode)
 
         async def refused(method: str, path: str, body: object) -> None:
             began = time.monotonic()
@@ -57,28 +57,28 @@ async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
                 group.create_task(refused(*call))
             lifted = group.create_task(asyncio.sleep(ANSWER_S + SLACK_S))
             await lifted
-            await calm.network("postgres", Mode.PASS)
+            await proxied_stack.network("postgres", Mode.PASS)
         back = time.monotonic()
         assert sorted(word.result()["seq"] for word in words) == sorted({word.result()["seq"] for word in words})
-        await app.whole_session(people)
+        await app.whole_session(proxied_world)
         assert time.monotonic() - back < 5 + 5  # docs/invariants.md#i12, plus the duration of the session's own steps
         for one in (phone, desk):
-            await app.wait_for_transcript(people, one, session_id)
-        stored = [content for _, _, content in await app.stored(people, session_id) if content != "x"]
+            await app.wait_for_transcript(proxied_world, one, session_id)
+        stored = [content for _, _, content in await app.stored(proxied_world, session_id) if content != "x"]
         assert sorted(stored) == sorted(["before", *(f"during {n}" for n in range(5))])
 
 
-async def test_cutting_all_database_connections_fails_no_call(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
+async def test_cutting_all_database_connections_fails_no_call(proxied_world: World, proxied_stack: Service) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         for n in range(5):
-            for node in calm.nodes.values():
+            for node in proxied_stack.nodes.values():
                 await asyncio.to_thread(node.postgres.reset_all)
             assert (await customer.get(f"/api/shared/chat/sessions/{session_id}"))["status"] == "active"
             assert (await phone.say(session_id, str(n)))["seq"] == n + 1
         await desk.until(lambda: len(desk.transcript(session_id)) == 5)
-        await app.wait_for_transcript(people, phone, session_id)
+        await app.wait_for_transcript(proxied_world, phone, session_id)
 
 
 @pytest.mark.parametrize(
@@ -86,36 +86,36 @@ async def test_cutting_all_database_connections_fails_no_call(people: World, cal
     ids=["cut-0.6", "cut", "frozen", "deaf"],
 )  # fmt: skip
 async def test_events_and_messages_during_a_redis_outage_arrive_once(
-    people: World, calm: Service, mode: Mode, seconds: float
+    proxied_world: World, proxied_stack: Service, mode: Mode, seconds: float
 ) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
     async with app.phones(customer, mitra) as (phone, desk):
-        await calm.network("redis", mode)
+        await proxied_stack.network("redis", mode)
         began = time.monotonic()
-        session_id = await app.paired(people, customer, mitra)  # the api process can't publish it
+        session_id = await app.paired(proxied_world, customer, mitra)  # the api process can't publish it
         assert time.monotonic() - began < 5
         for n in range(20):  # some during the fault, some at its end, some after it
             await phone.say(session_id, f"c{n}")
             await asyncio.sleep(max(0.0, (seconds + 1) / 20))
             if time.monotonic() - began > seconds:
-                await calm.network("redis", Mode.PASS)
-        await calm.network("redis", Mode.PASS)
+                await proxied_stack.network("redis", Mode.PASS)
+        await proxied_stack.network("redis", Mode.PASS)
         for one in (phone, desk):
             await one.until(lambda one=one: session_id in one.sessions)
             await one.until(lambda one=one: len(one.transcript(session_id)) == 20)
-            await app.wait_for_transcript(people, one, session_id)
+            await app.wait_for_transcript(proxied_world, one, session_id)
             started = [frame for frame in one.events if frame["type"] == "session_started"]
             assert [frame["session"]["id"] for frame in started] == [session_id]
 
 
 async def test_socket_opened_during_a_gap_lookup_gets_no_message_older_than_its_snapshot(
-    people: World, calm: Service
+    proxied_world: World, proxied_stack: Service
 ) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
-    node = calm.nodes["realtime"]
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
+    node = proxied_stack.nodes["realtime"]
     socket = await mitra.open("chat")
-    await calm.network("redis", Mode.CUT, ["realtime"])
+    await proxied_stack.network("redis", Mode.CUT, ["realtime"])
     lookup = node.postgres.park(r"WHERE m\.session_id = \$1 AND m\.seq > \$2", when=When.AFTER)
     said = {"client_message_id": new_id(), "content": "lost on the way"}
     await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", said)
@@ -132,34 +132,36 @@ async def test_socket_opened_during_a_gap_lookup_gets_no_message_older_than_its_
     await socket.close()
 
 
-async def test_unacknowledged_events_are_sent_before_newer_events(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)  # no device has acknowledged that the session began
-    await calm.sql(
+async def test_unacknowledged_events_are_sent_before_newer_events(proxied_world: World, proxied_stack: Service) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)  # no device has acknowledged that the session began
+    await proxied_stack.sql(
         "UPDATE deliveries SET created_at = created_at - interval '15 seconds' WHERE session_id = $1::uuid", session_id
     )
-    unacknowledged = calm.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
+    unacknowledged = proxied_stack.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
     phone = Phone(customer)
     await phone.start()
     try:
         await unacknowledged.reached()
-        await app.end_now(people, [session_id])
+        await app.end_now(proxied_world, [session_id])
         status = "SELECT status FROM chat_sessions WHERE id = $1::uuid"
-        await people.until(lambda: calm.sql(status, session_id), lambda rows: rows[0]["status"] == "expired")
+        await proxied_world.until(
+            lambda: proxied_stack.sql(status, session_id), lambda rows: rows[0]["status"] == "expired"
+        )
         await asyncio.sleep(0.5)  # it is sent to the socket, which has not received its snapshot yet
         unacknowledged.release()
         await phone.until(lambda: len(phone.events) == 2)
         assert [frame["type"] for frame in phone.events] == ["session_started", "session_expired"]
-        await app.wait_for_transcript(people, phone, session_id)
+        await app.wait_for_transcript(proxied_world, phone, session_id)
         assert phone.sessions[session_id]["status"] == "expired"
     finally:
         unacknowledged.release()
         await phone.stop()
 
 
-async def test_refusal_does_not_wait_for_a_frozen_database(people: World, calm: Service) -> None:
-    customer = await people.customer()
-    undone = calm.nodes["api"].postgres.park("^ROLLBACK", when=When.BEFORE)
+async def test_refusal_does_not_wait_for_a_frozen_database(proxied_world: World, proxied_stack: Service) -> None:
+    customer = await proxied_world.customer()
+    undone = proxied_stack.nodes["api"].postgres.park("^ROLLBACK", when=When.BEFORE)
     began = time.monotonic()
     try:
         with pytest.raises(Refused) as caught:
@@ -171,49 +173,57 @@ async def test_refusal_does_not_wait_for_a_frozen_database(people: World, calm: 
         undone.release()
 
 
-async def test_webhook_takes_effect_when_neither_log_nor_file_can_store_it(people: World, calm: Service) -> None:
-    customer = await people.customer()
+async def test_webhook_takes_effect_when_neither_log_nor_file_can_store_it(
+    proxied_world: World, proxied_stack: Service
+) -> None:
+    customer = await proxied_world.customer()
     payment = await app.request(customer)
-    folder = pathlib.Path(calm.env["WEBHOOK_FALLBACK_DIR"])
-    (day,) = [row[0] for row in await calm.sql("SELECT to_char(clock_timestamp(), 'YYYY-MM-DD')")]
+    folder = pathlib.Path(proxied_stack.env["WEBHOOK_FALLBACK_DIR"])
+    (day,) = [row[0] for row in await proxied_stack.sql("SELECT to_char(clock_timestamp(), 'YYYY-MM-DD')")]
     full = folder / f"kept-{day}.jsonl"
-    await calm.sql(
+    await proxied_stack.sql(
         """CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room' USING ERRCODE = '53100'; END $$"""
     )
-    await calm.sql("CREATE TRIGGER no_room BEFORE INSERT ON webhook_logs FOR EACH ROW EXECUTE FUNCTION no_room()")
+    await proxied_stack.sql(
+        "CREATE TRIGGER no_room BEFORE INSERT ON webhook_logs FOR EACH ROW EXECUTE FUNCTION no_room()"
+    )
     full.symlink_to("/dev/full")  # every write fails with "no space left on device"
     try:
-        status, answer = await people.webhook(payment)
+        status, answer = await proxied_world.webhook(payment)
     finally:
         full.unlink()
-        await calm.sql("DROP TRIGGER no_room ON webhook_logs")
-        await calm.sql("DROP FUNCTION no_room()")
+        await proxied_stack.sql("DROP TRIGGER no_room ON webhook_logs")
+        await proxied_stack.sql("DROP FUNCTION no_room()")
     assert (status, answer["processing_result"]) == (200, "confirmed")
-    assert await app.searched(people, customer, payment)
+    assert await app.searched(proxied_world, customer, payment)
     with contextlib.suppress(Refused):
         await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+    assert (await proxied_world.webhook(payment))[1]["processing_result"] == "duplicate"
 
 
-async def test_phone_repeats_a_request_that_got_no_answer(people: World, calm: Service) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await app.paired(people, customer, mitra)
+async def test_phone_repeats_a_request_that_got_no_answer(proxied_world: World, proxied_stack: Service) -> None:
+    customer, mitra = await proxied_world.customer(), await proxied_world.mitra()
+    session_id = await app.paired(proxied_world, customer, mitra)
     async with app.phones(customer) as (phone,):
         await phone.until(lambda: session_id in phone.sessions)
         await phone.say(session_id, "satu")
         await phone.until(lambda: len(phone.transcript(session_id)) == 1)
-        place = calm.nodes["realtime"].postgres.park(r"FROM chat_messages AS m JOIN chat_sessions", when=When.BEFORE)
+        place = proxied_stack.nodes["realtime"].postgres.park(
+            r"FROM chat_messages AS m JOIN chat_sessions", when=When.BEFORE
+        )
         await phone.say(session_id, "dua")  # acknowledged; the phone shows what the following `sync` returns
         await place.reached()
         await phone.until(lambda: len(phone.transcript(session_id)) == 2, timeout=ANSWER_S + 5)
         assert not place.is_held  # the service gave up, and the phone asked again over the same socket
-        await app.wait_for_transcript(people, phone, session_id)
+        await app.wait_for_transcript(proxied_world, phone, session_id)
 
 
-async def test_slow_database_gets_few_new_connections_and_none_after_recovery(people: World, calm: Service) -> None:
+async def test_slow_database_gets_few_new_connections_and_none_after_recovery(
+    proxied_world: World, proxied_stack: Service
+) -> None:
     """Each statement that times out costs its connection; replacing connections must not keep the database busy."""
-    proxy = calm.nodes["api"].postgres
-    customers = [await people.customer() for _ in range(20)]
+    proxy = proxied_stack.nodes["api"].postgres
+    customers = [await proxied_world.customer() for _ in range(20)]
     answers: list[int] = []
     asking = True
 
@@ -241,9 +251,9 @@ async def test_slow_database_gets_few_new_connections_and_none_after_recovery(pe
             # A pool has 20 connections, and each attempt to replace one takes seconds.
             assert proxy.accepted - opened < 20 * (1 + SLOW_FOR_S / 4)
             proxy.delay_s = 0.0
-            await people.until(all_well, bool, timeout=20)
+            await proxied_world.until(all_well, bool, timeout=20)
             opened = proxy.accepted
-            await people.until(all_well, bool)
+            await proxied_world.until(all_well, bool)
             assert proxy.accepted - opened <= 2
         finally:
             proxy.delay_s = 0.0

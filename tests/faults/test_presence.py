@@ -19,7 +19,7 @@ from core.outages.rules import LEASE_S
 from realtime.hub import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
-from tests.sockets.bare import bare_and_known
+from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World
 from tools.client import Client, Refused
 from tools.embedded import running
@@ -39,7 +39,7 @@ BEFORE = "UPDATE service_processes SET since_at = since_at - interval '1 hour'"
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
+def stack() -> Iterator[Service]:
     """Yield a service with the default configuration, behind proxies."""
     made = Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
     yield made
@@ -49,9 +49,9 @@ def service() -> Iterator[Service]:
 class Mitras:
     """Twelve mitras with live phones, some over sockets and some over REST, and one mitra whose phone is dead."""
 
-    def __init__(self, world: World, service: Service) -> None:
+    def __init__(self, world: World, stack: Service) -> None:
         self.world = world
-        self.service = service
+        self.service = stack
         self.phones: list[Phone] = []
         self.alive: list[str] = []
         self.dead: Client
@@ -91,26 +91,26 @@ class Mitras:
 
 
 @pytest.fixture
-async def mitras(service: Service) -> AsyncIterator[Mitras]:
+async def mitras(stack: Service) -> AsyncIterator[Mitras]:
     """Yield the mitras of the test; restart every process at the end."""
-    world = World(service, heartbeats=False)  # these phones send their own heartbeats
-    made = Mitras(world, service)
+    world = World(stack, heartbeats=False)  # these phones send their own heartbeats
+    made = Mitras(world, stack)
     await made.go_online()
     await world.stack.sql("DELETE FROM outages")
     yield made
-    await service.network("postgres", Mode.PASS)
+    await stack.network("postgres", Mode.PASS)
     await made.leave()
-    for key in service.nodes:
-        await asyncio.to_thread(service.await_ready, key)
+    for key in stack.nodes:
+        await asyncio.to_thread(stack.await_ready, key)
     await world.close()
 
 
-async def outages(service: Service, *, count: int) -> list[tuple[str, float]]:
+async def outages(stack: Service, *, count: int) -> list[tuple[str, float]]:
     """Wait until `count` outages are recorded; return the kind and the real seconds of each."""
     found: list[Any] = []
     async with asyncio.timeout(15):
         while len(found) < count:
-            found = await service.sql(OUTAGES, float(SCALE))
+            found = await stack.sql(OUTAGES, float(SCALE))
             await asyncio.sleep(0.1)
     return [(row["kind"], row["seconds"]) for row in found]
 
@@ -134,45 +134,45 @@ async def check_still_online(mitras: Mitras) -> None:
 
 @pytest.mark.parametrize("how", ["frozen", "refused", "killed"])
 async def test_live_mitras_stay_online_when_the_database_is_down_for_a_minute(
-    mitras: Mitras, service: Service, how: str
+    mitras: Mitras, stack: Service, how: str
 ) -> None:
     if how == "killed":
-        servers = running(service.root)
+        servers = running(stack.root)
         assert servers is not None
         os.kill(servers.postgres_pid, signal.SIGKILL)
         await asyncio.sleep(AWAY_S)
-        assert "postgres" in await asyncio.to_thread(service.servers.watch)
+        assert "postgres" in await asyncio.to_thread(stack.servers.watch)
     else:
-        await service.network("postgres", Mode.HANG if how == "frozen" else Mode.CUT)
+        await stack.network("postgres", Mode.HANG if how == "frozen" else Mode.CUT)
         await asyncio.sleep(AWAY_S)
-        await service.network("postgres", Mode.PASS)
-    found = await outages(service, count=1)
+        await stack.network("postgres", Mode.PASS)
+    found = await outages(stack, count=1)
     await check_still_online(mitras)
     assert found == [("database", pytest.approx(AWAY_S, abs=2.5 if how == "killed" else 1.5))]
 
 
 async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute(
-    mitras: Mitras, service: Service
+    mitras: Mitras, stack: Service
 ) -> None:
     for key in ("realtime", "realtime2"):
-        service.kill(key)
+        stack.kill(key)
     await asyncio.sleep(AWAY_S)
     for key in ("realtime", "realtime2"):
-        service.begin(key)
-    found = await outages(service, count=1)
+        stack.begin(key)
+    found = await outages(stack, count=1)
     await check_still_online(mitras)
     assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # includes the start of a process
 
 
 async def test_live_mitras_stay_online_when_one_realtime_process_loses_the_database(
-    mitras: Mitras, service: Service
+    mitras: Mitras, stack: Service
 ) -> None:
-    await service.network("postgres", Mode.CUT, ["realtime2"])
+    await stack.network("postgres", Mode.CUT, ["realtime2"])
     await asyncio.sleep(AWAY_S)
     assert await mitras.online() == set(mitras.alive)
-    await service.network("postgres", Mode.PASS, ["realtime2"])
+    await stack.network("postgres", Mode.PASS, ["realtime2"])
     await check_still_online(mitras)
-    assert await service.sql("SELECT 1 FROM outages") == []  # the other process served
+    assert await stack.sql("SELECT 1 FROM outages") == []  # the other process served
 
 
 async def reopen_socket(client: Client, path: str) -> None:
@@ -187,15 +187,15 @@ async def reopen_socket(client: Client, path: str) -> None:
 
 
 async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_reconnects(
-    mitras: Mitras, service: Service
+    mitras: Mitras, stack: Service
 ) -> None:
     hubs = ("realtime", "realtime2")
     crowd = [await mitras.world.customer() for _ in range(CROWD // (SOCKETS_A_USER * 2))]
     for n, client in enumerate(crowd):
-        client.addresses = service.at(n)
+        client.addresses = stack.at(n)
     for key in hubs:
-        service.kill(key)
-        service.begin(key)
+        stack.kill(key)
+        stack.begin(key)
     coming = [
         asyncio.create_task(reopen_socket(client, path))
         for client in crowd
@@ -203,35 +203,33 @@ async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_rec
         for _ in range(SOCKETS_A_USER)
     ]
     for key in hubs:
-        await asyncio.to_thread(service.await_ready, key)
+        await asyncio.to_thread(stack.await_ready, key)
     began = time.monotonic()
     while time.monotonic() - began < 1.5 * STALE_S:  # too late to accept clients most of the time
         for key in hubs:
-            service.freeze(key)
+            stack.freeze(key)
         await asyncio.sleep(LEASE_S - 0.6)
         for key in hubs:
-            service.thaw(key)
+            stack.thaw(key)
         await asyncio.sleep(0.4)
     async with asyncio.timeout(60):
         await asyncio.gather(*coming)
     await check_still_online(mitras)
 
 
-async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(
-    mitras: Mitras, service: Service
-) -> None:
-    for key in service.nodes:
-        service.kill(key)
+async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(mitras: Mitras, stack: Service) -> None:
+    for key in stack.nodes:
+        stack.kill(key)
     await asyncio.sleep(AWAY_S)
-    for key in service.nodes:
-        service.begin(key)
-    found = await outages(service, count=2)
+    for key in stack.nodes:
+        stack.begin(key)
+    found = await outages(stack, count=2)
     await check_still_online(mitras)
     assert sorted(kind for kind, _ in found) == ["api", "realtime"]
 
 
 async def test_silent_mitra_is_taken_offline_in_time_while_the_other_channel_is_down(
-    mitras: Mitras, service: Service
+    mitras: Mitras, stack: Service
 ) -> None:
     silent = await mitras.world.mitra("Silent")
     desk = await silent.open("pairing")
@@ -242,7 +240,7 @@ async def test_silent_mitra_is_taken_offline_in_time_while_the_other_channel_is_
         lambda rows: rows[0]["heartbeat_channel"] == "socket",
     )
     await desk.close()
-    service.kill("api")
+    stack.kill("api")
     try:
         await mitras.world.until(
             lambda: mitras.world.stack.sql(channel, silent.user["id"]),
@@ -252,5 +250,5 @@ async def test_silent_mitra_is_taken_offline_in_time_while_the_other_channel_is_
         await asyncio.sleep(3)  # heartbeats over REST are overdue by now
         assert await mitras.online() == set(mitras.alive)
     finally:
-        service.begin("api")
-        await asyncio.to_thread(service.await_ready, "api")
+        stack.begin("api")
+        await asyncio.to_thread(stack.await_ready, "api")

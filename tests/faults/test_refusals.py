@@ -33,19 +33,11 @@ TABLES = ("payment_requests", "chat_messages")
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a service whose database is made to refuse writes."""
     made = Stack()
     yield made
     made.close()
-
-
-@pytest.fixture
-async def people(own: Stack) -> AsyncIterator[World]:
-    """Yield the users of the test."""
-    made = World(own)
-    yield made
-    await made.close()
 
 
 @contextlib.asynccontextmanager
@@ -98,11 +90,11 @@ async def scene(world: World) -> tuple[str, Client]:
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 async def test_insufficient_resources_return_unavailable_until_they_are_back(
-    people: World, own: Stack, code: str
+    world: World, stack: Stack, code: str
 ) -> None:
-    session_id, customer = await scene(people)
-    async with refusing(own, code):
-        await every_write_is_unavailable(people, session_id, customer)
+    session_id, customer = await scene(world)
+    async with refusing(stack, code):
+        await every_write_is_unavailable(world, session_id, customer)
     assert (await answer(customer, *message(session_id)))[0] == 201
 
 
@@ -123,25 +115,25 @@ def small_disk(size: str) -> Iterator[pathlib.Path]:
         folder.rmdir()
 
 
-async def test_full_disk_returns_unavailable_until_there_is_space(people: World, own: Stack) -> None:
-    session_id, customer = await scene(people)
+async def test_full_disk_returns_unavailable_until_there_is_space(world: World, stack: Stack) -> None:
+    session_id, customer = await scene(world)
     with small_disk("2m") as disk:
-        os.chown(disk, (own.servers.postgres_dir / "cluster").stat().st_uid, -1)
-        await own.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
+        os.chown(disk, (stack.servers.postgres_dir / "cluster").stat().st_uid, -1)
+        await stack.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
         try:
-            await own.sql("ALTER TABLE chat_messages SET TABLESPACE small")
-            await own.sql("CREATE TABLE filler (bytes text) TABLESPACE small")
-            while not await full(own):
+            await stack.sql("ALTER TABLE chat_messages SET TABLESPACE small")
+            await stack.sql("CREATE TABLE filler (bytes text) TABLESPACE small")
+            while not await full(stack):
                 pass
             answers = [await answer(customer, *message(session_id)) for _ in range(10)]  # free pages are used up first
             assert answers[-1] == UNAVAILABLE
             assert {status for status, _, _ in answers} <= {201, 503}
-            await own.sql("DROP TABLE filler")
+            await stack.sql("DROP TABLE filler")
             assert (await answer(customer, *message(session_id)))[0] == 201
         finally:
-            await own.sql("DROP TABLE IF EXISTS filler")
-            await own.sql("ALTER TABLE chat_messages SET TABLESPACE pg_default")
-            await own.sql("DROP TABLESPACE small")
+            await stack.sql("DROP TABLE IF EXISTS filler")
+            await stack.sql("ALTER TABLE chat_messages SET TABLESPACE pg_default")
+            await stack.sql("DROP TABLESPACE small")
 
 
 async def full(stack: Stack) -> bool:
@@ -170,23 +162,23 @@ async def all_ready(stack: Stack, status: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_read_only_server_is_not_ready_until_it_accepts_writes(people: World, own: Stack) -> None:
-    session_id, customer = await scene(people)
-    await all_ready(own, 200)
-    await own.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+async def test_read_only_server_is_not_ready_until_it_accepts_writes(world: World, stack: Stack) -> None:
+    session_id, customer = await scene(world)
+    await all_ready(stack, 200)
+    await stack.sql("ALTER SYSTEM SET default_transaction_read_only = on")
     try:
-        await own.sql("SELECT pg_reload_conf()")
-        await all_ready(own, 503)
-        await every_write_is_unavailable(people, session_id, customer)
+        await stack.sql("SELECT pg_reload_conf()")
+        await all_ready(stack, 503)
+        await every_write_is_unavailable(world, session_id, customer)
     finally:
-        await own.sql("ALTER SYSTEM RESET default_transaction_read_only")
-        await own.sql("SELECT pg_reload_conf()")
-    await all_ready(own, 200)
-    assert (await answer(people.clients[0], CREATE, {"duration_minutes": 12}))[0] == 201
+        await stack.sql("ALTER SYSTEM RESET default_transaction_read_only")
+        await stack.sql("SELECT pg_reload_conf()")
+    await all_ready(stack, 200)
+    assert (await answer(world.clients[0], CREATE, {"duration_minutes": 12}))[0] == 201
 
 
-async def test_wrong_number_of_sql_arguments_is_not_reported_as_an_outage(own: Stack) -> None:
-    database = await Database.connect(own.database_url, size=1)
+async def test_wrong_number_of_sql_arguments_is_not_reported_as_an_outage(stack: Stack) -> None:
+    database = await Database.connect(stack.database_url, size=1)
     try:
         with pytest.raises(asyncpg.InterfaceError) as caught:
             await database.fetch("SELECT $1::int")
@@ -199,8 +191,8 @@ async def test_wrong_number_of_sql_arguments_is_not_reported_as_an_outage(own: S
         await database.close()
 
 
-async def test_closed_connection_and_closing_pool_raise_a_connection_error(own: Stack) -> None:
-    database = await Database.connect(own.database_url, size=1)
+async def test_closed_connection_and_closing_pool_raise_a_connection_error(stack: Stack) -> None:
+    database = await Database.connect(stack.database_url, size=1)
     try:
         async with database.transaction(lambda: None) as tx:
             tx._connection.terminate()

@@ -112,7 +112,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 
 @pytest.fixture
-def quiet(harness: Harness) -> Harness:
+def clean_harness(harness: Harness) -> Harness:
     """Empty the database before the test."""
     harness.run(harness.clear())
     return harness

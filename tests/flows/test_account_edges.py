@@ -33,13 +33,13 @@ async def _a_chat_before_the_account(harness: Harness, *, name: str) -> tuple[Ac
     return account, before, mitra, await harness.start_session(before, mitra)
 
 
-def test_session_begun_before_the_account_shows_the_account_name(quiet: Harness) -> None:
+def test_session_begun_before_the_account_shows_the_account_name(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        account, _, mitra, session_id = await _a_chat_before_the_account(quiet, name="Sari")
+        runtime = clean_harness.runtime
+        account, _, mitra, session_id = await _a_chat_before_the_account(clean_harness, name="Sari")
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
-        left = await payment_request.request_payment(runtime, await quiet.customer(), WISH, address=ADDRESS)
-        await quiet.report_paid(left.payment_request_id, left.amount)
+        left = await payment_request.request_payment(runtime, await clean_harness.customer(), WISH, address=ADDRESS)
+        await clean_harness.report_paid(left.payment_request_id, left.amount)
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
         await mitra_status.go_online(runtime, mitra)
@@ -55,15 +55,15 @@ def test_session_begun_before_the_account_shows_the_account_name(quiet: Harness)
         (failure,) = (await failed_pairings(runtime, Page(), FailureFilter())).items
         assert failure.customer.display_name == "Sari"
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
-    quiet: Harness, monkeypatch: pytest.MonkeyPatch
+    clean_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        account, before, _, session_id = await _a_chat_before_the_account(quiet, name="Kencana")
+        runtime = clean_harness.runtime
+        account, before, _, session_id = await _a_chat_before_the_account(clean_harness, name="Kencana")
         everything, nothing = [session_id], list[str]()
         for joined, expected in ((False, nothing), (True, everything)):
             if joined:
@@ -78,16 +78,16 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
                     assert [one.id for one in chats_found] == expected, (q, few)
                     assert [one.session_id for one in paid_for] == expected, (q, few)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(quiet: Harness) -> None:
+def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = quiet.runtime, await quiet.customer()
+        runtime, customer = clean_harness.runtime, await clean_harness.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
         await runtime.db.fetch(BY_HAND, request.payment_request_id)
         told = [
-            await quiet.report_paid(request.payment_request_id, request.amount, invoice=one)
+            await clean_harness.report_paid(request.payment_request_id, request.amount, invoice=one)
             for one in ("inv-1", "inv-1", "inv-2")
         ]
         assert told == ["duplicate", "duplicate", "conflict"]
@@ -95,7 +95,7 @@ def test_request_confirmed_by_hand_keeps_the_first_paid_invoice(quiet: Harness) 
         assert kept is not None
         assert kept.gateway_invoice_id == "inv-1"
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 def test_promotion_without_modes_makes_no_customer_eligible() -> None:

@@ -19,10 +19,10 @@ SIZE = "SELECT pg_relation_size('chat_sessions')"
 ROOM = 300_000  # bytes; the row versions of all updates take 850,000, those of two rules 150,000
 
 
-def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Harness) -> None:
+def test_vacuum_during_an_audit_frees_space_for_updates(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        await a_chat(quiet)
+        runtime = clean_harness.runtime
+        await a_chat(clean_harness)
         proxy = Proxy(runtime.settings.database_url, knows_statements=True)
         auditor = await open_runtime(attrs.evolve(runtime.settings, database_url=proxy.url), pool_size=2)
         try:
@@ -45,4 +45,4 @@ def test_vacuum_during_an_audit_frees_space_for_updates(quiet: Harness) -> None:
             await auditor.close()
             proxy.close()
 
-    quiet.run(play())
+    clean_harness.run(play())

@@ -47,65 +47,65 @@ async def _writes(harness: Harness, *session_ids: str) -> list[int]:
     return [row["messages"] for row in await harness.runtime.db.fetch(WRITES, list(session_ids))]
 
 
-def test_very_long_chat_is_completed_without_delaying_others(quiet: Harness) -> None:
+def test_very_long_chat_is_completed_without_delaying_others(clean_harness: Harness) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, VERY_LONG_CHAT + SYNC_AT_ONCE // 2)
-        *_, still = await _over(quiet, 0)
+        *_, flood = await _over(clean_harness, VERY_LONG_CHAT + SYNC_AT_ONCE // 2)
+        *_, still = await _over(clean_harness, 0)
         status = "SELECT status FROM chat_sessions WHERE id = $1"
-        await session_timers.complete(quiet.runtime)
-        assert await quiet.runtime.db.fetchval(status, still) == "completed"
+        await session_timers.complete(clean_harness.runtime)
+        assert await clean_harness.runtime.db.fetchval(status, still) == "completed"
         async with asyncio.timeout(20):
-            while await quiet.runtime.db.fetchval(status, flood) != "completed":
-                await session_timers.complete(quiet.runtime)
-        assert max(await _writes(quiet, flood)) <= SYNC_AT_ONCE
-        assert quiet.runtime.synced_up_to == {}
+            while await clean_harness.runtime.db.fetchval(status, flood) != "completed":
+                await session_timers.complete(clean_harness.runtime)
+        assert max(await _writes(clean_harness, flood)) <= SYNC_AT_ONCE
+        assert clean_harness.runtime.synced_up_to == {}
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(quiet: Harness) -> None:
+def test_status_sync_of_many_messages_from_one_side_runs_in_bounded_portions(clean_harness: Harness) -> None:
     async def play() -> None:
-        *_, flood = await _over(quiet, SYNC_AT_ONCE * 5 // 2)
-        assert await message_send.sync_statuses(quiet.runtime, {flood: 0}) == {}
-        assert max(await _writes(quiet, flood)) <= SYNC_AT_ONCE
+        *_, flood = await _over(clean_harness, SYNC_AT_ONCE * 5 // 2)
+        assert await message_send.sync_statuses(clean_harness.runtime, {flood: 0}) == {}
+        assert max(await _writes(clean_harness, flood)) <= SYNC_AT_ONCE
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(quiet: Harness) -> None:
+def test_completion_of_many_chats_writes_a_bounded_number_of_messages_at_once(clean_harness: Harness) -> None:
     async def play() -> None:
-        over = [(await _over(quiet, VERY_LONG_CHAT * 2 // 5))[2] for _ in range(5)]
-        assert [await session_timers.complete(quiet.runtime) for _ in range(4)] == [2, 2, 1, 0]
-        assert max(await _writes(quiet, *over)) <= VERY_LONG_CHAT
+        over = [(await _over(clean_harness, VERY_LONG_CHAT * 2 // 5))[2] for _ in range(5)]
+        assert [await session_timers.complete(clean_harness.runtime) for _ in range(4)] == [2, 2, 1, 0]
+        assert max(await _writes(clean_harness, *over)) <= VERY_LONG_CHAT
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_second_goodbye_of_a_very_long_chat_completes_it(quiet: Harness) -> None:
+def test_second_goodbye_of_a_very_long_chat_completes_it(clean_harness: Harness) -> None:
     async def play() -> None:
-        customer, mitra, session_id = await _over(quiet, VERY_LONG_CHAT + 1)
-        stranger = await quiet.customer()
+        customer, mitra, session_id = await _over(clean_harness, VERY_LONG_CHAT + 1)
+        stranger = await clean_harness.customer()
         later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
-        await quiet.runtime.db.fetch(later)
-        await session_end.say_goodbye(quiet.runtime, customer, session_id=session_id, message="Bye")
+        await clean_harness.runtime.db.fetch(later)
+        await session_end.say_goodbye(clean_harness.runtime, customer, session_id=session_id, message="Bye")
         with pytest.raises(NotFound):
-            await session_end.say_goodbye(quiet.runtime, stranger, session_id=session_id, message="Bye")
+            await session_end.say_goodbye(clean_harness.runtime, stranger, session_id=session_id, message="Bye")
         touched = "SELECT count(*)::int FROM chat_messages WHERE session_id = $1 AND status <> 'sent'"
-        assert await quiet.runtime.db.fetchval(touched, session_id) == 0
-        view = await session_end.say_goodbye(quiet.runtime, mitra, session_id=session_id, message="Bye")
+        assert await clean_harness.runtime.db.fetchval(touched, session_id) == 0
+        view = await session_end.say_goodbye(clean_harness.runtime, mitra, session_id=session_id, message="Bye")
         assert view.status == "completed"
-        assert max(await _writes(quiet, session_id)) <= SYNC_AT_ONCE
+        assert max(await _writes(clean_harness, session_id)) <= SYNC_AT_ONCE
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_concurrent_audits_leave_connections_for_other_calls(quiet: Harness) -> None:
+def test_concurrent_audits_leave_connections_for_other_calls(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
+        runtime = clean_harness.runtime
         async with runtime.transaction() as tx:
             await tx.fetch("LOCK TABLE chat_sessions IN ACCESS EXCLUSIVE MODE")  # no audit rule can finish
             first = [asyncio.create_task(audit_for_operator(runtime)) for _ in range(5)]
-            await quiet.until(WAITING, 1)
+            await clean_harness.until(WAITING, 1)
             later = [
                 asyncio.create_task(audit_for_operator(runtime)) for _ in range(runtime.db.pool.get_max_size() + 4)
             ]
@@ -117,23 +117,25 @@ def test_concurrent_audits_leave_connections_for_other_calls(quiet: Harness) -> 
         )  # the one of the first callers, and one that began after the others had called
         assert all(books.violations == [] for books in seen)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_many_payments_found_at_once_leave_connections_for_other_calls(quiet: Harness) -> None:
+def test_many_payments_found_at_once_leave_connections_for_other_calls(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = await open_runtime(quiet.runtime.settings, react=react)
-        paid = [await quiet.paid(await quiet.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)]
+        runtime = await open_runtime(clean_harness.runtime.settings, react=react)
+        paid = [
+            await clean_harness.paid(await clean_harness.customer()) for _ in range(runtime.db.pool.get_max_size() + 4)
+        ]
         await runtime.db.fetch("UPDATE payment_requests SET confirmed_at = confirmed_at - interval '1 minute'")
         try:
             async with runtime.transaction() as tx:
                 await tx.fetch("LOCK TABLE chat_sessions IN SHARE ROW EXCLUSIVE MODE")  # no search can begin
                 await payment_sweeps.announce_again(runtime)
-                await quiet.until(WAITING, 1)
+                await clean_harness.until(WAITING, 1)
                 async with asyncio.timeout(within(1)):
                     assert await runtime.db.fetchval("SELECT 1") == 1
-            await quiet.until("SELECT count(*)::int FROM chat_sessions", len(paid))
+            await clean_harness.until("SELECT count(*)::int FROM chat_sessions", len(paid))
         finally:
             await runtime.close()
 
-    quiet.run(play())
+    clean_harness.run(play())

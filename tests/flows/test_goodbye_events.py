@@ -23,8 +23,8 @@ def shown(notices: list[Notice]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Harness) -> None:
-    runtime = quiet.runtime
+def test_stored_events_get_the_recipients_goodbyes_when_read_back(clean_harness: Harness) -> None:
+    runtime = clean_harness.runtime
 
     async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:
         """Return what is sent to sockets again; sockets that reconnect get the same."""
@@ -35,7 +35,7 @@ def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Harness
         return again
 
     async def play() -> None:
-        chat = await a_chat(quiet)
+        chat = await a_chat(clean_harness)
         people = (chat.customer, chat.mitra)
         await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
         await session_end.say_goodbye(runtime, chat.customer, session_id=chat.id, message=DEWIS)
@@ -47,4 +47,4 @@ def test_stored_events_get_the_recipients_goodbyes_when_read_back(quiet: Harness
             assert DEWIS not in row["payload"]
             assert AYUS not in row["payload"]
 
-    quiet.run(play())
+    clean_harness.run(play())

@@ -13,23 +13,23 @@ from core.providers.gateway import Gateway
 from core.providers.invoices import Wanted
 from core.reads import payments as reads
 from tests.flows.conftest import ADDRESS, WISH, Harness
-from tests.http.gateway.played import READ, SECRET_KEY, PlayedGateway, error_reply
+from tests.http.gateway.simulated_gateway import READ, SECRET_KEY, SimulatedGateway, error_reply
 
 
 @pytest.fixture
-def played() -> Iterator[PlayedGateway]:
+def simulated() -> Iterator[SimulatedGateway]:
     """Yield the simulated gateway."""
-    made = PlayedGateway()
+    made = SimulatedGateway()
     yield made
     made.close()
 
 
 @pytest.fixture
-def with_gateway(quiet: Harness, played: PlayedGateway) -> Iterator[Harness]:
+def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterator[Harness]:
     """Yield a runtime with a gateway; nothing reacts to commits."""
-    quiet.runtime.gateway = Gateway(quiet.runtime.http, base_url=played.url, secret_key=SECRET_KEY)
-    yield quiet
-    quiet.runtime.gateway = None
+    clean_harness.runtime.gateway = Gateway(clean_harness.runtime.http, base_url=simulated.url, secret_key=SECRET_KEY)
+    yield clean_harness
+    clean_harness.runtime.gateway = None
 
 
 async def pending(harness: Harness) -> PaymentView:
@@ -44,7 +44,9 @@ def limited(name: str) -> float:
     return metrics.LIMITED.labels(name)._value.get()
 
 
-def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Harness, played: PlayedGateway) -> None:
+def test_reads_poll_the_gateway_at_most_twenty_times_a_second(
+    with_gateway: Harness, simulated: SimulatedGateway
+) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         views = [await pending(with_gateway) for _ in range(60)]
@@ -54,7 +56,7 @@ def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Harn
             invoice_poll.after_reading(runtime, view)
         await runtime.tasks.finish_followers()
         took = (runtime.now() - began).total_seconds()
-        asked = len(played.calls(READ))
+        asked = len(simulated.calls(READ))
         assert 20 <= asked <= 20 + 20 * took
         assert limited("invoice_polls") - before == 60 - asked
 
@@ -62,29 +64,29 @@ def test_reads_poll_the_gateway_at_most_twenty_times_a_second(with_gateway: Harn
 
 
 def test_reads_while_the_gateway_hangs_do_not_wait_and_do_not_poll(
-    with_gateway: Harness, played: PlayedGateway
+    with_gateway: Harness, simulated: SimulatedGateway
 ) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         view, *others = [await pending(with_gateway) for _ in range(3)]
         for _ in range(FAILURES):
-            played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
+            simulated.on_look = lambda _: error_reply(503, "SERVER_ERROR")
             with pytest.raises(GatewayUnavailable):
                 await runtime.gateway.poll(f"inv-{view.payment_request_id}")  # type: ignore[union-attr]
-        asked = len(played.calls(READ))
+        asked = len(simulated.calls(READ))
         for other in others:
             invoice_poll.after_reading(runtime, other)
         assert not runtime.tasks._followers
-        assert len(played.calls(READ)) == asked
+        assert len(simulated.calls(READ)) == asked
 
     with_gateway.run(play())
 
 
-def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Harness, played: PlayedGateway) -> None:
+def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Harness, simulated: SimulatedGateway) -> None:
     async def play() -> None:
         gateway = with_gateway.runtime.gateway
         assert gateway is not None
-        played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
+        simulated.on_look = lambda _: error_reply(503, "SERVER_ERROR")
         for _ in range(FAILURES):
             with pytest.raises(GatewayUnavailable):
                 await gateway.poll("inv-x")
@@ -96,7 +98,9 @@ def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Harness, playe
     with_gateway.run(play())
 
 
-def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: Harness, played: PlayedGateway) -> None:
+def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(
+    with_gateway: Harness, simulated: SimulatedGateway
+) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         view = await pending(with_gateway)
@@ -106,16 +110,16 @@ def test_open_circuit_of_invoices_stops_polls_and_leaves_them_due(with_gateway: 
         for _ in range(FAILURES):
             runtime.gateway._circuit.failed()
         assert await invoice_poll.poll_due(runtime) == 0
-        assert played.calls(READ) == []
+        assert simulated.calls(READ) == []
         runtime.gateway._circuit.succeeded()
         assert await invoice_poll.poll_due(runtime) == 1
-        assert len(played.calls(READ)) == 1
+        assert len(simulated.calls(READ)) == 1
         assert await invoice_poll.poll_due(runtime) == 0  # the next poll is due some minutes later
 
     with_gateway.run(play())
 
 
-def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Harness, played: PlayedGateway) -> None:
+def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Harness, simulated: SimulatedGateway) -> None:
     async def play() -> None:
         runtime = with_gateway.runtime
         assert runtime.gateway is not None
@@ -125,7 +129,7 @@ def test_half_open_circuit_releases_all_polls_except_one(with_gateway: Harness, 
         for _ in range(FAILURES):
             runtime.gateway._polls.failed()
         runtime.gateway._polls._open_until = 0.0
-        played.on_look = lambda _: error_reply(503, "SERVER_ERROR")
+        simulated.on_look = lambda _: error_reply(503, "SERVER_ERROR")
         assert await invoice_poll.poll_due(runtime) == 1
         due = "SELECT count(*)::int FROM payment_requests WHERE poll_at <= $1"
         assert await runtime.db.fetchval(due, runtime.now()) == 2

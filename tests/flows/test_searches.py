@@ -53,89 +53,89 @@ async def invited(harness: Harness) -> set[str]:
     return {row["session_id"] for row in rows}
 
 
-def test_search_whose_invitations_fail_does_not_stop_later_searches(quiet: Harness) -> None:
+def test_search_whose_invitations_fail_does_not_stop_later_searches(clean_harness: Harness) -> None:
     async def play() -> None:
-        searches = [await a_search(quiet) for _ in range(3)]
-        mitra = await quiet.mitra()
-        await mitra_status.go_online(quiet.runtime, mitra)
+        searches = [await a_search(clean_harness) for _ in range(3)]
+        mitra = await clean_harness.mitra()
+        await mitra_status.go_online(clean_harness.runtime, mitra)
         first, *others = sorted(search.id for search in searches)
-        async with broken(quiet, "chat_request_notifications", "session_id", first):
-            await pairing_advance.invite_available(quiet.runtime)
-            assert await invited(quiet) == set(others)
-        await pairing_advance.invite_available(quiet.runtime, mitra_ids=[mitra.user_id])
-        assert await invited(quiet) == {first, *others}
+        async with broken(clean_harness, "chat_request_notifications", "session_id", first):
+            await pairing_advance.invite_available(clean_harness.runtime)
+            assert await invited(clean_harness) == set(others)
+        await pairing_advance.invite_available(clean_harness.runtime, mitra_ids=[mitra.user_id])
+        assert await invited(clean_harness) == {first, *others}
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_search_locked_by_another_process_does_not_stop_later_searches(quiet: Harness) -> None:
+def test_search_locked_by_another_process_does_not_stop_later_searches(clean_harness: Harness) -> None:
     async def play() -> None:
-        searches = [await a_search(quiet) for _ in range(3)]
-        await mitra_status.go_online(quiet.runtime, await quiet.mitra())
+        searches = [await a_search(clean_harness) for _ in range(3)]
+        await mitra_status.go_online(clean_harness.runtime, await clean_harness.mitra())
         held, *others = sorted(search.id for search in searches)
-        async with quiet.runtime.transaction() as tx:
+        async with clean_harness.runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", held)
-            await pairing_advance.invite_available(quiet.runtime)
-        assert await invited(quiet) == set(others)
+            await pairing_advance.invite_available(clean_harness.runtime)
+        assert await invited(clean_harness) == set(others)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_rounds_of_idle_searches_end_together(quiet: Harness) -> None:
+def test_rounds_of_idle_searches_end_together(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        searches = [await a_search(quiet) for _ in range(MANY)]
+        runtime = clean_harness.runtime
+        searches = [await a_search(clean_harness) for _ in range(MANY)]
         await runtime.db.fetch(ROUND_OVER, runtime.now())
         assert await pairing_advance.end_rounds(runtime) == MANY
         for search in searches:
-            found = await now(quiet, search)
+            found = await now(clean_harness, search)
             assert (found.status, found.round_number) == (SessionStatus.SEARCHING, 2)
             assert found.round_ends_at is not None
             assert found.round_ends_at > runtime.now()
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(quiet: Harness) -> None:
+def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        searches = [await a_search(quiet) for _ in range(3)]
+        runtime = clean_harness.runtime
+        searches = [await a_search(clean_harness) for _ in range(3)]
         await runtime.db.fetch(ROUND_OVER, runtime.now())
-        async with broken(quiet, "chat_sessions", "id", searches[0].id):
+        async with broken(clean_harness, "chat_sessions", "id", searches[0].id):
             assert await pairing_advance.end_rounds(runtime) == 2
-        assert [(await now(quiet, search)).round_number for search in searches] == [1, 2, 2]
+        assert [(await now(clean_harness, search)).round_number for search in searches] == [1, 2, 2]
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_left(quiet: Harness) -> None:
+def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_left(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        no, other = await quiet.mitra(), await quiet.mitra()
+        runtime = clean_harness.runtime
+        no, other = await clean_harness.mitra(), await clean_harness.mitra()
         await mitra_status.go_online(runtime, no)
-        search = await a_search(quiet)
+        search = await a_search(clean_harness)
         await mitra_status.go_online(runtime, other)  # available, and not invited yet
         await pairing_answer.reject(runtime, no, session_id=search.id)
-        assert (await now(quiet, search)).status is SessionStatus.SEARCHING
+        assert (await now(clean_harness, search)).status is SessionStatus.SEARCHING
         await mitra_status.go_offline(runtime, mitra_id=other.user_id)
         await runtime.db.fetch(ROUND_OVER, runtime.now())
         assert await pairing_advance.end_rounds(runtime) == 1
-        assert (await now(quiet, search)).status is SessionStatus.FAILED
+        assert (await now(clean_harness, search)).status is SessionStatus.FAILED
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_round_with_an_available_mitra_invites_them_and_is_not_idle(quiet: Harness) -> None:
+def test_round_with_an_available_mitra_invites_them_and_is_not_idle(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
-        search = await a_search(quiet)
+        runtime = clean_harness.runtime
+        search = await a_search(clean_harness)
         await runtime.db.fetch(ROUND_OVER, runtime.now())
-        await mitra_status.go_online(runtime, await quiet.mitra())
+        await mitra_status.go_online(runtime, await clean_harness.mitra())
         assert await pairing_advance.end_rounds(runtime) == 1
-        assert await invited(quiet) == {search.id}
-        assert (await now(quiet, search)).round_number == 2
+        assert await invited(clean_harness) == {search.id}
+        assert (await now(clean_harness, search)).round_number == 2
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
@@ -143,10 +143,10 @@ async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
     return [(frame["status"] + str(frame.get("asked", "")), "event_id" in frame) for frame in await frames_of(phone)]
 
 
-def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
+def test_repeat_of_a_search_that_just_ended_is_dropped(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, hub = quiet.runtime, Hub(quiet.runtime)
-        customer = await quiet.customer()
+        runtime, hub = clean_harness.runtime, Hub(clean_harness.runtime)
+        customer = await clean_harness.customer()
         receive = hub.send
 
         def deliver(envelope: Envelope) -> None:
@@ -154,10 +154,10 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
 
         runtime.publisher.subscribe(Subscriber(on_frames=deliver))
         async with connected(hub, customer, "pairing") as phone:
-            search = await a_search(quiet, customer)
+            search = await a_search(clean_harness, customer)
             assert await statuses(phone) == [("searching0", True)]
             for number in (1, 2):
-                await mitra_status.go_online(runtime, await quiet.mitra())
+                await mitra_status.go_online(runtime, await clean_harness.mitra())
                 await pairing_advance.invite_available(runtime)
                 assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
                 await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
@@ -175,18 +175,18 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(quiet: Harness) -> None:
                 assert await statuses(phone) == ([("searching1", False)] if number == 1 else [])
         receive = list[Envelope]().append  # the hub ends with this test
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(quiet: Harness) -> None:
+def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = quiet.runtime, await quiet.customer()
-        search = await a_search(quiet, customer)
-        await mitra_status.go_online(runtime, await quiet.mitra())
+        runtime, customer = clean_harness.runtime, await clean_harness.customer()
+        search = await a_search(clean_harness, customer)
+        await mitra_status.go_online(runtime, await clean_harness.mitra())
         await pairing_advance.invite_available(runtime)
         assert search.payment_request_id is not None
         await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
         await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
         assert await pairing_advance.repeat_asked(runtime) == 0
 
-    quiet.run(play())
+    clean_harness.run(play())

@@ -72,37 +72,37 @@ async def _after(
 # -- time
 
 
-def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(quiet: Harness) -> None:
+def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(clean_harness: Harness) -> None:
     async def play() -> None:
-        customer, mitra = await quiet.customer(), await quiet.mitra()
-        await mitra_status.go_online(quiet.runtime, mitra)
-        request_id = await quiet.paid(customer)
-        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        session = await quiet.session_of(request_id)
+        customer, mitra = await clean_harness.customer(), await clean_harness.mitra()
+        await mitra_status.go_online(clean_harness.runtime, mitra)
+        request_id = await clean_harness.paid(customer)
+        await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
+        session = await clean_harness.session_of(request_id)
         view, released = await _after(
-            quiet,
+            clean_harness,
             "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
             mitra.user_id,
-            work=pairing_answer.accept(quiet.runtime, mitra, session_id=session.id),
+            work=pairing_answer.accept(clean_harness.runtime, mitra, session_id=session.id),
         )
         assert view.expires_at - dt.timedelta(minutes=12) >= released
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_online_log_entry_follows_the_offline_entry_it_waited_for(quiet: Harness) -> None:
+def test_online_log_entry_follows_the_offline_entry_it_waited_for(clean_harness: Harness) -> None:
     async def play() -> None:
-        mitra = await quiet.mitra()
+        mitra = await clean_harness.mitra()
         _, released = await _after(
-            quiet,
+            clean_harness,
             "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
             mitra.user_id,
-            work=mitra_status.go_online(quiet.runtime, mitra),
+            work=mitra_status.go_online(clean_harness.runtime, mitra),
         )
         log = 'SELECT "timestamp" FROM mitra_online_logs WHERE mitra_id = $1'
-        assert await quiet.runtime.db.fetchval(log, mitra.user_id) >= released
+        assert await clean_harness.runtime.db.fetchval(log, mitra.user_id) >= released
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 # -- the newest search
@@ -122,49 +122,49 @@ async def _target_went_offline(harness: Harness) -> tuple[Actor, str]:
     return customer, request_id
 
 
-def test_continued_search_is_the_newest_even_with_wrong_clocks(quiet: Harness) -> None:
+def test_continued_search_is_the_newest_even_with_wrong_clocks(clean_harness: Harness) -> None:
     async def play() -> None:
-        customer, request_id = await _target_went_offline(quiet)
-        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        assert (await quiet.session_of(request_id)).status == "failed"
+        customer, request_id = await _target_went_offline(clean_harness)
+        await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
+        assert (await clean_harness.session_of(request_id)).status == "failed"
         ahead = "UPDATE chat_sessions SET created_at = created_at + interval '1 minute' WHERE payment_request_id = $1"
-        await quiet.runtime.db.fetch(ahead, request_id)
-        await pairing_fallback.fall_back(quiet.runtime, customer, payment_request_id=request_id)
-        session = await quiet.session_of(request_id)
+        await clean_harness.runtime.db.fetch(ahead, request_id)
+        await pairing_fallback.fall_back(clean_harness.runtime, customer, payment_request_id=request_id)
+        session = await clean_harness.session_of(request_id)
         assert session.status == "searching"
-        view = await payment_views.one_of(quiet.runtime.db, request_id, customer_ids=[customer.user_id])
+        view = await payment_views.one_of(clean_harness.runtime.db, request_id, customer_ids=[customer.user_id])
         assert view is not None
         assert view.session_id == session.id
-        await pairing_leave.cancel(quiet.runtime, customer, payment_request_id=request_id)
-        rows = await quiet.runtime.db.fetch(
+        await pairing_leave.cancel(clean_harness.runtime, customer, payment_request_id=request_id)
+        rows = await clean_harness.runtime.db.fetch(
             "SELECT status FROM chat_sessions WHERE payment_request_id = $1 ORDER BY status", request_id
         )
         assert [row["status"] for row in rows] == ["cancelled", "failed"]
-        assert (await audit(quiet.runtime, overdue=False)).violations == []
+        assert (await audit(clean_harness.runtime, overdue=False)).violations == []
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 @pytest.mark.parametrize("taps", [1, 2, 3])
-def test_fallback_while_the_pairing_begins_leaves_one_search(quiet: Harness, taps: int) -> None:
+def test_fallback_while_the_pairing_begins_leaves_one_search(clean_harness: Harness, taps: int) -> None:
     async def play() -> None:
-        runtime = quiet.runtime
+        runtime = clean_harness.runtime
         for _ in range(8):
-            customer, request_id = await _target_went_offline(quiet)
+            customer, request_id = await _target_went_offline(clean_harness)
             async with asyncio.TaskGroup() as group:
                 for _ in range(taps):
-                    group.create_task(_tap(quiet, customer, request_id))
+                    group.create_task(_tap(clean_harness, customer, request_id))
                 group.create_task(pairing_start.start(runtime, payment_request_id=request_id))
             # What an earlier call leaves to the signal.
             await pairing_start.start(runtime, payment_request_id=request_id)
-            assert (await quiet.session_of(request_id)).status == "searching"
+            assert (await clean_harness.session_of(request_id)).status == "searching"
             await pairing_leave.cancel(runtime, customer, payment_request_id=request_id)
             found = await payments.get(runtime.db, request_id)
             assert found is not None
             assert found.status == "failed_pairing"
         assert (await audit(runtime, overdue=False)).violations == []
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 async def _tap(harness: Harness, customer: Actor, request_id: str) -> None:
@@ -174,13 +174,13 @@ async def _tap(harness: Harness, customer: Actor, request_id: str) -> None:
         return  # another call was first
 
 
-def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Harness) -> None:
+def test_open_invitation_is_unanswered_even_with_wrong_clocks(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
+        runtime, customer, mitra = clean_harness.runtime, await clean_harness.customer(), await clean_harness.mitra()
         await mitra_status.go_online(runtime, mitra)
-        request_id = await quiet.paid(customer)
+        request_id = await clean_harness.paid(customer)
         await pairing_start.start(runtime, payment_request_id=request_id)
-        session = await quiet.session_of(request_id)
+        session = await clean_harness.session_of(request_id)
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         ahead = "UPDATE chat_request_notifications SET notified_at = notified_at + interval '1 minute' WHERE session_id = $1"
@@ -192,16 +192,16 @@ def test_open_invitation_is_unanswered_even_with_wrong_clocks(quiet: Harness) ->
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_invitation_during_going_offline_counts_as_unanswered(quiet: Harness) -> None:
+def test_invitation_during_going_offline_counts_as_unanswered(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer, mitra = quiet.runtime, await quiet.customer(), await quiet.mitra()
+        runtime, customer, mitra = clean_harness.runtime, await clean_harness.customer(), await clean_harness.mitra()
         await mitra_status.go_online(runtime, mitra)
-        request_id = await quiet.paid(customer)
+        request_id = await clean_harness.paid(customer)
         await pairing_start.start(runtime, payment_request_id=request_id)
-        session = await quiet.session_of(request_id)
+        session = await clean_harness.session_of(request_id)
         await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         await mitra_status.go_online(runtime, mitra)
         assert session.round_ends_at is not None
@@ -213,9 +213,9 @@ def test_invitation_during_going_offline_counts_as_unanswered(quiet: Harness) ->
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
         await mitra_status.close_orphaned_invitations(runtime)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
-        assert (await quiet.session_of(request_id)).status == "searching"
+        assert (await clean_harness.session_of(request_id)).status == "searching"
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 # -- joined accounts
@@ -247,41 +247,41 @@ async def _one_is_live_and_the_other_failed(harness: Harness, people: list[str],
     assert (await audit(harness.runtime)).violations == []
 
 
-def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(quiet: Harness) -> None:
+def test_search_that_waited_for_a_sign_in_finds_the_accounts_live_session(clean_harness: Harness) -> None:
     async def play() -> None:
-        account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
+        account, before, request_id = await _a_search_and_a_payment_of_another_row(clean_harness)
         held = "SELECT 1 FROM customers WHERE id = $1 AND $2::uuid IS NOT NULL FOR NO KEY UPDATE"
-        work = pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        await _after(quiet, held, before.user_id, account.user_id, work=work, change=JOIN)
-        await _one_is_live_and_the_other_failed(quiet, [account.user_id, before.user_id], request_id)
+        work = pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
+        await _after(clean_harness, held, before.user_id, account.user_id, work=work, change=JOIN)
+        await _one_is_live_and_the_other_failed(clean_harness, [account.user_id, before.user_id], request_id)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
-def test_payment_from_before_the_sign_in_starts_no_second_live_session(quiet: Harness) -> None:
+def test_payment_from_before_the_sign_in_starts_no_second_live_session(clean_harness: Harness) -> None:
     async def play() -> None:
-        account, before, request_id = await _a_search_and_a_payment_of_another_row(quiet)
-        await quiet.runtime.db.fetch(JOIN, before.user_id, account.user_id)
+        account, before, request_id = await _a_search_and_a_payment_of_another_row(clean_harness)
+        await clean_harness.runtime.db.fetch(JOIN, before.user_id, account.user_id)
         joined = attrs.evolve(account, ids=(account.user_id, before.user_id))
         with pytest.raises(SessionInProgress):
-            await pairing_fallback.start_by_hand(quiet.runtime, joined, payment_request_id=request_id)
-        await pairing_start.start(quiet.runtime, payment_request_id=request_id)
-        await _one_is_live_and_the_other_failed(quiet, [account.user_id, before.user_id], request_id)
+            await pairing_fallback.start_by_hand(clean_harness.runtime, joined, payment_request_id=request_id)
+        await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
+        await _one_is_live_and_the_other_failed(clean_harness, [account.user_id, before.user_id], request_id)
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 # -- operators
 
 
-def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Harness) -> None:
+def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, mitra = quiet.runtime, await quiet.mitra()
+        runtime, mitra = clean_harness.runtime, await clean_harness.mitra()
         await mitra_status.go_online(runtime, mitra)
-        request_id = await quiet.paid(await quiet.customer())
+        request_id = await clean_harness.paid(await clean_harness.customer())
         await pairing_start.start(runtime, payment_request_id=request_id)
-        session = await quiet.session_of(request_id)
-        operator_id, _, _ = await _operator(quiet)
+        session = await clean_harness.session_of(request_id)
+        operator_id, _, _ = await _operator(clean_harness)
         operator = attrs.evolve(mitra, user_type=UserType.OPERATOR, user_id=operator_id, ids=(operator_id,))
         change = MitraChange(phone="+628990001234", is_active=False)
         async with runtime.db.pool.acquire() as searching:
@@ -289,7 +289,7 @@ def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Ha
                 await searching.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", session.id)
                 work = operator_work.change_mitra(runtime, operator, mitra_id=mitra.user_id, change=change)
                 task = asyncio.create_task(work)
-                await quiet.until(WAITING, 1)
+                await clean_harness.until(WAITING, 1)
                 # A search that invites the mitra refers to the row.
                 await searching.fetch("SELECT 1 FROM mitras WHERE id = $1 FOR KEY SHARE", mitra.user_id)
             await task
@@ -300,7 +300,7 @@ def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(quiet: Ha
             is False
         )
 
-    quiet.run(play())
+    clean_harness.run(play())
 
 
 async def _operator(harness: Harness) -> tuple[str, str, str]:
@@ -447,9 +447,9 @@ def test_answer_stored_again_while_its_old_key_is_purged_is_kept(harness: Harnes
     harness.run(play())
 
 
-def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Harness) -> None:
+def test_abandoned_call_that_takes_effect_later_records_its_result(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, customer = quiet.runtime, await quiet.customer()
+        runtime, customer = clean_harness.runtime, await clean_harness.customer()
         request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
         body = {"id": "inv-late", "external_id": request.payment_request_id, "status": "PAID", "amount": request.amount}
         call = Received(
@@ -463,7 +463,7 @@ def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Harnes
             task = asyncio.create_task(
                 webhook_replay.import_call(runtime, msgspec.json.encode(call), trust_unsealed=True)
             )
-            await quiet.until(WAITING, 1)
+            await clean_harness.until(WAITING, 1)
             await webhook_receive.close_abandoned_calls(runtime)
             assert tuple(await runtime.db.fetchrow(row, call.id)) == (500, "error", ORPHANED)
         answer = await task
@@ -473,4 +473,4 @@ def test_abandoned_call_that_takes_effect_later_records_its_result(quiet: Harnes
         await webhook_receive.close_abandoned_calls(runtime)
         assert tuple(await runtime.db.fetchrow(row, call.id)) == (200, "confirmed", None)
 
-    quiet.run(play())
+    clean_harness.run(play())

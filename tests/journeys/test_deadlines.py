@@ -18,7 +18,7 @@ EARLY = dt.timedelta(milliseconds=50)
 
 
 @pytest.fixture(scope="module")
-def own_stack() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a separate service, because its jobs processes are stopped and killed here."""
     made = Stack()
     yield made
@@ -26,9 +26,9 @@ def own_stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def crowd(own_stack: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Yield the users of the test; a mitra may have many sessions."""
-    made = World(own_stack)
+    made = World(stack)
     await made.config("max_customers_per_mitra", 40)
     yield made
     await made.close()
@@ -98,65 +98,65 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
             assert count(socket, "session_warning", session_id) == 1
 
 
-async def test_idle_jobs_make_under_three_queries_a_second(crowd: World) -> None:
+async def test_idle_jobs_make_under_three_queries_a_second(world: World) -> None:
     # The poll for deadlines and the renewal of the lease run every second, two sweeps that do not wait long every 5 s.
     for name in ("api", "realtime"):
-        assert crowd.stack.stop(name) == 0
+        assert world.stack.stop(name) == 0
     try:
         commits = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'sesi'"
         # PostgreSQL counts up to 10 s late, so work from the start may be counted now: one of the spans is idle.
         for _ in range(5):
             began = time.monotonic()
-            before = (await crowd.stack.sql(commits))[0][0]
-            made = (await crowd.stack.sql(f"SELECT ({commits}) FROM pg_sleep(8)"))[0][0] - before
+            before = (await world.stack.sql(commits))[0][0]
+            made = (await world.stack.sql(f"SELECT ({commits}) FROM pg_sleep(8)"))[0][0] - before
             seconds = time.monotonic() - began
             if 2 <= made < 3 * seconds:
                 break
         assert 2 <= made < 3 * seconds
     finally:
-        crowd.stack.start("api")
-        crowd.stack.start("realtime")
+        world.stack.start("api")
+        world.stack.start("realtime")
 
 
-async def test_deadlines_close_together_take_effect_once_and_not_early(crowd: World) -> None:
-    await check_each_once(crowd, *await sessions(crowd, 8))
+async def test_deadlines_close_together_take_effect_once_and_not_early(world: World) -> None:
+    await check_each_once(world, *await sessions(world, 8))
 
 
-async def test_two_jobs_processes_act_once_and_one_continues_without_the_other(crowd: World) -> None:
+async def test_two_jobs_processes_act_once_and_one_continues_without_the_other(world: World) -> None:
     port = free_port()
-    crowd.stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
+    world.stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
     try:
-        crowd.stack.wait_ready("jobs", port=port)
-        mitra, customers, ids = await sessions(crowd, 8)
-        await check_each_once(crowd, mitra, customers, ids)
-        more_mitra, more_customers, more = await sessions(crowd, 4)
-        crowd.stack.kill("jobs")
-        await check_each_once(crowd, more_mitra, more_customers, more)
+        world.stack.wait_ready("jobs", port=port)
+        mitra, customers, ids = await sessions(world, 8)
+        await check_each_once(world, mitra, customers, ids)
+        more_mitra, more_customers, more = await sessions(world, 4)
+        world.stack.kill("jobs")
+        await check_each_once(world, more_mitra, more_customers, more)
     finally:
-        crowd.stack.kill("jobs2")
-        del crowd.stack.processes["jobs2"]
-        crowd.stack.restart("jobs")
+        world.stack.kill("jobs2")
+        del world.stack.processes["jobs2"]
+        world.stack.restart("jobs")
 
 
-async def test_deadlines_missed_without_a_jobs_process_take_effect_when_one_starts(crowd: World) -> None:
-    _, customers, ids = await sessions(crowd, 4)
-    waiting = await crowd.customer()
-    payment = await crowd.request(waiting)
-    assert crowd.stack.stop("jobs") == 0
-    await due(crowd, ids[:2], warn_in=None, end_in=-1, step=0)  # the end of the paid time has passed
-    await due(crowd, ids[2:], warn_in=None, end_in=-301, step=0)  # the end of the grace period has passed too
-    await crowd.stack.sql(
+async def test_deadlines_missed_without_a_jobs_process_take_effect_when_one_starts(world: World) -> None:
+    _, customers, ids = await sessions(world, 4)
+    waiting = await world.customer()
+    payment = await world.request(waiting)
+    assert world.stack.stop("jobs") == 0
+    await due(world, ids[:2], warn_in=None, end_in=-1, step=0)  # the end of the paid time has passed
+    await due(world, ids[2:], warn_in=None, end_in=-301, step=0)  # the end of the grace period has passed too
+    await world.stack.sql(
         "UPDATE payment_requests SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1::uuid",
         payment["payment_request_id"],
     )
-    crowd.stack.start("jobs")
+    world.stack.start("jobs")
     for customer, session_id, status in zip(customers, ids, ["expired"] * 2 + ["completed"] * 2, strict=True):
-        view = await crowd.until(
+        view = await world.until(
             lambda customer=customer, session_id=session_id: customer.get(f"/api/shared/chat/sessions/{session_id}"),
             lambda seen, status=status: seen["status"] == status,
         )
         assert view["ended_by"] == (None if status == "expired" else "timer")
-    await crowd.until(
+    await world.until(
         lambda: waiting.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
         lambda seen: seen["status"] == "expired",
     )
@@ -178,23 +178,23 @@ async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_i
     return set(before) <= set(await waits_for(world, holder))
 
 
-async def test_session_end_does_not_wait_for_blocked_jobs(crowd: World) -> None:
-    _, _, ids = await sessions(crowd, 3)
-    silent = await crowd.mitra("Bima")
-    crowd.stop_heartbeats(silent)
-    search = (await crowd.paid(await crowd.customer()))["session_id"]
-    requests = await crowd.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
+async def test_session_end_does_not_wait_for_blocked_jobs(world: World) -> None:
+    _, _, ids = await sessions(world, 3)
+    silent = await world.mitra("Bima")
+    world.stop_heartbeats(silent)
+    search = (await world.paid(await world.customer()))["session_id"]
+    requests = await world.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
     assert [item["session_id"] for item in requests["items"]] == [search]
     # Taking the mitra offline closes the invitation: that waits until the search's row is unlocked, or for its timeout
     # of 3 s.
     # Silence counts only while the service could accept heartbeats, so the processes must have run that long.
-    async with crowd.stack.transaction() as holder:
+    async with world.stack.transaction() as holder:
         await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
-        await crowd.stack.sql("UPDATE service_processes SET since_at = since_at - interval '1 hour'")
-        await crowd.stack.sql(
+        await world.stack.sql("UPDATE service_processes SET since_at = since_at - interval '1 hour'")
+        await world.stack.sql(
             """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
                WHERE mitra_id = $1::uuid""",
             silent.user["id"],
         )
         # A wait may time out at that moment: of several, at least one must outlast the session.
-        assert any([await ends_within_a_wait(crowd, holder, session_id) for session_id in ids])
+        assert any([await ends_within_a_wait(world, holder, session_id) for session_id in ids])

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.sockets.bare import Bare, at, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
 from tools.throwaway import free_port
@@ -37,11 +37,11 @@ def guarded_port(stack: Stack) -> Iterator[int]:
     del stack.processes["guarded"]
 
 
-async def opened(client: Client, **headers: str) -> Bare:
+async def opened(client: Client, **headers: str) -> PlainSocket:
     """Open a socket with these headers and send nothing."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{client.addresses.realtime}/ws/chat"
-    return Bare(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
+    return PlainSocket(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
 
 
 async def refused(client: Client, **headers: str) -> aiohttp.WSServerHandshakeError:
@@ -51,7 +51,7 @@ async def refused(client: Client, **headers: str) -> aiohttp.WSServerHandshakeEr
     return caught.value
 
 
-async def try_open(client: Client) -> Bare | None:
+async def try_open(client: Client) -> PlainSocket | None:
     """Open a socket; return None if the service refuses it."""
     try:
         return await opened(client)

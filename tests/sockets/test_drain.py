@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from realtime.hub import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
-from tests.sockets.bare import Bare, another_realtime, at, bare, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
 
@@ -27,7 +27,7 @@ def own_port(stack: Stack) -> Iterator[int]:
         yield port
 
 
-async def crowd(world: World, port: int) -> tuple[Client, list[Bare]]:
+async def crowd(world: World, port: int) -> tuple[Client, list[PlainSocket]]:
     """Open as many sockets as `PORTIONS` portions need; return one of their clients, and all sockets."""
     sockets = []
     for _ in range(USERS):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.sockets.bare import Bare
+from tests.sockets.plain_socket import PlainSocket
 from tests.stack import World, new_id
 from tools.client import Client
 
@@ -22,17 +22,17 @@ FRAMES: list[dict[str, Any]] = [
 ]
 
 
-async def known(client: Client, **headers: str) -> Bare:
+async def known(client: Client, **headers: str) -> PlainSocket:
     """Open a socket with these headers and authenticate it."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{client.addresses.realtime}/ws/chat"
-    socket = Bare(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
+    socket = PlainSocket(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
     await socket.say({"type": "auth", "token": client.access_token})
     await socket.next_frame_of("auth_ok")
     return socket
 
 
-async def error(socket: Bare, frame: dict[str, Any]) -> tuple[str, str]:
+async def error(socket: PlainSocket, frame: dict[str, Any]) -> tuple[str, str]:
     """Send a frame that is refused; return code and message."""
     await socket.say(frame)
     refused = await socket.next_frame_of("error")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.raw_http import START, TOO_LARGE, code_of, sent
-from tests.sockets.bare import at, bare_and_known
+from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World
 from tools.throwaway import free_port
 

@@ -16,7 +16,7 @@ from core.sessions.views import SessionView
 from realtime import asyncapi, close_codes, frames, server_frames
 from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared
-from tests.sockets.bare import Bare, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, bare_and_known
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
@@ -196,7 +196,7 @@ def test_frame_check_refuses_undeclared_frames(frame: dict[str, Any]) -> None:
         declared.read("chat", "customer", frame)
 
 
-async def frames_until_pong(socket: Bare) -> list[dict[str, Any]]:
+async def frames_until_pong(socket: PlainSocket) -> list[dict[str, Any]]:
     """Return the frames up to the answer to a ping: everything that earlier frames have caused directly."""
     ref = new_id()
     await socket.say({"type": "ping", "ref": ref})

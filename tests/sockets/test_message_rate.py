@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sockets.bare import at, bare_and_known
+from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World, new_id, refused
 from tools.client import Client
 from tools.phone import Phone

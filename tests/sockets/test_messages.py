@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sockets.bare import bare_and_known, end_early, moment
+from tests.sockets.plain_socket import bare_and_known, end_early, moment
 from tests.stack import World, new_id
 from tools.client import Client, Refused, Socket
 

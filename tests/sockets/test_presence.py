@@ -20,7 +20,7 @@ SILENT = "UPDATE mitra_online_status SET last_heartbeat_at = now() - interval '5
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a service without a jobs process, so no mitra is taken offline."""
     made = Stack()
     made.stop("jobs")
@@ -29,9 +29,9 @@ def own() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def world(own: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Yield the users of that service."""
-    made = World(own, heartbeats=False)
+    made = World(stack, heartbeats=False)
     yield made
     await made.leave_searches()
     await made.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sockets.bare import bare, bare_and_known, end_early, moment, token_like
+from tests.sockets.plain_socket import bare, bare_and_known, end_early, moment, token_like
 from tests.stack import World
 from tools.client import Client
 

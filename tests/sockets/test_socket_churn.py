@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from tests.faults.people import phones
-from tests.sockets.bare import bare_and_known
+from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from realtime.socket import HANDSHAKE_CONTROLS, HANDSHAKE_S
-from tests.sockets.bare import Bare, another_realtime, at, bare, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.sockets.test_wire import (
     CLOSE,
     MORE,
@@ -147,7 +147,7 @@ async def test_repeatedly_opened_sockets_close_with_4429(world: World, slow_port
     assert codes == {4429}
 
 
-async def synced(socket: Bare, session_id: str, count: int) -> list[dict[str, Any]]:
+async def synced(socket: PlainSocket, session_id: str, count: int) -> list[dict[str, Any]]:
     """Send `sync` `count` times; return the answers."""
     for number in range(count):
         await socket.say({"type": "sync", "session_id": session_id, "after": 0, "ref": str(number)})
@@ -266,7 +266,7 @@ async def test_auth_frame_buffered_during_a_suspension_is_not_late(world: World)
     await world.until(lambda: opened(customer), lambda socket: socket)
 
 
-async def opened(client: Client) -> Bare | None:
+async def opened(client: Client) -> PlainSocket | None:
     """Open a socket; None while the process refuses upgrades, which it does for a moment after it was slow."""
     with contextlib.suppress(aiohttp.WSServerHandshakeError):
         return await bare(client)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sockets.bare import at, end_early
+from tests.sockets.plain_socket import at, end_early
 from tests.stack import Stack, World, new_id
 from tools.client import Socket
 from tools.throwaway import free_port

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 from tests.faults import people as app
-from tests.faults.chaos.lives import OVER, Ack, Crowd, Mitra
+from tests.faults.chaos.lives import OVER, Ack, ChaosWorld, Mitra
 from tools.phone import PAUSES_S
 
 SETTLE_S = 90.0  # for a payment that a sweep finds after 60 s, the session's deadlines, and a busy machine
@@ -17,7 +17,7 @@ RECONNECT_S = PAUSES_S[-1] + 5.0  # the longest backoff of a phone, the connecti
 STAMP_S = 75.0  # real seconds in which the sweep marks webhook calls whose process died
 
 
-async def settled(crowd: Crowd) -> None:
+async def settled(crowd: ChaosWorld) -> None:
     """Wait until no session is open and no payment is pending.
 
     A session or payment that still is counts as a violation.
@@ -37,7 +37,7 @@ async def settled(crowd: Crowd) -> None:
         crowd.notes.violation(f"still open at the end: {row[0]}")
 
 
-async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
+async def all_online(crowd: ChaosWorld, mitras: list[Mitra]) -> None:
     """Check that every mitra with a working phone is online, and that only the mitra took themselves offline.
 
     First wait for those who are offline by choice at the moment.
@@ -65,7 +65,7 @@ async def all_online(crowd: Crowd, mitras: list[Mitra]) -> None:
             crowd.notes.violation(f"{mitra.name} was taken offline, although the phone is connected")
 
 
-async def judge(crowd: Crowd) -> None:
+async def judge(crowd: ChaosWorld) -> None:
     """Record every violation."""
     audit = await asyncio.to_thread(crowd.stack.command, "audit", check=False)
     crowd.notes.counts["audited"] = 1
@@ -76,7 +76,7 @@ async def judge(crowd: Crowd) -> None:
     await _calls(crowd)
 
 
-async def _messages(crowd: Crowd) -> None:
+async def _messages(crowd: ChaosWorld) -> None:
     rows = await crowd.stack.sql(
         "SELECT session_id::text, sender_id::text, client_message_id::text, id::text, seq, content FROM chat_messages"
     )
@@ -91,7 +91,7 @@ async def _messages(crowd: Crowd) -> None:
             crowd.notes.violation(f"acknowledged {ack}, stored {stored.get(ack.client_message_id)}")
 
 
-async def _transcripts(crowd: Crowd) -> None:
+async def _transcripts(crowd: ChaosWorld) -> None:
     mine = "SELECT id::text FROM chat_sessions WHERE paired_at IS NOT NULL AND $1::uuid IN (customer_id, mitra_id)"
     for phone in crowd.notes.phones:
         if phone.path != "chat":
@@ -114,7 +114,7 @@ def _lines(folder: pathlib.Path) -> list[str]:
     return [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
 
 
-async def _calls(crowd: Crowd) -> None:
+async def _calls(crowd: ChaosWorld) -> None:
     """Check that every answered webhook call is stored once, in the log or the fallback file, or counted.
 
     Also check that every stored call was sent.

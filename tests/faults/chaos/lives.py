@@ -67,7 +67,7 @@ class Watched(Client):
         return status, answer
 
 
-class Crowd(World):
+class ChaosWorld(World):
     """The users of a run, distributed over the processes."""
 
     def __init__(self, service: Service, notes: Notes) -> None:
@@ -115,7 +115,7 @@ class Crowd(World):
 class SimulatedUser:
     """What customers and mitras have in common: they chat, and they record what was acknowledged."""
 
-    def __init__(self, crowd: Crowd, dice: random.Random, name: str) -> None:
+    def __init__(self, crowd: ChaosWorld, dice: random.Random, name: str) -> None:
         self.crowd = crowd
         self.notes = crowd.notes
         self.dice = dice

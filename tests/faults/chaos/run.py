@@ -24,7 +24,7 @@ import attrs
 from tests.faults import people as app
 from tests.faults.chaos.acts import FaultInjector
 from tests.faults.chaos.judge import all_online, judge, settled
-from tests.faults.chaos.lives import Crowd, Customer, Mitra, Notes
+from tests.faults.chaos.lives import ChaosWorld, Customer, Mitra, Notes
 from tests.faults.chaos.loads import SCENARIOS
 from tests.faults.chaos.schedule import Fault, schedule
 from tests.faults.service import Service
@@ -63,7 +63,7 @@ async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
     with tempfile.TemporaryDirectory(prefix="sesi-calls-") as folder:
         service = await asyncio.to_thread(_service, plan, folder)
         notes = Notes()
-        crowd = Crowd(service, notes)
+        crowd = ChaosWorld(service, notes)
         acts = FaultInjector(service, notes)
         keeper = asyncio.create_task(acts.supervise())
         try:
@@ -87,7 +87,9 @@ def _service(plan: Plan, folder: str) -> Service:
     )
 
 
-async def _run(plan: Plan, crowd: Crowd, acts: FaultInjector, faults: list[Fault], say: Callable[[str], None]) -> None:
+async def _run(
+    plan: Plan, crowd: ChaosWorld, acts: FaultInjector, faults: list[Fault], say: Callable[[str], None]
+) -> None:
     notes = crowd.notes
     await crowd.operator()  # signs in before any fault
     customers_stop, mitras_stop = asyncio.Event(), asyncio.Event()
@@ -128,7 +130,7 @@ DEADLINES = f"""SELECT * FROM (
 ANSWER_SOON = f"UPDATE session_extensions SET answer_by = {app.NOW} + make_interval(secs => $2) WHERE id = $3::uuid AND status = 'pending'"
 
 
-async def _hurry(crowd: Crowd) -> None:
+async def _hurry(crowd: ChaosWorld) -> None:
     """Bring forward, until cancelled, every deadline that has existed for some seconds.
 
     A run would otherwise wait 12 minutes for the end of a session.
@@ -147,7 +149,7 @@ async def _hurry(crowd: Crowd) -> None:
                     await app.end_now(crowd, [row["id"]], column=row["name"], in_s=SOON_S)
 
 
-async def _new_session(crowd: Crowd) -> bool:
+async def _new_session(crowd: ChaosWorld) -> bool:
     """Run a whole session. Return False if another mitra, who was about to accept, took it."""
     try:
         await app.whole_session(crowd)
@@ -158,7 +160,7 @@ async def _new_session(crowd: Crowd) -> bool:
     return True
 
 
-async def _works_again(crowd: Crowd, acts: FaultInjector, say: Callable[[str], None]) -> None:
+async def _works_again(crowd: ChaosWorld, acts: FaultInjector, say: Callable[[str], None]) -> None:
     """Check that a new paid session works soon after the last fault (docs/invariants.md#i12)."""
     began = time.monotonic()
     limit = AFTER_RESTART_S if began - acts.database_died_at < AFTER_RESTART_S else WORKS_AGAIN_S

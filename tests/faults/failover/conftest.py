@@ -26,7 +26,7 @@ def pair(synchronous: bool) -> Iterator[Pair]:
 
 
 @pytest.fixture
-async def people(pair: Pair) -> AsyncIterator[World]:
+async def failover_world(pair: Pair) -> AsyncIterator[World]:
     """Yield the users of the test; at the end run the audit."""
     made = World(pair.stack)
     yield made

@@ -8,7 +8,7 @@ import pytest
 
 from realtime.hub import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
 from tests.faults.failover.cluster import Pair
-from tests.sockets.bare import bare_and_known
+from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio
@@ -17,9 +17,9 @@ USERS = PORTION // (SOCKETS_A_USER * len(PATHS)) + 10
 GOING_AWAY = 1012
 
 
-async def test_sockets_close_with_1012_in_portions_when_the_epoch_changes(pair: Pair, people: World) -> None:
+async def test_sockets_close_with_1012_in_portions_when_the_epoch_changes(pair: Pair, failover_world: World) -> None:
     sockets, epochs = [], set()
-    clients = [await people.customer() for _ in range(USERS)]
+    clients = [await failover_world.customer() for _ in range(USERS)]
     for client in clients:
         opening = [bare_and_known(client, path) for path in PATHS for _ in range(SOCKETS_A_USER)]
         for socket, first in await asyncio.gather(*opening):

@@ -23,7 +23,7 @@ FAULTS = {"killed": Pair.kill, "frozen": Pair.freeze, "isolated": Pair.isolate}
 
 
 @pytest.fixture
-async def people(pair: Pair) -> AsyncIterator[World]:
+async def failover_world(pair: Pair) -> AsyncIterator[World]:
     """Yield the users of the test; at the end run the audit."""
     made = World(pair.stack)
     yield made
@@ -33,9 +33,9 @@ async def people(pair: Pair) -> AsyncIterator[World]:
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_primary_with_a_synchronous_standby_fails_over_without_loss(
-    pair: Pair, people: World, fault: Callable[[Pair], None]
+    pair: Pair, failover_world: World, fault: Callable[[Pair], None]
 ) -> None:
-    async with under_load(people) as load:
+    async with under_load(failover_world) as load:
         with no_process_restarts(pair):
             fault(pair)
             promoted_at = await pair.promote()
@@ -44,4 +44,4 @@ async def test_primary_with_a_synchronous_standby_fails_over_without_loss(
             assert load.longest_gap(promoted_at) < within(GAP_S)
             await check_all_stored(pair, load, same_ids=True)
             await phones_show_what_is_stored(load)
-            await app.whole_session(people)
+            await app.whole_session(failover_world)

@@ -24,8 +24,10 @@ def synchronous() -> bool:
     return False
 
 
-async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_device(pair: Pair, people: World) -> None:
-    async with under_load(people, payments=False) as load:
+async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_device(
+    pair: Pair, failover_world: World
+) -> None:
+    async with under_load(failover_world, payments=False) as load:
         with no_process_restarts(pair):
             await pair.caught_up()
             pair.replication.switch(Mode.HANG)

@@ -18,7 +18,7 @@ WAITED_S = 2.0  # how long a migration waits for a lock before it gives up
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a service whose database is migrated while it runs."""
     made = Stack()
     yield made
@@ -37,18 +37,18 @@ async def sign_in(stack: Stack) -> float:
     return time.monotonic() - began
 
 
-async def test_migration_during_an_audit_does_not_block_sign_in(own: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_migration_during_an_audit_does_not_block_sign_in(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "AGAIN_S", 0.5)
-    await own.sql("DELETE FROM migration WHERE name = $1", UNDO)
-    audit = await asyncpg.connect(own.database_url)
+    await stack.sql("DELETE FROM migration WHERE name = $1", UNDO)
+    audit = await asyncpg.connect(stack.database_url)
     try:
         async with audit.transaction(isolation="repeatable_read", readonly=True):
             await audit.fetch("SELECT count(*) FROM auth_sessions")
-            migration = asyncio.create_task(migrate.migrate(own.database_url))
+            migration = asyncio.create_task(migrate.migrate(stack.database_url))
             until = time.monotonic() + 4 * WAITED_S
             times = []
             while time.monotonic() < until:
-                times.append(await sign_in(own))
+                times.append(await sign_in(stack))
             assert not migration.done()
             assert max(times) < within(2 * WAITED_S + 0.5)  # both statements queued behind one attempt
             assert len(times) > 5
@@ -57,14 +57,14 @@ async def test_migration_during_an_audit_does_not_block_sign_in(own: Stack, monk
         await audit.close()
 
 
-async def test_audit_is_refused_while_a_migration_runs(own: Stack) -> None:
-    connection = await asyncpg.connect(own.database_url)
-    world = World(own)
+async def test_audit_is_refused_while_a_migration_runs(stack: Stack) -> None:
+    connection = await asyncpg.connect(stack.database_url)
+    world = World(stack)
     try:
         operator = await world.operator()
         await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
         headers = {"Authorization": f"Bearer {operator.access_token}"}
-        url = f"{own.addresses.internal}/internal/ledger/audit"
+        url = f"{stack.addresses.internal}/internal/ledger/audit"
         async with operator._http.get(url, headers=headers) as answer:
             assert answer.status == 503
             assert (await answer.json())["error"]["code"] == "UNAVAILABLE"

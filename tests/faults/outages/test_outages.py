@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def own_stack() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a separate service at sixty times real speed, because everything in it is killed."""
     made = Stack(scale=60, ACCESS_TOKEN_SECONDS="86400", **FAST_TALKERS)  # no socket closes because of its token here
     yield made
@@ -32,15 +32,15 @@ def own_stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def people(own_stack: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Yield the users of the test."""
-    made = World(own_stack)
+    made = World(stack)
     await made.scale_silence()
     # restarts take minutes of service time, and no search should end because of them
     await made.config("searching_timeout_minutes", 60)
     yield made
     # a test that failed half-way leaves a working service to the next one
-    await asyncio.to_thread(own_stack.servers.watch)
+    await asyncio.to_thread(stack.servers.watch)
     await made.close()
 
 
@@ -103,8 +103,8 @@ async def whole_session(world: World) -> None:
         assert (await client.get(f"/api/shared/chat/sessions/{session_id}"))["status"] == "completed"
 
 
-async def test_paid_session_survives_the_kill_of_every_process_at_every_step(people: World) -> None:
-    world, stack = people, people.stack
+async def test_paid_session_survives_the_kill_of_every_process_at_every_step(world: World) -> None:
+    stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     payment = await world.request(customer, duration_minutes=30)
     status, _ = await world.webhook(payment)
@@ -165,18 +165,18 @@ async def test_paid_session_survives_the_kill_of_every_process_at_every_step(peo
     assert (consumed["status"], consumed["session_id"]) == ("consumed", session_id)
 
 
-async def test_payment_confirmed_by_a_process_that_died_gets_its_session(people: World) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    payment = await people.request(customer)
-    await people.stack.sql(
+async def test_payment_confirmed_by_a_process_that_died_gets_its_session(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.request(customer)
+    await world.stack.sql(
         "UPDATE payment_requests SET status = 'confirmed', confirmed_at = created_at WHERE id = $1::uuid",
         payment["payment_request_id"],
     )
-    found = await people.until(
+    found = await world.until(
         lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
         lambda seen: seen["session_id"] is not None,
     )
-    await people.until(
+    await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
         lambda seen: any(item["session_id"] == found["session_id"] for item in seen["items"]),
     )
@@ -208,8 +208,8 @@ async def redis_command(stack: Stack, command: str) -> bytes:
     return answer
 
 
-async def test_events_and_messages_without_redis_arrive_on_every_process(people: World) -> None:
-    world, stack = people, people.stack
+async def test_events_and_messages_without_redis_arrive_on_every_process(world: World) -> None:
+    stack = world.stack
     port = free_port()
     stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
     try:
@@ -273,8 +273,8 @@ async def is_unavailable(client: Client, method: str, path: str, body: Any = Non
         assert time.monotonic() - began < 6, path
 
 
-async def test_calls_without_the_database_get_unavailable_then_recover(people: World) -> None:
-    world, stack = people, people.stack
+async def test_calls_without_the_database_get_unavailable_then_recover(world: World) -> None:
+    stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra, duration_minutes=60)
     other_customer = await world.customer()
@@ -341,8 +341,8 @@ async def test_calls_without_the_database_get_unavailable_then_recover(people: W
     await whole_session(world)
 
 
-async def test_sigterm_stops_each_process_gracefully(people: World) -> None:
-    world, stack = people, people.stack
+async def test_sigterm_stops_each_process_gracefully(world: World) -> None:
+    stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra, duration_minutes=60)
     for name in PROCESSES:

@@ -4,7 +4,6 @@ Codes and field names are the same in both languages.
 """
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -17,13 +16,6 @@ from tests.stack import Stack, World, new_id
 
 pytestmark = pytest.mark.anyio
 PAY = "/api/client/payment/requests"
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as made:
-        yield made
 
 
 async def in_both(http: aiohttp.ClientSession, url: str, method: str = "GET", **more: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import pathlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
@@ -24,13 +24,6 @@ HOSTILE = {
     "long name": json.dumps({"x" * 60_000: 1}).encode(),
     "long text": json.dumps({"mode": "x" * 60_000}).encode(),
 }
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as made:
-        yield made
 
 
 def cpu_seconds(pid: int) -> float:

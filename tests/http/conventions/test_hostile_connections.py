@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import aiohttp
 import pytest
@@ -15,13 +15,6 @@ from tests.stack import Stack, World, new_id
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session."""
-    async with aiohttp.ClientSession() as made:
-        yield made
 
 
 @pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
@@ -83,15 +76,17 @@ async def test_pipelined_requests_are_answered_and_too_many_end_the_connection(s
 
 
 @pytest.fixture
-def few() -> Iterator[Stack]:
+def limited_stack() -> Iterator[Stack]:
     """Run a service that takes few connections and trusts no proxy."""
     made = Stack(HTTP_CONNECTIONS="8", HTTP_CONNECTIONS_PER_ADDRESS="4", TRUSTED_PROXIES="192.0.2.1")
     yield made
     made.close()
 
 
-async def test_connections_are_limited_per_address_and_in_total(few: Stack, http: aiohttp.ClientSession) -> None:
-    port = few.ports["PUBLIC"]
+async def test_connections_are_limited_per_address_and_in_total(
+    limited_stack: Stack, http: aiohttp.ClientSession
+) -> None:
+    port = limited_stack.ports["PUBLIC"]
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
     refused = await sent(port, START + b"\r\n")
     assert code_of(refused) == (429, "RATE_LIMITED")
@@ -108,11 +103,11 @@ async def test_connections_are_limited_per_address_and_in_total(few: Stack, http
 
     async def answered() -> int:
         try:
-            return (await ask(http, few.addresses.public + "/healthz")).status
+            return (await ask(http, limited_stack.addresses.public + "/healthz")).status
         except (aiohttp.ClientError, AssertionError):
             return 0
 
-    await World(few).until(answered, lambda status: status == 200)
+    await World(limited_stack).until(answered, lambda status: status == 200)
 
 
 # -- the log

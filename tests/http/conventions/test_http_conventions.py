@@ -27,13 +27,6 @@ WEBHOOK = "/api/shared/payment/webhooks/gateway"
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as made:
-        yield made
-
-
 @attrs.define
 class Caller:
     """A customer who can send any request."""

@@ -27,14 +27,6 @@ MISMATCH, IN_FLIGHT = (409, "IDEMPOTENCY_MISMATCH"), (409, "IDEMPOTENCY_IN_FLIGH
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session."""
-    connector = aiohttp.TCPConnector(limit=100)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as made:
-        yield made
-
-
-@pytest.fixture
 async def customer(world: World) -> Client:
     """Return a customer."""
     return await world.customer()

@@ -6,7 +6,7 @@ import os
 import random
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -68,14 +68,6 @@ def two_processes() -> Iterator[TwoApiProcesses]:
     )  # fmt: skip
     yield TwoApiProcesses(made, made.addresses.public, start_api(made, "api2"))
     made.close()
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session with as many connections as a storm needs."""
-    connector = aiohttp.TCPConnector(limit=100)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=30)) as made:
-        yield made
 
 
 def an_address() -> str:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -38,16 +37,8 @@ WAITING = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'L
 LOCK = "LOCK TABLE auth_sessions IN ACCESS EXCLUSIVE MODE"  # no refresh can finish
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client session with as many connections as a storm needs."""
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as made:
-        yield made
-
-
-class Phones:
-    """Phones that send refresh tokens of unknown auth sessions, which only the database can refuse."""
+class RefreshingPhones:
+    """RefreshingPhones that send refresh tokens of unknown auth sessions, which only the database can refuse."""
 
     def __init__(self, world: World, http: aiohttp.ClientSession) -> None:
         self._http = http
@@ -94,9 +85,9 @@ class Phones:
 
 
 @pytest.fixture
-def phones(world: World, http: aiohttp.ClientSession) -> Phones:
+def phones(world: World, http: aiohttp.ClientSession) -> RefreshingPhones:
     """Return phones."""
-    return Phones(world, http)
+    return RefreshingPhones(world, http)
 
 
 async def first(count: int, tasks: list[asyncio.Task[Answer]]) -> list[Answer]:
@@ -115,7 +106,7 @@ def check_busy(answer: Answer) -> None:
 
 
 async def test_waiting_refreshes_leave_database_to_webhooks_and_excess_is_503(
-    world: World, http: aiohttp.ClientSession, phones: Phones
+    world: World, http: aiohttp.ClientSession, phones: RefreshingPhones
 ) -> None:
     url = world.stack.addresses.public
     payment = await world.request(await world.customer())
@@ -142,7 +133,7 @@ async def test_waiting_refreshes_leave_database_to_webhooks_and_excess_is_503(
 
 
 async def test_refreshes_of_one_address_leave_slots_to_another(
-    world: World, http: aiohttp.ClientSession, phones: Phones
+    world: World, http: aiohttp.ClientSession, phones: RefreshingPhones
 ) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
@@ -160,7 +151,9 @@ async def test_refreshes_of_one_address_leave_slots_to_another(
         assert 'sesi_limited_total{limit="refreshes_at_once_per_address"}' in await figures.text()
 
 
-async def test_refresh_without_a_slot_does_not_count_against_the_rate_limit(world: World, phones: Phones) -> None:
+async def test_refresh_without_a_slot_does_not_count_against_the_rate_limit(
+    world: World, phones: RefreshingPhones
+) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.3")
@@ -172,7 +165,9 @@ async def test_refresh_without_a_slot_does_not_count_against_the_rate_limit(worl
     assert (await phones.present("198.51.100.3", token)).said == (401, "REFRESH_INVALID")
 
 
-async def test_refresh_without_a_slot_is_503_with_request_id_and_honours_close(world: World, phones: Phones) -> None:
+async def test_refresh_without_a_slot_is_503_with_request_id_and_honours_close(
+    world: World, phones: RefreshingPhones
+) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         storm = phones.storm(REFRESHES_PER_ADDRESS + BEYOND, "198.51.100.4")
@@ -189,7 +184,7 @@ async def test_refresh_without_a_slot_is_503_with_request_id_and_honours_close(w
     await asyncio.gather(*storm)
 
 
-async def test_garbage_refresh_tokens_occupy_no_slots(world: World, phones: Phones) -> None:
+async def test_garbage_refresh_tokens_occupy_no_slots(world: World, phones: RefreshingPhones) -> None:
     async with world.stack.transaction() as holder:
         await holder.execute(LOCK)
         garbage = [await phones.present("198.51.100.5", "x" * 91) for _ in range(REFRESHES_PER_ADDRESS + BEYOND)]

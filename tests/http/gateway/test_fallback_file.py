@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def sink_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Yield a service with a fallback file; tests take its log table away for a while."""
     folder = tmp_path_factory.mktemp("fallback")
     made = Stack(
@@ -32,14 +32,6 @@ def sink_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     )
     yield made
     made.close()
-
-
-@pytest.fixture
-async def people(sink_stack: Stack) -> AsyncIterator[World]:
-    """Yield the users of the test."""
-    made = World(sink_stack)
-    yield made
-    await made.close()
 
 
 @contextlib.asynccontextmanager
@@ -92,65 +84,65 @@ async def state(stack: Stack, payment: dict[str, Any]) -> str:
 
 
 async def test_import_of_a_processed_call_is_a_duplicate_once(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    payment = await people.request(await people.customer())
+    payment = await world.request(await world.customer())
     external_id = payment["payment_request_id"]
-    async with without(sink_stack, "webhook_logs"):
-        status, answer = await people.webhook(payment)
+    async with without(stack, "webhook_logs"):
+        status, answer = await world.webhook(payment)
         assert (status, answer["processing_result"]) == (200, "confirmed")
-    (line,) = lines_of(sink_stack, external_id)
+    (line,) = lines_of(stack, external_id)
     assert json.loads(base64.b64decode(json.loads(line)["raw_body"]))["external_id"] == external_id
     path = tmp_path / "kept.jsonl"
     path.write_bytes(line + b"\n")
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert (code, "1 duplicate" in text, "All lines were imported." in text) == (0, True, True)
-    assert await results(sink_stack, external_id) == ["duplicate"]
-    code, text = import_file(sink_stack, path)
+    assert await results(stack, external_id) == ["duplicate"]
+    code, text = import_file(stack, path)
     assert (code, "1 already in the log" in text) == (0, True)
-    assert await results(sink_stack, external_id) == ["duplicate"]
+    assert await results(stack, external_id) == ["duplicate"]
 
 
 async def test_import_of_unprocessed_calls_takes_effect_once(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    customers = [await people.customer() for _ in range(3)]
-    paid, twice, gone = [await people.request(customer) for customer in customers]
+    customers = [await world.customer() for _ in range(3)]
+    paid, twice, gone = [await world.request(customer) for customer in customers]
     ids = [payment["payment_request_id"] for payment in (paid, twice, gone)]
-    async with without(sink_stack, "webhook_logs", "payment_requests"):
+    async with without(stack, "webhook_logs", "payment_requests"):
         for payment, more in ((paid, {}), (twice, {}), (twice, {}), (gone, {"status": "EXPIRED"})):
-            assert (await people.webhook(payment, **more))[0] == 500  # the gateway may try again or give up
-    lines = lines_of(sink_stack, *ids)
+            assert (await world.webhook(payment, **more))[0] == 500  # the gateway may try again or give up
+    lines = lines_of(stack, *ids)
     assert len(lines) == 4
     path = tmp_path / "kept.jsonl"
     path.write_bytes(b"\n\n".join(lines))  # an empty line is ignored, and the last line may have no newline
-    assert [await state(sink_stack, payment) for payment in (paid, twice, gone)] == ["pending"] * 3
-    code, text = import_file(sink_stack, path)
+    assert [await state(stack, payment) for payment in (paid, twice, gone)] == ["pending"] * 3
+    code, text = import_file(stack, path)
     assert code == 0, text
     for counted in ("2 confirmed", "1 duplicate", "1 expired"):
         assert counted in text
-    assert [await results(sink_stack, external_id) for external_id in ids] == [
+    assert [await results(stack, external_id) for external_id in ids] == [
         ["confirmed"], ["confirmed", "duplicate"], ["expired"],
     ]  # fmt: skip
-    assert await state(sink_stack, gone) == "expired"
+    assert await state(stack, gone) == "expired"
     for customer, payment in ((customers[0], paid), (customers[1], twice)):  # and what follows from the payment
-        found = await people.until(
+        found = await world.until(
             lambda c=customer, p=payment: c.get(f"/api/client/payment/requests/{p['payment_request_id']}"),
             lambda seen: seen["session_id"] is not None,
         )
         assert found["status"] in ("confirmed", "failed_pairing")
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert (code, "4 already in the log" in text) == (0, True)
-    assert [len(await results(sink_stack, external_id)) for external_id in ids] == [1, 2, 1]
+    assert [len(await results(stack, external_id)) for external_id in ids] == [1, 2, 1]
 
 
 async def test_import_names_bad_lines_by_number_and_imports_the_others(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    payment = await people.request(await people.customer())
-    async with without(sink_stack, "webhook_logs", "payment_requests"):
-        await people.webhook(payment)
-    (line,) = lines_of(sink_stack, payment["payment_request_id"])
+    payment = await world.request(await world.customer())
+    async with without(stack, "webhook_logs", "payment_requests"):
+        await world.webhook(payment)
+    (line,) = lines_of(stack, payment["payment_request_id"])
     fields = json.loads(line)
     wrong: list[Any] = [
         b"{not json", b"[]", b"7", b"{}", b"\xff\xfe", line[: len(line) // 2],
@@ -163,7 +155,7 @@ async def test_import_names_bad_lines_by_number_and_imports_the_others(
     path.write_bytes(
         b"\n".join([*(bad if isinstance(bad, bytes) else json.dumps(bad).encode() for bad in wrong), line])
     )
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert code == 1, text
     assert "Traceback" not in text
     for number in range(1, len(wrong) + 1):
@@ -171,145 +163,139 @@ async def test_import_names_bad_lines_by_number_and_imports_the_others(
     assert f"line {len(wrong) + 1}:" not in text
     assert "1 confirmed" in text
     assert f"{len(wrong)} lines were not imported" in text
-    assert await results(sink_stack, payment["payment_request_id"]) == ["confirmed"]
+    assert await results(stack, payment["payment_request_id"]) == ["confirmed"]
 
 
-async def test_import_cuts_long_values_like_a_received_call(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
-) -> None:
-    payment = await people.request(await people.customer())
-    async with without(sink_stack, "webhook_logs", "payment_requests"):
-        await people.webhook(payment)
-    (line,) = lines_of(sink_stack, payment["payment_request_id"])
+async def test_import_cuts_long_values_like_a_received_call(world: World, stack: Stack, tmp_path: pathlib.Path) -> None:
+    payment = await world.request(await world.customer())
+    async with without(stack, "webhook_logs", "payment_requests"):
+        await world.webhook(payment)
+    (line,) = lines_of(stack, payment["payment_request_id"])
     odd = {
         "amount": "x" * 300, "status": "nul \0 here", "source_ip": "1" * 60, "headers": {"a\0": "\0b"}, "newer": 1,
         "source": "poll",
     }  # fmt: skip
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps({**json.loads(line), **odd}))
-    code, text = import_file(sink_stack, path, "--trust-unsealed")
+    code, text = import_file(stack, path, "--trust-unsealed")
     assert (code, "1 confirmed" in text) == (0, True), text
     mark = payment["payment_request_id"]
-    (row,) = await sink_stack.sql("SELECT source FROM webhook_logs WHERE external_id = $1", mark)
+    (row,) = await stack.sql("SELECT source FROM webhook_logs WHERE external_id = $1", mark)
     assert row["source"] == "webhook"  # whatever the line says: polls write no line
 
 
 async def test_import_of_a_call_with_a_wrong_token_has_no_effect(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    payment = await people.request(await people.customer())
-    async with without(sink_stack, "webhook_logs"):
-        assert (await people.webhook(payment, token="wrong"))[0] == 401
+    payment = await world.request(await world.customer())
+    async with without(stack, "webhook_logs"):
+        assert (await world.webhook(payment, token="wrong"))[0] == 401
     path = tmp_path / "kept.jsonl"
-    path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
-    code, text = import_file(sink_stack, path)
+    path.write_bytes(b"".join(lines_of(stack, payment["payment_request_id"])))
+    code, text = import_file(stack, path)
     assert (code, "line 1: 401 unauthorized" in text) == (1, True)
-    assert await results(sink_stack, payment["payment_request_id"]) == ["unauthorized"]
-    assert await state(sink_stack, payment) == "pending"
+    assert await results(stack, payment["payment_request_id"]) == ["unauthorized"]
+    assert await state(stack, payment) == "pending"
 
 
-async def test_import_of_a_forged_line_moves_no_money(people: World, sink_stack: Stack, tmp_path: pathlib.Path) -> None:
-    payment, other = [await people.request(await people.customer()) for _ in range(2)]
+async def test_import_of_a_forged_line_moves_no_money(world: World, stack: Stack, tmp_path: pathlib.Path) -> None:
+    payment, other = [await world.request(await world.customer()) for _ in range(2)]
     external_id = payment["payment_request_id"]
-    async with without(sink_stack, "webhook_logs", "payment_requests"):
-        await people.webhook(other)
-    (line,) = lines_of(sink_stack, other["payment_request_id"])
+    async with without(stack, "webhook_logs", "payment_requests"):
+        await world.webhook(other)
+    (line,) = lines_of(stack, other["payment_request_id"])
     body = base64.b64encode(json.dumps(payment_call(payment)).encode()).decode()
     # with the seal of the other line
     forged = {**json.loads(line), "id": new_id(), "external_id": external_id, "raw_body": body}
     path = tmp_path / "kept.jsonl"
     path.write_text(json.dumps(forged, separators=(",", ":")))
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert (code, "line 1: 401 unauthorized" in text) == (1, True), text
-    assert await results(sink_stack, external_id) == ["unauthorized"]
-    assert await state(sink_stack, payment) == "pending"
+    assert await results(stack, external_id) == ["unauthorized"]
+    assert await state(stack, payment) == "pending"
     path.write_text(json.dumps({**forged, "id": new_id()}))
-    code, text = import_file(
-        sink_stack, path, "--trust-unsealed"
-    )  # as for files from a version that did not seal lines
+    code, text = import_file(stack, path, "--trust-unsealed")  # as for files from a version that did not seal lines
     assert (code, "1 confirmed" in text) == (0, True), text
     path.write_bytes(line)
-    old = sink_stack.env["JWT_SECRETS"]
-    code, text = import_file(sink_stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated in between
+    old = stack.env["JWT_SECRETS"]
+    code, text = import_file(stack, path, JWT_SECRETS=f"new:{'n' * 32},{old}")  # the secret was rotated in between
     assert (code, "1 confirmed" in text) == (0, True), text
 
 
-async def test_calls_without_a_token_do_not_fail_or_fill_the_file_without_the_log(
-    people: World, sink_stack: Stack
-) -> None:
+async def test_calls_without_a_token_do_not_fail_or_fill_the_file_without_the_log(world: World, stack: Stack) -> None:
     marks = [new_id() for _ in range(100)]
-    async with without(sink_stack, "webhook_logs"):
-        await people.raw_webhook({})  # the file exists
-    lines = len(file_of(sink_stack).read_bytes().splitlines())
-    async with without(sink_stack, "webhook_logs"):
+    async with without(stack, "webhook_logs"):
+        await world.raw_webhook({})  # the file exists
+    lines = len(file_of(stack).read_bytes().splitlines())
+    async with without(stack, "webhook_logs"):
         async with asyncio.TaskGroup() as group:
             calls = [
-                group.create_task(people.raw_webhook({"mark": mark}, token="wrong", address=f"198.51.100.{n}"))
+                group.create_task(world.raw_webhook({"mark": mark}, token="wrong", address=f"198.51.100.{n}"))
                 for n, mark in enumerate(marks)
             ]
         assert {call.result()[0] for call in calls} == {401}
-        in_file = len(file_of(sink_stack).read_bytes().splitlines()) - lines
+        in_file = len(file_of(stack).read_bytes().splitlines()) - lines
         assert 0 < in_file <= 60 + 10  # the bucket gains one token a second while this runs
 
     async def counted() -> int:
-        (row,) = await sink_stack.sql(
+        (row,) = await stack.sql(
             "SELECT coalesce(sum(calls), 0) AS n FROM webhook_logs WHERE processing_result = 'flood' AND source_ip LIKE '198.51.100.%'"
         )
         return row["n"]
 
-    assert await people.until(counted, lambda n: n >= len(marks) - in_file) == len(marks) - in_file
+    assert await world.until(counted, lambda n: n >= len(marks) - in_file) == len(marks) - in_file
 
 
 async def test_call_that_failed_in_an_import_is_processed_by_the_next_import(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    payment = await people.request(await people.customer())
-    async with without(sink_stack, "webhook_logs"):
-        await people.webhook(payment, status="PENDING")
+    payment = await world.request(await world.customer())
+    async with without(stack, "webhook_logs"):
+        await world.webhook(payment, status="PENDING")
     path = tmp_path / "kept.jsonl"
-    path.write_bytes(b"".join(lines_of(sink_stack, payment["payment_request_id"])))
-    async with without(sink_stack, "webhook_logs"):
-        code, text = import_file(sink_stack, path)
+    path.write_bytes(b"".join(lines_of(stack, payment["payment_request_id"])))
+    async with without(stack, "webhook_logs"):
+        code, text = import_file(stack, path)
     assert code == 1, text
     assert "Traceback" not in text
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert (code, "1 ignored_status" in text) == (0, True)
 
 
 async def test_call_imported_into_a_busy_database_is_processed_by_the_next_import(
-    people: World, sink_stack: Stack, tmp_path: pathlib.Path
+    world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:
-    payment = await people.request(await people.customer())
+    payment = await world.request(await world.customer())
     external_id = payment["payment_request_id"]
-    async with without(sink_stack, "webhook_logs", "payment_requests"):
-        await people.webhook(payment)
+    async with without(stack, "webhook_logs", "payment_requests"):
+        await world.webhook(payment)
     path = tmp_path / "kept.jsonl"
-    path.write_bytes(b"".join(lines_of(sink_stack, external_id)))
+    path.write_bytes(b"".join(lines_of(stack, external_id)))
     for _ in range(2):
-        async with without(sink_stack, "payment_requests"):
-            code, text = await asyncio.to_thread(import_file, sink_stack, path)
+        async with without(stack, "payment_requests"):
+            code, text = await asyncio.to_thread(import_file, stack, path)
         assert (code, "line 1: 500 error" in text) == (1, True), text
-        assert await results(sink_stack, external_id) == ["error"]
-    code, text = import_file(sink_stack, path)
+        assert await results(stack, external_id) == ["error"]
+    code, text = import_file(stack, path)
     assert (code, "1 confirmed" in text) == (0, True), text
-    assert await results(sink_stack, external_id) == ["confirmed"]
-    code, text = import_file(sink_stack, path)
+    assert await results(stack, external_id) == ["confirmed"]
+    code, text = import_file(stack, path)
     assert (code, "1 already in the log" in text) == (0, True), text
 
 
-def test_import_of_a_missing_file_reports_it(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+def test_import_of_a_missing_file_reports_it(stack: Stack, tmp_path: pathlib.Path) -> None:
     for path in (tmp_path / "nothing.jsonl", tmp_path):
-        code, text = import_file(sink_stack, path)
+        code, text = import_file(stack, path)
         assert (code, "file not found" in text) == (1, True)
         assert "Traceback" not in text
-    assert sink_stack.command("webhooks", "import", check=False).returncode == 2
-    assert sink_stack.command("webhooks", check=False).returncode == 2
+    assert stack.command("webhooks", "import", check=False).returncode == 2
+    assert stack.command("webhooks", check=False).returncode == 2
 
 
-def test_import_of_an_empty_file_imports_nothing(sink_stack: Stack, tmp_path: pathlib.Path) -> None:
+def test_import_of_an_empty_file_imports_nothing(stack: Stack, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"\n \n")
-    code, text = import_file(sink_stack, path)
+    code, text = import_file(stack, path)
     assert (code, "All lines were imported." in text) == (0, True)
 
 

@@ -12,18 +12,18 @@ from core.base.errors import GatewayUnavailable
 from core.providers.gateway import Gateway
 from core.providers.http_client import HttpClient
 from core.providers.invoices import Wanted
-from tests.http.gateway.played import (
+from tests.http.gateway.simulated_gateway import (
     AUTHORIZATION,
     CREATE,
     FIND,
     SECRET_KEY,
     VOID,
     NoReply,
-    PlayedGateway,
     Reply,
+    SimulatedGateway,
     error_reply,
 )
-from tests.sockets.bare import end_early
+from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused
 from tools.client import Client, Refused
 
@@ -52,10 +52,12 @@ async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]
     return [(row["status"], row["gateway_invoice_id"]) for row in rows]
 
 
-async def voided(world: World, played: PlayedGateway, invoice_id: str) -> None:
+async def voided(world: World, simulated: SimulatedGateway, invoice_id: str) -> None:
     """Wait until an invoice is voided."""
-    await world.until(lambda: asyncio.sleep(0, played.made[invoice_id]["status"]), lambda status: status == "EXPIRED")
-    assert played.calls(VOID, invoice_id)
+    await world.until(
+        lambda: asyncio.sleep(0, simulated.made[invoice_id]["status"]), lambda status: status == "EXPIRED"
+    )
+    assert simulated.calls(VOID, invoice_id)
 
 
 async def wait_for_call(event: threading.Event) -> None:
@@ -63,15 +65,15 @@ async def wait_for_call(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 15)
 
 
-async def test_payment_request_has_its_invoice_before_the_answer(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
-    (invoice,) = played.of(payment["payment_request_id"])
+async def test_payment_request_has_its_invoice_before_the_answer(world: World, simulated: SimulatedGateway) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    (invoice,) = simulated.of(payment["payment_request_id"])
     assert payment["status"] == "pending"
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
-    assert await stored(people, customer) == [("pending", invoice["id"])]
+    assert await stored(world, customer) == [("pending", invoice["id"])]
     assert (await read_payment(customer, payment))["gateway_invoice_url"] == invoice["invoice_url"]
-    (call,) = played.calls(CREATE, payment["payment_request_id"])
+    (call,) = simulated.calls(CREATE, payment["payment_request_id"])
     assert call.headers["Authorization"] == AUTHORIZATION
     duration = call.body.pop("invoice_duration")
     assert 1_430 <= duration <= 1_440  # 1,440 minutes of service time in real seconds
@@ -83,41 +85,43 @@ async def test_payment_request_has_its_invoice_before_the_answer(people: World, 
         "metadata": {"app": "sesi"},
         "payment_methods": METHODS,
     }
-    assert (await people.webhook(payment))[1]["processing_result"] == "confirmed"
+    assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"
 
 
-async def test_development_payment_page_is_absent_with_a_gateway(people: World) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
-    url = f"{people.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
+async def test_development_payment_page_is_absent_with_a_gateway(world: World) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    url = f"{world.stack.addresses.public}/dev/pay/{payment['payment_request_id']}"
     for method in ("GET", "POST"):
         async with customer._http.request(method, url) as answer:
             assert answer.status == 404
     assert (await read_payment(customer, payment))["status"] == "pending"
 
 
-async def test_invoice_orders_payment_methods_by_the_qris_first_switch(people: World, played: PlayedGateway) -> None:
+async def test_invoice_orders_payment_methods_by_the_qris_first_switch(
+    world: World, simulated: SimulatedGateway
+) -> None:
     async def listed() -> list[str]:
-        payment = await people.request(await people.customer())
-        (call,) = played.calls(CREATE, payment["payment_request_id"])
+        payment = await world.request(await world.customer())
+        (call,) = simulated.calls(CREATE, payment["payment_request_id"])
         return call.body["payment_methods"]
 
     assert await listed() == METHODS
-    async with people.setting(payment_method_qris_first=False):
+    async with world.setting(payment_method_qris_first=False):
         assert await listed() == [*METHODS[1:], "QRIS"]
     assert await listed() == METHODS
 
 
 async def test_invoice_with_refused_payment_methods_is_created_without_them(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    played.before_create = lambda nth: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
-    payment = await people.request(await people.customer())
+    simulated.before_create = lambda nth: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR") if nth == 1 else None
+    payment = await world.request(await world.customer())
     assert payment["gateway_invoice_url"] is not None
-    calls = played.calls(CREATE, payment["payment_request_id"])
+    calls = simulated.calls(CREATE, payment["payment_request_id"])
     assert ["payment_methods" in call.body for call in calls] == [True, False]
-    played.before_create = lambda _: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
-    await refused(people.request(await people.customer()), 502, "GATEWAY_UNAVAILABLE")
+    simulated.before_create = lambda _: error_reply(400, "UNAVAILABLE_PAYMENT_METHOD_ERROR")
+    await refused(world.request(await world.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
 @pytest.mark.parametrize(
@@ -132,14 +136,14 @@ async def test_invoice_with_refused_payment_methods_is_created_without_them(
     ids=lambda said: str(said.status),
 )
 async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_request(
-    people: World, played: PlayedGateway, said: Reply
+    world: World, simulated: SimulatedGateway, said: Reply
 ) -> None:
-    customer = await people.customer()
-    played.before_create = lambda _: said
-    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
-    assert await stored(people, customer) == [("abandoned", None)]
-    played.answer_normally()
-    assert (await people.request(customer))["status"] == "pending"
+    customer = await world.customer()
+    simulated.before_create = lambda _: said
+    await refused(world.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    assert await stored(world, customer) == [("abandoned", None)]
+    simulated.answer_normally()
+    assert (await world.request(customer))["status"] == "pending"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_reques
 )
 @pytest.mark.parametrize("made", [False, True], ids=["not made", "made"])
 async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
-    people: World, played: PlayedGateway, first: Reply | None, made: bool
+    world: World, simulated: SimulatedGateway, first: Reply | None, made: bool
 ) -> None:
     def once(nth: int, *_: Any) -> Reply | None:
         if nth == 1 and first is None:
@@ -176,37 +180,37 @@ async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
         return first if nth == 1 else None
 
     if made:
-        played.after_create = once
+        simulated.after_create = once
     else:
-        played.before_create = once
-    customer = await people.customer()
-    payment = await people.request(customer)
-    (invoice,) = played.of(payment["payment_request_id"])
+        simulated.before_create = once
+    customer = await world.customer()
+    payment = await world.request(customer)
+    (invoice,) = simulated.of(payment["payment_request_id"])
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
-    assert await stored(people, customer) == [("pending", invoice["id"])]
+    assert await stored(world, customer) == [("pending", invoice["id"])]
     external_id = payment["payment_request_id"]
-    assert len(played.calls(CREATE, external_id)) == (1 if made else 2)
-    assert len(played.calls(FIND, external_id)) == 1
+    assert len(simulated.calls(CREATE, external_id)) == (1 if made else 2)
+    assert len(simulated.calls(FIND, external_id)) == 1
 
 
-async def test_invoice_created_after_a_timeout_is_used(people: World, played: PlayedGateway) -> None:
+async def test_invoice_created_after_a_timeout_is_used(world: World, simulated: SimulatedGateway) -> None:
     go_on = threading.Event()
 
     def late(nth: int, _: Any) -> None:
         if nth == 1:
             go_on.wait(10)  # the service gives up after 5 s
 
-    played.after_create = late
-    payment = await people.request(await people.customer())
+    simulated.after_create = late
+    payment = await world.request(await world.customer())
     go_on.set()
-    (invoice,) = played.of(payment["payment_request_id"])
+    (invoice,) = simulated.of(payment["payment_request_id"])
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
-    assert len(played.calls(CREATE, payment["payment_request_id"])) == 1
+    assert len(simulated.calls(CREATE, payment["payment_request_id"])) == 1
 
 
 @pytest.mark.parametrize("look", [error_reply(500, "SERVER_ERROR"), Reply(status=200, body={"not": "a list"}), None])
 async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
-    people: World, played: PlayedGateway, look: Reply | None
+    world: World, simulated: SimulatedGateway, look: Reply | None
 ) -> None:
     def lost(_: int, __: Any) -> None:
         raise NoReply
@@ -216,27 +220,27 @@ async def test_unknown_outcome_at_the_gateway_creates_no_second_invoice(
             raise NoReply
         return look
 
-    played.after_create, played.on_look = lost, look_up
-    customer = await people.customer()
-    await refused(people.request(customer), 502, "GATEWAY_UNAVAILABLE")
-    ((status, invoice_id),) = await stored(people, customer)
+    simulated.after_create, simulated.on_look = lost, look_up
+    customer = await world.customer()
+    await refused(world.request(customer), 502, "GATEWAY_UNAVAILABLE")
+    ((status, invoice_id),) = await stored(world, customer)
     assert (status, invoice_id) == ("abandoned", None)
-    (row,) = await people.stack.sql(
+    (row,) = await world.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
-    assert len(played.of(row["id"])) == len(played.calls(CREATE, row["id"])) == 1
+    assert len(simulated.of(row["id"])) == len(simulated.calls(CREATE, row["id"])) == 1
     # If it is paid all the same, the money is recorded.
-    played.answer_normally()
+    simulated.answer_normally()
     body = {"id": f"inv-{row['id']}", "external_id": row["id"], "status": "PAID", "amount": 12_000}
-    assert (await people.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
+    assert (await world.raw_webhook(body))[1]["processing_result"] == "late_payment_recorded"
 
 
 async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(
-    http_client: HttpClient, played: PlayedGateway
+    http_client: HttpClient, simulated: SimulatedGateway
 ) -> None:
-    gateway = Gateway(http_client, base_url=played.url + "/", secret_key=SECRET_KEY)
+    gateway = Gateway(http_client, base_url=simulated.url + "/", secret_key=SECRET_KEY)
     external_id = new_id()
-    oldest, second = (played.make(external_id, 12_000) for _ in range(2))
+    oldest, second = (simulated.make(external_id, 12_000) for _ in range(2))
     found = await gateway.find(external_id)
     assert found is not None
     assert found.id == oldest["id"]
@@ -246,16 +250,16 @@ async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(
     assert (found.id, found.status) == (second["id"], "SETTLED")
     wanted = Wanted(external_id=external_id, amount=12_000, description="x", duration_s=60, app_tag="sesi")
     assert (await gateway.create(wanted, again=True)).id == second["id"]
-    assert len(played.of(external_id)) == 2
+    assert len(simulated.of(external_id)) == 2
     assert await gateway.find(new_id()) is None
     assert await gateway.get("inv-unknown") is None
 
 
 async def test_adapter_without_a_reachable_gateway_raises_unavailable(
-    http_client: HttpClient, played: PlayedGateway
+    http_client: HttpClient, simulated: SimulatedGateway
 ) -> None:
     nobody = Gateway(http_client, base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
-    foreign = Gateway(http_client, base_url=played.url, secret_key="another key")
+    foreign = Gateway(http_client, base_url=simulated.url, secret_key="another key")
     wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
     for gateway in (nobody, foreign):
         for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):
@@ -264,116 +268,122 @@ async def test_adapter_without_a_reachable_gateway_raises_unavailable(
     assert not await foreign.void("inv-x")
     with pytest.raises(GatewayUnavailable):
         await nobody.void("inv-x")
-    assert played.of(wanted.external_id) == []
+    assert simulated.of(wanted.external_id) == []
 
 
 async def test_payment_of_another_invoice_is_a_conflict_and_of_the_issued_one_confirms(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
-    other = played.make(payment["payment_request_id"], 12_000)
-    status, answer = await people.webhook(payment, id=other["id"])
+    customer = await world.customer()
+    payment = await world.request(customer)
+    other = simulated.make(payment["payment_request_id"], 12_000)
+    status, answer = await world.webhook(payment, id=other["id"])
     assert (status, answer["processing_result"]) == (409, "conflict")
     assert (await read_payment(customer, payment))["status"] == "pending"
-    invoice = played.pay(played.of(payment["payment_request_id"])[0]["external_id"])
+    invoice = simulated.pay(simulated.of(payment["payment_request_id"])[0]["external_id"])
     assert invoice is other  # the newest one
-    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    status, answer = await world.webhook(payment, id=f"inv-{payment['payment_request_id']}")
     assert (status, answer["processing_result"]) == (200, "confirmed")
-    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+    status, answer = await world.webhook(payment, id=f"inv-{payment['payment_request_id']}")
     assert (status, answer["processing_result"]) == (200, "duplicate")
 
 
-async def test_expiry_of_an_extra_invoice_does_not_change_the_request(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
-    other = played.make(payment["payment_request_id"], 12_000)
-    status, answer = await people.webhook(payment, id=other["id"], status="EXPIRED")
+async def test_expiry_of_an_extra_invoice_does_not_change_the_request(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    other = simulated.make(payment["payment_request_id"], 12_000)
+    status, answer = await world.webhook(payment, id=other["id"], status="EXPIRED")
     assert (status, answer["processing_result"]) == (200, "ignored_status")
     assert (await read_payment(customer, payment))["status"] == "pending"
-    status, answer = await people.webhook(payment, id=f"inv-{payment['payment_request_id']}", status="EXPIRED")
+    status, answer = await world.webhook(payment, id=f"inv-{payment['payment_request_id']}", status="EXPIRED")
     assert (status, answer["processing_result"]) == (200, "expired")
 
 
-async def test_unreported_payment_is_found_when_its_invoice_is_voided(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
-    played.pay(payment["payment_request_id"])
+async def test_unreported_payment_is_found_when_its_invoice_is_voided(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    simulated.pay(payment["payment_request_id"])
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
-    view = await people.until(lambda: read_payment(customer, payment), lambda one: one["status"] == "failed_pairing")
+    view = await world.until(lambda: read_payment(customer, payment), lambda one: one["status"] == "failed_pairing")
     assert view["failure"] == open_failure("payment_session_expired")
     assert view["confirmed_at"] is not None
 
 
-async def test_invoice_is_voided_after_a_short_gateway_outage(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    payment = await people.request(customer)
+async def test_invoice_is_voided_after_a_short_gateway_outage(world: World, simulated: SimulatedGateway) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
     answers: list[Reply | None] = [error_reply(503, "UNAVAILABLE"), error_reply(429, "RATE_LIMIT_EXCEEDED")]
-    played.on_look = lambda _: answers.pop() if answers else None
+    simulated.on_look = lambda _: answers.pop() if answers else None
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
-    await voided(people, played, f"inv-{payment['payment_request_id']}")
+    await voided(world, simulated, f"inv-{payment['payment_request_id']}")
 
 
-async def test_invoice_of_a_request_confirmed_by_hand_is_voided(people: World, played: PlayedGateway) -> None:
-    operator, customer = await people.operator(), await people.customer()
+async def test_invoice_of_a_request_confirmed_by_hand_is_voided(world: World, simulated: SimulatedGateway) -> None:
+    operator, customer = await world.operator(), await world.customer()
     for paid_before in (False, True):
-        payment = await people.request(customer if paid_before else await people.customer())
+        payment = await world.request(customer if paid_before else await world.customer())
         one = payment["payment_request_id"]
         if paid_before:
-            played.pay(one)
+            simulated.pay(one)
         await operator.post(f"/internal/payment-requests/{one}/confirm")
         if not paid_before:
-            await voided(people, played, f"inv-{one}")
-    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{one}")), bool)
-    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+            await voided(world, simulated, f"inv-{one}")
+    await world.until(lambda: asyncio.sleep(0, simulated.calls(VOID, f"inv-{one}")), bool)
+    assert (await world.webhook(payment))[1]["processing_result"] == "duplicate"
     assert (await read_payment(customer, payment))["failure"] is None
 
 
-async def test_payment_reported_before_the_gateways_answer_counts(people: World, played: PlayedGateway) -> None:
+async def test_payment_reported_before_the_gateways_answer_counts(world: World, simulated: SimulatedGateway) -> None:
     made, go_on = threading.Event(), threading.Event()
 
     def hold(_: int, __: Any) -> None:
         made.set()
         go_on.wait(4)
 
-    played.after_create = hold
-    customer = await people.customer()
-    asking = asyncio.create_task(people.request(customer))
+    simulated.after_create = hold
+    customer = await world.customer()
+    asking = asyncio.create_task(world.request(customer))
     await wait_for_call(made)
-    (row,) = await people.stack.sql(
+    (row,) = await world.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1::uuid", customer.user["id"]
     )
     told = {"payment_request_id": row["id"], "amount": 12_000}
-    status, answer = await people.webhook(told)
+    status, answer = await world.webhook(told)
     assert (status, answer["processing_result"]) == (200, "confirmed")
     go_on.set()
     payment = await asking
     assert payment["payment_request_id"] == row["id"]
     assert payment["gateway_invoice_url"] == f"https://pay.example.test/inv-{row['id']}"
     assert payment["status"] in ("confirmed", "failed_pairing")
-    assert len(played.of(row["id"])) == 1
-    assert (await people.webhook(told))[1]["processing_result"] == "duplicate"
-    assert played.calls(VOID, f"inv-{row['id']}") == []
+    assert len(simulated.of(row["id"])) == 1
+    assert (await world.webhook(told))[1]["processing_result"] == "duplicate"
+    assert simulated.calls(VOID, f"inv-{row['id']}") == []
 
 
-async def test_newer_request_and_abandonment_void_the_earlier_invoice(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    first = await people.request(customer)
-    second = await people.request(customer, duration_minutes=30)
-    await voided(people, played, f"inv-{first['payment_request_id']}")
-    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "pending"]
+async def test_newer_request_and_abandonment_void_the_earlier_invoice(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer = await world.customer()
+    first = await world.request(customer)
+    second = await world.request(customer, duration_minutes=30)
+    await voided(world, simulated, f"inv-{first['payment_request_id']}")
+    assert [status for status, _ in await stored(world, customer)] == ["abandoned", "pending"]
     await customer.post(f"{PATH}/{second['payment_request_id']}/abandon")
-    await voided(people, played, f"inv-{second['payment_request_id']}")
+    await voided(world, simulated, f"inv-{second['payment_request_id']}")
     # An invoice that can't be voided stays on the abandoned request; its money would be recorded.
-    third = await people.request(customer)
-    played.on_look = lambda heard: error_reply(503, "UNAVAILABLE") if heard.kind == VOID else None
+    third = await world.request(customer)
+    simulated.on_look = lambda heard: error_reply(503, "UNAVAILABLE") if heard.kind == VOID else None
     await customer.post(f"{PATH}/{third['payment_request_id']}/abandon")
-    await people.until(lambda: asyncio.sleep(0, played.calls(VOID, f"inv-{third['payment_request_id']}")), bool)
-    assert (await people.webhook(third))[1]["processing_result"] == "late_payment_recorded"
+    await world.until(lambda: asyncio.sleep(0, simulated.calls(VOID, f"inv-{third['payment_request_id']}")), bool)
+    assert (await world.webhook(third))[1]["processing_result"] == "late_payment_recorded"
 
 
 async def test_request_replaced_while_its_invoice_is_created_leaves_no_open_invoice(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
     made, go_on = threading.Event(), threading.Event()
 
@@ -382,35 +392,35 @@ async def test_request_replaced_while_its_invoice_is_created_leaves_no_open_invo
             made.set()
             go_on.wait(4)
 
-    played.after_create = hold_first
-    customer = await people.customer()
-    asking = asyncio.create_task(people.request(customer))
+    simulated.after_create = hold_first
+    customer = await world.customer()
+    asking = asyncio.create_task(world.request(customer))
     await wait_for_call(made)
-    newer = await people.request(customer)
+    newer = await world.request(customer)
     go_on.set()
     older = await asking
     assert (older["status"], newer["status"]) == ("abandoned", "pending")
-    await voided(people, played, f"inv-{older['payment_request_id']}")
-    assert played.of(newer["payment_request_id"])[0]["status"] == "PENDING"
+    await voided(world, simulated, f"inv-{older['payment_request_id']}")
+    assert simulated.of(newer["payment_request_id"])[0]["status"] == "PENDING"
 
 
 async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await people.session(customer, mitra, duration_minutes=60)
-    assert await people.request(customer, is_extension=True, session_id=session_id)
-    (payment,) = await people.stack.sql(
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra, duration_minutes=60)
+    assert await world.request(customer, is_extension=True, session_id=session_id)
+    (payment,) = await world.stack.sql(
         "SELECT id::text, gateway_invoice_id FROM payment_requests WHERE extends_session_id = $1::uuid", session_id
     )
     assert payment["gateway_invoice_id"] == f"inv-{payment['id']}"
-    await end_early(people, mitra, session_id)
-    await voided(people, played, payment["gateway_invoice_id"])
+    await end_early(world, mitra, session_id)
+    await voided(world, simulated, payment["gateway_invoice_id"])
     assert (await read_payment(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
 
 
 async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
     made, go_on = threading.Event(), threading.Event()
 
@@ -418,8 +428,8 @@ async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer
         made.set()
         go_on.wait(4)
 
-    played.after_create = hold
-    customer, key = await people.customer(), new_id()
+    simulated.after_create = hold
+    customer, key = await world.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
     await wait_for_call(made)
     repeats = [asyncio.create_task(with_key(customer, key)) for _ in range(3)]
@@ -431,10 +441,10 @@ async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer
     for repeat in repeats:
         assert await repeat == first
     assert await with_key(customer, key) == first
-    assert len(await stored(people, customer)) == len(played.of(first[1]["payment_request_id"])) == 1
+    assert len(await stored(world, customer)) == len(simulated.of(first[1]["payment_request_id"])) == 1
 
 
-async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: PlayedGateway) -> None:
+async def test_repeat_after_waiting_5_s_gets_in_flight(world: World, simulated: SimulatedGateway) -> None:
     made, go_on = threading.Event(), threading.Event()
 
     def lost(_: int, __: Any) -> None:
@@ -442,9 +452,9 @@ async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: Pl
         go_on.wait(4.5)
         raise NoReply
 
-    played.after_create = lost
-    played.on_look = lambda heard: go_on.wait(4.5) and None
-    customer, key = await people.customer(), new_id()
+    simulated.after_create = lost
+    simulated.on_look = lambda heard: go_on.wait(4.5) and None
+    customer, key = await world.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
     await wait_for_call(made)
     status, answer = await with_key(customer, key)
@@ -454,24 +464,24 @@ async def test_repeat_after_waiting_5_s_gets_in_flight(people: World, played: Pl
     first = await asking
     assert first[0] == 201
     assert await with_key(customer, key) == first
-    assert len(played.of(first[1]["payment_request_id"])) == 1
+    assert len(simulated.of(first[1]["payment_request_id"])) == 1
 
 
-async def test_gateway_failure_releases_the_idempotency_key(people: World, played: PlayedGateway) -> None:
-    customer, key = await people.customer(), new_id()
-    played.before_create = lambda _: error_reply(400, "API_VALIDATION_ERROR")
+async def test_gateway_failure_releases_the_idempotency_key(world: World, simulated: SimulatedGateway) -> None:
+    customer, key = await world.customer(), new_id()
+    simulated.before_create = lambda _: error_reply(400, "API_VALIDATION_ERROR")
     for _ in range(2):
         status, answer = await with_key(customer, key)
         assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
-    played.answer_normally()
+    simulated.answer_normally()
     status, answer = await with_key(customer, key)
     assert (status, answer["status"]) == (201, "pending")
-    assert [status for status, _ in await stored(people, customer)] == ["abandoned", "abandoned", "pending"]
+    assert [status for status, _ in await stored(world, customer)] == ["abandoned", "abandoned", "pending"]
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
 async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request(
-    people: World, played: PlayedGateway, gateway_stack: Stack, made: bool
+    world: World, simulated: SimulatedGateway, stack: Stack, made: bool
 ) -> None:
     held, go_on = threading.Event(), threading.Event()
 
@@ -482,18 +492,18 @@ async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_requ
             raise NoReply
 
     if made:
-        played.after_create = hold
+        simulated.after_create = hold
     else:
-        played.before_create = hold
-    customer, key = await people.customer(), new_id()
+        simulated.before_create = hold
+    customer, key = await world.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
     await wait_for_call(held)
-    await asyncio.to_thread(gateway_stack.kill, "api")
+    await asyncio.to_thread(stack.kill, "api")
     with contextlib.suppress(aiohttp.ClientError, Refused):
         await asking
-    await asyncio.to_thread(gateway_stack.start, "api")
+    await asyncio.to_thread(stack.start, "api")
     go_on.set()
-    (before,) = await gateway_stack.sql(
+    (before,) = await stack.sql(
         """UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds'
            WHERE key = $1 RETURNING resource_id::text AS id, answer""",
         key,
@@ -505,13 +515,13 @@ async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_requ
     assert all(answer == answers[0] for answer in answers)
     status, payment = answers[0]
     assert (status, payment["payment_request_id"]) == (201, before["id"])
-    (invoice,) = played.of(before["id"])
+    (invoice,) = simulated.of(before["id"])
     assert payment["gateway_invoice_url"] == invoice["invoice_url"]
-    assert await stored(people, customer) == [("pending", invoice["id"])]
+    assert await stored(world, customer) == [("pending", invoice["id"])]
 
 
 async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_took_over(
-    people: World, played: PlayedGateway, gateway_stack: Stack
+    world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
     held, go_on = threading.Event(), threading.Event()
 
@@ -522,11 +532,11 @@ async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_too
         go_on.wait(10)
         return error_reply(400, "API_VALIDATION_ERROR")
 
-    played.before_create = hold
-    customer, key = await people.customer(), new_id()
+    simulated.before_create = hold
+    customer, key = await world.customer(), new_id()
     asking = asyncio.create_task(with_key(customer, key))
     await wait_for_call(held)
-    await gateway_stack.sql(
+    await stack.sql(
         "UPDATE idempotency_keys SET claimed_real_at = claimed_real_at - interval '25 seconds' WHERE key = $1", key
     )
     taken_up = await with_key(customer, key)
@@ -535,9 +545,9 @@ async def test_process_suspended_too_long_leaves_the_request_to_the_one_that_too
     assert (status, answer["error"]["code"]) == (502, "GATEWAY_UNAVAILABLE")
     assert taken_up[0] == 201
     assert await with_key(customer, key) == taken_up
-    (invoice,) = played.of(taken_up[1]["payment_request_id"])
-    assert await stored(people, customer) == [("pending", invoice["id"])]
-    paid = await people.webhook(
+    (invoice,) = simulated.of(taken_up[1]["payment_request_id"])
+    assert await stored(world, customer) == [("pending", invoice["id"])]
+    paid = await world.webhook(
         {"payment_request_id": invoice["external_id"], "amount": invoice["amount"]}, id=invoice["id"]
     )
     assert (paid[0], paid[1]["processing_result"]) == (200, "confirmed")

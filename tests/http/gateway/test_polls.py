@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.gateway.played import READ, VOID, PlayedGateway, error_reply
+from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World
 from tools.client import Client
 from tools.throwaway import free_port
@@ -46,7 +46,7 @@ async def requests(world: World, count: int) -> list[dict[str, Any]]:
     return [await world.request(await world.customer()) for _ in range(count)]
 
 
-def record_poll_times(played: PlayedGateway) -> dict[str, list[float]]:
+def record_poll_times(simulated: SimulatedGateway) -> dict[str, list[float]]:
     """Record from now on when each invoice is read."""
     moments: dict[str, list[float]] = {}
 
@@ -54,7 +54,7 @@ def record_poll_times(played: PlayedGateway) -> dict[str, list[float]]:
         if heard.kind == READ:
             moments.setdefault(heard.about, []).append(time.monotonic())
 
-    played.on_look = note
+    simulated.on_look = note
     return moments
 
 
@@ -91,39 +91,41 @@ async def no_jobs(stack: Stack) -> AsyncIterator[None]:
         await asyncio.to_thread(stack.wait_ready, "jobs")
 
 
-async def test_lost_webhook_is_noticed_within_the_minute(people: World, played: PlayedGateway) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    payment = await people.request(customer)
+async def test_lost_webhook_is_noticed_within_the_minute(world: World, simulated: SimulatedGateway) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    payment = await world.request(customer)
     began = time.monotonic()
-    played.pay(payment["payment_request_id"])
-    await until_paid(people, payment)
+    simulated.pay(payment["payment_request_id"])
+    await until_paid(world, payment)
     assert time.monotonic() - began < 2.5 * MINUTE  # the next poll would be later
-    await people.until(
+    await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
         lambda found: any(item["customer_display_name"] == "Dewi" for item in found["items"]),
     )
-    assert len(played.calls(READ, invoice_of(payment))) == 1
-    assert (await people.webhook(payment))[1]["processing_result"] == "duplicate"
+    assert len(simulated.calls(READ, invoice_of(payment))) == 1
+    assert (await world.webhook(payment))[1]["processing_result"] == "duplicate"
 
 
-async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(people: World, played: PlayedGateway) -> None:
-    customer, mitra = await people.customer(), await people.mitra()
-    session_id = await people.session(customer, mitra)
+async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
     wish = {"duration_minutes": 12, "is_extension": True, "session_id": session_id}
     payment = await customer.post(PATH, wish)
-    played.pay(payment["payment_request_id"])
-    await until_paid(people, payment, timeout=2.5 * MINUTE)
+    simulated.pay(payment["payment_request_id"])
+    await until_paid(world, payment, timeout=2.5 * MINUTE)
 
 
 async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
-    people: World, played: PlayedGateway, gateway_stack: Stack
+    world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
-    moments = record_poll_times(played)
-    async with another(gateway_stack, "jobs", JOBS_PORT=str(free_port())):
+    moments = record_poll_times(simulated)
+    async with another(stack, "jobs", JOBS_PORT=str(free_port())):
         payments, made = [], []
         for _ in range(8):
             before = time.monotonic()
-            payments += await requests(people, 1)
+            payments += await requests(world, 1)
             made.append((before, time.monotonic()))
         await asyncio.sleep(11.5 * MINUTE)
     for payment, (before, after) in zip(payments, made, strict=True):
@@ -131,29 +133,29 @@ async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
         assert len(found) == 3, found
         for moment, minutes in zip(found, (1, 3, 10), strict=True):
             assert before + minutes * MINUTE <= moment < after + (minutes + 1.9) * MINUTE, minutes
-    assert {await stored(people, payment) for payment in payments} == {"pending"}
+    assert {await stored(world, payment) for payment in payments} == {"pending"}
 
 
 async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
-    people: World, played: PlayedGateway, gateway_stack: Stack
+    world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
-    moments = record_poll_times(played)
-    (payment,) = await requests(people, 1)
-    await asyncio.to_thread(gateway_stack.kill, "jobs")
+    moments = record_poll_times(simulated)
+    (payment,) = await requests(world, 1)
+    await asyncio.to_thread(stack.kill, "jobs")
     await asyncio.sleep(4 * MINUTE)
     # includes the first poll if the process made it before it was killed
     known = len(moments.get(invoice_of(payment), []))
-    gateway_stack.start("jobs")
-    await asyncio.to_thread(gateway_stack.wait_ready, "jobs")
-    await people.until(lambda: asyncio.sleep(0, moments.get(invoice_of(payment), [])), lambda m: len(m) == known + 1)
-    await people.until(lambda: asyncio.sleep(0, moments[invoice_of(payment)]), lambda m: len(m) == known + 2)
+    stack.start("jobs")
+    await asyncio.to_thread(stack.wait_ready, "jobs")
+    await world.until(lambda: asyncio.sleep(0, moments.get(invoice_of(payment), [])), lambda m: len(m) == known + 1)
+    await world.until(lambda: asyncio.sleep(0, moments[invoice_of(payment)]), lambda m: len(m) == known + 2)
     assert moments[invoice_of(payment)][-1] - moments[invoice_of(payment)][-2] > 2 * MINUTE
 
 
 async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    payments = await requests(people, 24)
+    payments = await requests(world, 24)
     asked = itertools.count()
 
     def down(heard: Any) -> Any:
@@ -161,22 +163,22 @@ async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
             next(asked)
         return error_reply(503, "SERVER_ERROR")
 
-    played.on_look = down
+    simulated.on_look = down
     for payment in payments:
-        played.pay(payment["payment_request_id"])
+        simulated.pay(payment["payment_request_id"])
     await asyncio.sleep(4 * MINUTE)
     # Eight at once, and then one try every two seconds, where 48 polls were due.
     assert 1 <= next(asked) <= 20
-    assert {await stored(people, payment) for payment in payments} == {"pending"}
-    paying = await people.request(await people.customer())  # customers still get their invoices
+    assert {await stored(world, payment) for payment in payments} == {"pending"}
+    paying = await world.request(await world.customer())  # customers still get their invoices
     assert paying["gateway_invoice_url"] is not None
-    played.answer_normally()
+    simulated.answer_normally()
     for payment in payments:
-        await until_paid(people, payment)
+        await until_paid(world, payment)
 
 
-async def test_concurrent_poll_and_webhook_confirm_once(people: World, played: PlayedGateway) -> None:
-    payments = await requests(people, 8)
+async def test_concurrent_poll_and_webhook_confirm_once(world: World, simulated: SimulatedGateway) -> None:
+    payments = await requests(world, 8)
     waiting = {invoice_of(payment): threading.Event() for payment in payments}
     arrived = {name: threading.Event() for name in waiting}
 
@@ -185,93 +187,95 @@ async def test_concurrent_poll_and_webhook_confirm_once(people: World, played: P
             arrived[heard.about].set()
             waiting[heard.about].wait(5)
 
-    played.on_look = hold
+    simulated.on_look = hold
     for payment in payments:
-        played.pay(payment["payment_request_id"])
+        simulated.pay(payment["payment_request_id"])
 
     async def both(payment: dict[str, Any]) -> str:
         name = invoice_of(payment)
         assert await asyncio.to_thread(arrived[name].wait, 10)
-        call = asyncio.create_task(people.webhook(payment))
+        call = asyncio.create_task(world.webhook(payment))
         waiting[name].set()
         return (await call)[1]["processing_result"]
 
     results = await asyncio.gather(*(both(payment) for payment in payments))
     assert set(results) <= {"confirmed", "duplicate"}
     for payment in payments:
-        await until_paid(people, payment)
-    await people.until(lambda: chats(people, payments), lambda found: found == [1] * 8)
-    logs = await people.stack.sql(
+        await until_paid(world, payment)
+    await world.until(lambda: chats(world, payments), lambda found: found == [1] * 8)
+    logs = await world.stack.sql(
         "SELECT count(*)::int AS n FROM webhook_logs WHERE source = 'poll' AND external_id = ANY($1::text[])",
         [payment["payment_request_id"] for payment in payments],
     )
     assert logs[0]["n"] == 0
 
 
-async def test_poll_that_finds_an_expired_invoice_expires_the_request(people: World, played: PlayedGateway) -> None:
-    (payment,) = await requests(people, 1)
-    played.made[invoice_of(payment)]["status"] = "EXPIRED"
-    await people.until(lambda: stored(people, payment), lambda status: status == "expired", timeout=2.5 * MINUTE)
+async def test_poll_that_finds_an_expired_invoice_expires_the_request(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    (payment,) = await requests(world, 1)
+    simulated.made[invoice_of(payment)]["status"] = "EXPIRED"
+    await world.until(lambda: stored(world, payment), lambda status: status == "expired", timeout=2.5 * MINUTE)
 
 
 async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_nothing(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    payments, operator = await requests(people, 2), await people.operator()
-    moments = record_poll_times(played)
-    played.pay(payments[0]["payment_request_id"], paid_amount=11_000)
-    played.pay(payments[1]["payment_request_id"], currency="USD")
+    payments, operator = await requests(world, 2), await world.operator()
+    moments = record_poll_times(simulated)
+    simulated.pay(payments[0]["payment_request_id"], paid_amount=11_000)
+    simulated.pay(payments[1]["payment_request_id"], currency="USD")
     for payment in payments:
         name = invoice_of(payment)
-        await people.until(lambda name=name: asyncio.sleep(0, moments.get(name, [])), lambda found: len(found) >= 2)
+        await world.until(lambda name=name: asyncio.sleep(0, moments.get(name, [])), lambda found: len(found) >= 2)
         (row,) = (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
         assert (row["source"], row["processing_result"]) == ("poll", "conflict")
-        assert await stored(people, payment) == "pending"
+        assert await stored(world, payment) == "pending"
 
 
 async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_logged(
-    people: World, played: PlayedGateway
+    world: World, simulated: SimulatedGateway
 ) -> None:
-    customer, operator = await people.customer(), await people.operator()
-    payment = await people.request(customer)
-    played.pay(payment["payment_request_id"], paid_amount=11_000)
+    customer, operator = await world.customer(), await world.operator()
+    payment = await world.request(customer)
+    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
 
     async def logged() -> list[dict[str, Any]]:
         return (await operator.get("/internal/webhook-logs", q=invoice_of(payment)))["items"]
 
-    (row,) = await people.until(logged, bool)
+    (row,) = await world.until(logged, bool)
     assert (row["source"], row["processing_result"], row["status"]) == ("poll", "conflict", "PAID")
-    assert played.calls(VOID, invoice_of(payment))
-    assert await stored(people, payment) == "abandoned"
+    assert simulated.calls(VOID, invoice_of(payment))
+    assert await stored(world, payment) == "abandoned"
 
 
 # -- after a read
 
 
 async def test_read_polls_the_gateway_in_the_background(
-    people: World, played: PlayedGateway, gateway_stack: Stack
+    world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
-    customer = await people.customer()
-    async with no_jobs(gateway_stack):
-        payment = await people.request(customer)
-        played.pay(payment["payment_request_id"])
+    customer = await world.customer()
+    async with no_jobs(stack):
+        payment = await world.request(customer)
+        simulated.pay(payment["payment_request_id"])
         go_on = threading.Event()
-        played.on_look = lambda heard: go_on.wait(5) and None if heard.kind == READ else None
+        simulated.on_look = lambda heard: go_on.wait(5) and None if heard.kind == READ else None
         began = time.monotonic()
         assert (await customer.get(f"{PATH}/{payment['payment_request_id']}"))["status"] == "pending"
         assert time.monotonic() - began < 3  # the answer did not wait for the gateway
         go_on.set()
-        await until_paid(people, payment)
+        await until_paid(world, payment)
 
 
 async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
-    people: World, played: PlayedGateway, gateway_stack: Stack
+    world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
-    customer = await people.customer()
+    customer = await world.customer()
     public, internal = str(free_port()), str(free_port())
-    async with no_jobs(gateway_stack), another(gateway_stack, "api", PUBLIC_PORT=public, INTERNAL_PORT=internal):
-        payment = await people.request(customer)
+    async with no_jobs(stack), another(stack, "api", PUBLIC_PORT=public, INTERNAL_PORT=internal):
+        payment = await world.request(customer)
         path = f"{PATH}/{payment['payment_request_id']}"
 
         async def read(port: str | None) -> None:
@@ -281,12 +285,12 @@ async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
         await asyncio.gather(*(read(port) for port in (None, public) * 10))
         took = time.monotonic() - began
         name = invoice_of(payment)
-        await people.until(lambda: asyncio.sleep(0, played.calls(READ, name)), bool)
-        asked = len(played.calls(READ, name))
+        await world.until(lambda: asyncio.sleep(0, simulated.calls(READ, name)), bool)
+        asked = len(simulated.calls(READ, name))
         assert 1 <= asked <= 1 + took * 60 / 10  # sixty seconds of service time pass in one real second
         await asyncio.sleep(0.5)
         await read(None)
-        await people.until(lambda: asyncio.sleep(0, len(played.calls(READ, name))), lambda n: n > asked)
+        await world.until(lambda: asyncio.sleep(0, len(simulated.calls(READ, name))), lambda n: n > asked)
 
 
 async def _get(customer: Client, path: str, port: str | None) -> None:
@@ -296,11 +300,11 @@ async def _get(customer: Client, path: str, port: str | None) -> None:
         assert answer.status == 200
 
 
-async def test_read_of_a_request_that_is_not_pending_does_not_poll(people: World, played: PlayedGateway) -> None:
-    customer = await people.customer()
-    payment = await people.paid(customer)
-    before = len(played.calls(READ, invoice_of(payment)))
+async def test_read_of_a_request_that_is_not_pending_does_not_poll(world: World, simulated: SimulatedGateway) -> None:
+    customer = await world.customer()
+    payment = await world.paid(customer)
+    before = len(simulated.calls(READ, invoice_of(payment)))
     for _ in range(5):
         await customer.get(f"{PATH}/{payment['payment_request_id']}")
         await asyncio.sleep(0.2)
-    assert len(played.calls(READ, invoice_of(payment))) == before
+    assert len(simulated.calls(READ, invoice_of(payment))) == before

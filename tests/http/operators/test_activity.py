@@ -33,7 +33,7 @@ ASKED = """INSERT INTO chat_request_notifications (id, session_id, mitra_id, not
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Run a separate service, because its rows are counted."""
     made = Stack()
     yield made
@@ -41,12 +41,12 @@ def own() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def desk(own: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Return a World on that service.
 
     The ledger audit is not checked: the generated requests have no payments and no answers.
     """
-    made = World(own)
+    made = World(stack)
     yield made
     for client in made.clients:
         await client.close()
@@ -153,10 +153,10 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-async def model(own: Stack) -> Model:
+async def model(stack: Stack) -> Model:
     """Generate rows, in the database and in the model."""
     made = Model(seed=20261121)
-    connection = await asyncpg.connect(own.database_url)
+    connection = await asyncpg.connect(stack.database_url)
     try:
         await made.put(connection)
     finally:
@@ -173,8 +173,8 @@ def ranges(model: Model) -> list[tuple[dt.datetime, dt.datetime]]:
     return [*wide, *exact, *[(a, b) for a, b in zip(moments[::2], moments[1::2], strict=True) if a < b]]
 
 
-async def test_activity_summary_matches_the_model_for_any_range(desk: World, model: Model) -> None:
-    operator = await desk.operator()
+async def test_activity_summary_matches_the_model_for_any_range(world: World, model: Model) -> None:
+    operator = await world.operator()
     rates = set()
     for since, until in ranges(model):
         rows = (await operator.get(SUMMARY, **{"from": since.isoformat(), "to": until.isoformat()}))["items"]
@@ -193,8 +193,8 @@ async def test_activity_summary_matches_the_model_for_any_range(desk: World, mod
     assert model.summary(never, FIRST, FIRST + dt.timedelta(days=DAYS))["online_seconds"] == 0
 
 
-async def test_activity_log_matches_the_model_for_all_filters(desk: World, model: Model) -> None:
-    operator = await desk.operator()
+async def test_activity_log_matches_the_model_for_all_filters(world: World, model: Model) -> None:
+    operator = await world.operator()
     for since, until in ranges(model)[:8]:
         for mitra in (None, model.mitras[0], model.mitras[-1]):
             query = {"from": since.isoformat(), "to": until.isoformat()} | ({"mitra_id": mitra} if mitra else {})
@@ -215,8 +215,8 @@ async def test_activity_log_matches_the_model_for_all_filters(desk: World, model
                 assert dt.datetime.fromisoformat(row["notified_at"]) == one["notified_at"]
 
 
-async def test_activity_with_invalid_range_or_filter_is_422(desk: World, model: Model) -> None:
-    operator = await desk.operator()
+async def test_activity_with_invalid_range_or_filter_is_422(world: World, model: Model) -> None:
+    operator = await world.operator()
     for query in (
         {"from": FIRST.isoformat(), "to": FIRST.isoformat()},
         {"from": "2026-05-02T00:00:00Z", "to": "2026-05-01T00:00:00Z"},
@@ -233,10 +233,10 @@ async def test_activity_with_invalid_range_or_filter_is_422(desk: World, model: 
     assert (await operator.get(SUMMARY))["items"]  # the last thirty days
 
 
-async def test_current_online_interval_ends_now(desk: World) -> None:
+async def test_current_online_interval_ends_now(world: World) -> None:
     """Check that an interval that has not ended ends with the range, or now."""
-    operator, mitra = await desk.operator(), await desk.mitra()
-    (row,) = await desk.stack.sql(
+    operator, mitra = await world.operator(), await world.mitra()
+    (row,) = await world.stack.sql(
         """UPDATE mitra_online_logs SET "timestamp" = date_trunc('second', "timestamp") - interval '100 seconds'
            WHERE mitra_id = $1::text::uuid RETURNING "timestamp" """,
         mitra.user["id"],
@@ -306,9 +306,9 @@ async def plan_of(connection: Any, statement: str, args: list[Any], *, generic: 
 
 
 @pytest.fixture(scope="module")
-async def many(own: Stack, model: Model) -> None:
+async def many(stack: Stack, model: Model) -> None:
     """Insert 150,000 requests over sixty days."""
-    connection = await asyncpg.connect(own.database_url)
+    connection = await asyncpg.connect(stack.database_url)
     try:
         for statement in GENERATED:
             await connection.execute(statement)
@@ -319,9 +319,9 @@ async def many(own: Stack, model: Model) -> None:
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["planned for its values", "planned once"])
-async def test_activity_reads_of_many_rows_use_an_index(own: Stack, many: None, generic: bool) -> None:
+async def test_activity_reads_of_many_rows_use_an_index(stack: Stack, many: None, generic: bool) -> None:
     """Run with `-s` to see how long each read took."""
-    connection = await asyncpg.connect(own.database_url)
+    connection = await asyncpg.connect(stack.database_url)
     try:
         mitra = str(await connection.fetchval("SELECT id FROM mitras WHERE display_name = 'Many 7'"))
         now = await connection.fetchval("SELECT now()")
@@ -354,9 +354,9 @@ async def test_activity_reads_of_many_rows_use_an_index(own: Stack, many: None, 
         await connection.close()
 
 
-async def test_activity_summary_of_many_rows_adds_up(desk: World, many: None) -> None:
+async def test_activity_summary_of_many_rows_adds_up(world: World, many: None) -> None:
     """Read one page of many over HTTP."""
-    operator = await desk.operator()
+    operator = await world.operator()
     page = await operator.get(LOG, limit=200)
     assert len(page["items"]) == 200
     assert page["next_cursor"] is not None

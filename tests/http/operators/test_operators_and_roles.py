@@ -261,15 +261,15 @@ async def test_password_set_by_another_operator_signs_out_everywhere(world: Worl
 
 
 @pytest.fixture(scope="module")
-def few() -> Any:
+def separate_stack() -> Any:
     """Run a separate service, because administrators are counted."""
     made = Stack()
     yield made
     made.close()
 
 
-async def test_last_administrator_cannot_be_removed(few: Stack) -> None:
-    world = World(few)
+async def test_last_administrator_cannot_be_removed(separate_stack: Stack) -> None:
+    world = World(separate_stack)
     root = await world.operator()
     weak = await a_role(root, {"operators": "write"})
     me = f"/internal/operators/{root.user['id']}"
@@ -290,8 +290,8 @@ async def test_last_administrator_cannot_be_removed(few: Stack) -> None:
     await world.close()
 
 
-async def test_concurrent_mutual_demotion_leaves_one_administrator(few: Stack) -> None:
-    world = World(few)
+async def test_concurrent_mutual_demotion_leaves_one_administrator(separate_stack: Stack) -> None:
+    world = World(separate_stack)
     root = await world.operator()
     weak = await a_role(root, {})
     (own,) = [one for one in (await root.get("/internal/roles"))["items"] if one["name"] == "administrator"]

@@ -4,7 +4,7 @@ import datetime as dt
 import itertools
 import types
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -14,7 +14,7 @@ import pytest
 from api import apps
 from core.base.settings import read
 from tests.http.operators.steps import an_operator, audits
-from tests.sockets.bare import end_early
+from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, refused
 
 pytestmark = pytest.mark.anyio
@@ -28,21 +28,11 @@ SWEEPS = {
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Run a separate service, because all its users are counted and its jobs process is stopped."""
     made = Stack(INTERNAL_CORS_ORIGINS=ORIGIN)
     yield made
     made.close()
-
-
-@pytest.fixture
-async def world(own: Stack) -> AsyncIterator[World]:
-    """Return a World on that service."""
-    made = World(own)
-    await made.config("otp_max_per_ip_per_hour", 1_000_000)
-    yield made
-    await made.leave_searches()
-    await made.close()
 
 
 def counts(overview: dict[str, Any]) -> dict[str, int]:
@@ -50,7 +40,7 @@ def counts(overview: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in overview.items() if name not in ("sweeps", "hours", "failures_oldest_at")}
 
 
-async def test_overview_counts_objects_and_reports_overdue_work(world: World, own: Stack) -> None:
+async def test_overview_counts_objects_and_reports_overdue_work(world: World, stack: Stack) -> None:
     operator = await world.operator()
     empty = await operator.get(OVERVIEW)
     assert set(counts(empty).values()) == {0}
@@ -90,12 +80,12 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, ow
     async with world.setting(max_customers_per_mitra=1):
         assert (await operator.get(OVERVIEW))["mitras_free"] == 1
     await operator.call("PATCH", f"/internal/failed-pairings/{failure['id']}", {"operator_action": "refunded"})
-    await own.sql("UPDATE webhook_logs SET received_at = received_at - interval '61 minutes' WHERE amount = '1'")
+    await stack.sql("UPDATE webhook_logs SET received_at = received_at - interval '61 minutes' WHERE amount = '1'")
     seen = await operator.get(OVERVIEW)
     assert (seen["failures_open"], seen["failures_open_amount"], seen["webhook_errors_last_hour"]) == (0, 0, 1)
     # The jobs process is stopped, so every deadline that has passed is reported as overdue.
     assert all(one["overdue"] == 0 for one in seen["sweeps"])
-    own.stop("jobs")
+    stack.stop("jobs")
     for statement, one in (
         (
             """UPDATE chat_sessions SET expires_at = now() - interval '100 s', warn_at = now() - interval '280 s',
@@ -109,7 +99,7 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, ow
             pending["payment_request_id"],
         ),
     ):
-        await own.sql(statement, one)
+        await stack.sql(statement, one)
     late = {one["name"]: one for one in (await operator.get(OVERVIEW))["sweeps"]}
     expected = {
         "session expiry": 100, "session warning": 280, "session grace": 100, "pairing round": 100, "payment expiry": 100,
@@ -117,7 +107,7 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, ow
     for name in SWEEPS:
         assert late[name]["overdue"] == (name in expected), name
         assert expected.get(name, 0) <= late[name]["late_seconds"] < expected.get(name, 0) + 30, name
-    own.start("jobs")
+    stack.start("jobs")
 
     async def look() -> Any:
         return (await operator.get(OVERVIEW))["sweeps"]
@@ -196,8 +186,8 @@ def test_seed_route_is_absent_in_production() -> None:
 # -- cross-origin requests
 
 
-async def test_only_the_control_center_origin_may_send_browser_requests(own: Stack) -> None:
-    url = own.addresses.internal + "/internal/config/require_mitra_ping"
+async def test_only_the_control_center_origin_may_send_browser_requests(stack: Stack) -> None:
+    url = stack.addresses.internal + "/internal/config/require_mitra_ping"
     async with aiohttp.ClientSession() as http:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             ask = {
@@ -215,6 +205,6 @@ async def test_only_the_control_center_origin_may_send_browser_requests(own: Sta
             assert "X-Server-Time" in answer.headers["Access-Control-Expose-Headers"]
         async with http.get(url, headers={"Origin": STRANGE}) as answer:
             assert "Access-Control-Allow-Origin" not in answer.headers
-        public = own.addresses.public + "/api/shared/config/otp"
+        public = stack.addresses.public + "/api/shared/config/otp"
         async with http.get(public, headers={"Origin": ORIGIN}) as answer:
             assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (200, False)

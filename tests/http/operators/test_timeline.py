@@ -9,7 +9,7 @@ import pytest
 from core.pairing_failures.causes import CauseTag
 from tests.http.operators.steps import found, unique
 from tests.http.pairing.steps import search_is_over
-from tests.sockets.bare import end_early
+from tests.sockets.plain_socket import end_early
 from tests.stack import World, new_id, open_failure, refused
 from tools.client import Client
 

@@ -16,7 +16,7 @@ Said = list[tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stack]:
+def separate_stack() -> Iterator[Stack]:
     """Yield a service whose realtime process is killed."""
     made = Stack()
     yield made
@@ -123,14 +123,14 @@ async def test_events_of_the_end_carry_goodbyes_for_each_recipient_and_store_non
     assert AYUS not in stored
 
 
-async def test_event_read_back_after_a_kill_has_the_goodbyes(own: Stack) -> None:
-    world = World(own)
+async def test_event_read_back_after_a_kill_has_the_goodbyes(separate_stack: Stack) -> None:
+    world = World(separate_stack)
     try:
         customer, mitra, session_id = await ended(world)
         await saying(customer, session_id, DEWIS)
-        own.kill("realtime")
+        separate_stack.kill("realtime")
         await saying(mitra, session_id, AYUS)
-        own.start("realtime")
+        separate_stack.start("realtime")
         for party, at_closing in ((customer, 2), (mitra, 2)):
             phone = await party.open("chat")
             closing, completed = await phone.wait("session_closing"), await phone.wait("session_completed")

@@ -318,3 +318,11 @@ async def test_availability_counts_free_mitras_within_seconds(world: World) -> N
     assert await world.until(available, lambda n: n == 1, timeout=4) == 1
     await mitra.post("/api/mitra/status/offline")
     assert await world.until(available, lambda n: n == 0, timeout=4) == 0
+
+
+async def test_invoice_requests_without_a_gateway_are_not_counted(world: World) -> None:
+    async with world.setting(invoices_per_account_per_hour=1, invoices_per_address_per_hour=1):
+        customer = await world.customer()
+        for _ in range(3):
+            await world.request(customer)
+    assert await world.stack.sql("SELECT 1 FROM invoices_asked") == []

@@ -28,7 +28,7 @@ def provider_b() -> Iterator[IdentityServer]:
 
 
 @pytest.fixture(scope="session")
-def account_stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Iterator[Stack]:
+def stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Iterator[Stack]:
     """Run the service."""
     made = Stack(
         IDENTITY_A_AUDIENCES=A_AUDIENCES, IDENTITY_A_ISSUERS=A_ISSUERS, IDENTITY_A_JWKS_URL=provider_a.url + "/keys",
@@ -39,8 +39,8 @@ def account_stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Ite
 
 
 @pytest.fixture
-async def world(account_stack: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Return a World on the service of the accounts tests."""
-    made = World(account_stack)
+    made = World(stack)
     yield made
     await made.close()

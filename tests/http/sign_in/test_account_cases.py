@@ -32,7 +32,7 @@ from tests.http.sign_in.people import (
     row_of,
     store_tokens,
 )
-from tests.sockets.bare import bare_and_known
+from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, new_id, refused, within
 from tools.client import Client, Refused
 

@@ -227,7 +227,7 @@ async def test_tokens_of_the_other_listener_are_401(world: World) -> None:
 # -- mitras
 
 
-class Phone:
+class AddressedPhone:
     """A mitra's phone with a new address, so that it does not reach the limits of other tests' addresses."""
 
     def __init__(self, world: World, number: str, *, address: str | None = None) -> None:
@@ -256,13 +256,15 @@ class Phone:
             return answer.status, await answer.json(), answer.headers.get("Retry-After")
 
 
-async def a_phone(world: World, *, known: bool = True, active: bool = True, address: str | None = None) -> Phone:
+async def a_phone(
+    world: World, *, known: bool = True, active: bool = True, address: str | None = None
+) -> AddressedPhone:
     """Return the phone of a new mitra, or of no mitra unless `known`."""
     number = f"+62813{secrets.randbelow(10**8):08d}"
     if known:
         body = {"phone": number, "display_name": "Ayu", "is_active": active}
         await (await world.operator()).post("/internal/mitras", body)
-    return Phone(world, number, address=address)
+    return AddressedPhone(world, number, address=address)
 
 
 def not_(code: str) -> str:
@@ -292,7 +294,7 @@ async def test_usual_spellings_of_a_number_are_the_same_mitra(world: World) -> N
     for spelling in ("0" + phone.number[3:], f"{phone.number[:3]} {phone.number[3:6]}-{phone.number[6:]}"):
         error = None
         try:
-            asked = await Phone(world, spelling).ask()
+            asked = await AddressedPhone(world, spelling).ask()
             assert (await phone.verify(asked, await phone.code(asked)))["mitra"]["phone"] == phone.number
         except Refused as no:
             error = no.code
@@ -302,7 +304,7 @@ async def test_usual_spellings_of_a_number_are_the_same_mitra(world: World) -> N
 
 async def test_invalid_mitra_phone_number_is_422(world: World) -> None:
     for number in ("12", "hello world", "+62", "+6281234567890123", "0812\u0000", "+1 555 0100 ext 5", "😀😀😀"):
-        error = await refused(Phone(world, number).ask(), 422, "VALIDATION_ERROR")
+        error = await refused(AddressedPhone(world, number).ask(), 422, "VALIDATION_ERROR")
         assert [item["field"] for item in error["details"]["fields"]] == ["phone"]
 
 

@@ -43,19 +43,19 @@ class ApiWithTwilio:
 
 
 @pytest.fixture(scope="module")
-def provided(account_stack: Stack) -> Iterator[ApiWithTwilio]:
+def provided(stack: Stack) -> Iterator[ApiWithTwilio]:
     """Start the process and its provider."""
     twilio = TwilioServer()
-    base = another_api(account_stack, "api-twilio", **twilio.environment)
+    base = another_api(stack, "api-twilio", **twilio.environment)
     yield ApiWithTwilio(base, twilio)
     twilio.released.set()
-    end_api(account_stack, "api-twilio")
-    assert twilio.SECRET not in account_stack.log("api-twilio")
+    end_api(stack, "api-twilio")
+    assert twilio.SECRET not in stack.log("api-twilio")
     twilio.close()
 
 
 @attrs.frozen
-class Phone:
+class SigningInPhone:
     """A phone that signs in at that process."""
 
     world: World
@@ -127,12 +127,12 @@ class Phone:
 
 
 @pytest.fixture
-def phone(world: World, provided: ApiWithTwilio) -> Phone:
+def phone(world: World, provided: ApiWithTwilio) -> SigningInPhone:
     """Return a new phone."""
-    return Phone(world, provided)
+    return SigningInPhone(world, provided)
 
 
-async def test_customer_signs_in_with_provider_code(phone: Phone) -> None:
+async def test_customer_signs_in_with_provider_code(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     assert (set(asked), asked["resend_after_seconds"]) == ({"otp_request_id", "expires_at", "resend_after_seconds"}, 60)
     answer = await phone.type(asked, phone.code)
@@ -157,7 +157,7 @@ async def test_customer_signs_in_with_provider_code(phone: Phone) -> None:
     assert phone.checks == 1
 
 
-async def test_provider_code_upgrades_anonymous_customer(phone: Phone) -> None:
+async def test_provider_code_upgrades_anonymous_customer(phone: SigningInPhone) -> None:
     client = await anonymous(phone.world)
     answer = await phone.type(await phone.ask(), phone.code, like=client)
     assert (answer["customer"]["id"], answer["customer"]["phone"]) == (client.user["id"], phone.number)
@@ -165,7 +165,9 @@ async def test_provider_code_upgrades_anonymous_customer(phone: Phone) -> None:
 
 async def test_only_active_mitras_are_sent_a_provider_code(world: World, provided: ApiWithTwilio) -> None:
     operator = await world.operator()
-    known, unknown, inactive = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(3))
+    known, unknown, inactive = (
+        SigningInPhone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(3)
+    )
     for phone, active in ((known, True), (inactive, False)):
         await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": active})
     asked = await known.ask()
@@ -182,7 +184,7 @@ async def test_only_active_mitras_are_sent_a_provider_code(world: World, provide
 
 async def test_wrong_mitra_code_is_checked_by_provider_for_any_number(world: World, provided: ApiWithTwilio) -> None:
     operator, twilio = await world.operator(), provided.twilio
-    known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
+    known, unknown = (SigningInPhone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
     await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
     for phone in (known, unknown):
         asked = await phone.ask()
@@ -197,7 +199,7 @@ async def test_wrong_mitra_code_is_checked_by_provider_for_any_number(world: Wor
         assert await phone.attempts(asked) == 1
 
 
-async def test_wrong_provider_codes_are_counted(phone: Phone) -> None:
+async def test_wrong_provider_codes_are_counted(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     for left in (4, 3, 2, 1):
         assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": left})
@@ -205,14 +207,14 @@ async def test_wrong_provider_codes_are_counted(phone: Phone) -> None:
     assert phone.checks == 5
 
 
-async def test_code_that_is_not_six_digits_is_wrong_without_asking_provider(phone: Phone) -> None:
+async def test_code_that_is_not_six_digits_is_wrong_without_asking_provider(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     assert await phone.no(asked, "abc-éf") == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert await phone.no(asked, "١٢٣٤٥٦") == (400, "OTP_INVALID", {"attempts_remaining": 3})
     assert (phone.checks, await phone.attempts(asked)) == (0, 2)
 
 
-async def test_fifty_concurrent_wrong_codes_ask_provider_five_times(phone: Phone) -> None:
+async def test_fifty_concurrent_wrong_codes_ask_provider_five_times(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     answers = await all_at_once([phone.type(asked, wrong(phone.code)) for _ in range(50)])
     codes = sorted((answer.status, answer.code) for answer in answers)
@@ -223,7 +225,7 @@ async def test_fifty_concurrent_wrong_codes_ask_provider_five_times(phone: Phone
     assert phone.checks == 5
 
 
-async def test_concurrent_right_codes_sign_in_once(phone: Phone) -> None:
+async def test_concurrent_right_codes_sign_in_once(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     answers = await all_at_once([phone.type(asked, phone.code) for _ in range(20)])
     assert sum(not isinstance(answer, Refused) for answer in answers) == 1
@@ -235,14 +237,14 @@ async def test_concurrent_right_codes_sign_in_once(phone: Phone) -> None:
     assert await count(phone.world, "phone = $1", phone.number) == 1
 
 
-async def test_verification_gone_at_provider_returns_otp_expired(phone: Phone) -> None:
+async def test_verification_gone_at_provider_returns_otp_expired(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     for status in ("expired", "canceled", "deleted"):
         phone.provided.twilio.of(phone.number).status = status
         assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
 
 
-async def test_code_expires_after_five_minutes_even_if_provider_accepts_it(phone: Phone) -> None:
+async def test_code_expires_after_five_minutes_even_if_provider_accepts_it(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     await phone.world.stack.sql(
         "UPDATE otp_requests SET expires_at = expires_at - interval '5 minutes' WHERE id = $1::text::uuid",
@@ -252,13 +254,13 @@ async def test_code_expires_after_five_minutes_even_if_provider_accepts_it(phone
     assert phone.checks == 0
 
 
-async def test_verification_without_attempts_at_provider_has_none_here(phone: Phone) -> None:
+async def test_verification_without_attempts_at_provider_has_none_here(phone: SigningInPhone) -> None:
     asked = await phone.ask()
     phone.provided.twilio.of(phone.number).checks = 5
     assert (await phone.no(asked, phone.code))[:2] == (429, "OTP_ATTEMPTS_EXCEEDED")
 
 
-async def test_second_request_repeats_the_pending_verification(phone: Phone) -> None:
+async def test_second_request_repeats_the_pending_verification(phone: SigningInPhone) -> None:
     first = await phone.ask()
     await forget_codes(phone.world, phone.number)
     second = await phone.ask()
@@ -291,7 +293,7 @@ async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
     world: World, provided: ApiWithTwilio, fault: Any
 ) -> None:
     operator, twilio = await world.operator(), provided.twilio
-    known, unknown = (Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
+    known, unknown = (SigningInPhone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY) for _ in range(2))
     await operator.post("/internal/mitras", {"phone": known.number, "display_name": "Ayu", "is_active": True})
     seen: list[list[Any]] = []
     for phone in (known, unknown):
@@ -327,7 +329,7 @@ async def test_wrong_mitra_code_has_one_answer_for_known_and_unknown_numbers(
 class KilledApi:
     """A second api process with the same provider, killed after the provider took a code and before it answered."""
 
-    phone: Phone
+    phone: SigningInPhone
 
     async def ask(self) -> dict[str, Any]:
         """Request a code and kill the process; return the request's row in the shape of an answer."""
@@ -357,7 +359,7 @@ class KilledApi:
 async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_try(
     world: World, provided: ApiWithTwilio
 ) -> None:
-    phone = Phone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY)
+    phone = SigningInPhone(world, provided, new_number(), MITRA_ASK, MITRA_VERIFY)
     operator = await world.operator()
     await operator.post("/internal/mitras", {"phone": phone.number, "display_name": "Ayu", "is_active": True})
     asked = await KilledApi(phone).ask()
@@ -371,13 +373,13 @@ async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_t
     assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
 
 
-async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: Phone) -> None:
+async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: SigningInPhone) -> None:
     asked = await KilledApi(phone).ask()
     assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
-async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: Phone) -> None:
+async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: SigningInPhone) -> None:
     await KilledApi(phone).ask()
     phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if the request had never arrived
     await phone.world.stack.sql(
@@ -387,7 +389,7 @@ async def test_customer_asks_again_after_a_process_was_killed_before_sending(pho
 
 
 @pytest.mark.parametrize("fault", [500, 503, (429, 20429), 0, b"<html>", b"[]", b"{}", b'{"status": 5}', b"\xff"])
-async def test_failed_check_is_503_and_returns_the_attempt(phone: Phone, fault: Any) -> None:
+async def test_failed_check_is_503_and_returns_the_attempt(phone: SigningInPhone, fault: Any) -> None:
     asked = await phone.ask()
     phone.provided.twilio.check_faults[phone.number] = [fault] * 6 + [None]
     for _ in range(6):
@@ -403,7 +405,9 @@ async def test_failed_check_is_503_and_returns_the_attempt(phone: Phone, fault: 
     [(500, 2), (503, 2), ((429, 60203), 1), ((400, 60200), 1), ((401, 20003), 1), (0, 2), (b"<html>", 1), (b"[]", 1),
      (b'{"sid": 5}', 1), (b'{"sid": ""}', 1), (302, 1)],
 )  # fmt: skip
-async def test_code_not_sent_by_provider_is_502_and_does_not_count(phone: Phone, fault: Any, calls: int) -> None:
+async def test_code_not_sent_by_provider_is_502_and_does_not_count(
+    phone: SigningInPhone, fault: Any, calls: int
+) -> None:
     phone.provided.twilio.send_faults[phone.number] = [fault]
     for n in range(4):
         assert (await phone.refused())[:2] == (502, "OTP_DELIVERY_FAILED")
@@ -412,7 +416,7 @@ async def test_code_not_sent_by_provider_is_502_and_does_not_count(phone: Phone,
     assert (await phone.type(await phone.ask(), phone.code))["customer"]["phone"] == phone.number
 
 
-async def test_single_failure_while_sending_is_retried(phone: Phone) -> None:
+async def test_single_failure_while_sending_is_retried(phone: SigningInPhone) -> None:
     phone.provided.twilio.send_faults[phone.number] = [500, None]
     asked = await phone.ask()
     assert phone.sends == 2
@@ -420,7 +424,7 @@ async def test_single_failure_while_sending_is_retried(phone: Phone) -> None:
 
 
 async def test_silent_provider_times_out_after_five_seconds(world: World, provided: ApiWithTwilio) -> None:
-    sending, checking, other = (Phone(world, provided) for _ in range(3))
+    sending, checking, other = (SigningInPhone(world, provided) for _ in range(3))
     asked = await checking.ask()
     provided.twilio.send_faults[sending.number] = ["late"]
     provided.twilio.check_faults[checking.number] = ["late", None]
@@ -448,11 +452,11 @@ async def test_silent_provider_times_out_after_five_seconds(world: World, provid
 
 async def test_code_of_previous_provider_still_verifies(world: World, provided: ApiWithTwilio) -> None:
     """Check that codes stay valid if the provider setting changes: each is checked by the provider that sent it."""
-    phone = Phone(world, provided)
+    phone = SigningInPhone(world, provided)
     ours = await raw(device(world), "POST", ASK, {"phone": phone.number})
     code = await world.stack.inbox.code_of(ours[1]["otp_request_id"])
     assert (await phone.type(ours[1], code))["customer"]["phone"] == phone.number
-    theirs = Phone(world, provided)
+    theirs = SigningInPhone(world, provided)
     asked = await theirs.ask()
     body = {"otp_request_id": asked["otp_request_id"], "code": theirs.code}
     assert (await refusal(device(world), "POST", VERIFY, body))[:2] == (400, "OTP_EXPIRED")

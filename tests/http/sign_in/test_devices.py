@@ -24,7 +24,7 @@ from tests.http.sign_in.people import (
     store_tokens,
     verify,
 )
-from tests.sockets.bare import bare_and_known
+from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, new_id, within
 from tools.client import Client, Refused
 

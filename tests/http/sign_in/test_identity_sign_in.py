@@ -287,11 +287,11 @@ def server() -> Iterator[IdentityServer]:
 
 
 @pytest.fixture
-def base(account_stack: Stack, server: IdentityServer) -> Iterator[str]:
+def base(stack: Stack, server: IdentityServer) -> Iterator[str]:
     """Start an api process that has only this provider."""
     nothing = {f"IDENTITY_B_{name}": "" for name in ("AUDIENCES", "ISSUERS", "JWKS_URL")}
-    yield another_api(account_stack, "api-identity", IDENTITY_A_JWKS_URL=server.url, **nothing)
-    end_api(account_stack, "api-identity")
+    yield another_api(stack, "api-identity", IDENTITY_A_JWKS_URL=server.url, **nothing)
+    end_api(stack, "api-identity")
 
 
 async def test_unconfigured_provider_is_disabled(world: World, base: str, server: IdentityServer) -> None:

@@ -21,7 +21,7 @@ from tests.http.sign_in.people import (
     raw,
     store_tokens,
 )
-from tests.sockets.bare import Bare, at, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World, refused, within
 from tools.client import Client, Refused
 from tools.embedded import running
@@ -42,15 +42,15 @@ class SecondProcesses:
 
 
 @pytest.fixture(scope="module")
-def second(account_stack: Stack) -> Iterator[SecondProcesses]:
+def second(stack: Stack) -> Iterator[SecondProcesses]:
     """Start a second api process and a second realtime process."""
     port = free_port()
-    account_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
-    api = another_api(account_stack, "api2")
-    account_stack.wait_ready("realtime", port=port)
+    stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    api = another_api(stack, "api2")
+    stack.wait_ready("realtime", port=port)
     yield SecondProcesses(api, port)
-    end_api(account_stack, "api2")
-    end_api(account_stack, "realtime2")
+    end_api(stack, "api2")
+    end_api(stack, "realtime2")
 
 
 @attrs.frozen
@@ -103,7 +103,7 @@ async def wait_until_all_can_read(world: World, clients: list[Client], path: str
     assert time.monotonic() - since < within(1)
 
 
-async def sockets_of(client: Client, ports: list[int]) -> list[Bare]:
+async def sockets_of(client: Client, ports: list[int]) -> list[PlainSocket]:
     """Open a socket of each kind at each realtime process."""
     return [(await bare_and_known(at(client, port), path))[0] for port in ports for path in ("chat", "pairing")]
 

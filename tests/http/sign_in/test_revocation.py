@@ -5,14 +5,14 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import jwt
 import pytest
 
-from tests.sockets.bare import Bare, at, bare, bare_and_known
+from tests.sockets.plain_socket import PlainSocket, at, bare, bare_and_known
 from tests.stack import Stack, World, within
 from tools.client import Client
 from tools.embedded import running
@@ -34,7 +34,7 @@ class SecondProcesses:
 
 
 @pytest.fixture(scope="module")
-def own_stack() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Run a service that signs with the old key, with rate limits high enough for the calls of these tests."""
     made = Stack(JWT_SECRETS=f"old:{OLD},new:{NEW}", RATE_LIMIT_PER_MINUTE="1000000", RATE_LIMIT_BURST="1000000")
     yield made
@@ -50,21 +50,13 @@ def start_api(stack: Stack, key: str, jwt_secrets: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def second(own_stack: Stack) -> SecondProcesses:
+def second(stack: Stack) -> SecondProcesses:
     """Start a second api process, which already signs with the new key, and a second realtime process."""
     port = free_port()
-    own_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
-    public = start_api(own_stack, "api2", f"new:{NEW},old:{OLD}")
-    own_stack.wait_ready("realtime", port=port)
+    stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    public = start_api(stack, "api2", f"new:{NEW},old:{OLD}")
+    stack.wait_ready("realtime", port=port)
     return SecondProcesses(public, port)
-
-
-@pytest.fixture
-async def people(own_stack: Stack) -> AsyncIterator[World]:
-    """Return a World on this service."""
-    made = World(own_stack)
-    yield made
-    await made.close()
 
 
 def through_process(client: Client, base: str) -> Client:
@@ -100,44 +92,44 @@ def sid_of(token: str | None) -> str:
 # -- key rotation
 
 
-async def test_processes_accept_each_others_tokens_during_key_rotation(people: World, second: SecondProcesses) -> None:
-    first = people.stack.addresses.public
-    older, newer = await people.customer(), through_process(people.client(), second.public)
+async def test_processes_accept_each_others_tokens_during_key_rotation(world: World, second: SecondProcesses) -> None:
+    first = world.stack.addresses.public
+    older, newer = await world.customer(), through_process(world.client(), second.public)
     await newer.sign_in_anonymously("Sari")
     assert (kid_of(older.access_token), kid_of(newer.access_token)) == ("old", "new")
     for client in (older, newer):
         for base in (first, second.public):
-            assert await asks(people, base, client.access_token) == 200
-        for port in (people.stack.ports["REALTIME"], second.realtime):
+            assert await asks(world, base, client.access_token) == 200
+        for port in (world.stack.ports["REALTIME"], second.realtime):
             await bare_and_known(at(client, port))
     for client, there, kid in ((older, second.public, "new"), (newer, first, "old")):
         before = client.refresh_token
-        status, answer = await rotates(people, there, before)
+        status, answer = await rotates(world, there, before)
         assert (status, kid_of(answer["access_token"])) == (200, kid)
         other = first if there == second.public else second.public
-        status, again = await rotates(people, other, before)  # a retry at the other process after a lost answer
+        status, again = await rotates(world, other, before)  # a retry at the other process after a lost answer
         assert (status, again["refresh_token"]) == (200, answer["refresh_token"])
-        status, further = await rotates(people, other, answer["refresh_token"])
+        status, further = await rotates(world, other, answer["refresh_token"])
         assert status == 200
-        assert await asks(people, there, further["access_token"]) == 200
+        assert await asks(world, there, further["access_token"]) == 200
 
 
-async def test_token_signed_with_a_removed_key_is_401(people: World, second: SecondProcesses) -> None:
-    customer = await people.customer()
-    later = start_api(people.stack, "api3", f"new:{NEW}")
+async def test_token_signed_with_a_removed_key_is_401(world: World, second: SecondProcesses) -> None:
+    customer = await world.customer()
+    later = start_api(world.stack, "api3", f"new:{NEW}")
     try:
-        assert await asks(people, second.public, customer.access_token) == 200
-        assert await asks(people, later, customer.access_token) == 401
-        status, answer = await rotates(people, later, customer.refresh_token)
+        assert await asks(world, second.public, customer.access_token) == 200
+        assert await asks(world, later, customer.access_token) == 401
+        status, answer = await rotates(world, later, customer.refresh_token)
         assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
     finally:
-        people.stack.kill("api3")
-        del people.stack.processes["api3"]
-    assert (await rotates(people, second.public, customer.refresh_token))[0] == 200  # the refusal revoked nothing
+        world.stack.kill("api3")
+        del world.stack.processes["api3"]
+    assert (await rotates(world, second.public, customer.refresh_token))[0] == 200  # the refusal revoked nothing
 
 
-async def test_token_is_verified_only_by_the_key_it_names(people: World, second: SecondProcesses) -> None:
-    customer = await people.customer()
+async def test_token_is_verified_only_by_the_key_it_names(world: World, second: SecondProcesses) -> None:
+    customer = await world.customer()
     claims = jwt.decode(customer.access_token or "", options={"verify_signature": False})
     made = {
         "of an unknown key": jwt.encode(claims, OLD, headers={"kid": "older"}),
@@ -145,10 +137,10 @@ async def test_token_is_verified_only_by_the_key_it_names(people: World, second:
         "of the other key": jwt.encode(claims, NEW, headers={"kid": "old"}),
         "of a key that is no text": jwt.encode(claims, OLD, headers={"kid": ""}),
     }
-    for base in (people.stack.addresses.public, second.public):
-        assert await asks(people, base, jwt.encode(claims, NEW, headers={"kid": "new"})) == 200
-        assert {name: await asks(people, base, token) for name, token in made.items()} == dict.fromkeys(made, 401)
-    for port in (people.stack.ports["REALTIME"], second.realtime):
+    for base in (world.stack.addresses.public, second.public):
+        assert await asks(world, base, jwt.encode(claims, NEW, headers={"kid": "new"})) == 200
+        assert {name: await asks(world, base, token) for name, token in made.items()} == dict.fromkeys(made, 401)
+    for port in (world.stack.ports["REALTIME"], second.realtime):
         socket = await bare(at(customer, port))
         await socket.say({"type": "auth", "token": made["of an unknown key"]})
         assert await socket.code() == 4401
@@ -157,7 +149,7 @@ async def test_token_is_verified_only_by_the_key_it_names(people: World, second:
 # -- end of auth sessions
 
 
-async def everywhere(client: Client, second: SecondProcesses) -> list[Bare]:
+async def everywhere(client: Client, second: SecondProcesses) -> list[PlainSocket]:
     """Open a user's sockets: both paths at both realtime processes."""
     found = []
     for port in (client.addresses.realtime.rpartition(":")[2], second.realtime):
@@ -167,12 +159,12 @@ async def everywhere(client: Client, second: SecondProcesses) -> list[Bare]:
 
 
 async def check_revoked_everywhere(
-    world: World, second: SecondProcesses, sockets: list[Bare], token: str | None, began: float
+    world: World, second: SecondProcesses, sockets: list[PlainSocket], token: str | None, began: float
 ) -> None:
     """Check that within a second both realtime processes close with 4403 and both api processes refuse the token."""
     took: dict[str, float] = {}
 
-    async def closes(n: int, socket: Bare) -> None:
+    async def closes(n: int, socket: PlainSocket) -> None:
         assert await socket.code() == 4403
         took[f"socket {n}"] = time.monotonic() - began
 
@@ -207,38 +199,38 @@ async def remove_device(client: Client) -> None:
 @pytest.mark.parametrize("valkey", ["there", "killed", "frozen"])
 @pytest.mark.parametrize("end", [log_out, remove_device])
 async def test_ended_auth_session_is_refused_by_every_process(
-    people: World, second: SecondProcesses, end: Any, valkey: str
+    world: World, second: SecondProcesses, end: Any, valkey: str
 ) -> None:
-    leaver, stayer = await people.customer("Lia"), await people.customer("Sari")
+    leaver, stayer = await world.customer("Lia"), await world.customer("Sari")
     sockets, stays = await everywhere(leaver, second), await everywhere(stayer, second)
-    servers = running(people.stack.root)
+    servers = running(world.stack.root)
     assert servers is not None
     if valkey != "there":
         os.kill(servers.valkey_pid, signal.SIGKILL if valkey == "killed" else signal.SIGSTOP)
     try:
         token = leaver.access_token
         await end(leaver)
-        await check_revoked_everywhere(people, second, sockets, token, time.monotonic())
-        assert await asks(people, second.public, stayer.access_token) == 200
+        await check_revoked_everywhere(world, second, sockets, token, time.monotonic())
+        assert await asks(world, second.public, stayer.access_token) == 200
     finally:
         if valkey == "frozen":
             os.kill(servers.valkey_pid, signal.SIGCONT)
-        await asyncio.to_thread(people.stack.servers.watch)
+        await asyncio.to_thread(world.stack.servers.watch)
     for socket in stays:
         await socket.say({"type": "ping"})
         assert (await socket.next_frame_of("pong"))["type"] == "pong"
-    status, answer = await rotates(people, second.public, leaver.refresh_token)
+    status, answer = await rotates(world, second.public, leaver.refresh_token)
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
 @pytest.mark.parametrize("bus", ["there", "killed"])
 async def test_deactivated_mitra_gets_the_reason_from_every_process(
-    people: World, second: SecondProcesses, bus: str
+    world: World, second: SecondProcesses, bus: str
 ) -> None:
-    mitra, operator = await people.mitra(), await people.operator()
+    mitra, operator = await world.mitra(), await world.operator()
     ports = (mitra.addresses.realtime.rpartition(":")[2], second.realtime)
     sockets = [(await bare_and_known(at(mitra, int(port)), "pairing"))[0] for port in ports]
-    servers = running(people.stack.root)
+    servers = running(world.stack.root)
     assert servers is not None
     if bus == "killed":
         os.kill(servers.valkey_pid, signal.SIGKILL)
@@ -249,7 +241,7 @@ async def test_deactivated_mitra_gets_the_reason_from_every_process(
             assert (frame["is_online"], frame["reason"]) == (False, "deactivated")
             assert await socket.code() == 4403
     finally:
-        await asyncio.to_thread(people.stack.servers.watch)
+        await asyncio.to_thread(world.stack.servers.watch)
 
 
 # -- refresh tokens
@@ -263,70 +255,70 @@ async def living(world: World, customer: Client) -> list[str]:
     return [row["id"] for row in rows]
 
 
-async def test_fifty_concurrent_refreshes_have_one_successor(people: World, second: SecondProcesses) -> None:
-    customer = await people.customer()
-    bases = (people.stack.addresses.public, second.public)
+async def test_fifty_concurrent_refreshes_have_one_successor(world: World, second: SecondProcesses) -> None:
+    customer = await world.customer()
+    bases = (world.stack.addresses.public, second.public)
     async with asyncio.TaskGroup() as group:
-        calls = [group.create_task(rotates(people, bases[n % 2], customer.refresh_token)) for n in range(50)]
+        calls = [group.create_task(rotates(world, bases[n % 2], customer.refresh_token)) for n in range(50)]
     answers = [call.result() for call in calls]
     assert {status for status, _ in answers} == {200}
     [successor] = {answer["refresh_token"] for _, answer in answers}
-    assert await living(people, customer) == [sid_of(customer.access_token)]
+    assert await living(world, customer) == [sid_of(customer.access_token)]
     assert {sid_of(answer["access_token"]) for _, answer in answers} == {sid_of(customer.access_token)}
     for base in bases:
-        assert await asks(people, base, answers[-1][1]["access_token"]) == 200
-    status, newest = await rotates(people, second.public, successor)
+        assert await asks(world, base, answers[-1][1]["access_token"]) == 200
+    status, newest = await rotates(world, second.public, successor)
     assert status == 200
     assert newest["refresh_token"] != successor
 
 
 async def test_refresh_token_reused_late_ends_the_auth_session_everywhere(
-    people: World, second: SecondProcesses
+    world: World, second: SecondProcesses
 ) -> None:
-    customer = await people.customer()
+    customer = await world.customer()
     used, sid = customer.refresh_token, sid_of(customer.access_token)
     await customer.refresh()
     sockets = await everywhere(customer, second)
-    assert (await rotates(people, second.public, used))[0] == 200  # within 30 s: a retry after a lost answer
-    await people.stack.sql(
+    assert (await rotates(world, second.public, used))[0] == 200  # within 30 s: a retry after a lost answer
+    await world.stack.sql(
         "UPDATE auth_sessions SET rotated_at = rotated_at - interval '31 seconds' WHERE id = $1::uuid", sid
     )
-    status, answer = await rotates(people, second.public, used)
+    status, answer = await rotates(world, second.public, used)
     began = time.monotonic()
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
-    await check_revoked_everywhere(people, second, sockets, customer.access_token, began)
-    assert await living(people, customer) == []
-    status, answer = await rotates(people, second.public, customer.refresh_token)  # the thief's token, or the owner's
+    await check_revoked_everywhere(world, second, sockets, customer.access_token, began)
+    assert await living(world, customer) == []
+    status, answer = await rotates(world, second.public, customer.refresh_token)  # the thief's token, or the owner's
     assert (status, answer["error"]["code"]) == (401, "REFRESH_INVALID")
 
 
 async def test_older_refresh_token_within_the_grace_is_401_and_ends_nothing(
-    people: World, second: SecondProcesses
+    world: World, second: SecondProcesses
 ) -> None:
-    customer = await people.customer()
+    customer = await world.customer()
     used = customer.refresh_token
     await customer.refresh()
     await customer.refresh()
-    assert (await rotates(people, second.public, used))[0] == 401
-    assert await living(people, customer) == [sid_of(customer.access_token)]
+    assert (await rotates(world, second.public, used))[0] == 401
+    assert await living(world, customer) == [sid_of(customer.access_token)]
     await customer.refresh()
 
 
 async def test_stolen_token_kept_rotating_is_detected_when_the_owner_refreshes(
-    people: World, second: SecondProcesses
+    world: World, second: SecondProcesses
 ) -> None:
     """Check each used token's own age: the auth session's last rotation is always recent, the owner's token is not."""
-    owner = await people.customer()
+    owner = await world.customer()
     mine = owner.refresh_token
     await owner.refresh()  # from here on the thief has the newest token
     for _ in range(3):
         await owner.refresh()
-        await people.stack.sql(
+        await world.stack.sql(
             """UPDATE auth_sessions SET rotated_at = rotated_at - interval '20 seconds', used_tokens =
                  (SELECT jsonb_object_agg(key, value::timestamptz - interval '20 seconds') FROM jsonb_each_text(used_tokens))
                WHERE user_id = $1::uuid""",
             owner.user["id"],
         )
         await owner.refresh()
-    assert (await rotates(people, second.public, mine))[0] == 401
-    assert await living(people, owner) == []
+    assert (await rotates(world, second.public, mine))[0] == 401
+    assert await living(world, owner) == []

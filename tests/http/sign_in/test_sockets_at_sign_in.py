@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.http.sign_in.people import anonymous
-from tests.sockets.bare import Bare, bare
+from tests.sockets.plain_socket import PlainSocket, bare
 from tests.stack import World
 from tools.client import Client
 
@@ -22,7 +22,7 @@ async def customers_blocked(world: World) -> AsyncIterator[None]:
         yield
 
 
-async def waits_for_ids(world: World, client: Client) -> Bare:
+async def waits_for_ids(world: World, client: Client) -> PlainSocket:
     """Return a socket that has sent its token and waits for its ids."""
     socket = await bare(client)
     await socket.say({"type": "auth", "token": client.access_token})

@@ -17,7 +17,7 @@ from tests.http.sign_in.people import (
     raw,
     store_tokens,
 )
-from tests.sockets.bare import bare_and_known, token_like
+from tests.sockets.plain_socket import bare_and_known, token_like
 from tests.stack import World, new_id, within
 from tools.client import Client, Refused
 

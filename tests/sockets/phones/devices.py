@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.sockets.bare import token_like
+from tests.sockets.plain_socket import token_like
 from tests.stack import World, new_id
 from tools.client import Client
 

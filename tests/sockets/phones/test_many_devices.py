@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.sockets.bare import at
 from tests.sockets.phones.devices import second_device, shown, stored
+from tests.sockets.plain_socket import at
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 from tools.embedded import running
@@ -22,7 +22,7 @@ EACH = 40  # messages of each side
 
 
 @pytest.fixture(scope="module")
-def own_stack() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a separate service with a second realtime process, because its processes are killed."""
     made = Stack()
     port = free_port()
@@ -34,11 +34,11 @@ def own_stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def people(own_stack: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Yield the users of the test."""
-    made = World(own_stack)
+    made = World(stack)
     yield made
-    await asyncio.to_thread(own_stack.servers.watch)
+    await asyncio.to_thread(stack.servers.watch)
     await made.close()
 
 
@@ -62,8 +62,8 @@ async def talk(phone: Phone, session_id: str, letter: str, dice: random.Random) 
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_phones_show_what_is_stored_after_kills_during_the_chat(people: World, seed: int) -> None:
-    world, stack = people, people.stack
+async def test_phones_show_what_is_stored_after_kills_during_the_chat(world: World, seed: int) -> None:
+    stack = world.stack
     dice = random.Random(seed)
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, customer), stack)
@@ -110,8 +110,8 @@ async def test_phones_show_what_is_stored_after_kills_during_the_chat(people: Wo
     await asyncio.to_thread(stack.wait_ready, "realtime", port=int(stack.env["SECOND_PORT"]))
 
 
-async def test_accept_on_one_device_closes_the_invitation_on_the_other(people: World) -> None:
-    world, stack = people, people.stack
+async def test_accept_on_one_device_closes_the_invitation_on_the_other(world: World) -> None:
+    stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, mitra), stack)
     here, elsewhere = await Phone(mitra, "pairing").start(), await Phone(tablet, "pairing").start()
@@ -134,8 +134,7 @@ async def test_accept_on_one_device_closes_the_invitation_on_the_other(people: W
             await phone.stop()
 
 
-async def test_late_event_does_not_revert_the_phones_state(people: World) -> None:
-    world = people
+async def test_late_event_does_not_revert_the_phones_state(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     phone = await Phone(customer).start()
     try:
@@ -160,8 +159,8 @@ async def test_late_event_does_not_revert_the_phones_state(people: World) -> Non
         await phone.stop()
 
 
-async def test_messages_and_read_markers_show_on_every_device(people: World) -> None:
-    world, stack = people, people.stack
+async def test_messages_and_read_markers_show_on_every_device(world: World) -> None:
+    stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, customer), stack)
     session_id = await world.session(customer, there(mitra, stack))

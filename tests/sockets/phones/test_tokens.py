@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.sockets.bare import token_like
 from tests.sockets.phones.devices import second_device
+from tests.sockets.plain_socket import token_like
 from tests.stack import Stack, World
 from tools.client import Client, Refused
 from tools.phone import Phone, SignedOut
@@ -29,7 +29,7 @@ class Counting(Client):
 
 
 @pytest.fixture(scope="module")
-def quick_stack() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """Yield a service whose access tokens live for 7.5 real seconds."""
     made = Stack(scale=4, ACCESS_TOKEN_SECONDS="30")
     yield made
@@ -37,9 +37,9 @@ def quick_stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def people(quick_stack: Stack) -> AsyncIterator[World]:
+async def world(stack: Stack) -> AsyncIterator[World]:
     """Yield the users of the test."""
-    made = World(quick_stack)
+    made = World(stack)
     await made.scale_silence()
     yield made
     await made.close()
@@ -63,8 +63,8 @@ def warnings(phone: Phone) -> int:
     return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
 
 
-async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(people: World) -> None:
-    client = await a_customer(people)
+async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(world: World) -> None:
+    client = await a_customer(world)
     phones = [await Phone(client, path).start() for path in ("chat", "pairing")]
     try:
         for phone in phones:
@@ -82,23 +82,23 @@ async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(people
             await phone.stop()
 
 
-async def test_concurrent_requests_with_an_expired_token_make_one_refresh(people: World) -> None:
-    client = await a_customer(people)
-    client.access_token = old_token(people, client)
+async def test_concurrent_requests_with_an_expired_token_make_one_refresh(world: World) -> None:
+    client = await a_customer(world)
+    client.access_token = old_token(world, client)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(client.get("/api/client/auth/me")) for _ in range(25)]
     assert {task.result()["id"] for task in tasks} == {client.user["id"]}
     assert client.refreshes == 1
 
 
-async def test_phone_whose_token_expired_while_offline_reconnects(people: World) -> None:
-    client, mitra = await a_customer(people), await people.mitra()
-    session_id = await people.session(client, mitra, duration_minutes=60)
+async def test_phone_whose_token_expired_while_offline_reconnects(world: World) -> None:
+    client, mitra = await a_customer(world), await world.mitra()
+    session_id = await world.session(client, mitra, duration_minutes=60)
     phone = await Phone(client).start()
     try:
         await phone.until(lambda: session_id in phone.sessions)
         before, refreshes = phone._socket, client.refreshes
-        client.access_token = old_token(people, client)
+        client.access_token = old_token(world, client)
         await phone.cut()
         await phone.until(lambda: phone._socket is not before)
         assert client.refreshes > refreshes
@@ -108,15 +108,15 @@ async def test_phone_whose_token_expired_while_offline_reconnects(people: World)
         await phone.stop()
 
 
-async def test_revoked_device_is_signed_out_at_once(people: World) -> None:
-    client = await a_customer(people)
-    other = await second_device(people, client)
+async def test_revoked_device_is_signed_out_at_once(world: World) -> None:
+    client = await a_customer(world)
+    other = await second_device(world, client)
     phone = await Phone(client).start()
     try:
         await phone.until(lambda: phone._socket is not None)
         devices = await client.get("/api/shared/auth/sessions")
         (current,) = [device["id"] for device in devices["items"] if device["current"]]
-        other.access_token = token_like(people.stack, other, exp=_far(people, other))
+        other.access_token = token_like(world.stack, other, exp=_far(world, other))
         waiting = asyncio.create_task(phone.wait("session_started"))
         saying = asyncio.create_task(phone.say("00000000-0000-7000-8000-000000000000", "halo", timeout=20))
         await other.call("DELETE", f"/api/shared/auth/sessions/{current}")
@@ -138,15 +138,15 @@ def _far(world: World, client: Client) -> Any:
     return jwt.decode(client.access_token, options={"verify_signature": False})["exp"] + 100_000
 
 
-async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(people: World) -> None:
-    client = await a_customer(people)
+async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(world: World) -> None:
+    client = await a_customer(world)
     phone = await Phone(client).start()
     try:
         await phone.until(lambda: phone._socket is not None)
-        await people.stack.sql(
+        await world.stack.sql(
             "UPDATE auth_sessions SET revoked_at = now() WHERE user_id = $1::uuid", client.user["id"]
         )  # no signal is published
-        client.access_token = old_token(people, client)
+        client.access_token = old_token(world, client)
         await phone.cut()
         with pytest.raises(SignedOut):
             await phone.wait("session_started", timeout=20)
@@ -154,8 +154,8 @@ async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(peo
         await phone.stop()
 
 
-async def test_stopped_phone_ends_without_errors(people: World) -> None:
-    client = await a_customer(people)
+async def test_stopped_phone_ends_without_errors(world: World) -> None:
+    client = await a_customer(world)
     phone = await Phone(client).start()
     await phone.stop()
     never = Phone(client)

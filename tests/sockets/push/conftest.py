@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.sockets.push.people import Phones
+from tests.sockets.push.devices import PushedDevices
 from tests.stack import Stack, World
 from tools.push_inbox import PushInbox
 
@@ -18,7 +18,7 @@ def inbox() -> Iterator[PushInbox]:
 
 
 @pytest.fixture(scope="module")
-def push_stack(inbox: PushInbox) -> Iterator[Stack]:
+def stack(inbox: PushInbox) -> Iterator[Stack]:
     """Yield a service at real speed that sends its pushes to the simulated provider."""
     made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1")
     yield made
@@ -26,12 +26,12 @@ def push_stack(inbox: PushInbox) -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def phones(push_stack: Stack, inbox: PushInbox) -> AsyncIterator[Phones]:
+async def phones(stack: Stack, inbox: PushInbox) -> AsyncIterator[PushedDevices]:
     """Yield the users of the test and their phones; the provider behaves normally again at the end."""
-    world = World(push_stack)
+    world = World(stack)
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     await world.config("pairing_blast_timeout_seconds", 600)  # one chat_request for a search
-    made = Phones(world, inbox)
+    made = PushedDevices(world, inbox)
     yield made
     inbox.answer = lambda _: None
     await world.leave_searches()

@@ -14,8 +14,8 @@ import pytest
 
 from realtime.push import SENDS
 from tests.http.pairing.steps import acting, cancelling
-from tests.sockets.bare import at, end_early, token_like
-from tests.sockets.push.people import DOWN, Phones
+from tests.sockets.plain_socket import at, end_early, token_like
+from tests.sockets.push.devices import DOWN, PushedDevices
 from tests.stack import Stack, new_id
 from tools.client import Client
 from tools.throwaway import free_port
@@ -27,7 +27,7 @@ MANY_LATER = """INSERT INTO pushes (id, auth_session_id, push_token, content, ur
   FROM generate_series(1, 500) n"""
 
 
-async def signs_in(phones: Phones, client: Client, number: str) -> None:
+async def signs_in(phones: PushedDevices, client: Client, number: str) -> None:
     """Sign a customer in by code on the device of `client`."""
     client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
     asked = await client.post("/api/client/auth/otp/request", {"phone": number})
@@ -37,7 +37,7 @@ async def signs_in(phones: Phones, client: Client, number: str) -> None:
     )
 
 
-async def the_other_device(phones: Phones, client: Client) -> tuple[Client, str]:
+async def the_other_device(phones: PushedDevices, client: Client) -> tuple[Client, str]:
     """Sign a second device of a user in; return it and its push token."""
     token = await phones.device(client)
     (row,) = await phones.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", token)
@@ -47,7 +47,7 @@ async def the_other_device(phones: Phones, client: Client) -> tuple[Client, str]
     return other, token
 
 
-async def a_request(phones: Phones, **wish: Any) -> dict[str, Any]:
+async def a_request(phones: PushedDevices, **wish: Any) -> dict[str, Any]:
     """Create a customer's search."""
     return await phones.world.paid(await phones.world.customer(), **wish)
 
@@ -55,7 +55,7 @@ async def a_request(phones: Phones, **wish: Any) -> dict[str, Any]:
 # -- events
 
 
-async def test_chat_request_is_pushed_once_to_each_device_of_a_disconnected_mitra(phones: Phones) -> None:
+async def test_chat_request_is_pushed_once_to_each_device_of_a_disconnected_mitra(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     payment = await a_request(phones)
@@ -75,7 +75,7 @@ async def test_chat_request_is_pushed_once_to_each_device_of_a_disconnected_mitr
     assert (await desk.wait("chat_request"))["event_id"] == data["event_id"]
 
 
-async def test_ttl_of_a_chat_request_is_at_most_its_answer_time(phones: Phones) -> None:
+async def test_ttl_of_a_chat_request_is_at_most_its_answer_time(phones: PushedDevices) -> None:
     await phones.world.config("pairing_blast_timeout_seconds", 5)
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
@@ -84,7 +84,7 @@ async def test_ttl_of_a_chat_request_is_at_most_its_answer_time(phones: Phones) 
     assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has passed already
 
 
-async def test_ttl_of_a_push_is_rounded_down(phones: Phones) -> None:
+async def test_ttl_of_a_push_is_rounded_down(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     content = {"action": "open_accept", "event": "chat_request", "event_id": new_id(), "title": "x", "body": "x"}
@@ -98,7 +98,7 @@ async def test_ttl_of_a_push_is_rounded_down(phones: Phones) -> None:
     assert int(push["android"]["ttl"].removesuffix("s")) <= 59
 
 
-async def test_refund_is_pushed_to_the_customers_phone(phones: Phones) -> None:
+async def test_refund_is_pushed_to_the_customers_phone(phones: PushedDevices) -> None:
     customer = await phones.world.customer()
     token = await phones.token(customer)
     payment = await phones.world.paid(customer)
@@ -111,7 +111,7 @@ async def test_refund_is_pushed_to_the_customers_phone(phones: Phones) -> None:
     assert push["data"]["payment_request_id"] == payment["payment_request_id"]
 
 
-async def test_mitra_taken_offline_by_an_operator_gets_a_push(phones: Phones) -> None:
+async def test_mitra_taken_offline_by_an_operator_gets_a_push(phones: PushedDevices) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     token = await phones.token(mitra)
     await mitra.post("/api/mitra/status/offline")
@@ -124,7 +124,7 @@ async def test_mitra_taken_offline_by_an_operator_gets_a_push(phones: Phones) ->
     assert len(phones.of(token)) == 1
 
 
-async def test_deactivated_mitra_gets_a_push_on_each_signed_in_phone(phones: Phones) -> None:
+async def test_deactivated_mitra_gets_a_push_on_each_signed_in_phone(phones: PushedDevices) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
@@ -134,7 +134,7 @@ async def test_deactivated_mitra_gets_a_push_on_each_signed_in_phone(phones: Pho
     assert len(phones.of(*tokens)) == 2
 
 
-async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(phones: Phones) -> None:
+async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(phones: PushedDevices) -> None:
     mitra, operator = await phones.world.mitra(), await phones.world.operator()
     token = await phones.token(mitra)
     answers = [DOWN]
@@ -147,7 +147,7 @@ async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(pho
     assert len(phones.of(token)) == 1
 
 
-async def test_event_acknowledged_by_one_device_is_not_pushed(phones: Phones) -> None:
+async def test_event_acknowledged_by_one_device_is_not_pushed(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     desk = await mitra.open("pairing")
@@ -163,7 +163,7 @@ async def test_event_acknowledged_by_one_device_is_not_pushed(phones: Phones) ->
     assert {m["data"]["session_id"] for m in phones.of(*tokens)} == {second["session_id"]}
 
 
-async def test_socket_without_acknowledgement_does_not_prevent_a_push(phones: Phones) -> None:
+async def test_socket_without_acknowledgement_does_not_prevent_a_push(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     desk = await mitra.open("pairing", ack=False)
@@ -179,7 +179,7 @@ async def test_socket_without_acknowledgement_does_not_prevent_a_push(phones: Ph
 
 
 async def test_acknowledgement_while_the_provider_is_down_does_not_cancel_or_double_a_push(
-    phones: Phones,
+    phones: PushedDevices,
 ) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
@@ -196,7 +196,7 @@ async def test_acknowledgement_while_the_provider_is_down_does_not_cancel_or_dou
     assert len(phones.of(token)) == 2
 
 
-async def test_session_pushes_have_the_right_actions_and_no_private_text(phones: Phones) -> None:
+async def test_session_pushes_have_the_right_actions_and_no_private_text(phones: PushedDevices) -> None:
     world = phones.world
     customer, mitra = await world.customer("Rahasiawati"), await world.mitra("Diamwati")
     hers, his = await phones.token(customer), await phones.token(mitra)
@@ -230,7 +230,7 @@ async def test_session_pushes_have_the_right_actions_and_no_private_text(phones:
             assert private not in text
 
 
-async def test_due_push_is_sent_although_the_session_has_moved_on(phones: Phones) -> None:
+async def test_due_push_is_sent_although_the_session_has_moved_on(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     await asyncio.to_thread(phones.stack.kill, "realtime")
@@ -251,7 +251,7 @@ async def test_due_push_is_sent_although_the_session_has_moved_on(phones: Phones
 
 
 async def test_session_of_an_anonymous_customer_is_pushed_to_the_joined_account(
-    phones: Phones,
+    phones: PushedDevices,
 ) -> None:
     world = phones.world
     number = f"+62813{secrets.randbelow(10**8):08d}"
@@ -277,7 +277,7 @@ async def test_session_of_an_anonymous_customer_is_pushed_to_the_joined_account(
     assert phones.of(anonymous_token, event="session_closing") == []
 
 
-async def test_signed_out_devices_get_no_push(phones: Phones) -> None:
+async def test_signed_out_devices_get_no_push(phones: PushedDevices) -> None:
     world = phones.world
     mitra = await world.mitra()
     stays = await phones.token(mitra)
@@ -295,7 +295,7 @@ async def test_signed_out_devices_get_no_push(phones: Phones) -> None:
     assert phones.of(out_token, revoked, expired, replaced) == []
 
 
-async def test_device_signed_out_before_a_retry_gets_no_push(phones: Phones) -> None:
+async def test_device_signed_out_before_a_retry_gets_no_push(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     stays = await phones.token(mitra)
     out, out_token = await the_other_device(phones, mitra)
@@ -317,7 +317,7 @@ async def test_device_signed_out_before_a_retry_gets_no_push(phones: Phones) -> 
 # -- messages
 
 
-async def test_messages_are_pushed_once_per_session_until_the_user_is_back(phones: Phones) -> None:
+async def test_messages_are_pushed_once_per_session_until_the_user_is_back(phones: PushedDevices) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers, his = [await phones.token(customer), await phones.device(customer)], await phones.token(mitra)
@@ -347,7 +347,7 @@ async def test_messages_are_pushed_once_per_session_until_the_user_is_back(phone
     assert sorted(Counter(ids).values()) == [2, 2]  # one event id for each round, the same on both devices
 
 
-async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: Phones) -> None:
+async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: PushedDevices) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers = await phones.token(customer)
@@ -364,7 +364,7 @@ async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: Pho
 
 
 @pytest.mark.parametrize("how", ["delivered", "read", "rest"])
-async def test_message_delivered_in_time_is_not_pushed(phones: Phones, how: str) -> None:
+async def test_message_delivered_in_time_is_not_pushed(phones: PushedDevices, how: str) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers, his = await phones.token(customer), await phones.token(mitra)
@@ -384,7 +384,7 @@ async def test_message_delivered_in_time_is_not_pushed(phones: Phones, how: str)
     assert len(phones.of(his, event="message")) == 1
 
 
-async def test_event_ack_of_a_message_does_not_count_as_delivery(phones: Phones) -> None:
+async def test_event_ack_of_a_message_does_not_count_as_delivery(phones: PushedDevices) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
     hers = await phones.token(customer)
@@ -405,7 +405,7 @@ def error(status: int, code: str) -> tuple[int, dict[str, Any], dict[str, str]]:
     return status, {"error": {"code": status, "message": "no", "status": code, "details": [detail]}}, {}
 
 
-async def tokens_of(phones: Phones, mitra: Client) -> tuple[set[str], str | None]:
+async def tokens_of(phones: PushedDevices, mitra: Client) -> tuple[set[str], str | None]:
     """Return the push tokens of a mitra's devices, and the token in the mitra's row."""
     rows = await phones.stack.sql(
         "SELECT push_token FROM auth_sessions WHERE user_id = $1::uuid AND push_token IS NOT NULL", mitra.user["id"]
@@ -415,7 +415,9 @@ async def tokens_of(phones: Phones, mitra: Client) -> tuple[set[str], str | None
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH")])
-async def test_unregistered_token_is_deleted_and_gets_no_second_push(phones: Phones, status: int, code: str) -> None:
+async def test_unregistered_token_is_deleted_and_gets_no_second_push(
+    phones: PushedDevices, status: int, code: str
+) -> None:
     mitra = await phones.world.mitra()
     living = await phones.device(mitra)
     dead = await phones.token(mitra)  # the newest one
@@ -432,7 +434,7 @@ async def test_unregistered_token_is_deleted_and_gets_no_second_push(phones: Pho
     assert len(phones.of(dead)) == 1
 
 
-async def test_refused_push_is_not_retried_and_keeps_the_token(phones: Phones) -> None:
+async def test_refused_push_is_not_retried_and_keeps_the_token(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     phones.inbox.answer = lambda m: error(400, "INVALID_ARGUMENT") if m["token"] == token else None
@@ -443,7 +445,7 @@ async def test_refused_push_is_not_retried_and_keeps_the_token(phones: Phones) -
     assert await tokens_of(phones, mitra) == ({token}, token)
 
 
-async def test_push_is_retried_until_the_provider_accepts_it(phones: Phones) -> None:
+async def test_push_is_retried_until_the_provider_accepts_it(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     answers = [error(500, "INTERNAL"), error(503, "UNAVAILABLE"), error(401, "THIRD_PARTY_AUTH_ERROR")]
@@ -473,7 +475,7 @@ def put_off(row: Any) -> bool:
     return not 10 < row["s"] < 21
 
 
-async def test_push_past_its_answer_time_is_dropped(phones: Phones) -> None:
+async def test_push_past_its_answer_time_is_dropped(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     await phones.world.config("pairing_blast_timeout_seconds", 20)
@@ -484,7 +486,7 @@ async def test_push_past_its_answer_time_is_dropped(phones: Phones) -> None:
     assert len(phones.of(token)) == 1
 
 
-async def test_slow_push_of_one_device_delays_no_other(phones: Phones) -> None:
+async def test_slow_push_of_one_device_delays_no_other(phones: PushedDevices) -> None:
     slow, quick = await phones.world.mitra(), await phones.world.mitra("Bima")
     slow_token = await phones.token(slow)
     held, go_on = threading.Event(), threading.Event()
@@ -510,18 +512,18 @@ async def test_slow_push_of_one_device_delays_no_other(phones: Phones) -> None:
 
 
 @pytest.fixture
-def second_port(push_stack: Stack) -> Iterator[int]:
+def second_port(stack: Stack) -> Iterator[int]:
     """Yield the port of a second realtime process."""
     port = free_port()
-    push_stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
-    push_stack.wait_ready("realtime", port=port)
+    stack.start("realtime", key="realtime2", REALTIME_PORT=str(port))
+    stack.wait_ready("realtime", port=port)
     yield port
-    if push_stack.processes["realtime2"].poll() is None:
-        push_stack.stop("realtime2")
-    del push_stack.processes["realtime2"]
+    if stack.processes["realtime2"].poll() is None:
+        stack.stop("realtime2")
+    del stack.processes["realtime2"]
 
 
-async def twenty_events(phones: Phones) -> tuple[Client, list[str], set[str]]:
+async def twenty_events(phones: PushedDevices) -> tuple[Client, list[str], set[str]]:
     """Create twenty searches that invite one mitra with three devices; return the mitra, the push tokens and the
     session ids.
     """
@@ -532,13 +534,13 @@ async def twenty_events(phones: Phones) -> tuple[Client, list[str], set[str]]:
     return mitra, tokens, {task.result()["session_id"] for task in asked}
 
 
-def counted(phones: Phones, tokens: list[str]) -> Counter[tuple[str, str, str]]:
+def counted(phones: PushedDevices, tokens: list[str]) -> Counter[tuple[str, str, str]]:
     """Return how often each event arrived at each device."""
     data = [(m["token"], m["data"]) for m in phones.of(*tokens, event="chat_request")]
     return Counter((token, one["session_id"], one["event_id"]) for token, one in data)
 
 
-async def test_two_realtime_processes_send_each_push_once(phones: Phones, second_port: int) -> None:
+async def test_two_realtime_processes_send_each_push_once(phones: PushedDevices, second_port: int) -> None:
     mitra, tokens, sessions = await twenty_events(phones)
     at(mitra, second_port)
     await phones.world.until(lambda: asyncio.sleep(0, len(counted(phones, tokens))), lambda n: n >= 60)
@@ -548,7 +550,7 @@ async def test_two_realtime_processes_send_each_push_once(phones: Phones, second
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
-async def test_user_connected_to_the_other_process_gets_no_push(phones: Phones, second_port: int) -> None:
+async def test_user_connected_to_the_other_process_gets_no_push(phones: PushedDevices, second_port: int) -> None:
     mitra = at(await phones.world.mitra(), second_port)
     token = await phones.token(mitra)
     desk = await mitra.open("pairing")
@@ -562,7 +564,7 @@ async def test_user_connected_to_the_other_process_gets_no_push(phones: Phones, 
     assert [m["data"]["session_id"] for m in phones.of(token)] == [last["session_id"]]
 
 
-async def test_kill_between_event_and_push_loses_no_push(phones: Phones) -> None:
+async def test_kill_between_event_and_push_loses_no_push(phones: PushedDevices) -> None:
     await asyncio.to_thread(phones.stack.kill, "realtime")
     try:
         _, tokens, sessions = await twenty_events(phones)
@@ -575,7 +577,7 @@ async def test_kill_between_event_and_push_loses_no_push(phones: Phones) -> None
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
-async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phones: Phones) -> None:
+async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phones: PushedDevices) -> None:
     # With a single row in a large table, the LIMIT subquery ran again for each row: 30 pushes were claimed instead of
     # 16.
     go_on = threading.Event()
@@ -599,7 +601,7 @@ async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phone
     assert len(counted(phones, tokens)) == 60
 
 
-async def test_kill_while_sending_doubles_only_pushes_in_flight(phones: Phones) -> None:
+async def test_kill_while_sending_doubles_only_pushes_in_flight(phones: PushedDevices) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def answer(_: dict[str, Any]) -> None:
@@ -642,13 +644,13 @@ async def test_kill_while_sending_doubles_only_pushes_in_flight(phones: Phones) 
 
 @pytest.mark.parametrize(("process", "content"), [("api", None), ("realtime", "garbage"), ("jobs", "{}")])
 def test_process_without_push_credentials_exits_with_one_line(
-    push_stack: Stack, tmp_path: pathlib.Path, process: str, content: str | None
+    stack: Stack, tmp_path: pathlib.Path, process: str, content: str | None
 ) -> None:
     path = tmp_path / "account.json"
     if content is not None:
         path.write_text(content)
-    ports = {f"{name}_PORT": str(free_port()) for name in push_stack.ports}
-    done = push_stack.command(process, check=False, FCM_CREDENTIALS_FILE=str(path), **ports)
+    ports = {f"{name}_PORT": str(free_port()) for name in stack.ports}
+    done = stack.command(process, check=False, FCM_CREDENTIALS_FILE=str(path), **ports)
     assert done.returncode == 1
     (line,) = (done.stdout + done.stderr).strip().splitlines()
     assert "FCM_CREDENTIALS_FILE: expected" in line
@@ -657,7 +659,7 @@ def test_process_without_push_credentials_exits_with_one_line(
 # -- the language of a device
 
 
-async def in_language(phones: Phones, client: Client, locale: str | None) -> str:
+async def in_language(phones: PushedDevices, client: Client, locale: str | None) -> str:
     """Give a device a push token, with an `X-Locale`; return the token."""
     token = f"device-{new_id()}"
     headers = {} if locale is None else {"X-Locale": locale}
@@ -665,7 +667,7 @@ async def in_language(phones: Phones, client: Client, locale: str | None) -> str
     return token
 
 
-async def test_push_to_each_device_is_in_the_language_of_that_device(phones: Phones) -> None:
+async def test_push_to_each_device_is_in_the_language_of_that_device(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     other, _ = await the_other_device(phones, mitra)
     english, silent = await in_language(phones, mitra, "en"), await in_language(phones, other, None)
@@ -679,7 +681,7 @@ async def test_push_to_each_device_is_in_the_language_of_that_device(phones: Pho
 
 
 @pytest.mark.parametrize("value", ["fr", "", "id,en", "x" * 5_000])
-async def test_locale_that_is_unknown_changes_nothing(phones: Phones, value: str) -> None:
+async def test_locale_that_is_unknown_changes_nothing(phones: PushedDevices, value: str) -> None:
     client = await phones.world.customer()
     token = await in_language(phones, client, "en")
     body = {"push_token": token}
@@ -688,7 +690,7 @@ async def test_locale_that_is_unknown_changes_nothing(phones: Phones, value: str
     assert row["locale"] == "en"
 
 
-async def test_locale_of_a_sign_in_and_of_a_refresh_is_kept_with_the_device(phones: Phones) -> None:
+async def test_locale_of_a_sign_in_and_of_a_refresh_is_kept_with_the_device(phones: PushedDevices) -> None:
     locale = "SELECT locale FROM auth_sessions WHERE user_id = $1::uuid"
     client = phones.world.client()
     client._http.headers["X-Locale"] = "en"
@@ -704,7 +706,7 @@ async def test_locale_of_a_sign_in_and_of_a_refresh_is_kept_with_the_device(phon
     assert "locale" not in devices["items"][0]["device_info"]
 
 
-async def test_retried_push_keeps_its_language(phones: Phones) -> None:
+async def test_retried_push_keeps_its_language(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await in_language(phones, mitra, "en")
     phones.inbox.answer = lambda _: DOWN

@@ -16,7 +16,7 @@ DOWN = (503, {}, {"Retry-After": "120"})
 SENT_AGAIN_S = HOLD_S + 5  # a push that is due later than this is not claimed by any process
 
 
-class Phones:
+class PushedDevices:
     """The users of the test with their devices."""
 
     def __init__(self, world: World, inbox: PushInbox) -> None:

@@ -16,7 +16,7 @@ from tools.client import Client
 from tools.throwaway import free_port
 
 
-class Bare:
+class PlainSocket:
     """A WebSocket on which nothing was sent yet. Each received frame is checked against the declared frame classes."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, path: str) -> None:
@@ -55,12 +55,12 @@ class Bare:
         return self.ws.close_code
 
 
-async def bare(client: Client, path: str = "chat") -> Bare:
+async def bare(client: Client, path: str = "chat") -> PlainSocket:
     """Open a socket without authenticating it. It closes with its client."""
-    return Bare(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0), path)
+    return PlainSocket(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0), path)
 
 
-async def bare_and_known(client: Client, path: str = "chat") -> tuple[Bare, dict[str, Any]]:
+async def bare_and_known(client: Client, path: str = "chat") -> tuple[PlainSocket, dict[str, Any]]:
     """Open a socket and authenticate it; return it and its `auth_ok`."""
     socket = await bare(client, path)
     await socket.say({"type": "auth", "token": client.access_token})

@@ -49,7 +49,7 @@ def error_reply(status: int, code: str) -> Reply:
     return Reply(status=status, body={"error_code": code, "message": code.lower()})
 
 
-class PlayedGateway:
+class SimulatedGateway:
     """Creates, lists, reads and voids invoices."""
 
     def __init__(self) -> None:
