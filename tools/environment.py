@@ -6,6 +6,7 @@ import socket
 
 import attrs
 
+from core.base import environment
 from core.base import settings as settings_module
 from core.base.addresses import host_and_port
 from core.base.settings import Settings, SettingsError
@@ -17,7 +18,7 @@ def read(*, servers: bool = True) -> Settings:
 
     Raises SettingsError if a URL is neither set nor found.
     """
-    settings = settings_module.read(os.environ)
+    settings = environment.read(os.environ)
     if not servers or (settings.database_url and settings.redis_url):
         return settings
     running = embedded.running(settings.sesi_data_dir)

@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from core.base.addresses import host_and_port
+from core.base.environment import meet
 from core.base.process import stop_event
-from core.base.settings import Settings, SettingsError, meet
+from core.base.settings import Settings, SettingsError
 from core.flows import setup
 from core.runtime import open_runtime
 from tools import environment, migrate

@@ -8,7 +8,7 @@ from litestar import delete, get, post
 from api.apps import INTERNAL, PUBLIC, internal_app, public_app
 from api.auth import Access, anyone, check_declared, customers, mitras, operators, parties
 from core.base.actor import UserType
-from core.base.settings import read
+from core.base.environment import read
 from core.operators.rules import AREAS
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.base.settings import read
+from core.base.environment import read
 from core.customers.rules import Identity, IdentityKind
 from core.flows import (
     extension_answer,

@@ -12,7 +12,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.base.settings import read
+from core.base.environment import read
 from core.customers import store as customers
 from core.flows import pairing_answer, pairing_start, payment_request, setup, webhook_receive
 from core.flows.payment_request import Wish

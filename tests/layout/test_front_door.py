@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from core.base import settings
+from core.base.environment import read as read_settings
 from tools import config_page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -124,7 +125,7 @@ def test_env_example_sets_exactly_the_settings_to_their_defaults() -> None:
     unset = set(re.findall(r"^#([A-Z_]+)=$", text, re.M))
     assert found.keys() | unset == settings.names()
     assert unset == {"JWT_SECRETS", "GATEWAY_CALLBACK_TOKEN"}  # those with a default for development
-    assert settings.read(found) == settings.read({})
+    assert read_settings(found) == read_settings({})
 
 
 def test_env_example_has_no_secret() -> None:

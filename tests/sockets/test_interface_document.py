@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.base.actor import UserType
-from core.base.settings import read as read_settings
+from core.base.environment import read as read_settings
 from core.reads.chats import MessageView
 from core.reads.mitra_desk import ChatRequest
 from core.sessions.views import SessionView

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 import uvloop
 
-from core.base import settings
+from core.base.environment import read as read_settings
 from tools import cli
 from tools.bench import names, running
 from tools.bench.abuse import attacker, main, report
@@ -125,4 +125,4 @@ def test_each_attack_runs_while_paying_customers_are_served(monkeypatch: pytest.
 def test_limits_of_the_attacks_equal_those_of_production() -> None:
     limits = main.default_limits()
     assert {"RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "WS_FRAMES_PER_SECOND"} <= set(limits)
-    assert settings.read(limits) == settings.read({})
+    assert read_settings(limits) == read_settings({})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from core.base import settings as settings_module
+from core.base.environment import read as read_settings
 from core.payments.states import PaymentStatus
 from core.reads.look_up import AT_MOST
 from core.sessions.states import SessionStatus
@@ -32,7 +32,7 @@ def grown() -> Iterator[Stack]:
 
 async def judged(stack: Stack) -> list[plans.Judged]:
     """Return the plans that `sesi grow --plans` reports for a small database."""
-    return await plans.look(settings_module.read(stack.env), small=True)
+    return await plans.look(read_settings(stack.env), small=True)
 
 
 async def test_generated_history_passes_the_audit(grown: Stack) -> None:

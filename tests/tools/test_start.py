@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.base import settings
+from core.base.environment import read as read_settings
 from tests.stack import Stack
 from tools import up
 from tools.processes import begun_at, command_of
@@ -125,7 +125,7 @@ def test_service_whose_up_was_killed_restarts_and_ends_with_its_terminal() -> No
 
 def test_unrelated_process_with_a_leftover_id_is_not_ended(tmp_path: pathlib.Path) -> None:
     """The id is in the notes of a killed service; since then the machine may have been restarted."""
-    service, note = settings.read({"SESI_DATA_DIR": str(tmp_path)}), tmp_path / "up.json"
+    service, note = read_settings({"SESI_DATA_DIR": str(tmp_path)}), tmp_path / "up.json"
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         for written in ("", "[]", "{", '{"api": 7}', f'{{"api": [{sleeper.pid}, "another start"], "jobs": [1, null]}}'):
             note.write_text(written)
@@ -151,7 +151,7 @@ def test_processes_of_up_read_urls_from_secret_files_once(tmp_path: pathlib.Path
     path = tmp_path / "redis"
     path.write_text("redis://localhost:1\n")
     environ = {"REDIS_URL_FILE": str(path), "SESI_DATA_DIR": str(tmp_path), "PATH": "/bin"}
-    found = settings.read(environ)
+    found = read_settings(environ)
     passed_on = up.child_environment(found, environ)
     assert passed_on["PATH"] == "/bin"
-    assert settings.read(passed_on) == found
+    assert read_settings(passed_on) == found

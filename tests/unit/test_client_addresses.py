@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from core.base import settings
 from core.base.addresses import TrustedProxies
 from core.base.connections import ONE_ADDRESS, Connections
+from core.base.environment import read as read_settings
 
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 URLS = {"DATABASE_URL": "postgresql://h/d", "REDIS_URL": "redis://h"}
@@ -49,7 +49,7 @@ def test_ipv4_proxy_on_a_dual_stack_listener_is_trusted() -> None:
 
 
 def test_connections_of_an_ipv6_network_are_counted_together() -> None:
-    counts = Connections(settings.read({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
+    counts = Connections(read_settings({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
     assert [counts.add(f"2001:db9::{n}") for n in (1, 2, 3)] == [None, None, ONE_ADDRESS]
     assert counts.add("2001:db9:0:1::1") is None
     counts.remove("2001:db9::3")

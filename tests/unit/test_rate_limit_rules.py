@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core.base.environment import read
 from core.base.errors import Kind
-from core.base.settings import read
 from core.bus import rate_limit
 from core.bus.rate_limit import (
     Answer,

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base import settings
-from core.base.settings import SettingsError, read, shown, variables
+from core.base.environment import read
+from core.base.settings import SettingsError, shown, variables
 
 SECRET = "k1:" + "s" * 32
 PRODUCTION = {

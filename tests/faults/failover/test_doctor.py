@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from core.base import settings as settings_module
+from core.base.environment import read as read_settings
 from tests.faults.failover.cluster import Pair
 from tools import doctor
 
@@ -22,7 +22,7 @@ def pair() -> Iterator[Pair]:
 
 async def durability(pair: Pair, **settings: str) -> tuple[bool, str]:
     """Return whether doctor's durability check passes, and its text."""
-    found = attrs.evolve(settings_module.read({"DATABASE_URL": pair.url}), **settings)
+    found = attrs.evolve(read_settings({"DATABASE_URL": pair.url}), **settings)
     _, well, said = await doctor._durability(found)
     return well, said
 

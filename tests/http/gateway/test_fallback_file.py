@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.base.settings import read
+from core.base.environment import read
 from core.providers.webhook_sink import WebhookSink
 from tests.clock import HandClock
 from tests.stack import Stack, World, new_id, payment_call

@@ -13,7 +13,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from core.base.settings import read
+from core.base.environment import read
 from core.flows import login_identity
 from core.logins import identity
 from core.runtime import open_runtime

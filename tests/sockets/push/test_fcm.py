@@ -13,7 +13,8 @@ import jwt
 import pytest
 
 from core.base.clock import UTC, Clock, monotonic
-from core.base.settings import SettingsError, read
+from core.base.environment import read
+from core.base.settings import SettingsError
 from core.providers import push_sender
 from core.providers.http_client import HttpClient
 from core.providers.push_sender import (

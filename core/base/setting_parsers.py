@@ -1,0 +1,137 @@
+"""Parsers of settings: each reads the text of a variable, and raises ValueError or KeyError if the text is wrong."""
+
+import datetime as dt
+import ipaddress
+import urllib.parse
+from collections.abc import Callable
+
+import phonenumbers
+
+from core.base.addresses import database_urls
+
+LONGEST_CADENCE_S = 3600
+
+
+def bounded(low: int, high: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `low` to `high`."""
+
+    def read(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser of these words."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def at_most(size: int) -> Callable[[str], str]:
+    """Return a parser of texts that are stored in a column of this size."""
+
+    def read(text: str) -> str:
+        if len(text) > size:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def flag(text: str) -> bool:
+    """Read true, 1, yes, false, 0 or no; blank is false."""
+    value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+    return value[text.strip().lower()]
+
+
+def flag_or_blank(text: str) -> bool | None:
+    """Read a flag; blank is None."""
+    return flag(text) if text.strip() else None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read words, comma separated."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def countries(text: str) -> tuple[str, ...]:
+    """Read ISO 3166 codes of countries that the library phonenumbers supports."""
+    codes = tuple(word.upper() for word in words(text))
+    if not codes or not set(codes) <= phonenumbers.SUPPORTED_REGIONS:
+        raise ValueError(text)
+    return codes
+
+
+def networks(text: str) -> tuple[str, ...]:
+    """Read addresses and CIDR networks, clearing host bits: some consumers reject 10.0.0.1/8."""
+    found = [(word, ipaddress.ip_network(word, strict=False)) for word in words(text)]
+    return tuple(str(network) if "/" in word else word for word, network in found)
+
+
+def cadence(text: str) -> int:
+    """Read the heartbeat cadence in seconds; blank, zero and anything that is not a number count as 30.
+
+    It is at most 3,600, because `mitra_stale_after_seconds` must reach it and ends there.
+    """
+    seconds = int(text[:20]) if text.strip().isascii() and text.strip().isdigit() and int(text[:20]) > 0 else 30
+    if seconds > LONGEST_CADENCE_S:
+        raise ValueError(text)
+    return seconds
+
+
+def scale(text: str) -> float:
+    """Read the time scale, 0.01 to 10,000."""
+    number = float(text)
+    if not 0.01 <= number <= 10_000:
+        raise ValueError(text)
+    return number
+
+
+def secrets(text: str) -> tuple[tuple[str, bytes], ...]:
+    """Read pairs of key id and secret, `kid:secret`, comma separated."""
+    pairs = []
+    for part in words(text):
+        kid, colon, secret = part.partition(":")
+        if not colon or not kid or len(secret.encode()) < 32:
+            raise ValueError("short")
+        pairs.append((kid, secret.encode()))
+    if not pairs or len({kid for kid, _ in pairs}) < len(pairs):
+        raise ValueError("none")
+    return tuple(pairs)
+
+
+def moment(text: str) -> dt.datetime | None:
+    """Read an ISO 8601 time with a zone; blank is None."""
+    if not text:
+        return None
+    at = dt.datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(text)
+    return at
+
+
+def url(*schemes: str) -> Callable[[str], str]:
+    """Return a parser of URLs with one of these schemes; blank is allowed."""
+
+    def read(text: str) -> str:
+        if text and not text.startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            raise ValueError(text)
+        _ = urllib.parse.urlsplit(text).port  # raises ValueError for an invalid port
+        return text
+
+    return read
+
+
+def database_url(text: str) -> str:
+    """Read the URL of a database, which may name several hosts."""
+    for one in database_urls(text):
+        url("postgresql", "postgres")(one)
+    return text
