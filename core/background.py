@@ -18,7 +18,7 @@ from core.base.clock import SLEW_S, Clock, monotonic, real_sleep
 from core.base.errors import DomainError
 from core.config import store as config_store
 from core.config.cache import Config
-from core.config.keys import effective
+from core.config.rules import effective
 from core.events.signals import AccountJoined, LoginsRevoked
 from core.publishing import Caches, Publisher
 from core.storage.database import TRANSIENT_ERRORS, Database

@@ -3,7 +3,8 @@
 import datetime as dt
 from typing import Any
 
-from core.config.keys import KEYS, Key, loaded, stored
+from core.config.keys import KEYS, Key
+from core.config.rules import loaded, stored
 from core.storage.database import Database, Tx
 
 # A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than

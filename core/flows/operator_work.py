@@ -9,7 +9,8 @@ from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound
 from core.base.languages import Text
 from core.config import store as config_store
-from core.config.keys import KEYS, check
+from core.config.keys import KEYS
+from core.config.rules import check
 from core.events.signals import ConfigChanged
 from core.logins import store as logins
 from core.mitras import store as mitras

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
-from core.config.keys import KEYS, Key, Shape, check, effective, loaded, stored
+from core.config.keys import KEYS, Key, Shape
+from core.config.rules import check, effective, loaded, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)

@@ -1,0 +1,94 @@
+"""The rules of configuration values: what a row stores, and which values are valid (docs/configuration.md)."""
+
+import re
+from typing import Any
+
+from core.base import field_messages
+from core.base.errors import ValidationFailed
+from core.base.languages import Text
+from core.base.plain_json import has_nul
+from core.config.keys import Key, Shape
+
+# Any scheme that an app may open, except those that run code.
+DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)
+
+
+def stored(key: Key, value: Any) -> Any:
+    """Return the JSON that a row stores for a value: {"value": …}, or the value itself for a document."""
+    return value if key.shape is Shape.DOCUMENT else {"value": value}
+
+
+def loaded(key: Key, row: Any) -> Any:
+    """Return the value of a row's JSON, or the default if the JSON is not valid, as after an edit by hand."""
+    value = row if key.shape is Shape.DOCUMENT else row.get("value") if isinstance(row, dict) else None
+    try:
+        check(key, value)
+    except ValidationFailed:
+        return key.default
+    return value
+
+
+def effective(values: dict[str, Any], *, cadence_seconds: int) -> dict[str, Any]:
+    """Return the values with `mitra_stale_after_seconds` raised to at least the heartbeat cadence.
+
+    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat).
+    """
+    name = "mitra_stale_after_seconds"
+    return {**values, name: max(values[name], cadence_seconds)}
+
+
+def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
+    """Check a new value by the key's type and bounds.
+
+    Raises ValidationFailed about `value`, with a message that states the rule.
+    """
+    if key.shape is Shape.FLAG and not isinstance(value, bool):
+        raise _refusal(key, field_messages.FLAG)
+    if key.shape is Shape.CHOICE and value not in key.choices:
+        raise _refusal(key, field_messages.one_of(key.choices))
+    if key.shape is Shape.NUMBER:
+        _check_number(key, value, cadence_seconds)
+    if key.shape is Shape.DOCUMENT:
+        _check_document(key, value)
+
+
+def _refusal(key: Key, rule: Text) -> ValidationFailed:
+    return ValidationFailed.of("value", Text(en=f"{key.name} {rule.en}", id=f"{key.name} {rule.id}"))
+
+
+def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
+    assert key.bounds is not None
+    low, high = key.bounds
+    if key.name == "mitra_stale_after_seconds":
+        low = cadence_seconds
+    kinds = (int, float) if key.fraction else int
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        raise _refusal(key, field_messages.between(low, high, key.unit, whole=not key.fraction))
+
+
+def _check_document(key: Key, value: Any) -> None:
+    if has_nul(value):
+        raise ValidationFailed.of("value", field_messages.NO_NUL)
+    if key.name == "support_handles":
+        handles = value if isinstance(value, dict) else {}
+        good = set(handles) == {"primary", "secondary"} and all(
+            isinstance(handle, dict)
+            and set(handle) == {"label", "deeplink"}
+            and all(isinstance(text, str) and 0 < len(text) <= 500 for text in handle.values())
+            and DEEPLINK.fullmatch(handle["deeplink"])
+            for handle in handles.values()
+        )
+        if not good:
+            form = "{primary: {label, deeplink}, secondary: {label, deeplink}}"
+            raise _refusal(key, Text(en=f"must be {form}", id=f"harus berbentuk {form}"))
+    elif key.name == "anonymity":
+        if not (isinstance(value, dict) and set(value) == {"enabled"} and isinstance(value["enabled"], bool)):
+            raise _refusal(
+                key,
+                Text(
+                    en="must be an object with `enabled`: true or false",
+                    id="harus berupa objek dengan `enabled`: true atau false",
+                ),
+            )
+    elif not isinstance(value, list):
+        raise _refusal(key, field_messages.LIST)
