@@ -5,7 +5,6 @@ import datetime as dt
 import attrs
 import jwt
 import msgspec
-from jwt.algorithms import HMACAlgorithm
 
 from core.base import ids
 from core.base.actor import UserType
@@ -46,15 +45,6 @@ class Said(msgspec.Struct):
     newcomer: bool = False
 
 
-class Prepared(HMACAlgorithm):
-    """HS256 without PyJWT's check, repeated for each token, whether the secret is another kind of key."""
-
-    def prepare_key(self, key: str | bytes) -> bytes:
-        """Return the secret unchanged."""
-        assert isinstance(key, bytes)
-        return key
-
-
 read_claims = msgspec.json.Decoder(Said).decode
 
 
@@ -63,8 +53,7 @@ class AccessTokens:
 
     def __init__(self, secrets: tuple[tuple[str, bytes], ...]) -> None:
         self._keys = dict(secrets)
-        self._jws = jwt.PyJWS(algorithms=[])
-        self._jws.register_algorithm(ALGORITHM, Prepared(HMACAlgorithm.SHA256))
+        self._jws = jwt.PyJWS(algorithms=[ALGORITHM])
         self._kid = secrets[0][0]
         self._seen: dict[str, Claims] = {}
         self._heads: dict[str, bytes] = {}  # the header of a valid token -> the secret that its key id names
