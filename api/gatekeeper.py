@@ -24,7 +24,7 @@ from core.base import http_texts, ids, logs, metrics
 from core.base.addresses import TrustedProxies
 from core.base.clock import as_text, monotonic
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable
-from core.bus.rate_limit import Charge, Charges, Limit, charges_of_address
+from core.bus.buckets import Charge, Charges, Limit, charges_of_address
 from core.flows import webhook_receive
 from core.logins import refresh
 from core.logins.access import Claims

@@ -21,8 +21,9 @@ from core.base.clock import Clock, monotonic
 from core.base.keys import Keys
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
+from core.bus.buckets import Charges
 from core.bus.bus import SIGNALS, Bus
-from core.bus.rate_limit import Charges, RateLimit
+from core.bus.rate_limit import RateLimit
 from core.config import store as config_store
 from core.config.cache import Config
 from core.customers import store as customers

@@ -12,7 +12,8 @@ import asyncio
 from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
-from core.bus.rate_limit import Charge, Limit, RateLimited
+from core.bus.buckets import Charge, Limit
+from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.payments import gateway_calls
 from core.payments import store as payments

@@ -4,7 +4,8 @@ from typing import Any
 
 from core.base import ids, metrics
 from core.base.actor import UserType
-from core.bus.rate_limit import RateLimited, charges_of_address, hourly_limit
+from core.bus.buckets import charges_of_address, hourly_limit
+from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.logins.issued import Tokens

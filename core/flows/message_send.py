@@ -11,7 +11,8 @@ from core.base import metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
-from core.bus.rate_limit import Limit, RateLimited
+from core.bus.buckets import Limit
+from core.bus.rate_limit import RateLimited
 from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.messages import store
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast

@@ -20,7 +20,8 @@ from core.base import ids, logs
 from core.base.addresses import who_has
 from core.base.clock import monotonic
 from core.base.plain_json import plain_text
-from core.bus.rate_limit import Limit, RateLimited, charges_of_address
+from core.bus.buckets import Limit, charges_of_address
+from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls
 from core.payments.gateway_calls import Case
 from core.runtime import Runtime

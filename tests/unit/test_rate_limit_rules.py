@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from core.base.environment import read
 from core.base.errors import Kind
 from core.bus import rate_limit
-from core.bus.rate_limit import (
-    Answer,
-    Charge,
-    Charges,
-    Limit,
-    RateLimit,
-    RateLimited,
-    _Question,
-    charges_of_address,
-    hourly_limit,
-)
+from core.bus.buckets import Charge, Charges, Limit, charges_of_address, hourly_limit
+from core.bus.rate_limit import Answer, RateLimit, RateLimited, _Question
 
 HOUR = 3_600_000_000  # µs
 NOW = 1_800_000_000_000_000  # µs; as large as real timestamps, where a float has steps of a quarter

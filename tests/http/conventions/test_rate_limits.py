@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base import ids
-from core.bus.rate_limit import TAKE, Limit
+from core.bus.buckets import Limit
+from core.bus.rate_limit import TAKE
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused

@@ -1,0 +1,74 @@
+"""Token buckets: their limits, and whose they are (docs/security.md#limits)."""
+
+import math
+from fractions import Fraction
+
+import attrs
+
+from core.base.addresses import networks_of
+
+HOUR_US = 3_600_000_000
+
+
+@attrs.frozen(kw_only=True)
+class Limit:
+    """A bucket's rate, in requests per minute of service time, and its size. `name` labels the metric.
+
+    In an interval of T microseconds, without its end, at most `burst` + ceil(T / `interval`) - 1 requests are granted.
+    """
+
+    name: str
+    per_minute: float
+    burst: int
+
+    @property
+    def interval(self) -> int:
+        """Microseconds between two requests at the steady rate; a whole number, so that rounding shortens no burst."""
+        return int(60_000_000 // self.per_minute)
+
+    @property
+    def tolerance(self) -> int:
+        """How far ahead of now, in microseconds, a bucket's time may be."""
+        return (self.burst - 1) * self.interval
+
+    @property
+    def advance(self) -> int:
+        """How many requests to take at a time: 1, or more if the limit is high."""
+        return max(1, min(self.burst // 64, int(self.per_minute) // 60 // 16))
+
+    def times(self, factor: int, *, name: str) -> "Limit":
+        """Return a limit that is `factor` times as high."""
+        return Limit(name=name, per_minute=self.per_minute * factor, burst=self.burst * factor)
+
+
+def hourly_limit(name: str, most: int) -> Limit:
+    """Return a limit of `most` requests in any hour of service time: about half at once, the rest evenly."""
+    refilled = Limit(name=name, per_minute=max(1, most // 2) / 60, burst=1)
+    within_the_hour = math.ceil(Fraction(HOUR_US, refilled.interval)) - 1
+    return attrs.evolve(refilled, burst=most - within_the_hour)
+
+
+@attrs.frozen
+class Charge:
+    """A bucket: its limit, and the user or address that it belongs to."""
+
+    limit: Limit
+    who: str
+
+    @property
+    def key(self) -> str:
+        """The bucket's name in Redis."""
+        return f"sesi:rate:{self.limit.name}:{self.who}"
+
+
+Charges = tuple[Charge, ...]
+
+
+def charges_of_address(limit: Limit, host: str, *, wider: Limit | None = None) -> Charges:
+    """Return the buckets of a client's address: its own and, for IPv6, that of its /48 block.
+
+    The block has the limit `wider`, by default ten times `limit`.
+    """
+    own, *blocks = networks_of(host)
+    wider = wider or limit.times(10, name=f"{limit.name}_block")
+    return Charge(limit, own), *(Charge(wider, block) for block in blocks)
