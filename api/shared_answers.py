@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.reads.people import CustomerView, MitraView, OperatorView
 
 T = TypeVar("T")

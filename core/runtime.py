@@ -18,7 +18,6 @@ from core.background import BackgroundTasks, ChangePoll, keep_clock
 from core.base import ids, logs
 from core.base.batch_loader import BatchLoader
 from core.base.clock import Clock, monotonic
-from core.base.keys import Keys
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings, SettingsError
 from core.bus.buckets import Charges
@@ -30,6 +29,7 @@ from core.customers import store as customers
 from core.events import signals
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
+from core.logins.keys import Keys
 from core.logins.passwords import PasswordHasher
 from core.logins.revoked import RevokedLogins
 from core.outages.rules import ATTEMPT_S

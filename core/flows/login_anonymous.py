@@ -8,7 +8,7 @@ from core.bus.buckets import charges_of_address, hourly_limit
 from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.customers.store import Customer
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.runtime import Runtime
 from core.steps import tokens
 

@@ -11,8 +11,8 @@ from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
 from core.logins import identity, refresh
 from core.logins import store as logins
+from core.logins.access import Tokens
 from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
-from core.logins.issued import Tokens
 from core.providers.identity_keys import IdentityProvider
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens

@@ -13,7 +13,7 @@ import attrs
 
 from core.base.actor import UserType
 from core.logins import store as logins
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.operators import attempts, login_token, totp
 from core.operators import store as operators
 from core.operators.attempts import Attempt

@@ -13,8 +13,8 @@ from core.base.errors import DomainError, Unavailable
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
 from core.logins import codes, otp
+from core.logins.access import Tokens
 from core.logins.codes import OtpRequest
-from core.logins.issued import Tokens
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
 from core.providers.otp_sender import OtpVerifier, Verdict

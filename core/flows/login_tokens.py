@@ -10,7 +10,7 @@ from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
 from core.logins import refresh
 from core.logins import store as logins
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
 from core.runtime import Runtime
 from core.steps import failed_sign_ins, tokens

@@ -1,6 +1,7 @@
 """Access tokens: JWTs signed with HS256, with a key id (docs/security.md#keys-and-lifetimes)."""
 
 import datetime as dt
+from typing import Literal
 
 import attrs
 import jwt
@@ -30,6 +31,16 @@ class Claims:
     audience: str
     expires_at: int  # unix seconds of service time
     newcomer: bool = False  # an anonymous customer who had never paid when the token was made
+
+
+@attrs.frozen(kw_only=True)
+class Tokens:
+    """The token response of a sign-in without the user. `expires_in` is seconds of service time."""
+
+    access_token: str = attrs.field(repr=False)
+    refresh_token: str = attrs.field(repr=False)
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - the scheme's name
+    expires_in: int
 
 
 class Said(msgspec.Struct):

@@ -10,11 +10,10 @@ import datetime as dt
 import attrs
 
 from core.base.ids import parse_id
-from core.base.like_patterns import part_of
 from core.base.pages import Page
 from core.customers import store as customer_store
 from core.runtime import Runtime
-from core.storage.conditions import Conditions
+from core.storage.conditions import Conditions, part_of
 
 AT_MOST = 1_000  # people with a name whose rows are read by key
 # MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.

@@ -6,11 +6,11 @@ import attrs
 
 from core.base.errors import NotFound
 from core.base.field_types import MitraId
-from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.runtime import Runtime
 from core.storage import sql_files
+from core.storage.conditions import part_of
 from core.storage.records import many
 from core.transactions import translate_db_errors
 

@@ -13,7 +13,6 @@ from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.field_types import PaymentRequestId
 from core.base.ids import parse_id
-from core.base.like_patterns import part_of
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.operators.rules import allows
@@ -24,7 +23,7 @@ from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.views import Person, SessionView
-from core.storage.conditions import Conditions, newest
+from core.storage.conditions import Conditions, newest, part_of
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 

@@ -10,7 +10,6 @@ from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
-from core.base.personal import without_personal_fields
 from core.operators.rules import allows
 from core.payments.gateway_calls import ProcessingResult
 from core.reads import disclosure
@@ -18,6 +17,7 @@ from core.runtime import Runtime
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
+from core.webhooks.personal import without_personal_fields
 
 
 @attrs.frozen(kw_only=True)

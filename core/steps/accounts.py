@@ -11,7 +11,7 @@ from core.customers.rules import Identity, resolve
 from core.customers.store import Customer
 from core.events.signals import AccountJoined
 from core.logins import store as logins
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.logins.store import AuthSession
 from core.runtime import Runtime
 from core.steps import logins as login_steps

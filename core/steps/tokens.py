@@ -9,7 +9,7 @@ from core.base import ids, logs
 from core.base.actor import UserType
 from core.logins import refresh
 from core.logins import store as logins
-from core.logins.issued import Tokens
+from core.logins.access import Tokens
 from core.runtime import Runtime
 from core.storage.database import Tx
 

@@ -76,3 +76,8 @@ def newest(
     ]
     return f"""WITH found AS MATERIALIZED (
       SELECT id FROM ({" UNION ".join(parts)}) u ORDER BY created_at DESC, id DESC LIMIT {limit})"""
+
+
+def part_of(q: str | None) -> str | None:
+    """Return the LIKE pattern that finds `q` anywhere, with its wildcards escaped; None if `q` is empty or None."""
+    return None if not q else "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.base.keys import Keys, Purpose, derive
 from core.logins import otp, refresh
+from core.logins.keys import Keys, Purpose, derive
 
 OLD, NEW = b"o" * 32, b"n" * 40
 SESSION = "01900000-0000-7000-8000-000000000002"

@@ -5,7 +5,7 @@ import urllib.parse
 
 import pytest
 
-from core.base.keys import Keys
+from core.logins.keys import Keys
 from core.operators import login_token, totp
 from core.operators.login_token import LoginTokenInvalid
 

@@ -22,8 +22,8 @@ from api.protocol import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
-from core.base.keys import Keys
 from core.logins import refresh
+from core.logins.keys import Keys
 from tests.access.wire import Answer, ask
 from tests.stack import World
 from tools.throwaway import free_port

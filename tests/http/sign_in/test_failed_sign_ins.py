@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.base.keys import Keys
 from core.logins import otp, refresh
+from core.logins.keys import Keys
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import (
     IDENTITY,

@@ -14,8 +14,8 @@ import uvloop
 from rich.console import Console
 
 from core.base import ids, settings
-from core.base.keys import Keys
 from core.logins import refresh
+from core.logins.keys import Keys
 from tools.bench import people
 from tools.bench.abuse import report
 from tools.bench.abuse.attacker import ATTACKS
