@@ -26,7 +26,7 @@ class Extension:
     requested_at: dt.datetime
     answer_by: dt.datetime
     responded_at: dt.datetime | None
-    payment_request_id: PaymentRequestId
+    payment_request_id: PaymentRequestId | None
 
 
 async def get(reader: Reader, extension_id: str) -> Extension | None:

@@ -3,6 +3,7 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.extensions.states import ExtensionStatus
 from core.storage import columns
 
 
@@ -19,5 +20,5 @@ class SessionExtension(Table, tablename="session_extensions", db=columns.ENGINE)
     responded_at = columns.moment()
     payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
 
-    known_status = Check("status in ('pending', 'approved', 'auto_approved', 'rejected', 'safeguard_tripped')")
+    known_status = columns.words("status", ExtensionStatus)
     answered_has_a_time = Check("(status = 'pending') = (responded_at is null)")

@@ -82,6 +82,7 @@ async def _check_available(runtime: Runtime, tx: Tx, session: Session, mitra_id:
 async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
     """Make the searching session active, with all effects: invitations, payment, events, deadlines."""
     check_edge(EDGES, session.status, SessionStatus.ACTIVE)
+    assert session.duration_minutes is not None  # each search has the minutes of its payment
     expires_at = tx.now + dt.timedelta(minutes=session.duration_minutes)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await transitions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)

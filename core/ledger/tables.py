@@ -1,6 +1,5 @@
 """The table of earned money: the ledger (docs/product.md#ledger)."""
 
-from piccolo.constraints import Check
 from piccolo.table import Table
 
 from core.storage import columns
@@ -17,4 +16,4 @@ class CustomerTransaction(Table, tablename="customer_transactions", db=columns.E
     amount = columns.number(default=0)
     created_at = columns.created()
 
-    known_type = Check("type in ('session', 'extension')")
+    known_type = columns.words("type", ("session", "extension"))

@@ -1,8 +1,9 @@
 """Tables of auth sessions, OTP requests and used identity tokens."""
 
-from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.base.actor import UserType
+from core.base.field_types import Party
 from core.storage import columns
 
 
@@ -34,7 +35,7 @@ class AuthSession(Table, tablename="auth_sessions", db=columns.ENGINE):
     # Real time of the revocation, for the processes that poll for changes.
     revoked_real_at = columns.moment()
 
-    known_user_type = Check("user_type in ('customer', 'mitra', 'operator')")
+    known_user_type = columns.words("user_type", UserType)
 
 
 class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
@@ -61,7 +62,7 @@ class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
     created_at = columns.created()
     expires_at = columns.moment(null=False)
 
-    known_user_type = Check("user_type in ('customer', 'mitra')")
+    known_user_type = columns.words("user_type", Party)
 
 
 class UsedIdentityToken(Table, tablename="used_identity_tokens", db=columns.ENGINE):

@@ -3,6 +3,7 @@
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
+from core.messages.rules import MessageStatus, SenderType
 from core.storage import columns
 
 
@@ -27,6 +28,6 @@ class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
 
     gapless = Unique(["session_id", "seq"])
     once = Unique(["session_id", "sender_id", "client_message_id"])
-    known_sender_type = Check("sender_type in ('customer', 'mitra', 'system')")
-    known_status = Check("status in ('sent', 'delivered', 'read')")
+    known_sender_type = columns.words("sender_type", SenderType)
+    known_status = columns.words("status", MessageStatus)
     sane = Check("seq > 0")

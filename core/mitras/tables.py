@@ -3,6 +3,7 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.mitras.rules import Channel
 from core.storage import columns
 
 
@@ -33,7 +34,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     updated_at = columns.created()
 
     online_has_heartbeat = Check("not is_online or last_heartbeat_at is not null")
-    known_channel = Check("heartbeat_channel in ('any', 'socket', 'rest')")
+    known_channel = columns.words("heartbeat_channel", Channel)
 
 
 class MitraOnlineLog(Table, tablename="mitra_online_logs", db=columns.ENGINE):
@@ -44,4 +45,4 @@ class MitraOnlineLog(Table, tablename="mitra_online_logs", db=columns.ENGINE):
     status = columns.string(10)
     timestamp = columns.created()
 
-    known_status = Check("status in ('online', 'offline')")
+    known_status = columns.words("status", ("online", "offline"))

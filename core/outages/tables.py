@@ -4,6 +4,7 @@ from piccolo.columns import Varchar
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.outages.rules import OutageKind, ProcessKind
 from core.storage import columns
 
 
@@ -17,7 +18,7 @@ class ServiceProcess(Table, tablename="service_processes", db=columns.ENGINE):
     lost_at = columns.moment(null=False)  # end of the lease: from then on the process counts as dead or cut off
     given_up_at = columns.moment(null=False)  # from then on the process counts as dead
 
-    known_kind = Check("kind in ('api', 'realtime', 'jobs')")
+    known_kind = columns.words("kind", ProcessKind)
 
 
 class Outage(Table, tablename="outages", db=columns.ENGINE):
@@ -28,5 +29,5 @@ class Outage(Table, tablename="outages", db=columns.ENGINE):
     began_at = columns.moment(null=False)
     ended_at = columns.moment(null=False)
 
-    known_kind = Check("kind in ('database', 'realtime', 'api')")
+    known_kind = columns.words("kind", OutageKind)
     end_after_begin = Check("ended_at > began_at")

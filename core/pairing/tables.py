@@ -3,6 +3,7 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.pairing.rules import Response
 from core.storage import columns
 
 
@@ -19,5 +20,5 @@ class ChatRequestNotification(Table, tablename="chat_request_notifications", db=
     responded_at = columns.moment()
     active_session_count = columns.number(default=0)
 
-    known_response = Check("response in ('ACCEPTED', 'REJECTED', 'MISSED', 'IGNORED', 'CANCELLED')")
+    known_response = columns.words("response", Response)
     answered_has_a_time = Check("(response is null) = (responded_at is null)")

@@ -5,6 +5,7 @@ from piccolo.constraints import Check
 from piccolo.table import Table
 
 from core.pairing_failures.causes import CauseTag
+from core.pairing_failures.rules import OperatorAction
 from core.storage import columns
 
 
@@ -24,8 +25,8 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     superseded_at = columns.moment()
     created_at = columns.created()
 
-    known_cause = Check("cause_tag in (" + ", ".join(f"'{tag}'" for tag in CauseTag) + ")")
-    known_action = Check("operator_action in ('refunded', 'credited', 'no_action')")
+    known_cause = columns.words("cause_tag", CauseTag)
+    known_action = columns.words("operator_action", OperatorAction)
     action_is_whole = Check(
         "(operator_action is null) = (actioned_by is null) and (operator_action is null) = (actioned_at is null)"
     )

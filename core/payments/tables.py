@@ -3,6 +3,8 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.base.field_types import Mode
+from core.payments.states import PaymentStatus
 from core.storage import columns
 
 
@@ -30,8 +32,8 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     invoice_made_at = columns.moment()
     poll_at = columns.moment()  # when to ask the gateway next; ignored once the request is not pending
 
-    known_mode = Check("mode in ('chat', 'call')")
-    known_status = Check("status in ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')")
+    known_mode = columns.words("mode", Mode)
+    known_status = columns.words("status", PaymentStatus)
     sane = Check("amount >= 0 and duration_minutes > 0")
     extension_names_its_session = Check("is_extension = (extends_session_id is not null)")
     paid_has_a_time = Check("(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)")

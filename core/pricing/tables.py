@@ -3,6 +3,8 @@
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
+from core.base.field_types import Mode
+from core.pricing.rules import ChangeKind
 from core.storage import columns
 
 
@@ -20,7 +22,7 @@ class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
     updated_at = columns.moment(null=False)
 
     one_price = Unique(["mode", "minutes"])
-    known_mode = Check("mode in ('chat', 'call')")
+    known_mode = columns.words("mode", Mode)
     sane = Check("minutes > 0 and price_idr >= 0")
 
 
@@ -35,7 +37,7 @@ class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.EN
     before = columns.json()
     after = columns.json()
 
-    known_kind = Check("change_kind in ('created', 'updated', 'deleted', 'reactivated', 'reordered')")
+    known_kind = columns.words("change_kind", ChangeKind)
 
 
 class PricingPromotion(Table, tablename="pricing_promotions", db=columns.ENGINE):
@@ -65,4 +67,4 @@ class PricingPromotionHistory(Table, tablename="pricing_promotions_history", db=
     before = columns.json()
     after = columns.json()
 
-    known_kind = Check("change_kind in ('created', 'updated', 'deleted', 'reactivated', 'reordered')")
+    known_kind = columns.words("change_kind", ChangeKind)

@@ -33,7 +33,7 @@ class Session:
     paired_at: dt.datetime | None
     ended_at: dt.datetime | None
     ended_by: EndedBy | None
-    duration_minutes: int
+    duration_minutes: int | None
     price: int
     expires_at: dt.datetime | None
     topics: list[str] | None

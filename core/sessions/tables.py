@@ -4,6 +4,10 @@ from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
+from core.base.field_types import Mode, Party
+from core.sessions.rules import EndedBy
+from core.sessions.sensitivity import Sensitivity
+from core.sessions.states import SessionStatus
 from core.storage import columns
 
 
@@ -58,10 +62,10 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     mitra_delivered_at = columns.moment()
     mitra_read_at = columns.moment()
 
-    known_mode = Check("mode in ('chat', 'call')")
-    known_status = Check("status in ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')")
-    known_ended_by = Check("ended_by in ('customer', 'mitra', 'timer', 'operator')")
-    known_sensitivity = Check("topic_sensitivity in ('regular', 'sensitive')")
+    known_mode = columns.words("mode", Mode)
+    known_status = columns.words("status", SessionStatus)
+    known_ended_by = columns.words("ended_by", EndedBy)
+    known_sensitivity = columns.words("topic_sensitivity", Sensitivity)
     paired_is_whole = Check("(mitra_id is null) = (paired_at is null)")
     running_is_paired = Check(
         "status not in ('active', 'expired', 'closing', 'completed') or (mitra_id is not null and expires_at is not null)"
@@ -83,7 +87,7 @@ class SessionClosure(Table, tablename="session_closures", db=columns.ENGINE):
     created_at = columns.created()
 
     one_a_side = Unique(["session_id", "user_type"])
-    known_user_type = Check("user_type in ('customer', 'mitra')")
+    known_user_type = columns.words("user_type", Party)
 
 
 class SessionSensitivityLog(Table, tablename="session_sensitivity_log", db=columns.ENGINE):

@@ -80,6 +80,7 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
     check_edge(EDGES, ExtensionStatus.PENDING, status)
     if (status in EARNING and session.status not in HELD) or not await mitra_can_answer(tx, session):
         status = ExtensionStatus.SAFEGUARD_TRIPPED
+    assert extension.payment_request_id is not None  # each extension is asked with its payment
     payment = await payments.lock(tx, extension.payment_request_id)
     resolved = await extension_transitions.resolve(tx, extension.id, status)
     if resolved is None:

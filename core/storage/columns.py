@@ -1,7 +1,7 @@
 """Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says
 so. `ENGINE` is the engine of every table."""
 
-from typing import Any
+from typing import Any, get_args
 
 from piccolo.columns import (
     JSONB,
@@ -19,6 +19,7 @@ from piccolo.columns import (
 )
 from piccolo.columns.base import OnDelete
 from piccolo.columns.defaults.timestamptz import TimestamptzNow
+from piccolo.constraints import Check
 from piccolo.engine.postgres import PostgresEngine
 
 MODULES = {
@@ -43,6 +44,12 @@ class _NoConnections(PostgresEngine):
 
 
 ENGINE = _NoConnections(config={})
+
+
+def words(column: str, kind: Any) -> Check:
+    """Return a CHECK that a column has one of the values of `kind`: an enum, a Literal or a tuple. It allows null."""
+    listed = ", ".join(f"'{value}'" for value in get_args(kind) or kind)
+    return Check(f"{column} IN ({listed})")
 
 
 def identifier() -> UUID:

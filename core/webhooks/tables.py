@@ -1,6 +1,5 @@
 """The log of the gateway's calls."""
 
-from piccolo.constraints import Check
 from piccolo.table import Table
 
 from core.storage import columns
@@ -34,4 +33,4 @@ class WebhookLog(Table, tablename="webhook_logs", db=columns.ENGINE):
     bytes = columns.big_number(null=True)  # counted calls only: the size of all their bodies
     body_sha256 = columns.string(64, null=True)  # counted calls only: of the newest body, in hex
 
-    known_source = Check("source in ('webhook', 'poll')")
+    known_source = columns.words("source", ("webhook", "poll"))

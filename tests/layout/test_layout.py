@@ -19,19 +19,7 @@ from api import errors as api_errors
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.events import notices, signals
-from core.extensions import states as extension_states
-from core.extensions.tables import SessionExtension
-from core.logins.tables import AuthSession
-from core.pairing.rules import Response
-from core.pairing.tables import ChatRequestNotification
-from core.pairing_failures.rules import OperatorAction
-from core.pairing_failures.tables import PairingFailure
-from core.payments import states as payment_states
-from core.payments.tables import PaymentRequest
 from core.reads import deadlines
-from core.sessions import states as session_states
-from core.sessions.sensitivity import Sensitivity
-from core.sessions.tables import ChatSession
 from jobs.schedule import DEADLINES, SWEEPS
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -43,31 +31,6 @@ NOW = dt.datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=dt.UTC)
 
 def name_of(path: pathlib.Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-# -- states
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "values"),
-    [
-        (PaymentRequest, "status", payment_states.PaymentStatus),
-        (ChatSession, "status", session_states.SessionStatus),
-        (ChatSession, "topic_sensitivity", Sensitivity),
-        (SessionExtension, "status", extension_states.ExtensionStatus),
-        (ChatRequestNotification, "response", Response),
-        (PairingFailure, "operator_action", OperatorAction),
-        (AuthSession, "user_type", UserType),
-    ],
-    ids=lambda v: getattr(v, "__name__", v),
-)
-def test_check_constraint_lists_exactly_the_values_of_the_enum(table: Any, column: str, values: Any):
-    checks = [one.condition for one in table._meta.constraints if hasattr(one, "condition")]
-    lists = [re.fullmatch(rf"{column} in \((.*)\)", str(check)) for check in checks]
-    (found,) = [match[1] for match in lists if match]
-    words = re.findall(r"'(\w+)'", found)
-    assert len(words) == len(set(words))
-    assert set(words) == {value.value for value in values}
 
 
 # -- errors

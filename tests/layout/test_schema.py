@@ -1,35 +1,49 @@
 """The migrations create exactly the declared tables."""
 
+import datetime as dt
+import importlib
+import importlib.util
 import json
-import os
-from typing import Any
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import asyncpg
+import attrs
 import pytest
+from piccolo.columns.defaults.timestamptz import TimestamptzNow
+from piccolo.constraints import Unique
 
+from core.storage.piccolo_app import CONCEPTS
 from tests.stack import Stack, World, new_id
+from tools.schema_drift import changed_checks, declared_checks, tables
 from tools.state_triggers import TRIGGERS, StateTrigger, edges_in
 
 pytestmark = pytest.mark.anyio
 # Columns with type, nullability and default.
 COLUMNS = """SELECT column_name, udt_name, character_maximum_length, is_nullable, column_default
   FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1"""
+# The classes of a record's values; str for all other types.
+VALUES = {
+    "INTEGER": int, "BIGINT": int, "BOOLEAN": bool, "TIMESTAMPTZ": dt.datetime, "BYTEA": bytes, "JSONB": dict, "TEXT[]": list,
+}  # fmt: skip
+FOREIGN_KEYS = """SELECT a.attname, c.confrelid::regclass::text,
+    CASE c.confdeltype WHEN 'r' THEN 'RESTRICT' WHEN 'n' THEN 'SET NULL' WHEN 'c' THEN 'CASCADE' END
+  FROM pg_constraint c
+  JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
+  WHERE c.conrelid = $1::regclass AND c.contype = 'f'"""
+UNIQUES = """SELECT ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(number, place)
+    JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.number ORDER BY k.place) AS columns
+  FROM pg_constraint c
+  WHERE c.conrelid = $1::regclass AND c.contype IN ('u', 'p')"""
 TYPES = {
     "UUID": "uuid", "INTEGER": "int4", "BOOLEAN": "bool", "TEXT": "text", "TIMESTAMPTZ": "timestamptz",
     "BIGINT": "int8", "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
 }  # fmt: skip
 
 
-def declared() -> list[Any]:
-    """Return every Piccolo table of the service."""
-    os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
-    from core.storage.piccolo_app import APP_CONFIG
-
-    return APP_CONFIG.table_classes
-
-
 async def test_database_has_every_column_as_declared(stack: Stack) -> None:
-    for table in declared():
+    for table in tables():
         found = {row["column_name"]: row for row in await stack.sql(COLUMNS, table._meta.tablename)}
         names = {column._meta.db_column_name for column in table._meta.columns}
         assert set(found) == names, table._meta.tablename
@@ -47,7 +61,99 @@ async def test_database_has_every_column_as_declared(stack: Stack) -> None:
 
 async def test_database_has_only_declared_tables(stack: Stack) -> None:
     rows = await stack.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
-    assert {row["table_name"] for row in rows} == {t._meta.tablename for t in declared()} | {"migration"}
+    assert {row["table_name"] for row in rows} == {t._meta.tablename for t in tables()} | {"migration"}
+
+
+async def test_database_has_every_check_constraint_as_declared(stack: Stack) -> None:
+    async with stack.transaction() as connection:
+        assert await changed_checks(connection, declared_checks(tables())) == []
+
+
+async def test_database_has_every_foreign_key_as_declared(stack: Stack) -> None:
+    for table in tables():
+        rows = await stack.sql(FOREIGN_KEYS, f"public.{table._meta.tablename}")
+        assert {tuple(row) for row in rows} == {
+            (
+                column._meta.db_column_name,
+                column._foreign_key_meta.resolved_references._meta.tablename,
+                column._foreign_key_meta.on_delete.value,
+            )
+            for column in table._meta.foreign_key_columns
+        }, table._meta.tablename
+
+
+async def test_database_has_every_unique_constraint_as_declared(stack: Stack) -> None:
+    for table in tables():
+        rows = await stack.sql(UNIQUES, f"public.{table._meta.tablename}")
+        single = [[c._meta.db_column_name] for c in table._meta.columns if c._meta.unique or c._meta.primary_key]
+        several = [one.get_column_names() for one in table._meta.constraints if isinstance(one, Unique)]
+        assert sorted(row["columns"] for row in rows) == sorted(single + several), table._meta.tablename
+
+
+async def test_database_has_every_default_as_declared(stack: Stack) -> None:
+    for table in tables():
+        found = {row["column_name"]: row["column_default"] for row in await stack.sql(COLUMNS, table._meta.tablename)}
+        for column in table._meta.columns:
+            where = f"{table._meta.tablename}.{column._meta.db_column_name}"
+            assert found[column._meta.db_column_name] in defaults_of(column), where
+
+
+def defaults_of(column: Any) -> tuple[str | None, ...]:
+    """Return the texts that PostgreSQL may show for a column's default."""
+    match column.default:
+        case None:
+            return (None,)
+        case TimestamptzNow():
+            return ("CURRENT_TIMESTAMP", "now()")
+        case bool() | int() as value:
+            return (str(value).lower(),)
+        case str() as value:
+            kind = {"TEXT": "text", "JSONB": "jsonb"}.get(column.column_type, "character varying")
+            return (f"'{value}'::{kind}",)
+    raise AssertionError(f"no text for the default {column.default!r}")
+
+
+def test_records_of_stores_have_the_types_of_their_columns() -> None:
+    found = [fault for record, table in records() for fault in faults_of(record, table)]
+    assert found == []
+
+
+def records() -> Iterator[tuple[type[Any], Any]]:
+    """Yield each attrs class of a store whose fields are columns of a table of its concept, with that table."""
+    for concept in CONCEPTS:
+        store = importlib.util.find_spec(f"core.{concept}.store")
+        classes = vars(importlib.import_module(store.name)).values() if store else ()
+        for record in classes:
+            if not isinstance(record, type) or not attrs.has(record) or record.__module__ != f"core.{concept}.store":
+                continue
+            fields = set(attrs.fields_dict(record))
+            for table in tables():
+                if table.__module__ == f"core.{concept}.tables" and fields <= {
+                    c._meta.name for c in table._meta.columns
+                }:
+                    yield record, table
+
+
+def faults_of(record: type[Any], table: Any) -> Iterator[str]:
+    """Yield the fields of a record whose type does not fit its column."""
+    hints = get_type_hints(record)
+    for field in attrs.fields(record):
+        column, hint = table._meta.get_column_by_name(field.name), hints[field.name]
+        choices = set(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else {hint}
+        if (types.NoneType in choices) != column._meta.null:
+            yield f"{record.__name__}.{field.name}: the column may {'' if column._meta.null else 'not '}be null"
+        for choice in choices - {types.NoneType}:
+            if not issubclass(class_of(choice), VALUES.get(column.column_type, str)):
+                yield f"{record.__name__}.{field.name}: {choice} for {column.column_type}"
+
+
+def class_of(hint: Any) -> type[Any]:
+    """Return the class of the values of a type: str for a Literal of words and for a type of ids."""
+    while hasattr(hint, "__supertype__") or get_origin(hint) is Annotated:
+        hint = getattr(hint, "__supertype__", None) or get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return type(get_args(hint)[0])
+    return get_origin(hint) or hint
 
 
 async def test_column_defaults_equal_the_documented_ones(stack: Stack) -> None:
