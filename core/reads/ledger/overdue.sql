@@ -90,7 +90,10 @@ FROM mitra_silences($3)
 WHERE
   silent_since + make_interval(secs => $2::float8) < $1
   AND coalesce(
-    (SELECT max(updated_at) FROM app_config WHERE key IN ('require_mitra_ping', 'mitra_stale_after_seconds')) < $1, true
+    (
+      SELECT max(updated_at) FROM app_config
+      WHERE key IN ('require_mitra_ping', 'mitra_stale_after_seconds')
+    ) < $1, true
   );
 
 
