@@ -13,7 +13,7 @@ DOCS_STAMP := $(DOCS)/.installed
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up demo test check pages release-interfaces migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
+.PHONY: help install up demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -34,12 +34,13 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 test: install     ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## check format, lint, spelling, prose, import contracts, types and compatibility of the interfaces
+check: install    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
 	  else echo "biome has no wheel for this machine; CI runs it"; fi
 	$(VENV)/bin/codespell
+	$(VENV)/bin/sqlfluff lint --quiet core piccolo_migrations
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 	$(VENV)/bin/python -m tools.compatibility
@@ -87,6 +88,10 @@ pages: install    ## write the generated pages in docs
 
 release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
 	$(VENV)/bin/python -m tools.compatibility --release
+
+migration: install ## write the next migration, NAME=…, with what the code declares and the database lacks
+	$(VENV)/bin/python -m tools.new_migration $(NAME)
+	$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/sql/[0-9]*_$(NAME)*.sql
 
 migrations: install ## record the files of a new migration; recorded files must not change
 	$(VENV)/bin/python -m tests.migrations.record

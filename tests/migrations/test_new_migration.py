@@ -1,0 +1,87 @@
+"""`make migration` writes what the code declares and the database lacks."""
+
+import re
+from collections.abc import Iterator
+
+import asyncpg
+import attrs
+import pytest
+
+from tests.migrations import catalog, record
+from tests.stack import Stack
+from tools import new_migration
+from tools.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
+from tools.state_triggers import TRIGGERS, edges_in
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    """Yield a database with the present schema."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+async def test_migration_of_a_new_word_and_a_new_edge_makes_the_database_allow_them(stack: Stack) -> None:
+    """As if an enum had another cause tag, and the sessions' edges one from failed to searching."""
+    checks = declared_checks(tables())
+    name = "pairing_failures_known_cause"
+    checks["pairing_failures"][name] = checks["pairing_failures"][name].replace("(", "('mitra_left', ", 1)
+    sessions = next(one for one in TRIGGERS if one.table == "chat_sessions")
+    edges = [*sessions.edges, ("failed", "searching")]
+    triggers = [attrs.evolve(sessions, edges=edges), *(one for one in TRIGGERS if one is not sessions)]
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        before = await catalog.schema(connection)
+        found = await changed_checks(connection, checks), await changed_triggers(connection, triggers)
+        assert await catalog.schema(connection) == before
+        assert found == ([ChangedCheck("pairing_failures", name, checks["pairing_failures"][name])], triggers[:1])
+        files = new_migration.files_of("0099", "mitra_left", *found)
+        assert list(files) == ["0099_mitra_left.py", "sql/0099_mitra_left.sql", "sql/0099_mitra_left_validate.sql"]
+        listed = re.findall(r'"(\S+\.sql)"', files["0099_mitra_left.py"])
+        for file in [*listed, *listed]:  # a crash may run it twice
+            await connection.execute(files[f"sql/{file}"])
+        assert (await changed_checks(connection, checks), await changed_triggers(connection, triggers)) == ([], [])
+        lines = await catalog.schema(connection) - before
+        assert sorted(line.partition(" ")[0] for line in lines) == ["constraint", "function"]
+        assert any("'mitra_left'" in line and "validated t" in line for line in lines)
+    finally:
+        await connection.close()
+
+
+async def test_migration_drops_a_constraint_that_is_no_longer_declared(stack: Stack) -> None:
+    checks = declared_checks(tables())
+    del checks["chat_messages"]["chat_messages_sane"]
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        found = await changed_checks(connection, checks)
+        assert found == [ChangedCheck("chat_messages", "chat_messages_sane", None)]
+        files = new_migration.files_of("0099", "any_seq", found, [])
+        assert list(files) == ["0099_any_seq.py", "sql/0099_any_seq.sql"]
+        await connection.execute(files["sql/0099_any_seq.sql"])
+        assert await changed_checks(connection, checks) == []
+    finally:
+        await connection.close()
+
+
+def test_functions_of_the_series_are_written_like_those_of_new_migrations() -> None:
+    text = record.present()["sql/0002_edges.sql"]
+    for trigger in TRIGGERS:
+        function = re.search(rf"CREATE OR REPLACE FUNCTION {trigger.name}\(\).*?\$\$;\n", text, re.S)
+        assert function is not None
+        assert function[0] == attrs.evolve(trigger, edges=edges_in(function[0])).function_sql()
+        assert trigger.trigger_sql() in text
+
+
+def test_names_that_are_no_file_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("Mitra left", "../x", "9_lives", ""):
+        assert new_migration.main([name]) == 2
+    assert "NAME must be lower-case words" in capsys.readouterr().err
+
+
+def test_migration_without_changes_has_a_heading_for_hand_written_sql() -> None:
+    files = new_migration.files_of("0099", "faster_lists", [], [])
+    assert files["sql/0099_faster_lists.sql"] == new_migration.OTHER
+    assert files["0099_faster_lists.py"].startswith('"""Faster lists."""\n')
