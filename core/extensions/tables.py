@@ -21,4 +21,4 @@ class SessionExtension(Table, tablename="session_extensions", db=columns.ENGINE)
     payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
 
     known_status = columns.words("status", ExtensionStatus)
-    answered_has_a_time = Check("(status = 'pending') = (responded_at is null)")
+    answered_has_a_time = Check("(status = 'pending') = (responded_at IS NULL)")

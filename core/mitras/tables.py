@@ -33,7 +33,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     )  # of the last heartbeat; "any" until the first one since going online
     updated_at = columns.created()
 
-    online_has_heartbeat = Check("not is_online or last_heartbeat_at is not null")
+    online_has_heartbeat = Check("NOT is_online OR last_heartbeat_at IS NOT NULL")
     known_channel = columns.words("heartbeat_channel", Channel)
 
 

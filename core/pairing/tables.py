@@ -21,4 +21,4 @@ class ChatRequestNotification(Table, tablename="chat_request_notifications", db=
     active_session_count = columns.number(default=0)
 
     known_response = columns.words("response", Response)
-    answered_has_a_time = Check("(response is null) = (responded_at is null)")
+    answered_has_a_time = Check("(response IS NULL) = (responded_at IS NULL)")

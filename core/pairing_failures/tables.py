@@ -28,6 +28,6 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     known_cause = columns.words("cause_tag", CauseTag)
     known_action = columns.words("operator_action", OperatorAction)
     action_is_whole = Check(
-        "(operator_action is null) = (actioned_by is null) and (operator_action is null) = (actioned_at is null)"
+        "(operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)"
     )
-    acted_stays = Check("operator_action is null or superseded_at is null")
+    acted_stays = Check("operator_action IS NULL OR superseded_at IS NULL")

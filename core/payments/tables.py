@@ -34,11 +34,11 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", PaymentStatus)
-    sane = Check("amount >= 0 and duration_minutes > 0")
-    extension_names_its_session = Check("is_extension = (extends_session_id is not null)")
-    paid_has_a_time = Check("(status in ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at is not null)")
-    consumed_has_a_time = Check("(status = 'consumed') = (consumed_at is not null)")
-    discount_is_for_sessions = Check("not (is_extension and is_first_session_discount)")
+    sane = Check("amount >= 0 AND duration_minutes > 0")
+    extension_names_its_session = Check("is_extension = (extends_session_id IS NOT NULL)")
+    paid_has_a_time = Check("(status IN ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at IS NOT NULL)")
+    consumed_has_a_time = Check("(status = 'consumed') = (consumed_at IS NOT NULL)")
+    discount_is_for_sessions = Check("NOT (is_extension AND is_first_session_discount)")
 
 
 class InvoiceAsked(Table, tablename="invoices_asked", db=columns.ENGINE):

@@ -23,7 +23,7 @@ class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
 
     one_price = Unique(["mode", "minutes"])
     known_mode = columns.words("mode", Mode)
-    sane = Check("minutes > 0 and price_idr >= 0")
+    sane = Check("minutes > 0 AND price_idr >= 0")
 
 
 class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.ENGINE):
@@ -53,7 +53,7 @@ class PricingPromotion(Table, tablename="pricing_promotions", db=columns.ENGINE)
     created_at = columns.created()
     updated_at = columns.moment(null=False)
 
-    sane = Check("price_idr >= 0 and gimmick_price_idr >= 0 and duration_minutes > 0")
+    sane = Check("price_idr >= 0 AND gimmick_price_idr >= 0 AND duration_minutes > 0")
 
 
 class PricingPromotionHistory(Table, tablename="pricing_promotions_history", db=columns.ENGINE):

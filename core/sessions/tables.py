@@ -66,13 +66,13 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     known_status = columns.words("status", SessionStatus)
     known_ended_by = columns.words("ended_by", EndedBy)
     known_sensitivity = columns.words("topic_sensitivity", Sensitivity)
-    paired_is_whole = Check("(mitra_id is null) = (paired_at is null)")
+    paired_is_whole = Check("(mitra_id IS NULL) = (paired_at IS NULL)")
     running_is_paired = Check(
-        "status not in ('active', 'expired', 'closing', 'completed') or (mitra_id is not null and expires_at is not null)"
+        "status NOT IN ('active', 'expired', 'closing', 'completed') OR (mitra_id IS NOT NULL AND expires_at IS NOT NULL)"
     )
-    unpaired_is_alone = Check("status not in ('searching', 'cancelled', 'failed') or mitra_id is null")
+    unpaired_is_alone = Check("status NOT IN ('searching', 'cancelled', 'failed') OR mitra_id IS NULL")
     searching_has_deadlines = Check(
-        "status <> 'searching' or (round_ends_at is not null and search_ends_at is not null)"
+        "status <> 'searching' OR (round_ends_at IS NOT NULL AND search_ends_at IS NOT NULL)"
     )
 
 
