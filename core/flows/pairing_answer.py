@@ -23,6 +23,7 @@ from core.sessions.views import Person, SessionView
 from core.steps import announce, money, search
 from core.steps.availability import availability_policy, check_mitra
 from core.storage.database import Tx
+from core.storage.reads import Reader
 
 
 def _refuse(session: Session, response: str | None) -> None:
@@ -63,11 +64,11 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
     return view
 
 
-async def _invited(reader: object, session_id: str, mitra_id: str) -> Session:
-    session = await sessions.get(reader, session_id)  # type: ignore[arg-type]
+async def _invited(reader: Reader, session_id: str, mitra_id: str) -> Session:
+    session = await sessions.get(reader, session_id)
     if session is None:
         raise NotFound
-    asked, _ = await pairing.last_response(reader, session_id, mitra_id)  # type: ignore[arg-type]
+    asked, _ = await pairing.last_response(reader, session_id, mitra_id)
     if not asked:
         raise NotFound
     return session

@@ -185,9 +185,9 @@ def of_invitations(rows: list[Any]) -> list[Entry]:
     return found
 
 
-def explanation(cause: CauseTag, *, by_operator: bool) -> str:
+def explanation(tag: CauseTag, *, by_operator: bool) -> str:
     """Return the sentence about a failure. `by_operator`: an operator ended the search."""
-    return ENDED_BY_OPERATOR if by_operator and cause is CauseTag.CUSTOMER_CANCELLED else cause.cause.explanation.en
+    return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation.en
 
 
 def of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:
