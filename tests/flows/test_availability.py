@@ -147,13 +147,13 @@ def may_be_asked(candidate: Candidate) -> bool:
 @given(scenes())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 def test_database_and_rules_agree_on_every_mitra(
-    quiet: Harness, scene: tuple[AvailabilityPolicy, list[Candidate], list[Lease]]
+    clean_harness: Harness, scene: tuple[AvailabilityPolicy, list[Candidate], list[Lease]]
 ) -> None:
     policy, candidates, leases = scene
 
     async def play() -> None:
         with contextlib.suppress(RolledBack):
-            async with quiet.runtime.transaction() as tx:
+            async with clean_harness.runtime.transaction() as tx:
                 session_id = await insert(tx, candidates, leases)
                 available = set()
                 for one in candidates:
@@ -172,4 +172,4 @@ def test_database_and_rules_agree_on_every_mitra(
                 assert set(invited.mitra_ids) == eligible
                 raise RolledBack
 
-    quiet.run(play())
+    clean_harness.run(play())
