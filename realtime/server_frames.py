@@ -19,7 +19,7 @@ from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.payments.views import Failure, PaymentView
 from core.reads.chats import MessageView
-from core.reads.mitra_desk import ChatRequest
+from core.sessions.chat_requests import ChatRequest
 from core.sessions.rules import Closure
 from core.sessions.views import Person, SearchView, SessionView
 from realtime.frames import Ref, Uuid

@@ -11,6 +11,7 @@ from core.mitras.rules import Channel, MitraAtCapacity, MitraOffline
 from core.pairing.rules import RequestClosed, RequestTaken
 from core.reads import chats, histories, mitra_desk
 from core.runtime import Runtime
+from core.sessions.chat_requests import ChatRequest
 from core.sessions.views import SessionView
 
 
@@ -42,7 +43,7 @@ async def heartbeat(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
 
 
 @get("/api/mitra/chat-requests", **mitras())
-async def chat_requests(runtime: Runtime, actor: Actor) -> Items[mitra_desk.ChatRequest]:
+async def chat_requests(runtime: Runtime, actor: Actor) -> Items[ChatRequest]:
     """List the chat requests that are open to the caller, newest first."""
     return Items(items=await mitra_desk.chat_requests(runtime, actor))
 

@@ -14,7 +14,6 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.base.customer_names import ACCOUNT, NAME
 from core.deliveries import store as deliveries
 from core.events.notices import Notice, OwnStatusChanged, SearchProgress
 from core.events.signals import DeadlineSet
@@ -24,6 +23,7 @@ from core.logins import store as logins
 from core.mitras.rules import StatusReason
 from core.payments import views as payment_views
 from core.payments.store import PaymentRequest
+from core.sessions import chat_requests as requests
 from core.sessions import views
 from core.sessions.rules import WARNING
 from core.sessions.store import Session
@@ -181,25 +181,15 @@ async def payment_abandoned(tx: Tx, by: Actor, payments: list[PaymentRequest]) -
         await payment_updated(tx, payments)
 
 
-# The open chat requests as `GET /api/mitra/chat-requests` returns them.
-REQUESTS = f"""SELECT n.mitra_id, s.id AS session_id, {NAME} AS customer_display_name, s.mode, s.topics, s.topic_sensitivity,
-    s.duration_minutes, CASE WHEN s.targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END AS kind, n.notified_at, n.answer_by
-  FROM chat_request_notifications n JOIN chat_sessions s ON s.id = n.session_id JOIN customers c ON c.id = s.customer_id {ACCOUNT}
-  WHERE n.response IS NULL AND s.status = 'searching'"""
-
-
 async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
     """Send the chat request of a session to the mitras who were just asked."""
     if not mitra_ids:
         return
     found = []
     at = await tx.event_time()
-    rows = await tx.fetch(f"{REQUESTS} AND n.session_id = $1 AND n.mitra_id = ANY($2)", session_id, mitra_ids)
-    for row in rows:
-        request = {name: row[name] for name in row.keys() if name != "mitra_id"}  # noqa: SIM118 - a Record
-        request["session_id"] = str(request["session_id"])
+    for mitra_id, request in (await requests.of_session(tx, session_id, mitra_ids)).items():
         frame = {"type": "chat_request", "request": request}
-        found.append(_notice(at, str(row["mitra_id"]), UserType.MITRA, session_id, frame))
+        found.append(_notice(at, mitra_id, UserType.MITRA, session_id, frame))
     await deliveries.add(tx, found)
 
 

@@ -11,7 +11,7 @@ import pytest
 from core.base.actor import UserType
 from core.base.environment import read as read_settings
 from core.reads.chats import MessageView
-from core.reads.mitra_desk import ChatRequest
+from core.sessions.chat_requests import ChatRequest
 from core.sessions.views import SessionView
 from realtime import asyncapi, close_codes, frames, server_frames
 from realtime.frame_examples import CLIENT, SERVER

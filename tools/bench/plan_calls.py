@@ -36,7 +36,7 @@ from core.reads.webhook_calls import WebhookFilter
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, logins
+from core.steps import logins
 from core.steps.availability import availability_policy
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
@@ -44,9 +44,8 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
-ASKING = ("store", "transitions", "admin_store", "views", "codes", "unacknowledged")
+ASKING = ("store", "transitions", "admin_store", "views", "chat_requests", "codes", "unacknowledged")
 EXTRA = (
-    announce.chat_requests,
     logins.refresh_push_token,
     background.read_changes,
 )
@@ -298,6 +297,7 @@ class Caller:
         from core.pairing import store as pairing
         from core.pushes import store as pushes
         from core.reads import configuration
+        from core.sessions import chat_requests
         from core.sessions import store as sessions
         from core.sessions import transitions as session_transitions
 
@@ -333,7 +333,7 @@ class Caller:
             (pairing.invite, {"session_id": searching, "policy": of_silent}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
-            (announce.chat_requests, {"session_id": searching}),
+            (chat_requests.of_session, {"session_id": searching}),
             (customers.create_anonymous, {"customer_id": ids.new_id()}),
             (customers.create_known, {"customer_id": ids.new_id(), "identity": stranger}),
             (customers.upgrade, {"customer_id": text["anonymous_id"], "identity": stranger}),
