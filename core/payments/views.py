@@ -13,12 +13,41 @@ from core.payments.states import PaymentStatus
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 
-REQUEST = f"""SELECT p.id AS payment_request_id, p.status, p.mode, p.amount, p.duration_minutes, p.is_first_session_discount,
-    p.is_extension, p.targeted_mitra_id, p.gateway_invoice_url, p.expires_at, p.created_at, p.confirmed_at, p.consumed_at,
-    coalesce(p.extends_session_id, (SELECT s.id FROM chat_sessions s WHERE s.payment_request_id = p.id
-      ORDER BY {NEWEST_FIRST} LIMIT 1)) AS session_id,
-    f.cause_tag, f.operator_action, f.actioned_at
-  FROM payment_requests p LEFT JOIN pairing_failures f ON f.payment_request_id = p.id AND f.superseded_at IS NULL"""
+COLUMNS = f"""p.id AS payment_request_id,
+  p.status,
+  p.mode,
+  p.amount,
+  p.duration_minutes,
+  p.is_first_session_discount,
+  p.is_extension,
+  p.targeted_mitra_id,
+  p.gateway_invoice_url,
+  p.expires_at,
+  p.created_at,
+  p.confirmed_at,
+  p.consumed_at,
+  coalesce(
+    p.extends_session_id,
+    (
+      SELECT s.id
+      FROM chat_sessions AS s
+      WHERE s.payment_request_id = p.id
+      ORDER BY {NEWEST_FIRST}
+      LIMIT 1
+    )
+  ) AS session_id,
+  f.cause_tag,
+  f.operator_action,
+  f.actioned_at"""
+LIVE_FAILURE = "LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL"
+REQUEST = f"""SELECT
+  {COLUMNS}
+FROM payment_requests AS p
+{LIVE_FAILURE}"""
+ONE_OF = f"""{REQUEST}
+WHERE p.id = $1 AND p.customer_id = ANY($2)"""
+BY_IDS = f"""{REQUEST}
+WHERE p.id = ANY($1)"""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,15 +83,13 @@ class PaymentView:
 
 async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentView | None:
     """Return a request of these customer ids; None if it belongs to another customer or does not exist."""
-    row = await reader.fetchrow(
-        f"{REQUEST} WHERE p.id = $1 AND p.customer_id = ANY($2)", payment_request_id, customer_ids
-    )
+    row = await reader.fetchrow(ONE_OF, payment_request_id, customer_ids)
     return None if row is None else of_row(row)
 
 
 async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[PaymentView]:
     """Return the requests with these ids."""
-    return [of_row(row) for row in await reader.fetch(f"{REQUEST} WHERE p.id = ANY($1)", payment_request_ids)]
+    return [of_row(row) for row in await reader.fetch(BY_IDS, payment_request_ids)]
 
 
 def of_row(row: Mapping[str, Any]) -> PaymentView:

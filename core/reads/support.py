@@ -52,11 +52,15 @@ SESSIONS_FOUND = f"""{{found}}
 {views.VIEW}
 JOIN found ON found.id = s.id
 ORDER BY s.created_at DESC, s.id DESC"""
-PAYMENTS = payment_views.REQUEST.replace(
-    "FROM payment_requests p",
-    f""", p.gateway_invoice_id, p.customer_id, {NAME} AS customer_name
-  FROM payment_requests p JOIN customers c ON c.id = p.customer_id {ACCOUNT}""",
-)
+PAYMENTS = f"""SELECT
+  {payment_views.COLUMNS},
+  p.gateway_invoice_id,
+  p.customer_id,
+  {NAME} AS customer_name
+FROM payment_requests AS p
+JOIN customers AS c ON c.id = p.customer_id
+{ACCOUNT}
+{payment_views.LIVE_FAILURE}"""
 PAYMENT = f"""{PAYMENTS}
 WHERE p.id = $1"""
 PAYMENTS_PAGE = f"""{PAYMENTS}

@@ -28,13 +28,13 @@ from core.transactions import translate_db_errors
 SQL = sql_files.load(__file__)
 UNPAID = {
     "pending": "The customer has not paid yet.",
-    "abandoned": "The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway "
-    "created no invoice.",
+    "abandoned": "The request was abandoned before payment: the customer cancelled it or made a newer one, or the "
+    "gateway created no invoice.",
     "expired": "The payment did not arrive in time.",
 }
 UNPAID_EXTENSION = (
-    "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the session "
-    "ended."
+    "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the "
+    "session ended."
 )
 
 

@@ -112,7 +112,8 @@ def of_webhook_call(row: Any) -> Entry:
     result = row["processing_result"] or "not answered yet"
     note = f": {row['processing_error']}" if row["processing_error"] else ""
     how = "was polled and answered" if row["source"] == "poll" else "called"
-    text = f"The gateway {how}: {row['status'] or 'no status'}{again}. Result: {result}, {row['http_status'] or '-'}{note}."
+    said = f"The gateway {how}: {row['status'] or 'no status'}{again}."
+    text = f"{said} Result: {result}, {row['http_status'] or '-'}{note}."
     return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=plain(row["id"]))
 
 
@@ -153,7 +154,8 @@ def _end(row: Any, *, by_operator: bool) -> list[Entry]:
     ran_out = row["expires_at"] is not None and (row["ended_at"] is None or row["expires_at"] <= row["ended_at"])
     found = _line(row, row["expires_at"], "session_expired", "The paid time ended.") if ran_out else []
     if status != "expired":
-        text = f"The session is {status}, ended by {ENDED_BY.get(row['ended_by'], '')}; {row['last_seq']} messages were sent."
+        ended_by = ENDED_BY.get(row["ended_by"], "")
+        text = f"The session is {status}, ended by {ended_by}; {row['last_seq']} messages were sent."
         found += _line(row, row["ended_at"], "session_closing" if status == "closing" else "session_completed", text)
     return found
 

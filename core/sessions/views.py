@@ -15,21 +15,91 @@ from core.storage.reads import Reader
 from core.storage.records import as_dict
 
 # The goodbyes of a session `s`; null before `closing`, when there can be none.
-CLOSURES = """CASE WHEN s.status IN ('closing', 'completed') THEN ARRAY(SELECT (k.user_type, k.message, k.created_at)
-      FROM session_closures k WHERE k.session_id = s.id ORDER BY k.created_at, k.id) END AS closures"""
+CLOSURES = """CASE
+    WHEN s.status IN ('closing', 'completed')
+      THEN ARRAY(
+        SELECT (k.user_type, k.message, k.created_at)
+        FROM session_closures AS k
+        WHERE k.session_id = s.id
+        ORDER BY k.created_at, k.id
+      )
+  END AS closures"""
 # A session with its parties' names and each side's unread count. `asked` is null unless the session is searching.
-VIEW = f"""SELECT s.id, s.customer_id, {NAME} AS customer_name, s.mitra_id, m.display_name AS mitra_name, s.mode,
-    s.status, s.topics, s.topic_sensitivity, s.duration_minutes, s.extended_minutes, s.price, s.is_first_session_discount,
-    s.created_at, s.paired_at, s.expires_at, s.ended_at, s.ended_by, s.last_seq, s.payment_request_id,
-    s.round_ends_at, s.search_ends_at, s.grace_ends_at,
-    CASE WHEN s.status = 'searching' THEN (SELECT count(DISTINCT n.mitra_id)::int FROM chat_request_notifications n
-      WHERE n.session_id = s.id) END AS asked,
-    {CLOSURES},
-    CASE WHEN s.last_seq > s.customer_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
-      AND x.seq > s.customer_read_seq AND x.sender_type <> 'customer') ELSE 0 END AS customer_unread,
-    CASE WHEN s.last_seq > s.mitra_read_seq THEN (SELECT count(*)::int FROM chat_messages x WHERE x.session_id = s.id
-      AND x.seq > s.mitra_read_seq AND x.sender_type <> 'mitra') ELSE 0 END AS mitra_unread
-  FROM chat_sessions s JOIN customers c ON c.id = s.customer_id {ACCOUNT} LEFT JOIN mitras m ON m.id = s.mitra_id"""
+VIEW = f"""SELECT
+  s.id,
+  s.customer_id,
+  {NAME} AS customer_name,
+  s.mitra_id,
+  m.display_name AS mitra_name,
+  s.mode,
+  s.status,
+  s.topics,
+  s.topic_sensitivity,
+  s.duration_minutes,
+  s.extended_minutes,
+  s.price,
+  s.is_first_session_discount,
+  s.created_at,
+  s.paired_at,
+  s.expires_at,
+  s.ended_at,
+  s.ended_by,
+  s.last_seq,
+  s.payment_request_id,
+  s.round_ends_at,
+  s.search_ends_at,
+  s.grace_ends_at,
+  CASE
+    WHEN s.status = 'searching'
+      THEN (
+        SELECT count(DISTINCT n.mitra_id)::int
+        FROM chat_request_notifications AS n
+        WHERE n.session_id = s.id
+      )
+  END AS asked,
+  {CLOSURES},
+  CASE
+    WHEN s.last_seq > s.customer_read_seq
+      THEN (
+        SELECT count(*)::int
+        FROM chat_messages AS x
+        WHERE x.session_id = s.id AND x.seq > s.customer_read_seq AND x.sender_type <> 'customer'
+      )
+    ELSE 0
+  END AS customer_unread,
+  CASE
+    WHEN s.last_seq > s.mitra_read_seq
+      THEN (
+        SELECT count(*)::int
+        FROM chat_messages AS x
+        WHERE x.session_id = s.id AND x.seq > s.mitra_read_seq AND x.sender_type <> 'mitra'
+      )
+    ELSE 0
+  END AS mitra_unread
+FROM chat_sessions AS s
+JOIN customers AS c ON c.id = s.customer_id
+{ACCOUNT}
+LEFT JOIN mitras AS m ON m.id = s.mitra_id"""
+BY_IDS = f"""{VIEW}
+WHERE s.id = ANY($1)"""
+ONE_OF_CUSTOMER = f"""{VIEW}
+WHERE s.id = $1 AND s.customer_id = ANY($2)"""
+ONE_OF_MITRA = f"""{VIEW}
+WHERE s.id = $1 AND s.mitra_id = ANY($2)"""
+OPEN_OF_CUSTOMERS = f"""{VIEW}
+WHERE s.customer_id = ANY($1) AND s.status = ANY($2)
+ORDER BY s.created_at DESC"""
+OPEN_OF_MITRAS = f"""{VIEW}
+WHERE s.mitra_id = ANY($1) AND s.status = ANY($2)
+ORDER BY s.created_at DESC"""
+CLOSURES_OF = """SELECT
+  session_id::text,
+  user_type,
+  message,
+  created_at
+FROM session_closures
+WHERE session_id = ANY($1)
+ORDER BY created_at, id"""
 
 
 @attrs.frozen(kw_only=True)
@@ -131,16 +201,12 @@ def _search(values: dict[str, Any], payment_request_id: PaymentRequestId) -> Sea
 
 async def by_ids(reader: Reader, session_ids: Sequence[str]) -> list[TwoSided]:
     """Return the sessions with these ids."""
-    return [two_sided(row) for row in await reader.fetch(f"{VIEW} WHERE s.id = ANY($1)", session_ids)]
+    return [two_sided(row) for row in await reader.fetch(BY_IDS, session_ids)]
 
 
 async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[Closure]]:
     """Return session id -> its goodbyes, the oldest first. A session without any is left out."""
-    rows = await reader.fetch(
-        """SELECT session_id::text, user_type, message, created_at FROM session_closures WHERE session_id = ANY($1)
-           ORDER BY created_at, id""",
-        session_ids,
-    )
+    rows = await reader.fetch(CLOSURES_OF, session_ids)
     found: dict[str, list[Closure]] = {}
     for session_id, side, text, at in rows:
         found.setdefault(session_id, []).append(Closure(user_type=side, message=text, created_at=at))
@@ -149,8 +215,8 @@ async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[
 
 async def one_of(reader: Reader, session_id: str, *, party_ids: list[str], side: UserType) -> SessionView | None:
     """Return a session in any state as a party sees it; None if none of `party_ids` is this side's party."""
-    column = "s.mitra_id" if side is UserType.MITRA else "s.customer_id"
-    row = await reader.fetchrow(f"{VIEW} WHERE s.id = $1 AND {column} = ANY($2)", session_id, party_ids)
+    statement = ONE_OF_MITRA if side is UserType.MITRA else ONE_OF_CUSTOMER
+    row = await reader.fetchrow(statement, session_id, party_ids)
     return None if row is None else two_sided(row).seen_by(side)
 
 
@@ -158,13 +224,11 @@ async def open_of_all(
     reader: Reader, party_ids: list[str], side: UserType, statuses: list[str]
 ) -> dict[str, list[SessionView]]:
     """Return party id -> their sessions in these states, the newest first. A party without any is left out."""
-    column = "mitra_id" if side is UserType.MITRA else "customer_id"
-    rows = await reader.fetch(
-        f"{VIEW} WHERE s.{column} = ANY($1) AND s.status = ANY($2) ORDER BY s.created_at DESC", party_ids, statuses
-    )
+    of_mitras = side is UserType.MITRA
+    rows = await reader.fetch(OPEN_OF_MITRAS if of_mitras else OPEN_OF_CUSTOMERS, party_ids, statuses)
     found: dict[str, list[SessionView]] = {}
     for row in rows:
-        found.setdefault(str(row[column]), []).append(two_sided(row).seen_by(side))
+        found.setdefault(str(row["mitra_id" if of_mitras else "customer_id"]), []).append(two_sided(row).seen_by(side))
     return found
 
 

@@ -1,8 +1,31 @@
 """Builders of the WHERE clauses of lists with optional filters."""
 
 import datetime as dt
+import textwrap
 from collections.abc import Sequence
 from typing import Any
+
+_OF_COLUMN = """SELECT
+  n.id,
+  n.created_at
+FROM unnest({values}::{type}[]) AS v (value)
+CROSS JOIN LATERAL (
+  SELECT
+    {t}.id,
+    {t}.created_at
+  FROM {table} AS {t}
+  WHERE {t}.{column} = v.value AND {where}
+  ORDER BY {t}.created_at DESC, {t}.id DESC
+  LIMIT {limit}
+) AS n"""
+_FOUND = """WITH found AS MATERIALIZED (
+  SELECT id
+  FROM (
+{parts}
+  ) AS u
+  ORDER BY created_at DESC, id DESC
+  LIMIT {limit}
+)"""
 
 
 class Conditions:
@@ -39,7 +62,7 @@ class Conditions:
         before_id: str | None,
         oldest_first: bool = False,
     ) -> None:
-        """Add the condition that rows come after a cursor, in a list by (`at`, `tiebreak`). Do nothing without a cursor.
+        """Add the condition that rows come after a cursor in a list by (`at`, `tiebreak`). Do nothing without a cursor.
 
         `at` is the SQL of the row's time and `tiebreak` that of its id. The list is newest first unless `oldest_first`.
         """
@@ -69,13 +92,18 @@ def newest(
     column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except `text_columns`.
     """
     parts = [
-        f"""SELECT n.id, n.created_at FROM unnest({where.arg(values)}::{"text" if column in text_columns else "uuid"}[]) v(value)
-            CROSS JOIN LATERAL (SELECT {t}.id, {t}.created_at FROM {table} {t} WHERE {t}.{column} = v.value AND {where}
-              ORDER BY {t}.created_at DESC, {t}.id DESC LIMIT {limit}) n"""
+        _OF_COLUMN.format(
+            values=where.arg(values),
+            type="text" if column in text_columns else "uuid",
+            table=table,
+            t=t,
+            column=column,
+            where=where,
+            limit=limit,
+        )
         for column, values in among
     ]
-    return f"""WITH found AS MATERIALIZED (
-      SELECT id FROM ({" UNION ".join(parts)}) u ORDER BY created_at DESC, id DESC LIMIT {limit})"""
+    return _FOUND.format(parts=textwrap.indent("\nUNION\n".join(parts), "    "), limit=limit)
 
 
 def part_of(q: str | None) -> str | None:
