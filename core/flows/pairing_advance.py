@@ -5,7 +5,7 @@ Mitras who become eligible are invited, rounds end and begin, and a search that 
 
 from core.base import logs
 from core.base.errors import Unavailable
-from core.mitras.rules import AvailabilityPolicy
+from core.mitras.rules import AvailabilityPolicy, availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
@@ -15,7 +15,6 @@ from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, search
-from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 BATCH = 50  # small, so that other timers run in between

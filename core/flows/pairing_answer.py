@@ -9,6 +9,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.machine import check_edge
 from core.mitras import store as mitras
+from core.mitras.rules import availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import RequestClosed, RequestTaken, Response
@@ -21,7 +22,7 @@ from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
 from core.steps import announce, money, search
-from core.steps.availability import availability_policy, check_mitra
+from core.steps.availability import check_mitra
 from core.storage.database import Tx
 from core.storage.reads import Reader
 

@@ -7,6 +7,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
 from core.events.signals import PaymentConfirmed
+from core.mitras.rules import availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
@@ -25,7 +26,6 @@ from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, money, search
-from core.steps.availability import availability_policy
 from core.storage.database import Tx
 
 ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})

@@ -8,6 +8,7 @@ from core.base.field_types import CustomerId, MitraId, Mode
 from core.customers import store as customers
 from core.customers.rules import DisplayNameRequired
 from core.idempotency.rules import KeyedRequest
+from core.mitras.rules import availability_policy
 from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
@@ -18,7 +19,7 @@ from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.steps import idempotency, invoices, money
-from core.steps.availability import availability_policy, check_mitra
+from core.steps.availability import check_mitra
 from core.storage.database import Tx
 
 

@@ -7,6 +7,7 @@ invitations. tests/flows/test_availability.py holds both together.
 
 import datetime as dt
 import enum
+from typing import Protocol
 
 import attrs
 
@@ -59,6 +60,23 @@ class AvailabilityPolicy:
     require_ping: bool
     stale_after_seconds: float
     capacity: int
+
+
+class Configuration(Protocol):
+    """The configured values, by name."""
+
+    def flag(self, name: str) -> bool: ...
+    def number(self, name: str) -> int: ...
+    def seconds(self, name: str) -> dt.timedelta: ...
+
+
+def availability_policy(config: Configuration) -> AvailabilityPolicy:
+    """Return the availability policy as it is configured now."""
+    return AvailabilityPolicy(
+        require_ping=config.flag("require_mitra_ping"),
+        stale_after_seconds=config.seconds("mitra_stale_after_seconds").total_seconds(),
+        capacity=config.number("max_customers_per_mitra"),
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -10,10 +10,10 @@ from core.base.errors import NotFound
 from core.base.field_types import Mode, TierId
 from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
+from core.mitras.rules import availability_policy
 from core.pricing import rules, store
 from core.pricing.store import Tier
 from core.runtime import Runtime
-from core.steps.availability import availability_policy
 from core.storage import sql_files
 from core.transactions import translate_db_errors
 

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from core.mitras.rules import availability_policy
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.storage.records import many
@@ -65,14 +66,14 @@ class Overview:
 
 async def overview(runtime: Runtime) -> Overview:
     """Return the figures of the overview page."""
-    now, config = runtime.now(), runtime.config
+    now, policy = runtime.now(), availability_policy(runtime.config)
     with translate_db_errors():
         row = await runtime.db.fetchrow(
             SQL["figures"],
             now,
-            config.flag("require_mitra_ping"),
-            config.seconds("mitra_stale_after_seconds").total_seconds(),
-            config.number("max_customers_per_mitra"),
+            policy.require_ping,
+            policy.stale_after_seconds,
+            policy.capacity,
         )
         hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
         late = {found.name: found for found in many(Lateness, await runtime.db.fetch(SQL["overdue"], now))}

@@ -7,7 +7,7 @@ from core.base import ids
 from core.base.field_types import SessionId
 from core.config.cache import Config
 from core.mitras import store as mitras
-from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline
+from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response, Round, Search, SearchLimits, Tally
@@ -21,7 +21,7 @@ from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
-from core.steps.availability import availability_policy, check_mitra
+from core.steps.availability import check_mitra
 from core.storage.database import Tx
 
 

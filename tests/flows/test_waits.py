@@ -31,6 +31,7 @@ from core.flows.operator_work import MitraChange
 from core.idempotency import store as idempotency
 from core.idempotency.rules import KeyedRequest
 from core.logins import refresh
+from core.mitras.rules import availability_policy
 from core.operators import store as operators
 from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
@@ -42,7 +43,6 @@ from core.reads.ledger.audit import audit
 from core.sessions import store as sessions
 from core.sessions import transitions
 from core.steps import tokens
-from core.steps.availability import availability_policy
 from core.webhooks.store import ORPHANED, Received
 from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness
 

@@ -27,6 +27,7 @@ from core.customers.rules import Identity, IdentityKind
 from core.extensions.states import ExtensionStatus
 from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, ReadMarkers
+from core.mitras.rules import availability_policy
 from core.outages.rules import OutageKind
 from core.reads.activity import ActivityFilter
 from core.reads.audit_log import AuditFilter
@@ -37,7 +38,6 @@ from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import logins
-from core.steps.availability import availability_policy
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
 from tools.bench.plan_watch import WatchedDatabase
