@@ -10,6 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from api.json_reading import MAX_DEPTH
 from api.refusals import (
     BODY_TOO_LARGE,
     INTERNAL_ERROR,
@@ -21,7 +22,7 @@ from api.refusals import (
     check,
     refusal_of,
 )
-from api.request_bodies import MAX_DEPTH, MAX_ERRORS
+from api.structuring import MAX_ERRORS
 from core.base import field_messages, http_texts, languages, logs, metrics
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.base.languages import Language

@@ -6,7 +6,7 @@ from litestar import Request
 from litestar.exceptions import HTTPException
 
 from api.auth import Access, guard
-from api.request_bodies import decode
+from api.json_reading import decode
 from api.route_signatures import signature_of
 from core.base import field_messages
 from core.base.errors import ValidationFailed

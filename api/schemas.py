@@ -12,7 +12,8 @@ from typing import Annotated, Any, NewType, TypeVar, Union, get_args, get_origin
 import attrs
 
 from api import vocabulary
-from api.request_bodies import MAX_INT, without_none, words_of
+from api.request_bodies import MAX_INT
+from api.structuring import without_none, words_of
 
 Schema = dict[str, Any]
 SOURCE = re.compile(r" \((?:docs/|contract|specification)[^)]*\)")
@@ -162,7 +163,7 @@ def _nullable(schema: Schema) -> Schema:
 
 
 def _bound(schema: Schema, validator: Any) -> None:
-    """Add a validator's bounds to a schema. `api.request_bodies` has the validators that we use."""
+    """Add a validator's bounds to a schema. api/request_bodies.py has the validators that we use."""
     match type(validator).__name__:
         case "_AndValidator":
             for one in validator._validators:

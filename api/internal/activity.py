@@ -6,7 +6,7 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from api.auth import operators
-from api.request_bodies import query_id, query_time
+from api.parameters import query_id, query_time
 from core.base.pages import Items, read_page
 from core.reads import activity
 from core.reads import overview as reads

@@ -7,8 +7,9 @@ import attrs
 from litestar import post
 
 from api.auth import operators
+from api.parameters import query_time
 from api.public.payments import topics_field
-from api.request_bodies import Body, query_time
+from api.request_bodies import Body
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import CustomerId, MitraId

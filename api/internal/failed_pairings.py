@@ -4,7 +4,8 @@ import attrs
 from litestar import get, patch
 
 from api.auth import operators
-from api.request_bodies import Body, path_id
+from api.parameters import path_id
+from api.request_bodies import Body
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed

@@ -6,7 +6,8 @@ import attrs
 from litestar import Request, delete, get, post
 
 from api.auth import INTERNAL, anyone, client_ip, device_of, operators
-from api.request_bodies import Body, path_id, text
+from api.parameters import path_id
+from api.request_bodies import Body, text
 from api.shared_answers import OperatorTokens, SecondFactorQuestion, operator_tokens
 from core.base.actor import Actor
 from core.base.pages import Items, read_page

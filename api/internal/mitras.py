@@ -6,7 +6,8 @@ import attrs
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.request_bodies import Body, JsonObject, no_nulls, optional_text, path_id, structure, text
+from api.parameters import path_id
+from api.request_bodies import Body, JsonObject, no_nulls, optional_text, structure, text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_work

@@ -7,7 +7,8 @@ from attrs.validators import max_len, optional
 from litestar import get, patch, post
 
 from api.auth import operators
-from api.request_bodies import Body, JsonObject, no_nulls, path_id, structure, text
+from api.parameters import path_id
+from api.request_bodies import Body, JsonObject, no_nulls, structure, text
 from core.base.actor import Actor
 from core.base.field_types import RoleId
 from core.base.pages import Items, read_page

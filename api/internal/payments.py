@@ -6,7 +6,7 @@ from litestar import get, post
 from litestar.params import QueryParameter
 
 from api.auth import operators
-from api.request_bodies import path_id, query_choice, query_time
+from api.parameters import path_id, query_choice, query_time
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import payment_confirm

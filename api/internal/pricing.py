@@ -7,17 +7,8 @@ from attrs import validators
 from litestar import delete, get, patch, post, put
 
 from api.auth import operators
-from api.request_bodies import (
-    Body,
-    JsonObject,
-    integer,
-    no_nulls,
-    optional_integer,
-    optional_text,
-    path_id,
-    structure,
-    text,
-)
+from api.parameters import path_id
+from api.request_bodies import Body, JsonObject, integer, no_nulls, optional_integer, optional_text, structure, text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed

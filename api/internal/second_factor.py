@@ -6,7 +6,8 @@ import attrs
 from litestar import Request, delete, post
 
 from api.auth import INTERNAL, anyone, client_ip, device_of, operators
-from api.request_bodies import Body, optional_text, path_id, text
+from api.parameters import path_id
+from api.request_bodies import Body, optional_text, text
 from api.shared_answers import OperatorTokens, operator_tokens
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed

@@ -7,7 +7,8 @@ from litestar import get, post
 from litestar.params import QueryParameter
 
 from api.auth import operators
-from api.request_bodies import Body, path_id, query_choice, query_time, text
+from api.parameters import path_id, query_choice, query_time
+from api.request_bodies import Body, text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import session_end

@@ -7,7 +7,8 @@ from litestar import Request, get, patch, post
 
 from api.auth import customers, mitras, parties
 from api.idempotency import key_of
-from api.request_bodies import Body, integer, path_id, query_choice, query_id, text
+from api.parameters import path_id, query_choice, query_id
+from api.request_bodies import Body, integer, text
 from api.shared_answers import List
 from core.base import field_messages, ids
 from core.base.actor import Actor

@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response, get, post
 
 from api.auth import anyone, client_ip
-from api.request_bodies import path_id
+from api.parameters import path_id
 from core.flows import webhook_receive
 from core.flows.webhook_receive import Incoming
 from core.reads import payments

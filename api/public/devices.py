@@ -7,7 +7,8 @@ from attrs import validators
 from litestar import Request, delete, get, put
 
 from api.auth import locale_of, parties
-from api.request_bodies import Body, path_id
+from api.parameters import path_id
+from api.request_bodies import Body
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import login_tokens

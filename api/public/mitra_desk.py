@@ -3,7 +3,7 @@
 from litestar import get, post
 
 from api.auth import mitras
-from api.request_bodies import path_id
+from api.parameters import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import mitra_status, pairing_answer

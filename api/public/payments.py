@@ -7,7 +7,8 @@ from litestar import Request, get, post
 
 from api.auth import client_ip, customers
 from api.idempotency import key_of
-from api.request_bodies import Body, optional_integer, path_id
+from api.parameters import path_id
+from api.request_bodies import Body, optional_integer
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.base.field_types import MitraId, Mode, SessionId

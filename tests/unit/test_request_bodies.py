@@ -12,12 +12,13 @@ from attrs import validators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import errors, request_bodies
+from api import errors, request_bodies, structuring
 from api.internal import failed_pairings, mitras
 from api.internal import logins as operator_logins
+from api.parameters import path_id, query_time
 from api.public import chat, logins, payments, profile
 from api.refusals import Refusal
-from api.request_bodies import Body, path_id, query_time, structure
+from api.request_bodies import Body, structure
 from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.base.field_types import Id, Mode
 from core.base.languages import Language, Text
@@ -187,9 +188,9 @@ def reads() -> Callable[[], int]:
 
     def count(value: Any, _: type) -> Element:
         Element.reads += 1
-        return Element(request_bodies._text(value, str))
+        return Element(structuring.read_text(value, str))
 
-    request_bodies.converter.register_structure_hook(Element, count)
+    structuring.converter.register_structure_hook(Element, count)
     Element.reads = 0
     return lambda: Element.reads
 
@@ -199,15 +200,15 @@ def reads() -> Callable[[], int]:
 def test_too_long_list_or_map_is_refused_before_an_element_is_read(
     reads: Callable[[], int], field: str, element: Any
 ) -> None:
-    many = 13 if field != "ceiling" else request_bodies.MAX_ITEMS + 1
+    many = 13 if field != "ceiling" else structuring.MAX_ITEMS + 1
     value: Any = {f"k{n}": element for n in range(many)} if field == "named" else [element] * many
     assert fields({field: value}, Long) == [field]
     assert reads() == 0
 
 
 def test_parsing_stops_after_the_number_of_errors_in_an_answer(reads: Callable[[], int]) -> None:
-    assert len(fields({"ceiling": [1] * request_bodies.MAX_ITEMS}, Long)) == request_bodies.MAX_ERRORS
-    assert reads() == request_bodies.MAX_ERRORS
+    assert len(fields({"ceiling": [1] * structuring.MAX_ITEMS}, Long)) == structuring.MAX_ERRORS
+    assert reads() == structuring.MAX_ERRORS
 
 
 def test_list_and_map_at_their_limits_are_accepted(reads: Callable[[], int]) -> None:
