@@ -6,15 +6,17 @@ then the connection reads and discards for a moment: closing it at once could re
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from api import errors
-from api.gatekeeper import BODY_S, REFRESH, Gatekeeper, Scope, own_headers
+from api.asgi import Scope
+from api.body_limits import BODY_S
+from api.coalescing_transport import CoalescingTransport
+from api.gatekeeper import Gatekeeper
+from api.plain_answers import http_bytes, unread_refusal
+from api.rate_limits import REFRESH
+from api.refresh_pacer import RefreshPacer
 from api.refusals import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from core.base import logs, metrics
 from core.base.connections import (
@@ -35,89 +37,10 @@ from core.runtime import Runtime
 BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
 MAX_PIPELINED = 16  # requests waiting behind the one that is being answered
 REFRESH_LINE = b"POST %s " % REFRESH.encode()
-REFRESHES_A_TURN = 16  # refreshes parsed in one iteration of the event loop: one or two milliseconds
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
 
 
-class CoalescingTransport:
-    """A transport that joins the writes of one event loop iteration into one system call.
-
-    The head and the body of an answer are written separately, and each system call costs a good part of the answer.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._waiting: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send the data with the other writes of this event loop iteration."""
-        if not self._waiting:
-            self._loop.call_soon(self.flush)
-        self._waiting.append(data)
-
-    def flush(self) -> None:
-        """Send the buffered data. A client that has disconnected since gets nothing."""
-        if self._waiting:
-            data = b"".join(self._waiting)
-            self._waiting.clear()
-            if not self._transport.is_closing():
-                self._transport.write(data)
-
-    def write_eof(self) -> None:
-        """Send the buffered data, and close the transport for writing."""
-        self.flush()
-        self._transport.write_eof()
-
-    def close(self) -> None:
-        """Send the buffered data, and close."""
-        self.flush()
-        self._transport.close()
-
-
 TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
-
-
-class RefreshPacer:
-    """Limits how many refreshes a listener parses in one event loop iteration. Other requests are parsed at once.
-
-    After an outage thousands of phones send a refresh at the same moment. The event loop reads all connections with
-    data before it does anything else, so it would parse, start and refuse all of them in one iteration; a webhook would
-    wait for such an iteration at each of its steps. A refresh above the limit keeps its bytes, up to SMALL, until a
-    later iteration.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._left = REFRESHES_A_TURN
-        self._renewing = False
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def take(self) -> bool:
-        """Return whether one more refresh may be parsed in this iteration, and count it."""
-        if not self._renewing:
-            self._renewing = True
-            self._loop.call_soon(self._renew)
-        if self._left <= 0 or self._waiting:
-            return False
-        self._left -= 1
-        return True
-
-    def wait(self, read: Callable[[], None]) -> None:
-        """Call `read` in a later iteration, in the order of arrival."""
-        self._waiting.append(read)
-
-    def _renew(self) -> None:
-        for _ in range(min(REFRESHES_A_TURN, len(self._waiting))):
-            # Each is a separate callback, so that a failure does not stop the others.
-            self._loop.call_soon(self._waiting.popleft())
-        self._renewing = bool(self._waiting)
-        self._left = REFRESHES_A_TURN
-        if self._renewing:
-            self._loop.call_soon(self._renew)
 
 
 class HeadTooLarge(Exception):
@@ -243,7 +166,7 @@ class Connection(HttpToolsProtocol):
             headers = [*self.server_state.default_headers, *start["headers"]]
             if not cycle.keep_alive:
                 headers.append((b"connection", b"close"))
-            self.transport.write(_raw(start["status"], headers, content))
+            self.transport.write(http_bytes(start["status"], headers, content))
             cycle.response_started = cycle.response_complete = True
             if not cycle.keep_alive:
                 self.transport.close()
@@ -334,20 +257,11 @@ class Connection(HttpToolsProtocol):
             metrics.LIMITED.labels(limit).inc()
         metrics.REFUSALS.labels(refusal.code).inc()
         request_id = new_id()
-        # The headers that were parsed before the refusal; the parser starts with None.
-        language = errors.language_of({"headers": self.headers or ()})
-        content = msgspec.json.encode(errors.body(refusal, language, retry_after_seconds=retry_after_s))
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(content)).encode()),
-            *own_headers(request_id, self.runtime.now()),
-            (b"content-language", language.value.encode()),
-            (b"vary", b"Accept-Language"),
-            (b"connection", b"close"),
-        ]
-        if retry_after_s is not None:
-            headers.append((b"retry-after", str(retry_after_s).encode()))
-        self.transport.write(_raw(refusal.status, headers, content))
+        # The parser starts with None as the headers.
+        answer = unread_refusal(
+            refusal, self.headers or (), now=self.runtime.now(), request_id=request_id, retry_after_s=retry_after_s
+        )
+        self.transport.write(answer)
         self.transport.write_eof()
         self._due = self.loop.call_later(LINGER_S, self._close)
         logs.write_line(
@@ -355,12 +269,6 @@ class Connection(HttpToolsProtocol):
              "address": self._host, "request_id": request_id},
             at=self.runtime.clock.real_now(),
         )  # fmt: skip
-
-
-def _raw(status: int, headers: Iterable[tuple[bytes, bytes]], content: bytes) -> bytes:
-    """Return the bytes of an answer."""
-    head = b"".join(b"%s: %s\r\n" % header for header in headers)
-    return b"HTTP/1.1 %d \r\n%s\r\n%s" % (status, head, content)
 
 
 def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:

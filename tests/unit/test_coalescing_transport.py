@@ -6,7 +6,7 @@ from typing import Any
 
 import uvloop
 
-from api.protocol import CoalescingTransport
+from api.coalescing_transport import CoalescingTransport
 
 Act = Callable[[CoalescingTransport, Any], None]
 

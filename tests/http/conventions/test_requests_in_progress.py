@@ -18,7 +18,7 @@ from api.admission import (
     REQUESTS,
     Admission,
 )
-from api.protocol import REFRESHES_A_TURN, RefreshPacer
+from api.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable

@@ -1,0 +1,33 @@
+"""Types of ASGI, and what the layers around the application read from a request."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def path_of(scope: Scope) -> str:
+    """Return a request's path without a slash at the end; `/` for the root."""
+    return scope["path"].rstrip("/") or "/"
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """Return a request's headers as a dict.
+
+    If a header occurs twice the first counts, as in the framework. Otherwise a client could be one user for the rate
+    limits and another one for the route.
+    """
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
+def is_preflight(scope: Scope, headers: dict[str, str]) -> bool:
+    """Return whether a request is a browser's CORS preflight."""
+    return scope["method"] == "OPTIONS" and "origin" in headers
+
+
+def host_of(scope: Scope) -> str:
+    """Return the client's address; empty if it is unknown."""
+    return scope["client"][0] if scope.get("client") else ""

@@ -1,0 +1,57 @@
+"""What is recorded about each request: metrics and a log line."""
+
+from litestar import Litestar
+from prometheus_client import Counter
+
+from api.asgi import Scope, host_of, path_of
+from core.base import logs, metrics
+from core.base.clock import Clock
+
+
+class RequestRecords:
+    """The metrics and the request log of one listener."""
+
+    def __init__(self, app: Litestar, clock: Clock, *, listener: str) -> None:
+        self._clock = clock
+        self._listener = listener
+        self._routes = frozenset(route.path for route in app.routes if "{" not in route.path)
+        self._counters: dict[tuple[str, str, int], Counter] = {}  # a cache: the lookup by labels takes longer
+        self._seconds = metrics.REQUEST_SECONDS.labels(listener)
+
+    def _route(self, scope: Scope) -> str:
+        """Return the route's template, such as `/api/x/{id}`.
+
+        Before routing it is known only for paths without parameters.
+        """
+        template = scope.get("path_template")
+        if template is None:
+            path = path_of(scope)
+            template = path if path in self._routes else "unknown"
+        return template
+
+    def log(self, scope: Scope, caller: dict[str, str], **figures: float) -> None:
+        """Write the request's log line: without query and body, and with the route's template instead of the path."""
+        state = scope["state"]
+        line = {
+            "event": "request",
+            "listener": self._listener,
+            "method": scope["method"],
+            "route": self._route(scope),
+            "address": host_of(scope),
+            "request_id": state["request_id"],
+            "bytes_in": state.get("body_size", 0),
+            **figures,
+            **caller,
+        }
+        if "code" in state:
+            line["code"] = state["code"]
+        logs.write_line(line, at=self._clock.real_now())
+
+    def count(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count the request in the metrics."""
+        key = (scope["method"], self._route(scope), status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = metrics.REQUESTS.labels(self._listener, key[0], key[1], str(status))
+        counter.inc()
+        self._seconds.observe(seconds)
