@@ -1,156 +1,64 @@
-"""HTTP/1.1 connections: limits of time, size and number, and the error answers before the application runs.
-
-A client that sends nothing, or a byte at a time, occupies only a connection. Each phase has a timeout: the headers of a
-request, its body, and the pause between two requests (uvicorn's keep-alive). A request over a limit is answered, and
-then the connection reads and discards for a moment: closing it at once could reset it and lose the answer.
-"""
+"""The connections of a listener: how refreshes are paced, and refused before they become a task."""
 
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from api.asgi import Scope
-from api.body_limits import BODY_S
-from api.coalescing_transport import CoalescingTransport
 from api.gatekeeper import Gatekeeper
-from api.plain_answers import http_bytes, unread_refusal
+from api.limited_connection import LimitedConnection
+from api.plain_answers import http_bytes
 from api.rate_limits import REFRESH
 from api.refresh_pacer import RefreshPacer
-from api.refusals import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
-from core.base import logs, metrics
-from core.base.connections import (
-    ALL,
-    HEADERS_S,
-    LINGER_S,
-    MAX_FIELDS,
-    MAX_HEAD,
-    ONE_ADDRESS,
-    WRITE_S,
-    Connections,
-)
-from core.base.errors import DomainError, Unavailable
-from core.base.ids import new_id
-from core.bus.rate_limit import RateLimited
+from core.base.connections import Connections
 from core.runtime import Runtime
 
-BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
-MAX_PIPELINED = 16  # requests waiting behind the one that is being answered
 REFRESH_LINE = b"POST %s " % REFRESH.encode()
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
 
 
-TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
-
-
-class HeadTooLarge(Exception):
-    """The headers are over a limit; raised to stop the parser."""
-
-
-class Connection(HttpToolsProtocol):
+class Connection(LimitedConnection):
     """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `pacer`."""
 
-    runtime: Runtime
-    counts: Connections
     gatekeeper: Gatekeeper
     pacer: RefreshPacer
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
-        many."""
-        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self.loop)))
-        self._host = self.client[0] if self.client else ""
-        self._head_size = self._fields = self._named = 0
-        self._in_head = True
-        self._in_body = self._refused = False
-        self._due: asyncio.TimerHandle | None = self.loop.call_later(HEADERS_S, self._headers_are_late)
-        self._unread: asyncio.TimerHandle | None = None
+        """Begin without kept bytes."""
         self._kept = b""
         self._reading = False
         self._unstarted: tuple[RequestResponseCycle, Any] | None = None
-        too_many = self.counts.add(self._host)
-        if too_many is not None:
-            self._refuse(refusal_of(TOO_MANY[too_many]), retry_after_s=1)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop counting the connection, and cancel its timeouts."""
-        self.counts.remove(self._host)
-        self._not_due()
-        self._read_on()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Start a timeout of WRITE_S for a client that does not read."""
-        super().pause_writing()
-        self._must_read()
-
-    def resume_writing(self) -> None:
-        """Cancel that timeout, because the client reads again."""
-        super().resume_writing()
-        self._read_on()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection, with a timeout of WRITE_S for data that the client has not read."""
-        super().timeout_keep_alive_handler()
-        self._must_read()
-
-    def _close(self) -> None:
-        """Close the connection, with a timeout of WRITE_S for data that the client has not read."""
-        self.transport.close()
-        self._must_read()
-
-    def _must_read(self) -> None:
-        if self._unread is None:
-            self._unread = self.loop.call_later(WRITE_S, self._is_not_read)
-
-    def _read_on(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
-    def _is_not_read(self) -> None:
-        metrics.LIMITED.labels("http_write_seconds").inc()
-        self.transport.abort()  # `close` would wait until the client reads
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, or keep it for a later iteration if it is a refresh above the limit."""
         if self._kept:
-            self._read(self._take_kept() + data)
+            super().data_received(self._take_kept() + data)
         elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.pacer.take():
             self._kept = data
             self.pacer.wait(self._read_kept)
         else:
-            self._read(data)
+            super().data_received(data)
 
     def _read_kept(self) -> None:
         """Parse the kept bytes, unless that has happened already."""
         if self._kept and not self.transport.is_closing():
-            self._read(self._take_kept())
+            super().data_received(self._take_kept())
 
     def _take_kept(self) -> bytes:
         kept, self._kept = self._kept, b""
         return kept
 
-    def _read(self, data: bytes) -> None:
-        """Parse the data unless the connection was refused, and start the timeout of an incomplete request."""
-        if self._refused:
-            return
-        if not self._in_body:
-            self._head_size += len(data)
+    def _parse(self, data: bytes) -> None:
         self._reading = True
-        super().data_received(data)
+        super()._parse(data)
         self._reading = False
-        if self._refused or self.transport.is_closing():
-            return
+
+    def _start_parsed(self) -> None:
         if self._unstarted is not None:
             unstarted, self._unstarted = self._unstarted, None
             self._start_asgi_task(*unstarted)
-        if self._in_head and self._head_size > MAX_HEAD:
-            self._refuse(HEADERS_TOO_LARGE, limit="http_headers")
-        elif self._due is None and self._in_body:
-            self._due = self.loop.call_later(BODY_S + BODY_GRACE_S, self._body_is_late)
-        elif self._due is None and (self.cycle is None or self.cycle.response_complete):
-            self._due = self.loop.call_later(HEADERS_S, self._headers_are_late)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Start a request's task. A complete refresh that is not admitted is answered here instead, without a task."""
@@ -171,104 +79,6 @@ class Connection(HttpToolsProtocol):
             if not cycle.keep_alive:
                 self.transport.close()
             self.on_response_complete()
-
-    def on_message_begin(self) -> None:
-        """Reset the counts of the headers."""
-        super().on_message_begin()
-        self._in_head = True
-        self._fields = 0
-        self._named = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Count the bytes of the path."""
-        super().on_url(url)
-        self._count(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header and its bytes."""
-        self._fields += 1
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self._named += size
-        if self._named > MAX_HEAD or self._fields > MAX_FIELDS:
-            raise HeadTooLarge
-
-    def on_headers_complete(self) -> None:
-        """Cancel the timeout of the headers; drop the connection if too many requests are pipelined."""
-        self._not_due()
-        self._in_head, self._in_body = False, True
-        self._head_size = 0
-        if len(self.pipeline) >= MAX_PIPELINED:
-            metrics.LIMITED.labels("http_pipelined").inc()
-            self._refused = True
-            self.transport.abort()
-            return
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        """Pass on a part of the body, unless the connection was refused."""
-        if not self._refused:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """Cancel the timeout of the body."""
-        self._not_due()
-        self._in_body = False
-        if not self._refused:
-            super().on_message_complete()
-
-    def _not_due(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-
-    def _headers_are_late(self) -> None:
-        self._due = None
-        metrics.LIMITED.labels("http_headers_seconds").inc()
-        if self._head_size:
-            self._refuse(REQUEST_TIMEOUT)
-        else:
-            self._close()
-
-    def _body_is_late(self) -> None:
-        self._due = None
-        metrics.LIMITED.labels("http_body_seconds").inc()
-        self._close()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: a request for an upgrade is answered like any other request, and has its own log line."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer a request that the parser has refused, and close."""
-        if self._refused:
-            return
-        if self._named > MAX_HEAD or self._fields > MAX_FIELDS:
-            self._refuse(HEADERS_TOO_LARGE, limit="http_headers")
-        else:
-            self._refuse(MALFORMED)
-
-    def _refuse(self, refusal: Refusal, *, limit: str | None = None, retry_after_s: int | None = None) -> None:
-        """Send a refusal, discard incoming data for LINGER_S, and close."""
-        self._refused = True
-        self._not_due()
-        if limit is not None:
-            metrics.LIMITED.labels(limit).inc()
-        metrics.REFUSALS.labels(refusal.code).inc()
-        request_id = new_id()
-        # The parser starts with None as the headers.
-        answer = unread_refusal(
-            refusal, self.headers or (), now=self.runtime.now(), request_id=request_id, retry_after_s=retry_after_s
-        )
-        self.transport.write(answer)
-        self.transport.write_eof()
-        self._due = self.loop.call_later(LINGER_S, self._close)
-        logs.write_line(
-            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
-             "address": self._host, "request_id": request_id},
-            at=self.runtime.clock.real_now(),
-        )  # fmt: skip
 
 
 def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:

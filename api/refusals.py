@@ -67,9 +67,8 @@ def refusal_of(error: type[DomainError]) -> Refusal:
     return Refusal(status=STATUS[error.kind], code=error.code, message=error.message)
 
 
-def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Refusal]:
-    """Yield the refusals that follow from a route's access and parameters."""
-    yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
+def _of_access(access: Access) -> Iterator[Refusal]:
+    """Yield the refusals that follow from a route's access."""
     if access.kinds:
         yield from (refusal_of(Unauthenticated), refusal_of(Forbidden))
     if UserType.OPERATOR in access.kinds and not access.enrolling:
@@ -78,6 +77,11 @@ def _implied(handler: Any, access: Access, signature: Signature) -> Iterator[Ref
         yield refusal_of(PasswordChangeRequired)
     if access.step_up:
         yield refusal_of(TotpRequired)
+
+
+def _of_request(handler: Any, access: Access, signature: Signature) -> Iterator[Refusal]:
+    """Yield the refusals that follow from a route's method, parameters and body."""
+    yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
     if _is_limited(handler, access):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:
@@ -102,7 +106,7 @@ def refusals_of(handler: Any) -> frozenset[Refusal]:
     """Return every refusal that a route may answer."""
     access: Access = handler.opt["access"]
     declared = {refusal_of(error) for error in access.refusals}
-    return frozenset(declared.union(_implied(handler, access, signature_of(handler))))
+    return frozenset(declared.union(_of_access(access), _of_request(handler, access, signature_of(handler))))
 
 
 def check(request: Request[Any, Any, Any], status: int, code: str) -> None:

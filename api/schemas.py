@@ -49,16 +49,20 @@ class Schemas:
         return self._class(kind, {}, body={"loose": loose, "foreign": foreign})
 
     def _of(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
-        if isinstance(kind, TypeVar):
-            if kind not in bound:
-                raise TypeError("a generic answer says what it holds: `Items[Something]`")
-            return self._of(bound[kind], {}, body)
         if kind in PLAIN:
             return dict(PLAIN[kind])
         if words := words_of(kind):
             return {"type": "string", "enum": [str(word) for word in words]}
         if isinstance(kind, NewType):
             return self._of(kind.__supertype__, bound, body)
+        if isinstance(kind, TypeVar):
+            if kind not in bound:
+                raise TypeError("a generic answer says what it holds: `Items[Something]`")
+            return self._of(bound[kind], {}, body)
+        return self._composed(kind, bound, body)
+
+    def _composed(self, kind: Any, bound: dict[Any, Any], body: dict[str, bool] | None) -> Schema:
+        """Return the schema of a type that is made of others."""
         origin = get_origin(kind)
         if origin in (Union, UnionType):
             return self._union(get_args(kind), bound, body)
@@ -115,17 +119,8 @@ class Schemas:
         required = []
         for field in attrs.fields(kind):
             hint = hints[field.name]
-            if body is not None and body["loose"]:
-                hint = without_none(hint)
-            schema = self._of(hint, bound, body)
-            if body is not None:
-                _bound(schema, field.validator)
-                if "integer" in _types(schema):
-                    schema.setdefault("maximum", MAX_INT)
-                if isinstance(field.default, str | int | bool) and not body["loose"]:
-                    schema["default"] = field.default
-            schema |= field.metadata.get("schema", {})
-            fields[field.name] = schema
+            schema = self._of(hint, bound, None) if body is None else self._body_field(field, hint, bound, body)
+            fields[field.name] = schema | field.metadata.get("schema", {})
             if body is None or field.default is attrs.NOTHING:
                 required.append(field.name)
         made: Schema = {"type": "object", "description": first_line(kind), "properties": fields}
@@ -134,6 +129,16 @@ class Schemas:
         if body is not None and not body["foreign"]:
             made["additionalProperties"] = False
         return made
+
+    def _body_field(self, field: Any, hint: Any, bound: dict[Any, Any], body: dict[str, bool]) -> Schema:
+        """Return the schema of a body's field, with the bounds of its validators and its default."""
+        schema = self._of(without_none(hint) if body["loose"] else hint, bound, body)
+        _bound(schema, field.validator)
+        if "integer" in _types(schema):
+            schema.setdefault("maximum", MAX_INT)
+        if isinstance(field.default, str | int | bool) and not body["loose"]:
+            schema["default"] = field.default
+        return schema
 
 
 def name_of(kind: Any) -> str:

@@ -49,7 +49,7 @@ def _routes_of(listener: str) -> list[Route]:
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
     make = {"public": apps.public_app, "internal": apps.internal_app}[listener]
     with warnings.catch_warnings(action="ignore"):  # Litestar's deprecation warnings
-        app: Any = make(types.SimpleNamespace(settings=settings, note_overload=None))._app  # type: ignore[arg-type]
+        app: Any = make(types.SimpleNamespace(settings=settings, note_overload=None, clock=None))._app  # type: ignore[arg-type]
     found = []
     for route in app.routes:
         for method, (handler, _) in route.route_handler_map.items():
