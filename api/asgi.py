@@ -1,4 +1,4 @@
-"""Types of ASGI, and what the layers around the application read from a request."""
+"""Types of ASGI, and accessors of a request for the layers around the application."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -56,9 +56,10 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
 
 
 def tag_of(handler: Any, path: str) -> str:
-    """Return a route's tag: its area on the internal listener, its module on the public one."""
+    """Return a route's tag: its area on the internal listener; on the public one its module or package."""
     area = re.match(r"/internal/([a-z-]+)", path)
-    return area[1] if area else handler.fn.__module__.rpartition(".")[2].replace("_", "-")
+    module = handler.fn.__module__.removeprefix("api.").removeprefix("public.").partition(".")[0]
+    return area[1] if area else module.replace("_", "-")
 
 
 def _operation(handler: Any, path: str, listener: str, schemas: Schemas) -> Schema:

@@ -1,4 +1,4 @@
-"""What is recorded about each request: metrics and a log line."""
+"""Record each request: metrics and a log line."""
 
 from litestar import Litestar
 from prometheus_client import Counter

@@ -26,7 +26,7 @@ from core.sessions.sensitivity import Sensitivity
 
 ID = "01900000-0000-7000-8000-000000000008"
 CLASSES = [
-    chat.MessageBody, chat.ReadBody, chat.ClosureBody, logins.RefreshBody, logins.PhoneBody, logins.CodeBody,
+    chat.messages.MessageBody, chat.messages.ReadBody, chat.sessions.ClosureBody, logins.RefreshBody, logins.PhoneBody, logins.CodeBody,
     payments.PaymentBody, profile.ProfileBody, operator_logins.LoginBody, operator_logins.RefreshBody, failed_pairings.ActionBody, mitras.MitraBody,
     mitras.MitraPatch,
 ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_unknown_field_is_named_as_it_was_sent(odd: str):
 
 def test_missing_field_is_named():
     assert fields({}) == ["name"]
-    assert fields({"content": "hello"}, chat.MessageBody) == ["client_message_id"]
+    assert fields({"content": "hello"}, chat.messages.MessageBody) == ["client_message_id"]
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_value_out_of_bounds_is_refused_with_its_field(field: str, value: Any):
     ("cls", "body", "field"),
     [
         (profile.ProfileBody, {"display_name": ""}, "display_name"),
-        (chat.ClosureBody, {"message": "x" * 1001}, "message"),
-        (chat.ReadBody, {"up_to": -1}, "up_to"),
-        (chat.MessageBody, MESSAGE | {"type": "system"}, "type"),
-        (chat.MessageBody, MESSAGE | {"content": ""}, "content"),
-        (chat.MessageBody, MESSAGE | {"content": "x" * 4001}, "content"),
+        (chat.sessions.ClosureBody, {"message": "x" * 1001}, "message"),
+        (chat.messages.ReadBody, {"up_to": -1}, "up_to"),
+        (chat.messages.MessageBody, MESSAGE | {"type": "system"}, "type"),
+        (chat.messages.MessageBody, MESSAGE | {"content": ""}, "content"),
+        (chat.messages.MessageBody, MESSAGE | {"content": "x" * 4001}, "content"),
         (logins.CodeBody, {"otp_request_id": ID, "code": "12345"}, "code"),
         (payments.PaymentBody, {"mode": "video"}, "mode"),
         (payments.PaymentBody, {"duration_minutes": 0}, "duration_minutes"),
