@@ -50,9 +50,16 @@ class Statement(Generic[R]):
     names: tuple[str, ...]
     record: type[R]
 
-    async def one(self, reader: Reader, **values: Any) -> R | None:
+    async def first(self, reader: Reader, **values: Any) -> R | None:
         """Run the statement and return its first row, or None."""
         return records.one(self.record, await reader.fetchrow(self.sql, *self._args(values)))
+
+    async def one(self, reader: Reader, **values: Any) -> R:
+        """Run the statement and return its row. Raises LookupError without one."""
+        found = await self.first(reader, **values)
+        if found is None:
+            raise LookupError(f"no row for {self.sql}")
+        return found
 
     async def all(self, reader: Reader, **values: Any) -> list[R]:
         """Run the statement and return its rows."""
@@ -62,7 +69,7 @@ class Statement(Generic[R]):
         """Run the statement and return the first column of its first row, or None. An id is returned as text."""
         return records.plain(await reader.fetchval(self.sql, *self._args(values)))
 
-    async def rows(self, tx: Tx, **values: Any) -> int:
+    async def execute(self, tx: Tx, **values: Any) -> int:
         """Run the statement and return how many rows it touched."""
         return await tx.execute(self.sql, *self._args(values))
 
@@ -109,6 +116,11 @@ def columns_of(table: type[Table], record: type[Any]) -> list[Column]:
     return [table._meta.get_column_by_name(field.name) for field in attrs.fields(record)]
 
 
+def names_of(record: type[Any]) -> str:
+    """Return the fields of an attrs class as a list of columns, for SQL that Piccolo can't write."""
+    return ", ".join(field.name for field in attrs.fields(record))
+
+
 class _Insert(Insert[Any]):
     """An INSERT that names only the given columns, so that a release that no longer uses a column may drop it later."""
 
@@ -132,12 +144,12 @@ class _Insert(Insert[Any]):
 
 
 def insert(table: type[Table], names: str, **constants: Any) -> Insert[Any]:
-    """Return the INSERT of one row. `names` are the columns given at run time, each by a parameter with its name.
+    """Return the INSERT of one row. `names` are the columns that are given at run time, such as `id phone`.
 
     The database sets the other columns to their defaults. Raises ValueError for an unknown column, and for a missing one
     that needs a value.
     """
-    values: dict[str, Any] = {name: Param(name) for name in names.split()} | constants
+    values: dict[str, Any] = {name: Param(name) for name in names.replace(",", " ").split()} | constants
     for name in values:
         table._meta.get_column_by_name(name)
     missing = [c._meta.name for c in table._meta.columns if c._meta.name not in values and _needs_value(c)]

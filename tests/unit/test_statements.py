@@ -12,7 +12,7 @@ from piccolo.query.methods.update import UpdateError
 from core.mitras.tables import Mitra, MitraOnlineStatus
 from core.operators.tables import OperatorAudit
 from core.payments.tables import PaymentRequest
-from core.storage.statements import Statement, columns_of, insert, p, statement, transition
+from core.storage.statements import Statement, columns_of, insert, names_of, p, statement, transition
 
 
 class Status(enum.StrEnum):
@@ -137,6 +137,10 @@ def test_transition_without_an_edge_is_refused():
         transition(PaymentRequest, EDGES, [Status.CONFIRMED], Status.PENDING)
 
 
+def test_names_of_a_record_are_its_columns_in_order():
+    assert names_of(Named) == "id, display_name"
+
+
 def test_record_field_without_a_column_is_refused():
     with pytest.raises(ValueError, match="display_name"):
         columns_of(PaymentRequest, Named)
@@ -154,10 +158,13 @@ async def test_values_are_sent_in_the_order_of_the_parameters():
 async def test_rows_become_records():
     found = statement(Mitra.select(*columns_of(Mitra, Named)).where(Mitra.phone == p.phone), Named)
     connection = Connection([{"id": "m1", "display_name": "Sri"}])
+    assert await found.first(connection, phone="0") == Named(id="m1", display_name="Sri")
     assert await found.one(connection, phone="0") == Named(id="m1", display_name="Sri")
     assert await found.all(connection, phone="0") == [Named(id="m1", display_name="Sri")]
     connection.rows = []
-    assert await found.one(connection, phone="0") is None
+    assert await found.first(connection, phone="0") is None
+    with pytest.raises(LookupError):
+        await found.one(connection, phone="0")
     assert await found.value(connection, phone="0") is None
 
 
@@ -166,7 +173,7 @@ async def test_rows_become_records():
 async def test_missing_or_unknown_values_are_refused(values: dict[str, Any]):
     found = statement(Mitra.select(Mitra.id).where(Mitra.id == p.id))
     with pytest.raises(TypeError, match="the parameters are"):
-        await found.one(Connection([]), **values)
+        await found.first(Connection([]), **values)
 
 
 @pytest.mark.anyio
