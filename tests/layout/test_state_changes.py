@@ -1,9 +1,22 @@
-"""The state of a payment request, a session and an extension is written by one module each."""
+"""The state of a payment request, a session and an extension is written by one module each, along declared edges."""
 
+import importlib
 import pathlib
 import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
+
+from core.base.machine import Edges
+from core.extensions import states as extension_states
+from core.extensions import transitions as extension_transitions
+from core.payments import states as payment_states
+from core.payments import transitions as payment_transitions
+from core.sessions import states as session_states
+from core.sessions import transitions as session_transitions
+from core.storage.statements import Statement
 
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = sorted(
@@ -13,12 +26,23 @@ FILES = sorted(
     for path in (ROOT / package).rglob(suffix)
 )
 TABLES = {"payment_requests": "payments", "chat_sessions": "sessions", "session_extensions": "extensions"}
+COMPILES = "core.storage.statements import"
+# The predicate "a pending extension holds the grace period of an expired session", on one line.
+GRACE_IS_HELD = re.compile(r"NOT ?\( ?s\.status = 'expired' AND EXISTS ?\( ?SELECT.*?'pending' ?\) ?\)")
 
 
-def writers(table: str) -> set[str]:
-    """Return the files with a statement that inserts a row of a table or sets its status."""
-    changes = re.compile(rf"INSERT INTO {table}\b|UPDATE {table}\b(?:(?!\bWHERE\b).)*?\bstatus\s*=", re.DOTALL)
-    return {str(path.relative_to(ROOT)) for path in FILES if changes.search(path.read_text())}
+def statements_of(module: ModuleType) -> Iterator[str]:
+    """Return the SQL of the statements that a module compiles at import."""
+    for value in vars(module).values():
+        for one in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(one, Statement):
+                yield one.sql
+
+
+def writes_status(sql: str, table: str) -> bool:
+    """Return whether SQL inserts a row of a table or sets its status."""
+    set_status = rf"""UPDATE "?{table}\b(?:(?!\bWHERE\b).)*?\bstatus"?\s*="""
+    return re.search(rf"""INSERT INTO "?{table}\b|{set_status}""", sql, re.DOTALL) is not None
 
 
 def importers(module: str) -> set[str]:
@@ -29,7 +53,13 @@ def importers(module: str) -> set[str]:
 
 @pytest.mark.parametrize(("table", "concept"), TABLES.items())
 def test_only_the_transitions_of_a_concept_write_its_status(table: str, concept: str) -> None:
-    assert {path.split(".")[0] for path in writers(table)} == {f"core/{concept}/transitions"}
+    texts = {str(path.relative_to(ROOT)).split(".")[0] for path in FILES if writes_status(path.read_text(), table)}
+    compiled = {
+        name
+        for name in (str(path.relative_to(ROOT).with_suffix("")) for path in FILES if COMPILES in path.read_text())
+        if any(writes_status(sql, table) for sql in statements_of(importlib.import_module(name.replace("/", "."))))
+    }
+    assert texts | compiled == {f"core/{concept}/transitions"}
 
 
 def test_only_the_steps_of_money_and_extensions_use_their_transitions() -> None:
@@ -39,3 +69,37 @@ def test_only_the_steps_of_money_and_extensions_use_their_transitions() -> None:
 
 def test_only_flows_and_steps_use_the_transitions_of_sessions() -> None:
     assert {path.rsplit("/", 1)[0] for path in importers("sessions")} <= {"core/flows", "core/steps"}
+
+
+@pytest.mark.parametrize(
+    ("module", "status", "edges"),
+    [
+        (payment_transitions, payment_states.PaymentStatus, payment_states.EDGES),
+        (session_transitions, session_states.SessionStatus, session_states.EDGES),
+        (extension_transitions, extension_states.ExtensionStatus, extension_states.EDGES),
+    ],
+    ids=TABLES.values(),
+)
+def test_every_transition_is_a_declared_edge_and_every_edge_has_a_transition(
+    module: Any, status: Any, edges: Edges[Any]
+) -> None:
+    made: set[tuple[str, str]] = set()
+    for sql in (*statements_of(module), *getattr(module, "SQL", {}).values()):
+        target = re.search(r"""SET\s+"?status"? = '(\w+)'""", sql)
+        if target is None:
+            continue
+        named = re.findall(r"""status"? (?:= |IN \()((?:'\w+'(?:, )?)+)""", sql[target.end() :])
+        # A statement whose state before is a parameter may make every edge to its target.
+        before = re.findall(r"'(\w+)'", " ".join(named)) or [one for one, after in edges if after == target[1]]
+        made |= {(one, target[1]) for one in before if one in set(status)}
+    assert made == set(edges)
+
+
+def test_a_pending_extension_holds_the_grace_period_by_one_predicate() -> None:
+    found = [
+        predicate.replace("( ", "(").replace(" )", ")").replace(" AS ", " ")
+        for path in FILES
+        for predicate in GRACE_IS_HELD.findall(" ".join(path.read_text().split()))
+    ]
+    assert len(found) >= 4
+    assert len(set(found)) == 1

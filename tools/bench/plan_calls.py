@@ -328,6 +328,7 @@ class Caller:
             (configuration.row, {"name": "max_customers_per_mitra"}),
             (session_transitions.create, {"session": Session(**new)}),
             (session_transitions.pair, {"session_id": searching}),
+            (session_transitions.end_search, {"session_id": searching, "status": SessionStatus.FAILED}),
             (session_transitions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
             (extension_transitions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
             (pairing.invite, {"session_id": searching, "policy": of_silent}),

@@ -1,0 +1,66 @@
+-- name: expire_due
+-- Expire at most $3 sessions whose paid time ended by $1; $2 is their grace period. Locked ones are left to the next
+-- sweep.
+UPDATE chat_sessions
+SET status = 'expired', grace_ends_at = expires_at + $2, warn_at = NULL
+WHERE
+  status = 'active'
+  AND expires_at <= $1
+  AND id = ANY(ARRAY(
+    SELECT id
+    FROM chat_sessions
+    WHERE status = 'active' AND expires_at <= $1
+    ORDER BY expires_at
+    LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
+  ));
+
+-- name: prolong
+-- Give a session ($1) in the state $2 a new end ($3) and warning ($4), for $5 more minutes.
+UPDATE chat_sessions
+SET
+  status = 'active',
+  expires_at = $3,
+  warn_at = $4,
+  grace_ends_at = NULL,
+  extended_minutes = extended_minutes + $5
+WHERE id = $1 AND status = $2;
+
+-- name: lock_due
+-- Lock at most $2 sessions whose grace period ended by $1, with their delivered messages: those with at most $3, or
+-- only the session $4 if that is given. A pending extension holds the grace period of an expired session.
+SELECT
+  s.id,
+  greatest(s.customer_delivered_seq, s.mitra_delivered_seq) AS delivered
+FROM chat_sessions AS s
+WHERE
+  s.status IN ('expired', 'closing')
+  AND s.grace_ends_at <= $1
+  AND NOT (s.status = 'expired' AND EXISTS (
+    SELECT 1
+    FROM session_extensions AS e
+    WHERE e.session_id = s.id AND e.status = 'pending'
+  ))
+  AND CASE WHEN $4::uuid IS NULL THEN greatest(s.customer_delivered_seq, s.mitra_delivered_seq) <= $3 ELSE s.id = $4 END
+ORDER BY s.grace_ends_at
+LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: complete_due
+-- Complete the locked sessions $2 whose grace period ended by $1. A pending extension holds the grace period of an
+-- expired session.
+UPDATE chat_sessions AS s
+SET
+  status = 'completed',
+  ended_at = $1,
+  grace_ends_at = NULL,
+  ended_by = coalesce(s.ended_by, 'timer')
+WHERE
+  s.id = ANY($2)
+  AND s.status IN ('expired', 'closing')
+  AND s.grace_ends_at <= $1
+  AND NOT (s.status = 'expired' AND EXISTS (
+    SELECT 1
+    FROM session_extensions AS e
+    WHERE e.session_id = s.id AND e.status = 'pending'
+  ));
