@@ -10,6 +10,7 @@ from core.config.keys import KEYS
 from core.extensions.rules import DefaultAction, by_silence, new_end
 from core.extensions.states import ExtensionStatus
 from core.sessions.rules import GRACE
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import extend
@@ -21,7 +22,7 @@ SECONDS = st.integers(-(10**6), 10**6)
 def a_session(*, status: SessionStatus, expires_at: dt.datetime | None) -> Session:
     """Return a session of which only the state and the end matter."""
     plain = {field.name: None for field in attrs.fields(Session)}
-    return Session(**{**plain, "status": status, "expires_at": expires_at})
+    return Session(**{**plain, "status": status, "expires_at": expires_at, "topic_sensitivity": Sensitivity.REGULAR})
 
 
 def test_every_final_extension_state_earns_or_has_a_cause_tag() -> None:
