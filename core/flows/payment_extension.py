@@ -15,6 +15,7 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.sessions import store as sessions
+from core.sessions.store import Session
 from core.steps import extend, idempotency, invoices
 from core.storage.database import Tx
 
@@ -65,13 +66,7 @@ async def _create(
     most = runtime.config.number("max_extensions_per_session")
     if most and await extensions.count_agreed(tx, session_id) >= most:
         raise ExtensionLimit
-    price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
-    if price is None:
-        raise pricing_rules.TierNotFound
-    if price == 0:
-        open_id = await payments.open_free_request(tx, list(account), extends_session_id=session_id)
-        if open_id is not None:
-            raise FreeRequestOpen(details={"payment_request_id": open_id})
+    price = await _price(tx, list(account), session, duration_minutes)
     return await invoices.create(
         runtime,
         tx,
@@ -83,3 +78,15 @@ async def _create(
         mode=session.mode,
         extends_session_id=session.id,
     )
+
+
+async def _price(tx: Tx, account: list[str], session: Session, duration_minutes: int) -> int:
+    """Return the price of more minutes in Rupiah. Raises TierNotFound, FreeRequestOpen."""
+    price = await pricing.price_of(tx, mode=session.mode, minutes=duration_minutes)
+    if price is None:
+        raise pricing_rules.TierNotFound
+    if price == 0:
+        open_id = await payments.open_free_request(tx, account, extends_session_id=session.id)
+        if open_id is not None:
+            raise FreeRequestOpen(details={"payment_request_id": open_id})
+    return price

@@ -168,8 +168,11 @@ def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
         return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not other_invoice else Case.IGNORED_STATUS
     if call.status not in PAID_STATUSES:
         return Case.IGNORED_STATUS
-    if other_invoice:
-        return Case.CONFLICT
+    return Case.CONFLICT if other_invoice else _judge_payment(call, issued, received_at=received_at)
+
+
+def _judge_payment(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
+    """Return the case of a call that reports the payment of the request's invoice."""
     if issued.was_confirmed and issued.invoice_id is not None:
         return Case.DUPLICATE
     if not covers(call, issued.amount):
