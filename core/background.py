@@ -13,9 +13,10 @@ from typing import Any
 
 import attrs
 
-from core.base import logs, metrics
+from core.base import ids, logs, metrics
 from core.base.clock import SLEW_S, Clock, monotonic, real_sleep
 from core.base.errors import DomainError
+from core.base.settings import Settings, SettingsError
 from core.config import store as config_store
 from core.config.cache import Config
 from core.config.rules import effective
@@ -90,6 +91,22 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
         log.warning("reaction failed; a sweep will do its work", error=type(error).__name__)
     except Exception:
         log.exception("reaction failed")
+
+
+async def open_clock(settings: Settings, db: Database) -> Clock:
+    """Return the service clock, set to the database's time. New ids take their time from it.
+
+    Raises SettingsError if SESI_TIME_ANCHOR differs from the database's anchor.
+    """
+    wanted = settings.sesi_time_anchor
+    at, monotonic_at = await db.clock()
+    anchor = await config_store.anchor(db, wanted or at)
+    if wanted is not None and wanted != anchor:
+        raise SettingsError(f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset")
+    clock = Clock(anchor=anchor, scale=settings.sesi_time_scale)
+    clock.set_real(at, at_monotonic=monotonic_at)
+    ids.follow(clock.real_microseconds)
+    return clock
 
 
 async def set_clock(clock: Clock, db: Database) -> None:

@@ -14,16 +14,15 @@ from typing import Any
 
 import attrs
 
-from core.background import BackgroundTasks, ChangePoll, keep_clock
+from core.background import BackgroundTasks, ChangePoll, keep_clock, open_clock
 from core.base import ids, logs
 from core.base.batch_loader import BatchLoader
 from core.base.clock import Clock, monotonic
 from core.base.process import wait_for_second_signal
-from core.base.settings import Settings, SettingsError
+from core.base.settings import Settings
 from core.bus.buckets import Charges
 from core.bus.bus import SIGNALS, Bus
 from core.bus.rate_limit import RateLimit
-from core.config import store as config_store
 from core.config.cache import Config
 from core.customers import store as customers
 from core.events import signals
@@ -205,7 +204,7 @@ async def open_runtime(
             with translate_db_errors():
                 commits = await Database.connect(settings.database_url, size=commit_pool_size)
         with translate_db_errors():
-            clock = await _open_clock(settings, db)
+            clock = await open_clock(settings, db)
         http = HttpClient()
         runtime = Runtime(
             settings=settings,
@@ -239,15 +238,3 @@ async def open_runtime(
             await commits.close()
         raise
     return runtime
-
-
-async def _open_clock(settings: Settings, db: Database) -> Clock:
-    wanted = settings.sesi_time_anchor
-    at, monotonic_at = await db.clock()
-    anchor = await config_store.anchor(db, wanted or at)
-    if wanted is not None and wanted != anchor:
-        raise SettingsError(f"SESI_TIME_ANCHOR: expected {anchor.isoformat()}, the anchor of this database, or unset")
-    clock = Clock(anchor=anchor, scale=settings.sesi_time_scale)
-    clock.set_real(at, at_monotonic=monotonic_at)
-    ids.follow(clock.real_microseconds)
-    return clock
