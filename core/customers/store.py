@@ -4,11 +4,11 @@ import datetime as dt
 
 import attrs
 
-from core.base.customer_names import ACCOUNT, NAME
 from core.base.field_types import CustomerId
 from core.customers.rules import Identity
 from core.storage import locks
 from core.storage.database import Tx
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import as_dict, one

@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 
 from core.base.field_types import Count, MitraId, Mode, PaymentRequestId, Positive, SessionId, Time
-from core.base.search_order import NEWEST_FIRST
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
+from core.storage.fragments import NEWEST_FIRST
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 

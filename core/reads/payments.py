@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 
 from core.base.actor import Actor
-from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.field_types import Id, MitraId, Mode, PaymentRequestId
 from core.base.pages import Items, Page, cut
@@ -18,6 +17,7 @@ from core.payments.views import PaymentView
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict, many
 from core.transactions import translate_db_errors
 

@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 
 from core.base.actor import Actor
-from core.base.customer_names import ACCOUNT, NAME
 from core.base.errors import NotFound
 from core.base.field_types import PaymentRequestId
 from core.base.ids import parse_id
@@ -24,6 +23,7 @@ from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.views import Person, SessionView
 from core.storage.conditions import Conditions, newest, part_of
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import attrs
 
-from core.base.customer_names import ACCOUNT, NAME
 from core.base.field_types import Mode, SessionId, Time
 from core.sessions.sensitivity import Sensitivity
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 

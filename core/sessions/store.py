@@ -6,11 +6,11 @@ import attrs
 
 from core.base import ids
 from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
-from core.base.search_order import NEWEST_FIRST
 from core.sessions.rules import EndedBy
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.storage.database import Tx
+from core.storage.fragments import NEWEST_FIRST
 from core.storage.reads import Reader
 from core.storage.records import many, one
 

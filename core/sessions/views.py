@@ -6,11 +6,11 @@ from typing import Any
 import attrs
 
 from core.base.actor import UserType
-from core.base.customer_names import ACCOUNT, NAME
 from core.base.field_types import Count, Id, Mode, PaymentRequestId, SessionId, Time
 from core.sessions.rules import Closure, EndedBy, closures_for
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.reads import Reader
 from core.storage.records import as_dict
 

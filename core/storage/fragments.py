@@ -1,0 +1,9 @@
+"""Fragments of SQL that several concepts share, for statements that are put together from text."""
+
+# A customer's display name is the account's if the customer has joined one (docs/product.md#names-and-privacy). `c` is
+# the customer in the statement.
+ACCOUNT = "LEFT JOIN customers account ON account.id = c.account_belongs_to"
+NAME = "coalesce(account.display_name, c.display_name)"
+# ORDER BY for the searches of a payment request: all but the newest have failed or were cancelled. A session that has
+# not failed comes first, because creation times of different processes may be out of order.
+NEWEST_FIRST = "status IN ('failed', 'cancelled'), created_at DESC, id DESC"
