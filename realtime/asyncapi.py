@@ -13,9 +13,11 @@ import msgspec
 
 from core.base.actor import UserType
 from core.base.settings import Settings
-from realtime import acks, close_codes, frames, hub, server_frames, socket, websocket
+from realtime import acks, budgets, close_codes, frames, server_frames, websocket
 from realtime import connection as limits
+from realtime.connections import SOCKETS_A_USER
 from realtime.frame_examples import CLIENT, SERVER
+from realtime.handshake import HANDSHAKE_S
 
 CHANNELS = {
     "chat": (
@@ -99,8 +101,8 @@ names the seconds to wait in `Retry-After`. In all these cases the token stays v
 def document(settings: Settings) -> dict[str, Any]:
     """Return the document, with the address and the limits from the settings."""
     rules = {
-        "x-handshake-seconds": int(socket.HANDSHAKE_S),
-        "x-ping-seconds": socket.PING_S,
+        "x-handshake-seconds": int(HANDSHAKE_S),
+        "x-ping-seconds": limits.PING_S,
         "x-limits": {
             "frame_bytes": websocket.MAX_FRAME,
             "frames_per_second": settings.ws_frames_per_second,
@@ -109,7 +111,7 @@ def document(settings: Settings) -> dict[str, Any]:
             "messages_per_second": settings.ws_messages_per_second,
             "messages_burst": settings.ws_messages_burst,
             "unauthenticated_per_address": settings.ws_unauthenticated_per_address,
-            "sockets": hub.SOCKETS_A_USER,
+            "sockets": SOCKETS_A_USER,
             "waiting_frames": limits.MAX_FRAMES,
             "waiting_bytes": limits.MAX_BYTES,
         },
@@ -162,19 +164,19 @@ def acknowledged_by(frame: type[server_frames.ServerFrame]) -> list[str]:
 def _description(settings: Settings) -> str:
     rows = [f"| {c.code} | {c.meaning} | {'yes' if c.reconnect else 'no'} | {c.then} |" for c in close_codes.ALL]
     return DESCRIPTION.format(
-        handshake=int(socket.HANDSHAKE_S),
+        handshake=int(HANDSHAKE_S),
         max_frame=websocket.MAX_FRAME,
         rate=settings.ws_frames_per_second,
         burst=settings.ws_frames_burst,
-        sync=socket.SYNC_COST,
+        sync=budgets.SYNC_COST,
         ack=1 + acks.UNKNOWN_COST,
-        strange=1 + hub.STRANGE_COST,
+        strange=1 + budgets.STRANGE_COST,
         messages=settings.ws_messages_per_second,
         messages_burst=settings.ws_messages_burst,
         unknown=settings.ws_unauthenticated_per_address,
-        sockets=hub.SOCKETS_A_USER,
+        sockets=SOCKETS_A_USER,
         waiting=limits.MAX_FRAMES,
-        ping=socket.PING_S,
+        ping=limits.PING_S,
         reread=REREAD_S,
         codes="\n".join(rows),
     )
@@ -183,10 +185,10 @@ def _description(settings: Settings) -> str:
 def _costs() -> dict[str, int]:
     """Return the cost of frames that count as more than one, by kind of frame."""
     return {
-        "sync": socket.SYNC_COST,
-        "auth": socket.AUTH_COST,
+        "sync": budgets.SYNC_COST,
+        "auth": budgets.AUTH_COST,
         "ack_of_unknown_event": 1 + acks.UNKNOWN_COST,
-        "session_of_another_user": 1 + hub.STRANGE_COST,
+        "session_of_another_user": 1 + budgets.STRANGE_COST,
     }
 
 

@@ -9,6 +9,10 @@ from collections import OrderedDict
 
 from core.base.settings import Settings
 
+# The cost of frames that read the database. Others cost 1, and more if they name another user's session or an unknown
+# event.
+SYNC_COST = AUTH_COST = 5
+STRANGE_COST = 19  # charged in addition to the frame's 1, for a session that is another user's or doesn't exist
 KEPT = 100_000  # budgets of users without a socket
 KEPT_SESSIONS = 64  # message buckets of one user; beyond this, full ones are dropped
 STRANGE_S = 5.0  # real seconds for which a session is remembered as not the user's

@@ -1,6 +1,6 @@
 """Dispatch of client frames to flows: the route table of the sockets."""
 
-from typing import Any
+from typing import Any, assert_never, get_args
 
 import msgspec
 
@@ -16,14 +16,19 @@ from core.reads import chats
 from core.transactions import TRANSIENT_ERRORS
 from realtime import frames, message_rate
 from realtime.acks import Acks
+from realtime.budgets import STRANGE_COST
 from realtime.connection import Connection, encode
+from realtime.feeds import Feed
 from realtime.heartbeats import Heartbeats
-from realtime.hub import STRANGE_COST, Feed, Hub
+from realtime.hub import Hub
 from realtime.message_batch import MessageBatch
 
 SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # of one page: one of long messages must not get its reader closed (see connection.MAX_BYTES)
-AT_ONCE = frozenset({frames.SendMessage, frames.Delivered, frames.Read})  # and `ack`, which names no session
+Queued = frames.SendMessage | frames.Delivered | frames.Read
+AT_ONCE = frozenset(get_args(Queued))  # need no waiting if the session has a feed
+ChatCommand = Queued | frames.Typing | frames.Sync  # each names a session
+Command = ChatCommand | frames.Accept | frames.Reject | frames.Heartbeat | frames.Ack | frames.Ping
 
 
 class Commands:
@@ -33,13 +38,16 @@ class Commands:
         self._hub = hub
         self._batch = batch
         self._acks = acks
-        self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.of_user(mitra_id)))
+        self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.connections.of_user(mitra_id)))
 
     def handle_now(self, connection: Connection, frame: Any, now: float) -> bool:
         """Handle a frame if that needs no waiting, and return whether it was handled. `now` is monotonic."""
         kind = type(frame)
+        if kind is frames.Ack:
+            self._acknowledge(connection, frame, now)
+            return True
         if kind not in AT_ONCE:
-            return kind is frames.Ack and self._acknowledge(connection, frame, now)
+            return False
         actor = connection.actor
         feed = self._hub.feeds.get(frame.session_id)
         if feed is None or actor is None:
@@ -49,13 +57,10 @@ class Commands:
             return False
         if actor.user_type is UserType.MITRA:
             self.heartbeats.note_frame(actor.user_id, now)
-        if kind is frames.SendMessage:
-            try:
-                self._send(connection, feed, party, frame, now)
-            except DomainError as error:
-                self._refuse(connection, frame, error)
-        else:
-            self._batch.mark(connection, feed, read=kind is frames.Read, up_to=frame.up_to)
+        try:
+            self._queue(connection, feed, party, frame, now)
+        except DomainError as error:
+            self._refuse(connection, frame, error)
         return True
 
     def arrived(self, connection: Connection) -> None:
@@ -64,11 +69,22 @@ class Commands:
         if actor is not None and actor.user_type is UserType.MITRA:
             self.heartbeats.arrived(actor.user_id)
 
-    def _acknowledge(self, connection: Connection, frame: frames.Ack, now: float) -> bool:
+    def _acknowledge(self, connection: Connection, frame: frames.Ack, now: float) -> None:
         if connection.actor is not None and connection.actor.user_type is UserType.MITRA:
             self.heartbeats.note_frame(connection.actor.user_id, now)
         self._acks.add(connection, frame)
-        return True
+
+    def _queue(self, connection: Connection, feed: Feed, party: str, frame: Queued, now: float) -> None:
+        """Queue a message or read markers for storing. Raises TooFast, ValidationFailed."""
+        match frame:
+            case frames.SendMessage():
+                self._send(connection, feed, party, frame, now)
+            case frames.Delivered():
+                self._batch.mark(connection, feed, read=False, up_to=frame.up_to)
+            case frames.Read():
+                self._batch.mark(connection, feed, read=True, up_to=frame.up_to)
+            case _:
+                assert_never(frame)
 
     def _send(self, connection: Connection, feed: Feed, party: str, frame: frames.SendMessage, now: float) -> None:
         """Queue a message for storing. Raises TooFast, ValidationFailed."""
@@ -81,26 +97,30 @@ class Commands:
             raise TooFast(retry_after_seconds=wait)
         self._batch.send(connection, feed, party, frame)
 
-    async def handle(self, connection: Connection, frame: Any) -> None:
+    async def handle(self, connection: Connection, frame: Command) -> None:
         """Handle a frame; a refusal is answered by an error frame."""
         assert connection.actor is not None
         try:
             if connection.actor.user_type is UserType.MITRA:
                 await self._note_heartbeat(connection.actor, frame)
-            if isinstance(frame, frames.SendMessage | frames.Delivered | frames.Read | frames.Typing | frames.Sync):
-                await self._chat(connection, frame)
-            elif isinstance(frame, frames.Accept | frames.Reject):
-                await self._answer(connection, connection.actor, frame)
-            elif isinstance(frame, frames.Ping):
-                connection.answer("pong", frame.ref)
+            await self._carry_out(connection, connection.actor, frame)
         except DomainError as error:
             self._refuse(connection, frame, error)
         except TRANSIENT_ERRORS:
-            connection.error(
-                "UNAVAILABLE",
-                Unavailable.message,
-                frame.ref,
-            )
+            connection.error("UNAVAILABLE", Unavailable.message, frame.ref)
+
+    async def _carry_out(self, connection: Connection, actor: Actor, frame: Command) -> None:
+        match frame:
+            case frames.Accept() | frames.Reject():
+                await self._answer(connection, actor, frame)
+            case frames.Ping():
+                connection.answer("pong", frame.ref)
+            case frames.Heartbeat():
+                pass  # it has been recorded, as every frame of a mitra is
+            case frames.Ack():
+                self._acks.add(connection, frame)
+            case _:
+                await self._chat(connection, frame)
 
     async def _note_heartbeat(self, actor: Actor, frame: Any) -> None:
         """Record a heartbeat, since any frame of a mitra is one.
@@ -120,19 +140,42 @@ class Commands:
             more["retry_after_seconds"] = error.retry_after_seconds
         connection.error(error.code, error.text, frame.ref, **more)
 
-    async def _chat(self, connection: Connection, frame: Any) -> None:
-        feed = await self._hub.feed_of(connection, frame.session_id.lower())
+    async def _chat(self, connection: Connection, frame: ChatCommand) -> None:
+        feed = await self._feed_of(connection, frame.session_id.lower())
         party = feed.party(connection) if feed is not None else None
         if feed is None or party is None:
             raise NotFound
-        if isinstance(frame, frames.SendMessage):
-            self._send(connection, feed, party, frame, monotonic())
-        elif isinstance(frame, frames.Sync):
-            await self._sync(connection, feed, frame)
-        elif isinstance(frame, frames.Typing):
-            self._typing(feed, party, is_typing=frame.is_typing)
-        else:
-            self._batch.mark(connection, feed, read=isinstance(frame, frames.Read), up_to=frame.up_to)
+        match frame:
+            case frames.SendMessage() | frames.Delivered() | frames.Read():
+                self._queue(connection, feed, party, frame, monotonic())
+            case frames.Typing():
+                self._typing(feed, party, is_typing=frame.is_typing)
+            case frames.Sync():
+                await self._sync(connection, feed, frame)
+            case _:
+                assert_never(frame)
+
+    async def _feed_of(self, connection: Connection, session_id: str) -> Feed | None:
+        """Return the feed of a session of this connection's user.
+
+        For any other session, charge STRANGE_COST and return None.
+        """
+        feed = self._hub.feeds.get(session_id)
+        budget, actor = connection.budget, connection.actor
+        if budget is None or actor is None:
+            return None
+        if feed is None and not budget.is_strange(session_id, monotonic()):
+            found = await chats.progress_of_sessions(self._hub.runtime, [session_id])
+            feed = self._hub.feeds.get(session_id)
+            if feed is None and found and (actor.owns(found[0].customer_id) or actor.owns(found[0].mitra_id)):
+                feed = self._hub.feeds.remember(found[0])
+        if feed is not None and feed.party(connection) is not None:
+            return feed
+        now = monotonic()
+        if feed is None:
+            budget.remember_strange(session_id, now)
+        connection.pay(STRANGE_COST, now)
+        return None
 
     async def _sync(self, connection: Connection, feed: Feed, frame: frames.Sync) -> None:
         epoch = self._hub.runtime.db.epoch
@@ -145,7 +188,7 @@ class Commands:
             if page and size > SYNC_BYTES:
                 break
             page.append(msgspec.Raw(text))
-        feed.last_seq = max(feed.last_seq, found[-1].seq if found else 0)
+        feed.note_committed(found[-1].seq if found else 0)
         connection.answer(
             "sync",
             frame.ref,

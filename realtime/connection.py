@@ -6,7 +6,8 @@ are written to the transport directly, each frame whole; there are no tasks that
 
 import asyncio
 import contextlib
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,6 +23,7 @@ from realtime.websocket import PING, close_frame, pong_frame, text_frame
 # A client that has more than this to read is closed with 4408 (docs/security.md#limits).
 MAX_FRAMES = 256
 MAX_BYTES = 1 << 20
+PING_S = 25  # of silence, after which the service sends a ping
 CLOSE_S = 2.0  # after this many seconds, the connection of a peer that has not answered the close frame is aborted
 
 SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
@@ -29,19 +31,35 @@ SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan s
 encode = msgspec.json.encode
 
 
+class Host(Protocol):
+    """What a connection needs of its process (realtime/connections.py)."""
+
+    def server_time(self) -> str:
+        """Return the service time as text."""
+        ...
+
+    def wake(self, connection: "Connection") -> None:
+        """Call `flush` of the connection soon."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+        """Run a task in the background."""
+        ...
+
+
 class Connection:
     """A socket and its user."""
 
     __slots__ = (
-        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "hub", "id", "language",
+        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "host", "id", "language",
         "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
     def __init__(
-        self, hub: Any, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
+        self, host: Host, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
     ) -> None:
         self.id = ids.new_id()
-        self.hub = hub
+        self.host = host
         self.transport = transport
         self.path = path
         self.address = address  # of the client, as limits count it
@@ -75,17 +93,17 @@ class Connection:
             return
         self.frames.append(text_frame(payload))
         if self.ready:
-            self.hub.wake(self)
+            self.host.wake(self)
 
     def put_first(self, payloads: list[bytes]) -> None:
         """Queue `auth_ok` and repeated events before the frames that were queued since the subscription."""
         self.frames[:0] = [text_frame(payload) for payload in payloads]
         self.ready = True
-        self.hub.wake(self)
+        self.host.wake(self)
 
     def answer(self, kind: str, ref: str | None = None, **fields: Any) -> None:
         """Queue an answer, with the server's time and the `ref` of the client's frame."""
-        frame: dict[str, Any] = {"type": kind, **fields, "server_time": self.hub.server_time()}
+        frame: dict[str, Any] = {"type": kind, **fields, "server_time": self.host.server_time()}
         if ref is not None:
             frame["ref"] = ref
         self.put(encode(frame))
@@ -163,7 +181,7 @@ class Connection:
             if code == close_codes.TOO_FAST:
                 with contextlib.suppress(RuntimeError):  # reading is already paused
                     self.transport.pause_reading()
-        self.hub.spawn(self._leave())
+        self.host.spawn(self._leave())
 
     async def _leave(self) -> None:
         """Wait for the peer's close frame: closing the TCP connection first can reset it and lose ours."""

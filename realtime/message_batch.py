@@ -10,26 +10,19 @@ import datetime as dt
 import math
 
 from core.base import ids, logs, metrics
-from core.base.actor import UserType
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.flows import message_send
-from core.messages.rules import Draft, ReadMarkers, StoreResult, check_message
+from core.messages.rules import Draft, Marker, ReadMarkers, StoreResult, check_message
 from realtime import outgoing
 from realtime.connection import SEND_AGAIN, Connection
+from realtime.feeds import Feed
 from realtime.frames import SendMessage
-from realtime.hub import Feed, Hub
+from realtime.hub import Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
-from realtime.read_markers import (
-    CUSTOMER_DELIVERED,
-    CUSTOMER_READ,
-    MITRA_DELIVERED,
-    MITRA_READ,
-    is_customers,
-    status_of,
-)
+from realtime.message_statuses import MessageStatuses
 
 GATHER_S = 0.002  # between the starts of two batches: a commit costs more than the few messages that come in this time
 # A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if
@@ -44,38 +37,30 @@ CROSSED_S = 1.0
 MOST_AT_ONCE = 4  # including blocked ones; each needs a connection of the pool
 AFTER_FAILURE_S = 0.1
 TICK_S = 0.001  # the event loop's timers may be this much early
-FILL_EVERY_S = 1.0
-FILL_PARTS = 20  # parts into which the work of a second is spread, so that messages never wait behind much of it
-FILL_SESSIONS = 100  # at most, in one part
 
 log = logs.get("message_batch")
 
 
-def _read_markers(moved: Moved) -> ReadMarkers:
-    def seq(marker: int) -> int:
-        return moved[marker][0] if marker in moved else 0
-
-    return ReadMarkers(
-        customer_delivered=seq(CUSTOMER_DELIVERED),
-        customer_read=seq(CUSTOMER_READ),
-        mitra_delivered=seq(MITRA_DELIVERED),
-        mitra_read=seq(MITRA_READ),
-    )
+def _highest(moved: Moved) -> ReadMarkers:
+    markers = ReadMarkers()
+    for marker, (seq, _) in moved.items():
+        markers.move(marker, seq)
+    return markers
 
 
 class MessageBatch:
     """Gather messages and read markers of all connections, and store them in batches."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, queue: MessageQueue, statuses: MessageStatuses) -> None:
         self._hub = hub
-        self._queue = MessageQueue()
+        self._queue = queue
+        self._statuses = statuses
         self._began: dict[Batch, float] = {}  # start of each batch that is being stored, oldest first
         self._last_began = -math.inf
         self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._loop = asyncio.get_running_loop()
-        hub.committing = self._queue.under_way
 
     def send(self, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> None:
         """Queue a message. Raises ValidationFailed if it can't be stored."""
@@ -108,11 +93,9 @@ class MessageBatch:
         """
         assert connection.actor is not None
         bound = min(up_to, feed.last_seq)
-        delivered = MITRA_DELIVERED if connection.actor.user_type is UserType.MITRA else CUSTOMER_DELIVERED
         moved: Moved = {}
-        for marker in (delivered, delivered + 1)[: 1 + read]:
-            if bound > feed.read_markers[marker]:
-                feed.read_markers[marker] = bound
+        for marker in Marker.moved_by(connection.actor.user_type, read=read):
+            if feed.read_markers.move(marker, bound):
                 moved[marker] = (bound, connection.id)
         if moved:
             self._queue.mark(feed, moved, self._loop.time())
@@ -131,7 +114,7 @@ class MessageBatch:
         at = -math.inf if queue.ready else queue.due
         if len(counted) >= AT_ONCE:
             at = max(at, counted[0] + HELD_S)
-        elif counted and (queue.ready < APART_ROWS or now < self._hub.crossed_at + CROSSED_S):
+        elif counted and (queue.ready < APART_ROWS or self._hub.feeds.crossed_within(CROSSED_S)):
             at = max(at, counted[0] + SLOW_S)
         return at
 
@@ -149,7 +132,6 @@ class MessageBatch:
     async def run(self) -> None:
         """Commit batches until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._fill())
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -177,7 +159,7 @@ class MessageBatch:
             self._wake.set()
 
     async def _store(self, batch: Batch) -> None:
-        marks = {feed.id: _read_markers(moved) for feed, moved in batch.marked}
+        marks = {feed.id: _highest(moved) for feed, moved in batch.marked}
         try:
             at, answers = await message_send.commit_batch(
                 self._hub.runtime, [item.draft for item in batch.items], marks
@@ -193,7 +175,7 @@ class MessageBatch:
         stored = self._answer(batch.items, answers)
         moved = self._moved_markers(batch.marked, at or self._hub.runtime.now())
         self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, read_markers=moved))
-        self._hub.flush()
+        self._hub.connections.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
         """Answer the senders with an error, and queue the read markers for another batch.
@@ -245,44 +227,12 @@ class MessageBatch:
     def _moved_markers(self, marked: list[tuple[Feed, Moved]], at: dt.datetime) -> list[ReadMarkerMoved]:
         found = []
         for feed, moved in marked:
-            self._hub.unsynced.add(feed)
-            for marker in sorted(moved):
-                up_to, device = moved[marker]
-                found.append(
-                    ReadMarkerMoved(
-                        session_id=feed.id,
-                        customer_id=feed.customer_id,
-                        mitra_id=feed.mitra_id,
-                        reader=UserType.CUSTOMER if is_customers(marker) else UserType.MITRA,
-                        status=status_of(marker),
-                        up_to=up_to,
-                        at=at,
-                        skip=device,
-                    )
-                )
+            self._statuses.add(feed)
+            for marker in Marker:
+                if marker in moved:
+                    seq, device = moved[marker]
+                    found.append(feed.moved(marker, seq, at=at, skip=device))
         return found
-
-    async def _fill(self) -> None:
-        """Update the status columns of single messages from the read markers, in bulk once a second."""
-        while True:
-            todo, self._hub.unsynced = list(self._hub.unsynced), set()
-            size = min(FILL_SESSIONS, max(1, len(todo) // FILL_PARTS))
-            parts = [todo[start : start + size] for start in range(0, len(todo), size)]
-            for part in parts or ([],):
-                await real_sleep(FILL_EVERY_S / max(1, len(parts)))
-                if not part:
-                    continue
-                try:
-                    final = await message_send.sync_statuses(
-                        self._hub.runtime, {feed.id: feed.synced_up_to for feed in part}
-                    )
-                except Exception as error:
-                    if not isinstance(error, Unavailable):
-                        log.exception("updating message statuses from the read markers failed")
-                    self._hub.unsynced.update(part)
-                    continue
-                for feed in part:  # as stored: the markers in memory may be ahead of the database
-                    feed.synced_up_to = final.get(feed.id, feed.synced_up_to)
 
     async def drained(self, timeout: float) -> None:
         """Wait up to `timeout` seconds until the queue is empty and all batches have ended."""

@@ -11,9 +11,9 @@ from itertools import zip_longest
 import attrs
 
 from core.base.actor import UserType
-from core.messages.rules import Draft
+from core.messages.rules import Draft, Marker
 from realtime.connection import Connection
-from realtime.hub import Feed
+from realtime.feeds import Feed
 
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 BATCH_MARKED = 100  # sessions in a batch that have read markers but no messages
@@ -23,7 +23,7 @@ QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answeri
 MARK_WAITS_S = 0.1
 MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
 
-Moved = dict[int, tuple[int, str]]  # read marker -> (seq, id of the connection that sent the marker)
+Moved = dict[Marker, tuple[int, str]]  # read marker -> (seq, id of the connection that sent the marker)
 
 
 @attrs.define(slots=True)
@@ -106,11 +106,11 @@ class MessageQueue:
         return True
 
     def mark(self, feed: Feed, moved: Moved, now: float) -> None:
-        """Queue read markers; the highest of each kind is kept."""
+        """Queue read markers; the highest seq of each is kept."""
         line = self._line(feed)
-        for kind, mark in moved.items():
-            if kind not in line.moved or mark[0] > line.moved[kind][0]:
-                line.moved[kind] = mark
+        for marker, mark in moved.items():
+            if marker not in line.moved or mark[0] > line.moved[marker][0]:
+                line.moved[marker] = mark
         if not line.items and feed.id not in self._under_way and feed.id not in self._marked:
             self._wait(line, now)
 

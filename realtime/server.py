@@ -25,7 +25,10 @@ from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.hub import Hub
 from realtime.message_batch import MOST_AT_ONCE, MessageBatch
+from realtime.message_queue import MessageQueue
+from realtime.message_statuses import MessageStatuses
 from realtime.protocol import Runner
+from realtime.revocation import Revocation
 from realtime.socket import Sockets
 from realtime.watch import Watch
 
@@ -50,13 +53,16 @@ async def serve(settings: Settings) -> int:
     stop = stop_event()
     raise_file_limit()
     runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1, react=react)
-    hub = Hub(runtime)
-    batch = MessageBatch(hub)
-    watch = Watch(hub)
+    queue = MessageQueue()
+    hub = Hub(runtime, queue)
+    statuses = MessageStatuses(runtime)
+    batch = MessageBatch(hub, queue, statuses)
+    revocation = Revocation(hub)
+    watch = Watch(hub, revocation)
     runtime.publisher.subscribe(
-        Subscriber(on_frames=hub.send, on_signal=hub.on_signal, on_resubscribe=watch.on_resubscribe)
+        Subscriber(on_frames=hub.send, on_signal=revocation.on_signal, on_resubscribe=watch.on_resubscribe)
     )
-    runtime.db.on_new_epoch.append(hub.on_new_epoch)
+    runtime.db.on_new_epoch += [hub.on_new_epoch, statuses.forget]
     acks = Acks(runtime)
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
@@ -82,6 +88,7 @@ async def serve(settings: Settings) -> int:
         runtime.bus.listen(frames_of_others(runtime.node), hub.on_frames, watch.on_resubscribe, patterns=True)
     )
     runtime.tasks.spawn(batch.run())
+    runtime.tasks.spawn(statuses.run())
     runtime.tasks.spawn(acks.run())
     runtime.tasks.spawn(admission.watch())
     runtime.tasks.spawn(watch.tick())
@@ -98,13 +105,13 @@ async def serve(settings: Settings) -> int:
     for sockets in paths:
         sockets.accepting = False
     if not hurried:
-        await hub.close_in_portions(close_codes.GOING_AWAY, functools.partial(wait_for_second_signal, stop))
+        await hub.connections.close_in_portions(close_codes.GOING_AWAY, functools.partial(wait_for_second_signal, stop))
     for sockets in paths:
         sockets.open = False
     await site.stop()
     await batch.drained(max(1.0, settings.shutdown_grace_seconds - 5.0))
-    hub.close_all(close_codes.GOING_AWAY)
-    await hub.settled(2.5)
+    hub.connections.close_all(close_codes.GOING_AWAY)
+    await hub.connections.settled(2.5)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(2):
             await runner.cleanup()

@@ -6,17 +6,16 @@ import itertools
 from collections.abc import Iterable
 
 from core.base import logs
-from core.base.actor import UserType
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.events.notices import ReadMarkerMoved
 from core.flows import delivery
 from core.reads import chats
 from core.transactions import TRANSIENT_ERRORS
-from realtime import close_codes, read_markers
-from realtime.connection import Connection
-from realtime.hub import Feed, Hub
-from realtime.socket import PING_S
+from realtime import close_codes
+from realtime.connection import PING_S, Connection
+from realtime.feeds import Feed
+from realtime.hub import Hub
+from realtime.revocation import Revocation
 
 TICK_S = 0.5
 EXPIRING_S = 60  # service seconds before the token expires; at most half the token's life
@@ -33,8 +32,9 @@ log = logs.get("watch")
 class Watch:
     """Watch the sockets of a hub."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, revocation: Revocation) -> None:
         self._hub = hub
+        self._revocation = revocation
         self._hurried = TURNS  # parts that are still to be checked at the faster pace
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
@@ -48,11 +48,11 @@ class Watch:
         """Until cancelled, ping, warn of expiring tokens, and close dead or expired sockets."""
         while True:
             await real_sleep(TICK_S)
-            everybody = list(self._hub.connections)
-            for start in range(0, len(everybody), LOOKS):
-                self._look_at_all(everybody[start : start + LOOKS])
+            present = list(self._hub.connections)
+            for start in range(0, len(present), LOOKS):
+                self._look_at_all(present[start : start + LOOKS])
                 await real_sleep(0)  # let pending frames be sent
-            self._hub.drop_idle_feeds()
+            self._hub.feeds.drop_idle()
 
     def _look_at_all(self, connections: Iterable[Connection]) -> None:
         now, service_now = monotonic(), self._hub.runtime.now().timestamp()
@@ -71,7 +71,7 @@ class Watch:
         if actor is None or connection.closing:
             return
         if actor.auth_session_id in self._hub.runtime.caches.revoked:
-            self._hub.close_revoked([connection])
+            self._revocation.close([connection])
         elif actor.expires_at <= service_now:
             connection.close(close_codes.NOT_AUTHENTICATED)
         elif not connection.warned and actor.expires_at - service_now <= self._expiring_s and connection.ready:
@@ -94,7 +94,7 @@ class Watch:
                 for notice in await delivery.waiting(
                     self._hub.runtime, since=self._events_since, older_than_s=EVENTS_EVERY_S / 2
                 ):
-                    self._hub.notify(notice)
+                    self._hub.events.send(notice)
                 self._events_since = started - EVENTS_BACK
             except TRANSIENT_ERRORS:
                 continue
@@ -112,49 +112,31 @@ class Watch:
             hurry = self._hurried > 0 or self._hub.runtime.bus.degraded
             await real_sleep((EVENTS_EVERY_S if hurry else CHATS_EVERY_S) / TURNS)
             self._hurried = max(0, self._hurried - 1)
-            feeds = {feed.id: feed for feed in self._hub.feeds.values() if hash(feed.id) % TURNS == turn}
+            feeds = self._hub.feeds.part(turn, of=TURNS)
             if not feeds:
                 continue
-            sent = {
-                session_id: feed.sent for session_id, feed in feeds.items()
-            }  # read before the query, so the database must have at least these
             try:
-                for progress in await chats.progress_of_sessions(self._hub.runtime, list(feeds)):
-                    if self._hub.feeds.get(progress.id) is feeds[progress.id] and progress.last_seq < sent[progress.id]:
-                        self._hub.drop_lost(feeds[progress.id])
-                    else:
-                        self._compare(progress)
+                await self._compare_all(feeds)
             except (Unavailable, *TRANSIENT_ERRORS):
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = TURNS
             except Exception:
                 log.exception("looking for lost messages failed")
 
-    def _compare(self, progress: chats.ChatProgress) -> None:
-        feed = self._hub.feeds.get(progress.id)
-        if feed is None:
-            return
-        feed.last_seq = max(feed.last_seq, progress.last_seq)
-        if progress.status == "completed" and feed.sent >= feed.last_seq:
-            del self._hub.feeds[feed.id]  # completed sessions get no more messages
-            return
-        if feed.sent < progress.last_seq:
-            self._hub.load_missing(feed)
-        for marker, seq in enumerate(progress.read_markers):
-            if seq > feed.read_markers[marker]:
-                feed.read_markers[marker] = seq
-                self._send_marker(feed, marker, seq)
+    async def _compare_all(self, feeds: dict[str, Feed]) -> None:
+        # Read before the query, so the database must have at least these.
+        sent = {session_id: feed.sent for session_id, feed in feeds.items()}
+        for progress in await chats.progress_of_sessions(self._hub.runtime, list(feeds)):
+            feed = self._hub.feeds.get(progress.id)
+            if feed is None:
+                continue
+            if feed is feeds[progress.id] and progress.last_seq < sent[progress.id]:
+                self._hub.feeds.drop_lost(feed)
+            else:
+                self._catch_up(feed, progress)
 
-    def _send_marker(self, feed: Feed, marker: int, seq: int) -> None:
-        with contextlib.suppress(ConnectionError):
-            self._hub.send_read_marker(
-                ReadMarkerMoved(
-                    session_id=feed.id,
-                    customer_id=feed.customer_id,
-                    mitra_id=feed.mitra_id,
-                    reader=UserType.CUSTOMER if read_markers.is_customers(marker) else UserType.MITRA,
-                    status=read_markers.status_of(marker),
-                    up_to=seq,
-                    at=self._hub.runtime.now(),
-                )
-            )
+    def _catch_up(self, feed: Feed, progress: chats.ChatProgress) -> None:
+        now = self._hub.runtime.now()
+        for marker in self._hub.feeds.catch_up(feed, progress):
+            with contextlib.suppress(ConnectionError):
+                self._hub.send_read_marker(feed.moved(marker, feed.read_markers.of(marker), at=now))

@@ -59,17 +59,22 @@ def pong_frame(payload: bytes) -> bytes:
 class Inbox(WebSocketDataQueue):
     """The queue between the parser and the socket's task, in order of arrival.
 
-    `take` is called with each message while the queue is empty. It handles the message and returns None, or returns the
+    After `start`, `take` is called with each message while the queue is empty. It handles the message and returns None, or returns the
     work that is left for the task. `read` returns what to do next: a message that `take` has not seen, or what `take`
     left. It raises EofStream if the peer is gone and WebSocketError if it violated the protocol. `unfinished` counts
     the bytes that arrived without completing a message.
     """
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(self, request: web.Request, take: Callable[[Any], Any]) -> None:
         super().__init__(request.protocol, WAITING_BYTES, loop=asyncio.get_running_loop())
-        self.take: Callable[[Any], Any] | None = None
         self.unfinished = 0
+        self._take = take
+        self._started = False
         self._behind = 0  # queued or being handled by the task
+
+    def start(self) -> None:
+        """Pass messages to `take` from now on; the ones before, those of the handshake, are read one by one."""
+        self._started = True
 
     @property
     def waiting(self) -> bool:
@@ -79,7 +84,7 @@ class Inbox(WebSocketDataQueue):
     def feed_data(self, data: Any, size: int) -> None:
         """Take a message from the parser. It is queued if others are, so that the order is kept."""
         self.unfinished -= size + PART_HEADERS
-        if not self._behind and self.take is not None and (data := self.take(data)) is None:
+        if self._started and not self._behind and (data := self._take(data)) is None:
             return
         self._behind += 1
         super().feed_data(data, size)
@@ -147,17 +152,18 @@ def upgrade(
     transport: asyncio.Transport,
     accept: str,
     headers: Mapping[str, str],
+    take: Callable[[Any], Any],
     overrun: Callable[[], None],
 ) -> tuple[Inbox, Parser]:
     """Answer the upgrade with `headers` in addition to its own; return the queue of messages and the parser that fills
     it.
 
-    Keep the parser for as long as the queue is read. `overrun` is called when unfinished messages exceed
+    `take` is the queue's (see Inbox). Keep the parser for as long as the queue is read. `overrun` is called when unfinished messages exceed
     MAX_UNFINISHED.
     """
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     transport.write(f"{ANSWER.format(accept)}{head}\r\n".encode())
-    inbox = Inbox(request)
+    inbox = Inbox(request, take)
     parser = Parser(inbox, overrun)
     request.protocol.keep_alive(False)
     request.protocol.set_parser(parser)  # type: ignore[arg-type]  # it calls only these two methods

@@ -4,12 +4,14 @@ Drafts and their results are msgspec structs, because thousands are made each se
 """
 
 import datetime as dt
+import enum
 from typing import Any, Literal
 
 import attrs
 import msgspec
 
 from core.base import field_messages
+from core.base.actor import UserType
 from core.base.errors import DomainError, Kind, ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import depth_of, has_nul
@@ -54,14 +56,46 @@ class StoreResult(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool
 
 
-@attrs.frozen(kw_only=True)
+class Marker(enum.Enum):
+    """The four read markers of a session: a party has received, or read, all messages up to a seq."""
+
+    CUSTOMER_DELIVERED = UserType.CUSTOMER, "delivered"
+    CUSTOMER_READ = UserType.CUSTOMER, "read"
+    MITRA_DELIVERED = UserType.MITRA, "delivered"
+    MITRA_READ = UserType.MITRA, "read"
+
+    def __init__(self, reader: UserType, status: MessageStatus) -> None:
+        self.reader = reader
+        self.status = status
+        self.field = f"{reader}_{status}"  # of ReadMarkers
+
+    @classmethod
+    def moved_by(cls, reader: UserType, *, read: bool) -> "tuple[Marker, ...]":
+        """List the markers that move when a party has received messages, or read them: what is read is delivered."""
+        if reader is UserType.MITRA:
+            return (cls.MITRA_DELIVERED, cls.MITRA_READ) if read else (cls.MITRA_DELIVERED,)
+        return (cls.CUSTOMER_DELIVERED, cls.CUSTOMER_READ) if read else (cls.CUSTOMER_DELIVERED,)
+
+
+@attrs.define(kw_only=True)
 class ReadMarkers:
-    """Read markers: the highest seq that each side has received and read (0: no change)."""
+    """Read markers: the highest seq that each side has received and read (0: none, or no change)."""
 
     customer_delivered: int = 0
     customer_read: int = 0
     mitra_delivered: int = 0
     mitra_read: int = 0
+
+    def of(self, marker: Marker) -> int:
+        """Return the seq of a marker."""
+        return getattr(self, marker.field)
+
+    def move(self, marker: Marker, seq: int) -> bool:
+        """Move a marker forward to `seq`. Return False if it is there already."""
+        if seq <= getattr(self, marker.field):
+            return False
+        setattr(self, marker.field, seq)
+        return True
 
 
 def check_message(*, message_type: str, content: str, metadata: dict[str, Any] | None) -> str | None:
@@ -75,8 +109,10 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
         raise ValidationFailed.of("content", field_messages.length(1, MAX_CONTENT))
     if "\0" in content:
         raise ValidationFailed.of("content", field_messages.NO_NUL)
-    if metadata is None:
-        return None
+    return None if metadata is None else _metadata_text(metadata)
+
+
+def _metadata_text(metadata: dict[str, Any]) -> str:
     if depth_of(metadata) > MAX_DEPTH:
         raise ValidationFailed.of(
             "metadata",

@@ -10,7 +10,7 @@ from core.base.field_types import ClientMessageId, CustomerId, Id, MessageId, Mi
 from core.base.languages import Text
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
-from core.messages.rules import MessageStatus, SenderType
+from core.messages.rules import MessageStatus, ReadMarkers, SenderType
 from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.states import OPEN, SessionStatus
@@ -168,9 +168,14 @@ class ChatProgress:
     mitra_read_seq: int
 
     @property
-    def read_markers(self) -> list[int]:
-        """The markers in the order of `realtime.read_markers`."""
-        return [self.customer_delivered_seq, self.customer_read_seq, self.mitra_delivered_seq, self.mitra_read_seq]
+    def read_markers(self) -> ReadMarkers:
+        """The markers of both sides."""
+        return ReadMarkers(
+            customer_delivered=self.customer_delivered_seq,
+            customer_read=self.customer_read_seq,
+            mitra_delivered=self.mitra_delivered_seq,
+            mitra_read=self.mitra_read_seq,
+        )
 
 
 async def progress_of_parties(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[ChatProgress]]:

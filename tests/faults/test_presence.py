@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from core.outages.rules import LEASE_S
-from realtime.hub import SOCKETS_A_USER
+from realtime.connections import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
 from tests.sockets.plain_socket import bare_and_known

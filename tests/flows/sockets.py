@@ -19,13 +19,13 @@ async def connected(hub: Hub, actor: Actor, path: str) -> AsyncIterator[socket.s
     for end in (ours, theirs):
         end.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(hub, transport, path, "203.0.113.1")
+    connection = Connection(hub.connections, transport, path, "203.0.113.1")
     connection.actor, connection.ready = actor, True
-    hub.register(connection)
+    hub.connections.register(connection)
     try:
         yield theirs
     finally:
-        hub.unregister(connection)
+        hub.connections.unregister(connection)
         transport.abort()
         theirs.close()
 

@@ -9,6 +9,7 @@ from core.events import notices
 from core.flows import message_send
 from core.publishing import Subscriber
 from realtime.hub import Hub
+from realtime.message_queue import MessageQueue
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
 from tests.flows.sockets import connected, frames_of
@@ -30,7 +31,7 @@ def envelope_02(**fields: object) -> bytes:
 def test_frames_of_a_process_of_version_0_2_are_sent(harness: Harness) -> None:
     async def play() -> None:
         chat: Chat = await a_chat(harness)
-        hub = Hub(harness.runtime)
+        hub = Hub(harness.runtime, MessageQueue())
         parties = {"session_id": chat.id, "customer_id": chat.customer.user_id, "mitra_id": chat.mitra.user_id}
         async with connected(hub, chat.customer, "chat") as phone, connected(hub, chat.mitra, "pairing") as desk:
             for seq in (2, 1):
@@ -46,7 +47,7 @@ def test_frames_of_a_process_of_version_0_2_are_sent(harness: Harness) -> None:
             hub.on_frames("", envelope_02(passing=[typing, status]))
             assert await frames_of(phone) == [{"seq": 1}, {"seq": 2}, {"type": "typing"}]
             assert await frames_of(desk) == [{"is_online": True}]
-        await hub.settled(5)
+        await hub.connections.settled(5)
 
     harness.run(play())
 

@@ -7,7 +7,7 @@ import contextlib
 import socket
 
 from realtime.connection import MAX_FRAMES, Connection
-from realtime.hub import Hub
+from realtime.connections import Connections
 from tests.flows.conftest import Harness
 
 FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'
@@ -20,7 +20,7 @@ async def _connected(harness: Harness) -> tuple[Connection, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(Hub(harness.runtime), transport, "chat", "203.0.113.1")
+    connection = Connection(Connections(harness.runtime), transport, "chat", "203.0.113.1")
     connection.ready = True
     return connection, theirs
 

@@ -11,6 +11,7 @@ from core.publishing import Subscriber
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from realtime.hub import Hub
+from realtime.message_queue import MessageQueue
 from tests.flows.conftest import Harness
 from tests.flows.sockets import connected, frames_of
 
@@ -145,7 +146,7 @@ async def statuses(phone: socket.socket) -> list[tuple[str, bool]]:
 
 def test_repeat_of_a_search_that_just_ended_is_dropped(clean_harness: Harness) -> None:
     async def play() -> None:
-        runtime, hub = clean_harness.runtime, Hub(clean_harness.runtime)
+        runtime, hub = clean_harness.runtime, Hub(clean_harness.runtime, MessageQueue())
         customer = await clean_harness.customer()
         receive = hub.send
 

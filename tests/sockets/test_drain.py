@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from realtime.hub import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
+from realtime.connections import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from realtime.socket import HANDSHAKE_CONTROLS, HANDSHAKE_S
+from realtime.handshake import HANDSHAKE_CONTROLS, HANDSHAKE_S
 from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.sockets.test_wire import (
     CLOSE,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.base.actor import UserType
-from core.messages.rules import Draft
-from realtime.hub import Feed
+from core.messages.rules import Draft, Marker
+from realtime.feeds import Feed
 from realtime.message_queue import BATCH_ROWS, MARK_EARLY_S, MARK_WAITS_S, QUEUE_ROWS, Batch, Item, MessageQueue
 
 NOBODY = cast(Any, None)  # a queue does not read the connection
@@ -45,8 +45,8 @@ class Queue(RuleBasedStateMachine):
         self.now = 0.0
         self.sent: dict[str, list[str]] = {session_id: [] for session_id in SESSIONS}
         self.stored: dict[str, list[str]] = {session_id: [] for session_id in SESSIONS}
-        self.highest: dict[tuple[str, int], int] = {}
-        self.marked: dict[tuple[str, int], int] = {}
+        self.highest: dict[tuple[str, Marker], int] = {}
+        self.marked: dict[tuple[str, Marker], int] = {}
         self.open: list[Batch] = []
 
     @rule(session_id=session_ids, count=st.integers(1, 4), client_id=st.sampled_from([None, None, "a", "b"]))
@@ -56,8 +56,8 @@ class Queue(RuleBasedStateMachine):
             assert self.queue.add(said)
             self.sent[session_id].append(said.draft.id)
 
-    @rule(session_id=session_ids, kind=st.integers(0, 3), up_to=st.integers(1, 20))
-    def mark(self, session_id: str, kind: int, up_to: int) -> None:
+    @rule(session_id=session_ids, kind=st.sampled_from(Marker), up_to=st.integers(1, 20))
+    def mark(self, session_id: str, kind: Marker, up_to: int) -> None:
         self.queue.mark(self.feeds[session_id], {kind: (up_to, "a device")}, self.now)
         self.highest[session_id, kind] = max(up_to, self.highest.get((session_id, kind), 0))
 
@@ -121,18 +121,18 @@ TestQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline
 
 def test_marks_are_stored_with_a_message_of_their_session() -> None:
     queue, feed = MessageQueue(), feed_of("a")
-    queue.mark(feed, {0: (3, "phone")}, 0.0)
+    queue.mark(feed, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 0.0)
     assert queue.add(item(feed))
     batch = queue.cut(0.0)
-    assert batch.marked == [(feed, {0: (3, "phone")})]
+    assert batch.marked == [(feed, {Marker.CUSTOMER_DELIVERED: (3, "phone")})]
     assert queue.due == math.inf
 
 
 def test_marks_without_a_message_are_stored_after_their_delay() -> None:
     queue = MessageQueue()
     first, second = feed_of("a"), feed_of("b")
-    queue.mark(first, {0: (3, "phone")}, 0.0)
-    queue.mark(second, {0: (3, "phone")}, 0.05)
+    queue.mark(first, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 0.0)
+    queue.mark(second, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 0.05)
     assert queue.due == MARK_WAITS_S
     assert queue.cut(MARK_WAITS_S - 2 * MARK_EARLY_S).session_ids == []
     assert queue.cut(MARK_WAITS_S).session_ids == ["a"]
@@ -144,7 +144,7 @@ def test_session_with_a_hanging_batch_does_not_delay_others() -> None:
     queue.add(item(held))
     hanging = queue.cut(0.0)
     queue.add(item(held))
-    queue.mark(held, {1: (1, "phone")}, 0.0)
+    queue.mark(held, {Marker.CUSTOMER_READ: (1, "phone")}, 0.0)
     queue.add(item(free))
     assert queue.ready == 1
     assert queue.cut(1.0).session_ids == ["b"]

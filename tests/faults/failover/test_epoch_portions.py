@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from realtime.hub import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
+from realtime.connections import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
 from tests.faults.failover.cluster import Pair
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World

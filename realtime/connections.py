@@ -1,0 +1,186 @@
+"""The sockets of this process: by path and user, by auth session, and those with frames to write."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from typing import Any
+
+from core.base import logs, metrics
+from core.base.clock import as_text
+from core.runtime import Runtime
+from realtime import close_codes
+from realtime.connection import Connection
+
+SOCKETS_A_USER = 8  # on one path of one process
+# Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION.
+# There are at most PORTIONS of them, so that all sockets are closed within 10 s.
+PORTION = 500
+PORTION_EVERY_S = 0.25
+PORTIONS = 40
+
+log = logs.get("connections")
+
+
+class Connections:
+    """The sockets of this process."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._all: set[Connection] = set()
+        self._users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
+        self._chatting = self._users["chat"]
+        self._logins: dict[str, set[Connection]] = {}  # by auth session id
+        self._dirty: set[Connection] = set()
+        self._flushing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._all))
+
+    def __contains__(self, connection: Connection) -> bool:
+        return connection in self._all
+
+    # -- what a connection uses
+
+    def server_time(self) -> str:
+        """Return the service time as text, as frames carry it."""
+        return as_text(self._runtime.now())
+
+    def wake(self, connection: Connection) -> None:
+        """Write this connection's queued frames in the next iteration of the event loop."""
+        self._dirty.add(connection)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write the queued frames of all connections."""
+        self._flushing = False
+        dirty, self._dirty = self._dirty, set()
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception:  # a broken socket must not stop the others
+                log.exception("writing to a websocket failed")
+                connection.transport.abort()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a task in the background; `settled` waits for it."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settled(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for the background tasks, which include closes under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    # -- arrivals and departures
+
+    def register(self, connection: Connection) -> None:
+        """Subscribe an authenticated connection. If its user has too many on this path, close the oldest."""
+        actor = connection.actor
+        assert actor is not None
+        if connection not in self._all:
+            self._all.add(connection)
+            metrics.SOCKETS.labels(connection.path).inc()
+        self._logins.setdefault(actor.auth_session_id, set()).add(connection)
+        for user_id in actor.ids:
+            self._users[connection.path].setdefault(user_id, {})[connection.id] = connection
+        mine = self._users[connection.path][actor.user_id]
+        if len(mine) > SOCKETS_A_USER:
+            oldest = next(iter(mine.values()))
+            self.unregister(oldest)
+            oldest.close(close_codes.TOO_MANY_SOCKETS)
+
+    def unregister(self, connection: Connection) -> None:
+        """Forget a connection."""
+        if connection in self._all:
+            self._all.remove(connection)
+            metrics.SOCKETS.labels(connection.path).dec()
+        self._dirty.discard(connection)
+        if connection.actor is None:
+            return
+        self.forget_login(connection)
+        users = self._users[connection.path]
+        for user_id in connection.actor.ids:
+            mine = users.get(user_id)
+            if mine is not None:
+                mine.pop(connection.id, None)
+                if not mine:
+                    del users[user_id]
+
+    def forget_login(self, connection: Connection) -> None:
+        """Remove a connection from its auth session: it is closed, or has authenticated with another one."""
+        assert connection.actor is not None
+        login = connection.actor.auth_session_id
+        mine = self._logins.get(login)
+        if mine is not None:
+            mine.discard(connection)
+            if not mine:
+                del self._logins[login]
+
+    # -- who is here
+
+    def of(self, path: str, user_id: str) -> tuple[Connection, ...]:
+        """Return a user's connections on one path."""
+        mine = self._users[path].get(user_id)
+        return tuple(mine.values()) if mine else ()
+
+    def of_user(self, user_id: str) -> tuple[Connection, ...]:
+        """Return a user's connections on both paths."""
+        return (*self.of("chat", user_id), *self.of("pairing", user_id))
+
+    def of_login(self, auth_session_id: str) -> tuple[Connection, ...]:
+        """Return the connections of an auth session."""
+        return tuple(self._logins.get(auth_session_id, ()))
+
+    def is_chatting(self, user_id: str) -> bool:
+        """Return whether a user has a chat connection."""
+        return user_id in self._chatting
+
+    def any_listening(self, user_ids: Iterable[str]) -> bool:
+        """Return whether one of these users has a chat connection that was sent its snapshot."""
+        for user_id in user_ids:
+            for connection in self._chatting.get(user_id, {}).values():
+                if connection.listens:
+                    return True
+        return False
+
+    def put(self, path: str, user_id: str, frame: bytes, *, skip: str | None = None) -> None:
+        """Queue a frame for a user's connections on one path, except for the connection with the id `skip`."""
+        mine = self._users[path].get(user_id)
+        if mine:
+            for connection in tuple(mine.values()):
+                if connection.id != skip:
+                    connection.put(frame)
+
+    # -- closing
+
+    def mute(self) -> None:
+        """Let the present connections neither send nor handle frames until they are closed."""
+        for connection in self._all:
+            connection.muted = True
+
+    def close_all(self, code: int) -> None:
+        """Close every connection."""
+        for connection in self:
+            connection.close(code)
+
+    async def close_in_portions(self, code: int, pause: Callable[[float], Awaitable[object]]) -> list[Connection]:
+        """Close the present connections in portions, and return the last portion for the caller to close.
+
+        `pause` waits for the given real seconds between two portions. If it returns True, all remaining connections are
+        returned at once.
+        """
+        waiting = list(self._all)
+        size = max(PORTION, math.ceil(len(waiting) / PORTIONS))
+        while len(waiting) > size:
+            portion, waiting = waiting[:size], waiting[size:]
+            for connection in portion:
+                connection.close(code)
+            if await pause(PORTION_EVERY_S) is True:
+                break
+        return waiting

@@ -1,0 +1,101 @@
+"""Events on their way to the sockets of this process: each is sent once to each of its recipient's sockets."""
+
+from collections import OrderedDict
+
+import msgspec
+
+from core.events.notices import Notice
+from realtime import outgoing
+from realtime.connection import Connection
+from realtime.connections import Connections
+from realtime.feeds import Feeds
+
+REMEMBER_EVENTS = 50_000  # ids of events that were sent
+REMEMBER_ENDS = 10_000  # ids of searches that ended
+REASON = "mitra_status_changed"  # the event that tells a mitra why their sockets close
+PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", REASON})
+
+
+class Person(msgspec.Struct):
+    """A party of a session, as in SessionView."""
+
+    id: str
+
+
+class Session(msgspec.Struct):
+    """The fields of SessionView that a feed needs."""
+
+    id: str
+    customer: Person
+    mitra: Person
+
+
+class Started(msgspec.Struct):
+    """The payload of `session_started`."""
+
+    session: Session
+
+
+class SearchStatus(msgspec.Struct):
+    """The payload of `pairing_status`."""
+
+    status: str
+
+
+class Events:
+    """The events that were sent to the sockets of this process."""
+
+    def __init__(self, connections: Connections, feeds: Feeds) -> None:
+        self._connections = connections
+        self._feeds = feeds
+        self._sent: OrderedDict[str, None] = OrderedDict()
+        self._ended_searches: OrderedDict[str, None] = OrderedDict()
+
+    def send(self, notice: Notice) -> None:
+        """Send an event to its recipient's sockets here, unless it has been sent before."""
+        path = "pairing" if notice.event in PAIRING_EVENTS else "chat"
+        mine = self._connections.of(path, notice.recipient_id)
+        if not mine or notice.event_id in self._sent:
+            return
+        _remember(self._sent, notice.event_id, REMEMBER_EVENTS)
+        if notice.event == "session_started":
+            self._begin(notice)
+        self._note_end(notice)
+        frame = outgoing.event(notice, server_time=self._connections.server_time())
+        for connection in mine:
+            connection.put(frame)
+
+    def repeated(self, connection: Connection, unacknowledged: list[Notice]) -> list[bytes]:
+        """Return the frames of unacknowledged events for a new connection."""
+        is_pairing = connection.path == "pairing"
+        mine = [notice for notice in unacknowledged if (notice.event in PAIRING_EVENTS) == is_pairing]
+        for notice in mine:
+            self._note_end(notice)
+        server_time = self._connections.server_time()
+        return [outgoing.event(notice, server_time=server_time) for notice in mine]
+
+    def search_has_ended(self, session_id: str | None) -> bool:
+        """Return whether the end of a search has been sent, after which its progress is not."""
+        return session_id in self._ended_searches
+
+    def forget_sent(self) -> None:
+        """Forget which events were sent."""
+        self._sent.clear()
+
+    def _begin(self, notice: Notice) -> None:
+        """Open the feed of a session that started while a party was connected, so that lost messages are looked for."""
+        session = msgspec.json.decode(notice.payload, type=Started).session
+        self._feeds.begin(session.id, session.customer.id, session.mitra.id)
+
+    def _note_end(self, notice: Notice) -> None:
+        """Remember the end of a customer's search, so that a late report of its progress is dropped."""
+        if notice.event != "pairing_status" or notice.session_id is None:
+            return
+        if msgspec.json.decode(notice.payload, type=SearchStatus).status != "searching":
+            _remember(self._ended_searches, notice.session_id, REMEMBER_ENDS)
+
+
+def _remember(ids: OrderedDict[str, None], one: str, most: int) -> None:
+    ids[one] = None
+    if len(ids) > most:
+        ids.popitem(last=False)

@@ -1,0 +1,191 @@
+"""The handshake of one socket: its `auth` frame, the subscription and the snapshot (docs/protocol.md#websockets)."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+from aiohttp import EofStream, WSMsgType
+
+from core.base.actor import Actor, UserType
+from core.base.clock import monotonic
+from core.base.errors import DomainError, Unavailable
+from core.reads import callers, chats, mitra_desk
+from core.transactions import TRANSIENT_ERRORS
+from realtime import close_codes, frames, websocket
+from realtime.admission import Admission
+from realtime.arrivals import Arrivals
+from realtime.budgets import AUTH_COST
+from realtime.commands import Commands
+from realtime.connection import PING_S, Connection, encode
+from realtime.hub import Hub
+from realtime.websocket import Inbox
+
+HANDSHAKE_S = 5.0  # real seconds within which the auth frame must arrive
+LATE_S = 0.5  # a timer this late was delayed by the event loop, which is not the client's fault
+READ_S = 0.1  # for reading data that has already arrived
+HANDSHAKE_CONTROLS = 10  # pings and pongs before the auth frame
+
+
+class Handshake:
+    """Authenticate the sockets of one path and send their snapshots."""
+
+    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: Admission, path: str) -> None:
+        self._hub = hub
+        self._commands = commands
+        self._arrivals = arrivals
+        self._admission = admission
+        self._path = path
+
+    async def begin(self, connection: Connection, inbox: Inbox) -> bool:
+        """Read the auth frame, subscribe, then send the snapshot before frames that were queued since the subscription.
+
+        Return whether to read on.
+        """
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(HANDSHAKE_S, self._late, connection, inbox, loop.time() + HANDSHAKE_S)
+        try:
+            message = await self._first(connection, inbox)
+        finally:
+            late.cancel()
+        inbox.start()
+        if message.type is WSMsgType.CLOSE:
+            connection.close(websocket.answer_to_close(message.data))
+            return False
+        if not connection.closing:
+            await self._introduce(connection, message)
+        inbox.done()
+        return True
+
+    async def repeat(self, connection: Connection, frame: frames.Auth) -> None:
+        """Handle a later `auth`: take over its token and send a new snapshot, or close the socket."""
+        if (refused := await self._authenticate(connection, frame)) is not None:
+            connection.close(refused)
+        elif not connection.closing:  # it may have been closed by the limit of sockets since
+            assert connection.budget is not None
+            connection.budget.forget_strange()
+            connection.ready = False
+            self._hub.connections.register(connection)  # an anonymous customer may have joined the account
+            await self._snapshot(connection, frame.ref)
+
+    async def _first(self, connection: Connection, inbox: Inbox) -> Any:
+        """Return the first message other than a ping or pong.
+
+        Too many of those close the socket and raise EofStream.
+        """
+        for _ in range(HANDSHAKE_CONTROLS + 1):
+            message = await inbox.read()
+            if connection.closing or message.type not in (WSMsgType.PING, WSMsgType.PONG):
+                return message
+            inbox.done()
+            if message.type is WSMsgType.PING:
+                connection.pong(message.data)
+        connection.close(close_codes.TOO_FAST)
+        raise EofStream
+
+    def _late(self, connection: Connection, inbox: Inbox, due: float) -> None:
+        """Close a socket whose auth frame has not been read in time.
+
+        Data that has already arrived is read first, because the timer can fire before it. If the event loop itself is
+        late, the client is not at fault: it gets close code 1013, which lets it keep its token.
+        """
+        loop = asyncio.get_running_loop()
+        late = loop.time() - due > LATE_S
+
+        def judge() -> None:
+            if connection.actor is not None or connection.closing:
+                return
+            if inbox.waiting:  # the auth frame; or a ping, so look again: pings must not keep the socket open
+                loop.call_later(READ_S, judge)
+            else:
+                slow = late or self._admission.slow
+                if slow:
+                    self._admission.count_refused("socket_lag")
+                connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
+
+        loop.call_later(READ_S, judge)
+
+    async def _introduce(self, connection: Connection, message: Any) -> None:
+        frame = None
+        if message.type is WSMsgType.TEXT:
+            with contextlib.suppress(frames.Unreadable):
+                frame = frames.read(self._path, message.data)
+        if not isinstance(frame, frames.Auth):
+            connection.close(close_codes.NOT_AUTHENTICATED)
+        elif not self._admission.begin_handshake():
+            connection.close(close_codes.TRY_LATER)
+        else:
+            try:
+                await self._arrive(connection, frame)
+            finally:
+                self._admission.end_handshake()
+
+    async def _arrive(self, connection: Connection, frame: frames.Auth) -> None:
+        """Authenticate a new socket, subscribe it, and send its snapshot."""
+        if (refused := await self._authenticate(connection, frame)) is not None:
+            connection.close(refused)
+            return
+        assert connection.actor is not None
+        self._admission.end(connection)
+        now = monotonic()
+        connection.budget = self._hub.budgets.open(connection.actor.user_id, now)
+        if not connection.budget.arrivals.take(AUTH_COST, now):
+            connection.close(close_codes.TOO_FAST)
+        if not connection.closing:
+            self._hub.connections.register(connection)
+            self._commands.arrived(connection)
+            await self._snapshot(connection, frame.ref)
+
+    async def _authenticate(self, connection: Connection, frame: frames.Auth) -> int | None:
+        """Make the token's user the connection's. Return the close code if that fails, or None.
+
+        A later `auth` must have a token of the same user.
+        """
+        try:
+            actor = await callers.authenticate(self._hub.runtime, frame.token, audience="public")
+        except Unavailable:
+            self._hub.runtime.note_overload()
+            return close_codes.GOING_AWAY  # the token was not rejected: the app keeps it and reconnects
+        except DomainError:
+            return close_codes.NOT_AUTHENTICATED
+        if connection.actor is not None and connection.actor.user_id != actor.user_id:
+            return close_codes.NOT_AUTHENTICATED
+        if connection.actor is not None:
+            self._hub.connections.forget_login(connection)  # the new token may belong to another auth session
+        connection.actor = actor
+        connection.warned = False
+        return None
+
+    async def _snapshot(self, connection: Connection, ref: str | None) -> None:
+        assert connection.actor is not None
+        # Read before the snapshot, so that the snapshot is never older than its epoch.
+        epoch = self._hub.runtime.db.epoch
+        try:
+            fields = await self._state(connection.actor)
+            unacknowledged = await self._arrivals.unacknowledged(connection.actor)
+        except (Unavailable, *TRANSIENT_ERRORS):
+            self._hub.runtime.note_overload()
+            connection.close(close_codes.GOING_AWAY)
+            return
+        frame = {
+            "type": "auth_ok",
+            "user": {"id": connection.actor.user_id, "type": connection.actor.user_type.value},
+            "connection_id": connection.id,
+            "epoch": epoch,
+            "ping_seconds": PING_S,
+            **fields,
+            "server_time": self._hub.connections.server_time(),
+        }
+        if ref is not None:
+            frame["ref"] = ref
+        connection.put_first([encode(frame), *self._hub.events.repeated(connection, unacknowledged)])
+
+    async def _state(self, actor: Actor) -> dict[str, Any]:
+        runtime = self._hub.runtime
+        if self._path == "chat":
+            # The feeds start before the snapshot is read, so a message committed in between is in at least one of them.
+            for progress in await self._arrivals.progress(actor):
+                self._hub.feeds.remember(progress)
+            return {"sessions": await self._arrivals.snapshot(actor)}
+        if actor.user_type is UserType.MITRA:
+            return {"requests": await mitra_desk.chat_requests(runtime, actor)}
+        return {"searching": await chats.searching(runtime, actor)}
