@@ -66,20 +66,19 @@ class Acks:
             if not isinstance(error, Unavailable):
                 log.exception("writing acknowledgements failed")
             for connection, _, ref in batch:
-                connection.error(
-                    "UNAVAILABLE",
-                    Unavailable.message,
-                    ref,
-                )
+                connection.error("UNAVAILABLE", Unavailable.message, ref)
             return
         now = monotonic()
         for connection, event_id, _ in batch:
-            if connection.actor is None:
-                continue
-            key = (connection.actor.user_id, event_id)
-            if event_id in known:
-                self._acknowledged[key] = None
-                if len(self._acknowledged) > REMEMBERED:
-                    self._acknowledged.popitem(last=False)
-            elif key not in self._acknowledged:
-                connection.pay(UNKNOWN_COST, now)
+            if connection.actor is not None:
+                self._charge(connection, connection.actor.user_id, event_id, is_known=event_id in known, now=now)
+
+    def _charge(self, connection: Connection, user_id: str, event_id: str, *, is_known: bool, now: float) -> None:
+        """Charge the user for an id that deleted nothing, unless another of their devices has acknowledged it."""
+        key = (user_id, event_id)
+        if is_known:
+            self._acknowledged[key] = None
+            if len(self._acknowledged) > REMEMBERED:
+                self._acknowledged.popitem(last=False)
+        elif key not in self._acknowledged:
+            connection.pay(UNKNOWN_COST, now)
