@@ -153,7 +153,7 @@ class Connections:
         """Queue a frame for a user's connections on one path, except for the connection with the id `skip`."""
         mine = self._users[path].get(user_id)
         if mine:
-            for connection in tuple(mine.values()):
+            for connection in mine.values():
                 if connection.id != skip:
                     connection.put(frame)
 
