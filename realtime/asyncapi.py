@@ -13,7 +13,18 @@ import msgspec
 
 from core.base.actor import UserType
 from core.base.settings import Settings
-from realtime import acks, budgets, close_codes, frames, interface_description, server_frames, websocket
+from realtime import (
+    acks,
+    budgets,
+    chat_frames,
+    close_codes,
+    frames,
+    interface_description,
+    pairing_frames,
+    server_frames,
+    shared_frames,
+    websocket,
+)
 from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER
 from realtime.frame_examples import CLIENT, SERVER
@@ -32,13 +43,16 @@ CHANNELS = {
     ),
 }
 # The answers to each client frame, besides `error`. Frames that are missing here have no other answer.
-ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] = {
-    frames.Auth: (server_frames.ChatAuthOk, server_frames.SearchAuthOk, server_frames.DeskAuthOk),
-    frames.SendMessage: (server_frames.MessageAck,),
-    frames.Sync: (server_frames.SyncPage,),
-    frames.Ping: (server_frames.Pong,),
-    frames.Accept: (server_frames.Accepted,),
+ANSWERS: dict[type[frames.Frame], tuple[type[shared_frames.ServerFrame], ...]] = {
+    frames.Auth: (chat_frames.ChatAuthOk, pairing_frames.SearchAuthOk, pairing_frames.DeskAuthOk),
+    frames.SendMessage: (chat_frames.MessageAck,),
+    frames.Sync: (chat_frames.SyncPage,),
+    frames.Ping: (shared_frames.Pong,),
+    frames.Accept: (pairing_frames.Accepted,),
 }
+SCHEMA = "#/components/schemas/{name}"
+# Names of views, where the document's differs from that of the class without "View".
+NAMES = {"ChatRequest": "Request", "Closure": "Goodbye", "Failure": "PaymentFailure", "Person": "Party"}
 # Headers of the upgrade request.
 HEADERS = {
     "type": "object",
@@ -101,17 +115,17 @@ def type_of(frame: type[msgspec.Struct]) -> str:
     return str(frame.__struct_config__.tag)
 
 
-def sent_on(path: str) -> list[type[server_frames.ServerFrame]]:
+def sent_on(path: str) -> list[type[shared_frames.ServerFrame]]:
     """List the frames that the service sends on a path, each once."""
     found = [frame for (one, _), kinds in server_frames.FRAMES.items() if one == path for frame in kinds]
     return list(dict.fromkeys(found))
 
 
-def acknowledged_by(frame: type[server_frames.ServerFrame]) -> list[str]:
+def acknowledged_by(frame: type[shared_frames.ServerFrame]) -> list[str]:
     """List the types of the client frames that acknowledge a server frame; empty if it needs no acknowledgement."""
-    if not issubclass(frame, server_frames.Event):
+    if not issubclass(frame, shared_frames.Event):
         return []
-    return ["delivered", "read"] if frame is server_frames.NewMessage else ["ack"]
+    return ["delivered", "read"] if frame is chat_frames.NewMessage else ["ack"]
 
 
 def _costs() -> dict[str, int]:
@@ -151,7 +165,7 @@ def _operations(path: str) -> dict[str, Any]:
     sent = sent_on(path)
     made: dict[str, Any] = {}
     for frame in CHANNELS[path][2]:
-        answers = [one for one in ANSWERS.get(frame, ()) if one in sent] + [server_frames.Error]
+        answers = [one for one in ANSWERS.get(frame, ()) if one in sent] + [shared_frames.Error]
         made[f"{path}.{type_of(frame)}"] = {
             "action": "receive",
             "channel": channel,
@@ -159,7 +173,7 @@ def _operations(path: str) -> dict[str, Any]:
             "messages": [_message_of(path, frame)],
             "reply": {"channel": channel, "messages": [_message_of(path, one) for one in answers]},
         }
-    unasked = [frame for frame in sent if not issubclass(frame, server_frames.Answer)]
+    unasked = [frame for frame in sent if not issubclass(frame, shared_frames.Answer)]
     made[f"{path}.events"] = {
         "action": "send",
         "channel": channel,
@@ -182,7 +196,7 @@ def _messages() -> dict[str, Any]:
             "payload": _ref("components", "schemas", frame.__name__),
             "examples": [{"name": type_of(frame), "payload": _payload(example)}],
         }
-        if issubclass(frame, server_frames.ServerFrame):
+        if issubclass(frame, shared_frames.ServerFrame):
             message["x-sent-to"] = _sent_to(frame)
             message["x-acknowledged-by"] = acknowledged_by(frame)
         made[frame.__name__] = message
@@ -197,7 +211,7 @@ def _payload(example: msgspec.Struct) -> dict[str, Any]:
     return fields
 
 
-def _sent_to(frame: type[server_frames.ServerFrame]) -> list[str]:
+def _sent_to(frame: type[shared_frames.ServerFrame]) -> list[str]:
     kinds = {kind for (_, kind), sent in server_frames.FRAMES.items() if frame in sent}
     return [kind.value for kind in UserType if kind in kinds]
 
@@ -206,16 +220,32 @@ def _schemas() -> dict[str, Any]:
     """Return the schema of every class. Those of server frames allow more fields, because fields may be added."""
     received = sorted({type(one) for one in CLIENT}, key=lambda frame: frame.__name__)
     sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
-    template = "#/components/schemas/{name}"
-    _, strict = msgspec.json.schema_components(received, ref_template=template)
-    _, open_ = msgspec.json.schema_components(sent, ref_template=template)
+    _, strict = msgspec.json.schema_components(received, ref_template=SCHEMA)
+    _, open_ = msgspec.json.schema_components(sent, ref_template=SCHEMA)
     for schema in open_.values():
         schema.pop("additionalProperties", None)
-    schemas = {**strict, **open_}
-    for schema in schemas.values():
+    schemas = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
+    for name, schema in schemas.items():
+        schema["title"] = name
         if "description" in schema:
             schema["description"] = SOURCES.sub("", inspect.cleandoc(schema["description"]))
     return schemas
+
+
+def _name_of(name: str) -> str:
+    """Return the name of a class in the document."""
+    return NAMES.get(name, name.removesuffix("View"))
+
+
+def _renamed(schema: Any) -> Any:
+    """Return a schema whose references have the names of the document."""
+    if isinstance(schema, list):
+        return [_renamed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(ref := schema.get("$ref"), str):
+        return {**schema, "$ref": SCHEMA.format(name=_name_of(ref.rpartition("/")[2]))}
+    return {key: _renamed(value) for key, value in schema.items()}
 
 
 def _message_of(path: str, frame: type[msgspec.Struct]) -> dict[str, str]:

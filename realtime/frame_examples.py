@@ -4,28 +4,34 @@ import datetime as dt
 from typing import Any
 
 import attrs
-import msgspec
 
-from core.base.field_types import ClientMessageId, Id, MessageId, PaymentRequestId, SessionId
+from core.base.field_types import ClientMessageId, ExtensionId, Id, MessageId, PaymentRequestId, SessionId
+from core.extensions.states import ExtensionStatus
+from core.extensions.views import ExtensionView
 from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
+from core.payments.views import Failure, PaymentView
+from core.reads.chats import MessageView, OpenSession
+from core.sessions.chat_requests import ChatRequest
+from core.sessions.rules import Closure
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
-from realtime import frames
-from realtime import server_frames as server
+from core.sessions.views import Person, SearchView, SessionView
+from realtime import chat_frames, frames, pairing_frames, shared_frames
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)
-DEWI = server.Party(id=Id("019aa4b6-5f00-7000-8000-00000000c001"), display_name="Dewi")
-AYU = server.Party(id=Id("019aa4b6-5f00-7000-8000-00000000a001"), display_name="Ayu")
+DEWI = Person(id=Id("019aa4b6-5f00-7000-8000-00000000c001"), display_name="Dewi")
+AYU = Person(id=Id("019aa4b6-5f00-7000-8000-00000000a001"), display_name="Ayu")
 SESSION_ID = SessionId(Id("019aa4b6-5f00-7000-8000-000000005001"))
 PAYMENT_ID = PaymentRequestId(Id("019aa4b6-5f00-7000-8000-00000000b001"))
-CONNECTION_ID = "019aa4b6-5f00-7000-8000-00000000d001"
-EVENT_ID = "019aa4b6-5f00-7000-8000-00000000e001"
+CONNECTION_ID = Id("019aa4b6-5f00-7000-8000-00000000d001")
+EVENT_ID = Id("019aa4b6-5f00-7000-8000-00000000e001")
 EPOCH = "86d9a77de846a836"
 MESSAGE_ID = MessageId(Id("019aa4b6-5f00-7000-8000-00000000f001"))
 CLIENT_MESSAGE_ID = ClientMessageId("3b241101-e2bb-4255-8caf-4136c566a962")
-EXTENSION_ID = "019aa4b6-5f00-7000-8000-00000000ee01"
+EXTENSION_ID = ExtensionId(Id("019aa4b6-5f00-7000-8000-00000000ee01"))
 TOKEN = "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl"  # noqa: S105 - made up
 
 CLIENT: tuple[frames.Frame, ...] = (
@@ -50,14 +56,14 @@ CLIENT: tuple[frames.Frame, ...] = (
 
 
 ENDS = AT + dt.timedelta(minutes=12)
-SEARCHING = server.Session(
+SEARCHING = SessionView(
     id=SESSION_ID,
     customer=DEWI,
     mitra=None,
     mode="chat",
     status=SessionStatus.SEARCHING,
     topics=["work"],
-    topic_sensitivity="regular",
+    topic_sensitivity=Sensitivity.REGULAR,
     duration_minutes=12,
     extended_minutes=0,
     price=12000,
@@ -69,7 +75,7 @@ SEARCHING = server.Session(
     ended_by=None,
     last_seq=0,
     unread_count=0,
-    search=server.Search(
+    search=SearchView(
         asked=3,
         answer_by=AT + dt.timedelta(seconds=40),
         ends_at=AT + dt.timedelta(seconds=280),
@@ -84,8 +90,8 @@ RESUMED = attrs.evolve(RUNNING, extended_minutes=30, expires_at=ENDS + dt.timede
 GRACE_ENDS = ENDS + dt.timedelta(minutes=5)
 EXPIRED = attrs.evolve(RUNNING, status=SessionStatus.EXPIRED, grace_ends_at=GRACE_ENDS)
 CLOSED = ENDS + dt.timedelta(seconds=20)
-DEWIS = server.Goodbye(user_type="customer", message="Terima kasih Kak, aku lega sekarang.", created_at=CLOSED)
-AYUS = server.Goodbye(user_type="mitra", message="Jaga diri, Dewi.", created_at=CLOSED + dt.timedelta(seconds=9))
+DEWIS = Closure(user_type="customer", message="Terima kasih Kak, aku lega sekarang.", created_at=CLOSED)
+AYUS = Closure(user_type="mitra", message="Jaga diri, Dewi.", created_at=CLOSED + dt.timedelta(seconds=9))
 CLOSING = attrs.evolve(
     EXPIRED,
     status=SessionStatus.CLOSING,
@@ -97,7 +103,7 @@ CLOSING = attrs.evolve(
 COMPLETED = attrs.evolve(
     CLOSING, status=SessionStatus.COMPLETED, ended_at=AYUS.created_at, grace_ends_at=None, closures=[DEWIS, AYUS]
 )
-MESSAGE = server.Message(
+MESSAGE = MessageView(
     id=MESSAGE_ID,
     session_id=SESSION_ID,
     seq=4,
@@ -112,29 +118,29 @@ MESSAGE = server.Message(
     delivered_at=None,
     read_at=None,
 )
-EXTENSION = server.Extension(
+EXTENSION = ExtensionView(
     id=EXTENSION_ID,
     session_id=SESSION_ID,
     requested_duration_minutes=30,
     requested_price=27000,
-    status="pending",
+    status=ExtensionStatus.PENDING,
     answer_by=AT + dt.timedelta(seconds=60),
-    topic_sensitivity="regular",
+    topic_sensitivity=Sensitivity.REGULAR,
 )
-REQUEST = server.Request(
+REQUEST = ChatRequest(
     session_id=SESSION_ID,
     customer_display_name="Dewi",
     mode="chat",
     topics=["work"],
-    topic_sensitivity="regular",
+    topic_sensitivity=Sensitivity.REGULAR,
     duration_minutes=12,
     kind="blast",
     notified_at=AT,
     answer_by=AT + dt.timedelta(seconds=30),
 )
-OPEN = server.OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
+OPEN = OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
 
-REFUNDED = server.Payment(
+REFUNDED = PaymentView(
     payment_request_id=PAYMENT_ID,
     status=PaymentStatus.FAILED_PAIRING,
     mode="chat",
@@ -149,13 +155,13 @@ REFUNDED = server.Payment(
     confirmed_at=AT - dt.timedelta(minutes=1),
     consumed_at=None,
     session_id=None,
-    failure=server.PaymentFailure(
+    failure=Failure(
         cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED, operator_action=OperatorAction.REFUNDED, actioned_at=AT
     ),
 )
 
-_customer = server.User(id=DEWI.id, type="customer")
-_mitra = server.User(id=AYU.id, type="mitra")
+_customer = shared_frames.User(id=DEWI.id, type="customer")
+_mitra = shared_frames.User(id=AYU.id, type="mitra")
 _known: dict[str, Any] = {
     "connection_id": CONNECTION_ID,
     "epoch": EPOCH,
@@ -165,44 +171,46 @@ _known: dict[str, Any] = {
 }
 _event: dict[str, Any] = {"event_id": EVENT_ID, "server_time": AT}
 
-SERVER: tuple[server.ServerFrame, ...] = (
-    server.ChatAuthOk(user=_customer, sessions=[OPEN], **_known),
-    server.MessageAck(
+SERVER: tuple[shared_frames.ServerFrame, ...] = (
+    chat_frames.ChatAuthOk(user=_customer, sessions=[OPEN], **_known),
+    chat_frames.MessageAck(
         client_message_id=CLIENT_MESSAGE_ID, id=MESSAGE_ID, seq=4, created_at=AT, server_time=AT, ref="2"
     ),
-    server.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
-    server.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
-    server.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
-    server.SyncPage(
+    chat_frames.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
+    chat_frames.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
+    chat_frames.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
+    chat_frames.SyncPage(
         session_id=SESSION_ID, messages=[MESSAGE], last_seq=4, more=False, epoch=EPOCH, server_time=AT, ref="3"
     ),
-    server.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
-    server.SessionStarted(session=STARTED, **_event),
-    server.SessionExpired(session=EXPIRED, **_event),
-    server.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
-    server.SessionClosing(session=CLOSING, **_event),
-    server.SessionCompleted(session=COMPLETED, **_event),
-    server.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity="sensitive", **_event),
-    server.ExtensionRequested(extension=EXTENSION, **_event),
-    server.ExtensionResolved(extension=msgspec.structs.replace(EXTENSION, status="approved"), **_event),
-    server.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
-    server.PairingStatus(
+    chat_frames.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
+    chat_frames.SessionStarted(session=STARTED, **_event),
+    chat_frames.SessionExpired(session=EXPIRED, **_event),
+    chat_frames.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
+    chat_frames.SessionClosing(session=CLOSING, **_event),
+    chat_frames.SessionCompleted(session=COMPLETED, **_event),
+    chat_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),
+    chat_frames.ExtensionRequested(extension=EXTENSION, **_event),
+    chat_frames.ExtensionResolved(extension=attrs.evolve(EXTENSION, status=ExtensionStatus.APPROVED), **_event),
+    pairing_frames.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
+    pairing_frames.PairingStatus(
         payment_request_id=PAYMENT_ID,
         session_id=SESSION_ID,
         status="failed",
-        topic_sensitivity="regular",
+        topic_sensitivity=Sensitivity.REGULAR,
         cause_tag=CauseTag.NO_MITRA_AVAILABLE,
         **_event,
     ),
-    server.PaymentUpdated(payment_request=REFUNDED, **_event),
-    server.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
-    server.ChatRequestMade(request=REQUEST, **_event),
-    server.ChatRequestClosed(session_id=SESSION_ID, topic_sensitivity="regular", reason="taken", **_event),
-    server.MitraStatusChanged(is_online=False, reason=StatusReason.STALE, **_event),
-    server.Accepted(session=STARTED, server_time=AT, ref="5"),
-    server.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
-    server.Pong(server_time=AT, ref="4"),
-    server.Error(
+    pairing_frames.PaymentUpdated(payment_request=REFUNDED, **_event),
+    pairing_frames.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
+    pairing_frames.ChatRequestMade(request=REQUEST, **_event),
+    pairing_frames.ChatRequestClosed(
+        session_id=SESSION_ID, topic_sensitivity=Sensitivity.REGULAR, reason="taken", **_event
+    ),
+    pairing_frames.MitraStatusChanged(is_online=False, reason=StatusReason.STALE, **_event),
+    pairing_frames.Accepted(session=STARTED, server_time=AT, ref="5"),
+    shared_frames.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
+    shared_frames.Pong(server_time=AT, ref="4"),
+    shared_frames.Error(
         code="SESSION_NOT_ACTIVE",
         message="The message was not stored.",
         server_time=AT,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from core.base.languages import Language
 from core.pushes.rules import NOT_PUSHED, QUIET, WORDS
 from realtime import asyncapi
-from realtime.server_frames import FRAMES, ServerFrame
+from realtime.server_frames import FRAMES
+from realtime.shared_frames import ServerFrame
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "events.md"
 HEAD = """# Events

@@ -10,7 +10,10 @@ from core.sessions.sensitivity import Sensitivity
 
 @attrs.frozen(kw_only=True)
 class ExtensionView:
-    """More minutes for a session, paid before the mitra is asked."""
+    """More minutes for a session, paid before the mitra is asked.
+
+    If the mitra has not answered by `answer_by`, the service does.
+    """
 
     id: ExtensionId
     session_id: SessionId

@@ -112,7 +112,10 @@ class Person:
 
 @attrs.frozen(kw_only=True)
 class SearchView:
-    """A running search: how many mitras it has asked, the end of its round (`answer_by`), and the end of the search."""
+    """A running search: how many mitras it has asked, the end of its round (`answer_by`), and the end of the search.
+
+    Use `payment_request_id` to cancel the search or to fall back to a blast.
+    """
 
     asked: Count
     answer_by: Time
@@ -122,9 +125,11 @@ class SearchView:
 
 @attrs.frozen(kw_only=True)
 class SessionView:
-    """A chat session as the caller sees it: `unread_count` and `closures` (goodbyes) are those of the caller's side.
+    """A chat session as the caller sees it.
 
-    `search` is set only while the session searches, `grace_ends_at` only while it is expired or closing.
+    `unread_count` is that of the caller's side. `search` is set only while the session searches, `grace_ends_at` only
+    while it is expired or closing: the session is completed by then. `closures` has the caller's goodbye, and the other
+    party's once the caller has written one or the session is completed.
     """
 
     id: SessionId

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core.base.actor import UserType
-from realtime import server_frames
+from realtime import server_frames, shared_frames
 
 DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
     place: msgspec.json.Decoder(functools.reduce(operator.or_, kinds)) for place, kinds in server_frames.FRAMES.items()
@@ -17,7 +17,7 @@ DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
 UNDECLARED: list[str] = []
 
 
-def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.ServerFrame:
+def read(path: str, user_type: str, frame: dict[str, Any]) -> shared_frames.ServerFrame:
     """Return the frame as an instance of its class. Raises ValueError for unknown, missing or misspelled fields."""
     read = DECODERS[(path, UserType(user_type))].decode(msgspec.json.encode(frame))
     _same(frame, msgspec.to_builtins(read), frame["type"])

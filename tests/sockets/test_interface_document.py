@@ -10,10 +10,7 @@ import pytest
 
 from core.base.actor import UserType
 from core.base.environment import read as read_settings
-from core.reads.chats import MessageView
-from core.sessions.chat_requests import ChatRequest
-from core.sessions.views import SessionView
-from realtime import asyncapi, close_codes, frames, server_frames
+from realtime import asyncapi, chat_frames, close_codes, frames, server_frames, shared_frames
 from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
@@ -76,7 +73,7 @@ def test_document_has_the_fields_that_asyncapi_3_requires() -> None:
 
 def test_document_has_every_frame_once() -> None:
     sent = {kind for kinds in server_frames.FRAMES.values() for kind in kinds}
-    assert sent == below(server_frames.ServerFrame) == {type(example) for example in SERVER}
+    assert sent == below(shared_frames.ServerFrame) == {type(example) for example in SERVER}
     assert below(frames.Frame) == CLIENT_CLASSES
     assert len(CLIENT) == len(CLIENT_CLASSES)
     assert len(SERVER) == len(sent)
@@ -129,19 +126,6 @@ def test_every_close_code_says_whether_to_reconnect() -> None:
         assert f"| {code} |" in DOCUMENT["info"]["description"]
 
 
-@pytest.mark.parametrize(
-    ("declared_class", "view"),
-    [
-        (server_frames.Session, SessionView),
-        (server_frames.Message, MessageView),
-        (server_frames.Request, ChatRequest),
-    ],
-)
-def test_objects_in_frames_have_exactly_the_fields_of_the_views(declared_class: type, view: type) -> None:
-    fields = {field.encode_name for field in msgspec.inspect.type_info(declared_class).fields}  # type: ignore[attr-defined]
-    assert fields == {field.encode_name for field in msgspec.inspect.type_info(view).fields}  # type: ignore[attr-defined]
-
-
 # -- the examples
 
 
@@ -170,7 +154,7 @@ def test_every_server_example_is_a_declared_frame(path: str, user_type: UserType
 
 
 PONG = {"type": "pong", "server_time": "2026-11-21T06:30:00Z"}
-SESSION = msgspec.to_builtins(next(one for one in SERVER if isinstance(one, server_frames.SessionStarted)))
+SESSION = msgspec.to_builtins(next(one for one in SERVER if isinstance(one, chat_frames.SessionStarted)))
 
 
 @pytest.mark.parametrize(
