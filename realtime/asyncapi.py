@@ -5,7 +5,6 @@ realtime/server_frames.py. The docstrings of both become descriptions. Rules tha
 texts and, for programs, in fields that begin with `x-`.
 """
 
-import inspect
 import re
 from typing import Any, get_args
 
@@ -18,6 +17,7 @@ from realtime import (
     budgets,
     chat_frames,
     close_codes,
+    frame_schemas,
     frames,
     interface_description,
     pairing_frames,
@@ -50,9 +50,6 @@ ANSWERS: dict[type[frames.Frame], tuple[type[shared_frames.ServerFrame], ...]] =
     frames.Ping: (shared_frames.Pong,),
     frames.Accept: (pairing_frames.Accepted,),
 }
-SCHEMA = "#/components/schemas/{name}"
-# Names of views, where the document's differs from that of the class without "View".
-NAMES = {"ChatRequest": "Request", "Closure": "Goodbye", "Failure": "PaymentFailure", "Person": "Party"}
 # Headers of the upgrade request.
 HEADERS = {
     "type": "object",
@@ -61,8 +58,6 @@ HEADERS = {
         "X-Locale": {"type": "string", "examples": ["id", "en"]},
     },
 }
-# References to the project's docs, which readers of the document do not have at hand.
-SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
 
 
 def document(settings: Settings) -> dict[str, Any]:
@@ -96,7 +91,7 @@ def document(settings: Settings) -> dict[str, Any]:
         "servers": {"realtime": _server(settings)},
         "channels": {path: _channel(path) | rules for path in CHANNELS},
         "operations": {name: operation for path in CHANNELS for name, operation in _operations(path).items()},
-        "components": {"messages": _messages(), "schemas": _schemas()},
+        "components": {"messages": _messages(), "schemas": frame_schemas.schemas()},
     }
 
 
@@ -107,7 +102,7 @@ def encoded(settings: Settings) -> bytes:
 
 def said(thing: Any) -> str:
     """Return the docstring of a class, without references to the project's docs."""
-    return SOURCES.sub("", inspect.cleandoc(thing.__doc__ or ""))
+    return frame_schemas.published(thing.__doc__ or "")
 
 
 def type_of(frame: type[msgspec.Struct]) -> str:
@@ -214,38 +209,6 @@ def _payload(example: msgspec.Struct) -> dict[str, Any]:
 def _sent_to(frame: type[shared_frames.ServerFrame]) -> list[str]:
     kinds = {kind for (_, kind), sent in server_frames.FRAMES.items() if frame in sent}
     return [kind.value for kind in UserType if kind in kinds]
-
-
-def _schemas() -> dict[str, Any]:
-    """Return the schema of every class. Those of server frames allow more fields, because fields may be added."""
-    received = sorted({type(one) for one in CLIENT}, key=lambda frame: frame.__name__)
-    sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
-    _, strict = msgspec.json.schema_components(received, ref_template=SCHEMA)
-    _, open_ = msgspec.json.schema_components(sent, ref_template=SCHEMA)
-    for schema in open_.values():
-        schema.pop("additionalProperties", None)
-    schemas = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
-    for name, schema in schemas.items():
-        schema["title"] = name
-        if "description" in schema:
-            schema["description"] = SOURCES.sub("", inspect.cleandoc(schema["description"]))
-    return schemas
-
-
-def _name_of(name: str) -> str:
-    """Return the name of a class in the document."""
-    return NAMES.get(name, name.removesuffix("View"))
-
-
-def _renamed(schema: Any) -> Any:
-    """Return a schema whose references have the names of the document."""
-    if isinstance(schema, list):
-        return [_renamed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if isinstance(ref := schema.get("$ref"), str):
-        return {**schema, "$ref": SCHEMA.format(name=_name_of(ref.rpartition("/")[2]))}
-    return {key: _renamed(value) for key, value in schema.items()}
 
 
 def _message_of(path: str, frame: type[msgspec.Struct]) -> dict[str, str]:

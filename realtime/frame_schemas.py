@@ -1,0 +1,52 @@
+"""The schemas of all frames, and of the views in them, for the AsyncAPI document."""
+
+import inspect
+import re
+from typing import Any
+
+import msgspec
+
+from realtime.frame_examples import CLIENT, SERVER
+
+SCHEMA = "#/components/schemas/{name}"
+# Names of views, where the document's differs from that of the class without "View".
+NAMES = {"ChatRequest": "Request", "Closure": "Goodbye", "Failure": "PaymentFailure", "Person": "Party"}
+# References to the project's docs, which readers of the document do not have at hand.
+SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
+
+
+def published(docstring: str) -> str:
+    """Return a docstring as the document has it, without references to the project's docs."""
+    return SOURCES.sub("", inspect.cleandoc(docstring))
+
+
+def schemas() -> dict[str, Any]:
+    """Return the schema of every class. Those of server frames allow more fields, because fields may be added."""
+    received = sorted({type(one) for one in CLIENT}, key=lambda frame: frame.__name__)
+    sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
+    _, strict = msgspec.json.schema_components(received, ref_template=SCHEMA)
+    _, open_ = msgspec.json.schema_components(sent, ref_template=SCHEMA)
+    for schema in open_.values():
+        schema.pop("additionalProperties", None)
+    made = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
+    for name, schema in made.items():
+        schema["title"] = name
+        if "description" in schema:
+            schema["description"] = published(schema["description"])
+    return made
+
+
+def _name_of(name: str) -> str:
+    """Return the name of a class in the document."""
+    return NAMES.get(name, name.removesuffix("View"))
+
+
+def _renamed(schema: Any) -> Any:
+    """Return a schema whose references have the names of the document."""
+    if isinstance(schema, list):
+        return [_renamed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(ref := schema.get("$ref"), str):
+        return {**schema, "$ref": SCHEMA.format(name=_name_of(ref.rpartition("/")[2]))}
+    return {key: _renamed(value) for key, value in schema.items()}
