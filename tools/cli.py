@@ -35,7 +35,7 @@ from core.runtime import Reaction, Runtime, open_runtime
 from tools import doctor, environment, gateway, migrate
 from tools.arguments import between
 from tools.bench.commands import add_commands
-from tools.embedded import EmbeddedError
+from tools.embedded.programs import EmbeddedError
 
 console = Console(highlight=False)
 if not console.is_terminal:

@@ -10,7 +10,7 @@ from core.base import environment
 from core.base import settings as settings_module
 from core.base.addresses import host_and_port
 from core.base.settings import Settings, SettingsError
-from tools import embedded
+from tools.embedded import ownership
 
 
 def read(*, servers: bool = True) -> Settings:
@@ -21,7 +21,7 @@ def read(*, servers: bool = True) -> Settings:
     settings = environment.read(os.environ)
     if not servers or (settings.database_url and settings.redis_url):
         return settings
-    running = embedded.running(settings.sesi_data_dir)
+    running = ownership.running(settings.sesi_data_dir)
     if running is None:
         missing = "DATABASE_URL" if not settings.database_url else "REDIS_URL"
         raise SettingsError(

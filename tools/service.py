@@ -17,7 +17,7 @@ import attrs
 
 from tools import environment
 from tools.client import Addresses
-from tools.embedded import Embedded
+from tools.embedded.servers import Embedded
 from tools.throwaway import free_port
 
 PROCESSES = ("api", "realtime", "jobs")

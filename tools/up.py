@@ -24,7 +24,7 @@ from core.base.settings import Settings, SettingsError
 from core.flows import setup
 from core.runtime import open_runtime
 from tools import environment, migrate
-from tools.embedded import Embedded
+from tools.embedded.servers import Embedded
 from tools.processes import begun_at
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from tests.faults.service import Service
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World
 from tools.client import Client, Refused
-from tools.embedded import running
+from tools.embedded.ownership import running
 from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio

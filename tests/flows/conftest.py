@@ -20,7 +20,8 @@ from core.flows.webhook_receive import Incoming
 from core.mitras import store as mitras
 from core.runtime import Runtime, open_runtime
 from core.sessions import store as sessions
-from tools.embedded import Embedded, Servers
+from tools.embedded.ownership import Servers
+from tools.embedded.servers import Embedded
 from tools.migrate import migrate
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"

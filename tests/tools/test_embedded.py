@@ -17,14 +17,16 @@ import asyncpg
 import pytest
 import redis
 
-from tools.embedded import Embedded, EmbeddedError, Servers, running
+from tools.embedded.ownership import Servers, running
+from tools.embedded.programs import EmbeddedError
+from tools.embedded.servers import Embedded
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEADLINE_S = 20.0
 
 OWNER = """
 import pathlib, sys
-from tools.embedded import Embedded
+from tools.embedded.servers import Embedded
 Embedded(pathlib.Path(sys.argv[1])).start()
 print("ready", flush=True)
 sys.stdin.read()

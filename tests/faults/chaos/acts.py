@@ -12,7 +12,7 @@ from tests.faults.chaos.lives import Notes
 from tests.faults.chaos.schedule import Fault
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
-from tools.embedded import running
+from tools.embedded.ownership import running
 from tools.service import Process
 
 LOOK_S = 0.2

@@ -21,8 +21,8 @@ import asyncpg
 
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack
-from tools import embedded
-from tools.embedded import Embedded
+from tools.embedded import programs
+from tools.embedded.servers import Embedded
 
 STANDBY = "standby"  # the standby's name in synchronous_standby_names
 CAUGHT_UP_S = 20.0
@@ -40,7 +40,7 @@ class Standby(Embedded):
         """Copy the primary; `-R` writes the connection to it into the configuration."""
         source = f"host=127.0.0.1 port={self._primary.port} user=postgres application_name={STANDBY} sslmode=disable"
         command = [self._binaries / "pg_basebackup", "-d", source, "-D", folder, "-R", "-X", "stream", "-c", "fast"]
-        embedded._run([*command, "--no-sync"], self._account)
+        programs.run([*command, "--no-sync"], self._account)
 
 
 def processes_of(postmaster: int) -> list[int]:

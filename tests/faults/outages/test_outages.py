@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import FAST_TALKERS
 from tests.stack import Stack, World, new_id
 from tools.client import Client, Refused, Socket
-from tools.embedded import running
+from tools.embedded.ownership import running
 from tools.service import PROCESSES
 from tools.throwaway import free_port
 

@@ -24,7 +24,7 @@ from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused
 from tests.unit.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
-from tools.embedded import running
+from tools.embedded.ownership import running
 from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from tests.sockets.phones.devices import second_device, shown, stored
 from tests.sockets.plain_socket import at
 from tests.stack import Stack, World, new_id
 from tools.client import Client
-from tools.embedded import running
+from tools.embedded.ownership import running
 from tools.phone import Phone
 from tools.throwaway import free_port
 
