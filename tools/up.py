@@ -4,17 +4,11 @@ import asyncio
 import contextlib
 import fcntl
 import itertools
-import json
 import os
-import pathlib
-import signal
-import sys
-import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import IO, Any, TypeVar
 
 import attrs
-from rich.console import Console
 from rich.table import Table
 
 from core.base.addresses import host_and_port
@@ -24,60 +18,12 @@ from core.base.settings import Settings, SettingsError
 from core.flows import setup
 from core.runtime import open_runtime
 from tools import environment, migrate
+from tools.children import Child, console, end_orphans, note_children, note_file
 from tools.embedded.servers import Embedded
-from tools.processes import begun_at
 
 T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
-KILL_AFTER_S = 15.0  # in addition to the grace period: closing sockets in portions takes 10 s
-RESTART_PAUSE_S = 0.5
-console = Console(stderr=False, highlight=False)
-
-
-class Child:
-    """One process of the service, restarted when it dies."""
-
-    def __init__(self, name: str, env: Mapping[str, str], log: "os.PathLike[str]") -> None:
-        self.name = name
-        self._env = dict(env)
-        self._log = log
-        self.process: asyncio.subprocess.Process | None = None
-        self.restarts = 0
-
-    async def start(self) -> None:
-        """Start the process, with output to its log file."""
-        with open(self._log, "ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tools.cli", self.name,
-                env=self._env, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-
-    async def keep(self, stopping: asyncio.Event, started: Callable[[], None]) -> None:
-        """Restart the process whenever it ends, until `stopping` is set; call `started` after each restart."""
-        while not stopping.is_set():
-            assert self.process is not None
-            code = await self.process.wait()
-            if stopping.is_set():
-                return
-            self.restarts += 1
-            console.print(f"[yellow]{self.name} ended ({code}); restarting it[/]")
-            await asyncio.sleep(RESTART_PAUSE_S if self.restarts < 5 else 5.0)
-            if not stopping.is_set():
-                await self.start()
-                started()
-
-    async def stop(self, grace: float) -> int:
-        """Send SIGTERM, and SIGKILL if the process does not end in time; return its exit code."""
-        if self.process is None or self.process.returncode is not None:
-            return 0 if self.process is None else self.process.returncode or 0
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(grace + KILL_AFTER_S):
-                return await self.process.wait()
-        except TimeoutError:
-            self.process.kill()
-            return await self.process.wait()
 
 
 async def prepare(settings: Settings) -> None:
@@ -183,7 +129,7 @@ async def up(settings: Settings) -> int:
         if own is not None:
             await asyncio.to_thread(own.stop)
         if mine is not None:
-            _note(settings).unlink(missing_ok=True)
+            note_file(settings).unlink(missing_ok=True)
             mine.close()
         console.print("Sesi has stopped.")
     return 0
@@ -250,16 +196,6 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event)
     return None
 
 
-def _note(settings: Settings) -> pathlib.Path:
-    return settings.sesi_data_dir / "up.json"
-
-
-def note_children(settings: Settings, children: list[Child]) -> None:
-    """Record our processes for the next `sesi up`, in case this one is killed."""
-    pids = {child.name: child.process.pid for child in children if child.process is not None}
-    _note(settings).write_text(json.dumps({name: [pid, begun_at(pid)] for name, pid in pids.items()}))
-
-
 def hold(settings: Settings) -> IO[str] | None:
     """Return the lock of a data directory, held until it is closed, or None if another `sesi up` holds it."""
     settings.sesi_data_dir.mkdir(parents=True, exist_ok=True)
@@ -270,27 +206,6 @@ def hold(settings: Settings) -> IO[str] | None:
         lock.close()
         return None
     return lock
-
-
-def end_orphans(settings: Settings) -> None:
-    """End the processes that a killed `sesi up` left behind, because they hold its ports.
-
-    The caller must hold the lock.
-    """
-    try:
-        noted = {str(name): (int(pid), str(at)) for name, (pid, at) in json.loads(_note(settings).read_text()).items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return
-    left = {name: one for name, one in noted.items() if begun_at(one[0]) == one[1]}
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for name, (pid, _) in left.items():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-                console.print(f"stopping {name}, which a killed `sesi up` left behind")
-        deadline = time.monotonic() + settings.drain_seconds + settings.shutdown_grace_seconds + KILL_AFTER_S
-        while left and time.monotonic() < deadline:
-            time.sleep(0.05)
-            left = {name: one for name, one in left.items() if begun_at(one[0]) == one[1]}
 
 
 async def _watch(own: Embedded | None, stopping: asyncio.Event) -> None:

@@ -1,0 +1,198 @@
+"""Commands that change or check the database: migrations, seeds, operators, payments, webhook calls, audit."""
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import pathlib
+import sys
+
+from rich.table import Table
+
+from core.base.ids import parse_id
+from core.flows import setup
+from core.flows.setup import TierSeed
+from core.operators import totp
+from core.pricing.rules import Promotion
+from core.reactions import react
+from core.reads import payments
+from core.reads.ledger.audit import audit
+from core.reads.ledger.rules import RULES
+from core.runtime import Runtime, open_runtime
+from tools import environment, gateway, migrate
+from tools.commands.running import Failed, console, with_runtime
+
+HOUR = dt.timedelta(hours=1)
+
+
+def run_migrations(args: argparse.Namespace) -> int:
+    """Run the pending migrations and add missing configuration rows; with `--check`, return 1 if there are any to run."""
+    url = environment.read().database_url
+    if args.check:
+        missing = asyncio.run(migrate.pending(url))
+        console.print(
+            "The database is up to date." if not missing else f"{len(missing)} migrations to run: use `sesi migrate`."
+        )
+        return 1 if missing else 0
+    ran = asyncio.run(migrate.migrate(url))
+
+    async def seed() -> int:
+        runtime = await open_runtime(environment.read(), pool_size=2)
+        try:
+            return await setup.seed_defaults(runtime)
+        finally:
+            await runtime.close()
+
+    added = asyncio.run(seed())
+    console.print(f"{ran} migrations ran, {added} configuration rows were added. The database is up to date.")
+    return 0
+
+
+def seed_tiers(args: argparse.Namespace) -> int:
+    """Add missing price tiers and the first-session discount."""
+    tiers, promotion = setup.TIERS, setup.PROMOTION
+    if args.file is not None:
+        try:
+            raw = json.loads(pathlib.Path(args.file).read_text())
+            if unknown := sorted(set(raw) - {"tiers", "first_session_discount"}):
+                raise ValueError(f"{', '.join(unknown)}: unknown")
+            tiers = tuple(TierSeed(**tier) for tier in raw.get("tiers", []))
+            given = raw.get("first_session_discount")
+            promotion = Promotion(**given) if given else None
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise Failed(f"{args.file} is not a valid tiers file ({error}); see `sesi seed tiers --help`") from error
+
+    async def work(runtime: Runtime) -> int:
+        return _added(await setup.seed_prices(runtime, tiers, promotion))
+
+    return with_runtime(work)
+
+
+def seed_demo(_: argparse.Namespace) -> int:
+    """Add some users for development."""
+    environment.not_in_production(environment.read())
+
+    async def work(runtime: Runtime) -> int:
+        return _added(await setup.seed_demo(runtime))
+
+    return with_runtime(work)
+
+
+def _added(lines: list[str]) -> int:
+    for line in lines:
+        console.print(f"added  {line}")
+    console.print(f"{len(lines)} added; existing rows are unchanged.")
+    return 0
+
+
+def operator(args: argparse.Namespace) -> int:
+    """Add an operator."""
+    password = sys.stdin.readline().rstrip("\r\n")
+
+    async def work(runtime: Runtime) -> int:
+        try:
+            made = await setup.create_operator(
+                runtime, email=args.email, display_name=args.display_name, role=args.role, password=password
+            )
+        except LookupError as error:
+            raise Failed(f"unknown role {args.role!r}; `administrator` always exists") from error
+        if made is None:
+            raise Failed(f"an operator with the e-mail address {args.email} already exists")
+        console.print(
+            f"Created operator {args.email} ({args.role}). They sign in at /internal/auth/login.", markup=False
+        )
+        if runtime.settings.initial_passwords_due:
+            console.print("They must choose a new password at the first sign-in.")
+        _print_enrolment_code(made.enrolment_code)
+        return 0
+
+    return with_runtime(work)
+
+
+def reset_totp(args: argparse.Namespace) -> int:
+    """Remove an operator's second factor."""
+
+    async def work(runtime: Runtime) -> int:
+        try:
+            code = await setup.reset_totp(runtime, email=args.email)
+        except LookupError as error:
+            raise Failed(f"no operator has the e-mail address {args.email}") from error
+        console.print(
+            f"Removed the second factor of operator {args.email} and signed them out everywhere.", markup=False
+        )
+        _print_enrolment_code(code)
+        return 0
+
+    return with_runtime(work)
+
+
+def _print_enrolment_code(code: str | None) -> None:
+    if code is not None:
+        console.print(
+            f"The role requires a second factor. One-time code to set it up, valid for {totp.ENROLMENT_CODE_FOR // HOUR} h: {code}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def pay(args: argparse.Namespace) -> int:
+    """Call the webhook as the gateway would; return 1 if a call was refused."""
+    environment.not_in_production(environment.read())
+
+    async def work(runtime: Runtime) -> int:
+        payment_id = parse_id(args.payment_request_id)
+        if payment_id is None:
+            raise Failed(f"{args.payment_request_id!r} is not a payment request id (a UUID)")
+        view = await payments.for_development_page(runtime, payment_id)
+        call = gateway.notification(
+            runtime.settings,
+            runtime.clock,
+            payment_request_id=payment_id,
+            amount=view.amount,
+            status=args.status,
+            invoice_id=view.gateway_invoice_id,
+            late=args.late,
+        )
+        worst = 0
+        for _ in range(args.repeat):
+            answer = await asyncio.to_thread(gateway.post, runtime.settings, call)
+            console.print(f"{answer.status_code}  {answer.text}")
+            worst = max(worst, answer.status_code)
+        return 0 if worst < 400 else 1
+
+    return with_runtime(work)
+
+
+def webhooks_import(args: argparse.Namespace) -> int:
+    """Process the webhook calls in a fallback file."""
+    from tools import webhooks
+
+    path = pathlib.Path(args.file)
+    if not path.is_file():
+        raise Failed(f"{path}: file not found; the service writes fallback files to WEBHOOK_FALLBACK_DIR")
+
+    async def work(runtime: Runtime) -> int:
+        return await webhooks.import_call(runtime, path, console, trust_unsealed=args.trust_unsealed)
+
+    return with_runtime(work, react=react)
+
+
+def audit_ledger(args: argparse.Namespace) -> int:
+    """Check the whole database, or list the rules; return 1 if there is a violation."""
+    if args.rules:
+        table = Table("rule", "proves")
+        for rule in RULES:
+            table.add_row(rule.name, rule.proves)
+        console.print(table)
+        return 0
+
+    async def work(runtime: Runtime) -> int:
+        books = await audit(runtime)
+        for violation in books.violations:
+            console.print(violation.rule, style="red", end="")
+            console.print(f": {violation.id}: {violation.detail}", markup=False)
+        count = len(books.violations)
+        console.print(f"{books.sessions} sessions, {books.payments} payments, {count} violations")
+        return 1 if count else 0
+
+    return with_runtime(work)
