@@ -224,17 +224,22 @@ class Phone:
             await self._keep(socket, frame["message"]["session_id"], [frame["message"]])
         elif kind == "sync":
             await self._take_page(socket, frame)
-        elif kind in ("message_ack", "error") and frame.get("ref") in self._acks:
-            self._answer(frame)
-        elif kind == "error" and str(frame.get("ref")).startswith((SYNC, REREAD)):
-            wait_s = float(frame.get("retry_after_seconds", SYNC_AGAIN_S * (0.5 + random.random())))
-            self._ask_again(socket, frame["ref"], wait_s)
+        elif kind in ("message_ack", "error"):
+            self._take_answer(socket, frame)
         elif kind == "auth_expiring":
             await self._new_token()
             self._token = self.client.access_token
             await socket.send({"type": "auth", "token": self._token})
         elif "event_id" in frame and frame["event_id"] not in self._seen:
             await self._keep_event(socket, frame)
+
+    def _take_answer(self, socket: Socket, frame: Frame) -> None:
+        """Handle the acknowledgement or the refusal of a message, or the refusal of a `sync`."""
+        if frame.get("ref") in self._acks:
+            self._answer(frame)
+        elif frame["type"] == "error" and str(frame.get("ref")).startswith((SYNC, REREAD)):
+            wait_s = float(frame.get("retry_after_seconds", SYNC_AGAIN_S * (0.5 + random.random())))
+            self._ask_again(socket, frame["ref"], wait_s)
 
     async def _take_page(self, socket: Socket, frame: Frame) -> None:
         """Handle an answer to `sync`, and request the next page."""

@@ -42,14 +42,7 @@ class Pair:
             self._seen.add(seen)
             where = old["$ref"].rpartition("/")[2]
         before, after = self._branches(old, new=False), self._branches(new, new=True)
-        if direction == "sent":
-            for kind in before.keys() - after.keys():
-                if not (kind == "integer" and "number" in after):
-                    yield f"{where} no longer accepts {kind}"
-        else:
-            for kind in after.keys() - before.keys():
-                if not (kind == "integer" and "number" in before):
-                    yield f"{where} may now be {kind}"
+        yield from _kind_changes(before, after, direction, where)
         for kind in sorted(before.keys() & after.keys()):
             yield from self._branch_changes(before[kind], after[kind], direction, where)
 
@@ -96,8 +89,30 @@ class Pair:
                 yield f"{where}.{name} is now required"
 
 
+def _kind_changes(
+    before: dict[str, Schema], after: dict[str, Schema], direction: Direction, where: str
+) -> Iterator[str]:
+    """Yield the JSON types that a request no longer accepts, or that an answer may now have."""
+    lost, wider = (
+        (before.keys() - after.keys(), after) if direction == "sent" else (after.keys() - before.keys(), before)
+    )
+    for kind in lost:
+        if not (kind == "integer" and "number" in wider):
+            yield f"{where} no longer accepts {kind}" if direction == "sent" else f"{where} may now be {kind}"
+
+
 def _stricter(old: Schema, new: Schema, where: str) -> Iterator[str]:
     """Yield what a schema of a request no longer accepts, apart from its fields."""
+    yield from _tighter_bounds(old, new, where)
+    if "enum" in new and "enum" not in old:
+        yield f"{where} accepts only {', '.join(sorted(_values(new)))} now"
+    if new.get("additionalProperties") is False and old.get("additionalProperties") is not False:
+        yield f"{where} no longer accepts other fields"
+    if new.get("uniqueItems") and not old.get("uniqueItems"):
+        yield f"{where} no longer accepts an item twice"
+
+
+def _tighter_bounds(old: Schema, new: Schema, where: str) -> Iterator[str]:
     for keyword in LOWER_BOUNDS:
         if keyword in new and new[keyword] > old.get(keyword, float("-inf")):
             yield f"{where}: {keyword} rises from {old.get(keyword)} to {new[keyword]}"
@@ -107,12 +122,6 @@ def _stricter(old: Schema, new: Schema, where: str) -> Iterator[str]:
     for keyword in SHAPES:
         if keyword in new and new[keyword] != old.get(keyword):
             yield f"{where}: {keyword} changes from {old.get(keyword)} to {new[keyword]}"
-    if "enum" in new and "enum" not in old:
-        yield f"{where} accepts only {', '.join(sorted(_values(new)))} now"
-    if new.get("additionalProperties") is False and old.get("additionalProperties") is not False:
-        yield f"{where} no longer accepts other fields"
-    if new.get("uniqueItems") and not old.get("uniqueItems"):
-        yield f"{where} no longer accepts an item twice"
 
 
 def _values(schema: Schema) -> set[str]:

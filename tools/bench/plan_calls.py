@@ -2,7 +2,8 @@
 
 Arguments are chosen by the function's signature: by the argument's name (`TYPICAL`, values from the database), or else
 by its type. So a new function is watched automatically, unless it has an unknown argument; then the call fails and
-names it. One function may be called in several forms, such as with a filter or for the next page: see `forms`.
+names it. One function may be called in several forms, such as with a filter or for the next page: see
+tools/bench/plan_forms.py.
 """
 
 import datetime as dt
@@ -12,7 +13,7 @@ import inspect
 import pathlib
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -29,11 +30,6 @@ from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, ReadMarkers
 from core.mitras.rules import availability_policy
 from core.outages.rules import OutageKind
-from core.reads.activity import ActivityFilter
-from core.reads.audit_log import AuditFilter
-from core.reads.look_up import LookUp
-from core.reads.payments import FailureFilter
-from core.reads.webhook_calls import WebhookFilter
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -178,115 +174,8 @@ class Caller:
             has_totp=kind is UserType.OPERATOR,
         )  # fmt: skip
 
-    def forms(self) -> dict[str, list[Call]]:
-        """Return additional forms to watch, by function: filters, searches, the next page, the other party."""
-        from core.reads import activity, chats, histories, mitras, payments, support, webhook_calls
-        from core.sessions import views
-
-        since, until = self.now - dt.timedelta(days=60), self.now - dt.timedelta(days=30)
-        deep = Page(before_at=self.now - dt.timedelta(days=180), before_id=self.text["session_id"])
-        made: list[Call] = []
-
-        def add(function: Callable[..., Any], form: str, **with_: Any) -> None:
-            made.append(Call(function=function, form=form, with_=with_))
-
-        for look in (support.customers, support.sessions, support.payments):
-            add(look, "a name", which=LookUp(q="Indra"))
-            add(look, "an unknown name", which=LookUp(q="Zebulon"))
-            add(look, "an id", which=LookUp(q=self.text["customer_id"]))
-            add(look, "an unknown id", which=LookUp(q=ids.new_id()))
-            add(look, "deep", page=deep)
-        add(support.customers, "a number", which=LookUp(q=self.text["phone"][-8:]))
-        add(support.payments, "an invoice", which=LookUp(q=self.text["invoice_id"]))
-        long_ago = self.now - dt.timedelta(days=400)
-        add(
-            support.sessions,
-            "no result in a state",
-            which=LookUp(status="searching", until=self.now - dt.timedelta(days=1)),
-        )
-        add(
-            support.payments,
-            "no result in a state",
-            which=LookUp(status="confirmed", until=self.now - dt.timedelta(days=1)),
-        )
-        add(support.sessions, "before all", which=LookUp(until=long_ago))
-        add(support.sessions, "a mitra", which=LookUp(q=self.text["mitra_id"]))
-        add(support.sessions, "a name of a state", which=LookUp(q="Indra", status="closing"))
-        add(webhook_calls.webhook_calls, "unknown", which=WebhookFilter(q=ids.new_id()))
-        for look, states in ((support.sessions, ("completed", "closing")), (support.payments, ("consumed", "pending"))):
-            for state in states:
-                add(look, state, which=LookUp(status=state))
-            add(look, "a month", which=LookUp(since=since, until=until))
-        for tag in ("no_mitra_available", "payment_session_expired"):
-            add(payments.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
-        add(payments.failed_pairings, "open", which=FailureFilter(operator_action="none"))
-        add(payments.failed_pairings, "oldest", which=FailureFilter(operator_action="none", oldest_first=True))
-        add(payments.failed_pairings, "no result", which=FailureFilter(cause_tag="targeted_mitra_offline"))
-        add(payments.failed_pairings, "refunded", which=FailureFilter(operator_action="refunded"))
-        add(payments.failed_pairings, "superseded", which=FailureFilter(superseded=True))
-        add(payments.failed_pairings, "deep", page=deep)
-        for result in ("confirmed", "late_payment_recorded", "error"):
-            add(webhook_calls.webhook_calls, result, which=WebhookFilter(processing_result=result))
-        add(webhook_calls.webhook_calls, "of one request", which=WebhookFilter(q=self.text["payment_request_id"]))
-        add(webhook_calls.webhook_calls, "a month", which=WebhookFilter(since=since, until=until))
-        add(activity.log, "a mitra", which=ActivityFilter(mitra_id=self.text["mitra_id"]))
-        add(activity.log, "a month", which=ActivityFilter(since=since, until=until))
-        add(activity.log, "deep", page=deep)
-        add(activity.summary, "a day", since=self.now - dt.timedelta(days=1))
-        add(activity.summary, "30 days", since=None)
-        add(activity.summary, "one mitra", since=None, mitra_id=self.text["mitra_id"])
-        add(mitras.mitras_for_operator, "a name", q="Indra")
-        add(chats.messages, "behind", after=3)
-        for read in (chats.session, chats.open_sessions):
-            add(read, "mitra", actor=self.mitra)
-        for read in (chats.snapshots, chats.progress_of_parties):
-            add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
-        add(histories.mitra_history, "deep", page=deep)
-        add(views.one_of, "mitra", side=UserType.MITRA)
-        for read in (views.open_of, views.open_of_all):
-            add(read, "mitra", side=UserType.MITRA, party_ids=[self.text["mitra_id"]])
-        return self._more([*made, *self._own(deep), *self._audit_log(since, until), *self._together()])
-
-    def _own(self, deep: Page) -> Iterator[Call]:
-        """Yield the further forms of a customer's own lists, after the first page."""
-        from core.reads import own
-
-        for read in (own.payment_requests, own.sessions, own.transactions):
-            yield Call(function=read, form="deep", with_={"page": deep})
-        yield Call(function=own.sessions, form="a mitra", with_={"mitra_id": self.text["mitra_id"]})
-        yield Call(function=own.sessions, form="none of a state", with_={"status": "searching"})
-
-    def _audit_log(self, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
-        """Yield a call for each filter of the operators' audit log."""
-        from core.reads.audit_log import audit_log
-
-        filters = {
-            "an operator": AuditFilter(operator_id=self.text["operator_id"]),
-            "an action": AuditFilter(action="mitra.created"),
-            "a kind of object": AuditFilter(object_type="role"),
-            "an object": AuditFilter(object_id=self.text["customer_id"]),
-            "a month": AuditFilter(since=since, until=until),
-        }
-        for form, which in filters.items():
-            yield Call(function=audit_log, form=form, with_={"which": which})
-
-    def _together(self) -> Iterator[Call]:
-        """Yield the reads of a hub for all users who reconnect after an outage."""
-        from core.customers import store as customers
-        from core.deliveries import store as deliveries
-        from core.reads import chats
-        from core.sessions import views
-
-        for side, party_ids in self.many.items():
-            form = f"{len(party_ids)} {side.value}s"
-            for read in (chats.snapshots, chats.progress_of_parties, views.open_of_all):
-                yield Call(function=read, form=form, with_={"side": side, "party_ids": party_ids})
-            yield Call(function=deliveries.unacknowledged, form=form, with_={"recipient_ids": party_ids})
-        together = self.many[UserType.CUSTOMER]
-        yield Call(function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together})
-
-    def _more(self, made: list[Call]) -> dict[str, list[Call]]:
-        """Add the forms of writes that the usual form does not cover."""
+    def _forms(self, further: Iterable[Call]) -> dict[str, list[Call]]:
+        """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.events.notices import Notice
@@ -352,7 +241,7 @@ class Caller:
         for function, with_ in usual:
             call = Call(function=function, with_=with_)
             forms.setdefault(call.name, []).append(call)
-        for call in made:
+        for call in further:
             forms.setdefault(f"{call.function.__module__}.{call.function.__name__}", []).append(call)
         return forms
 
@@ -360,9 +249,9 @@ class Caller:
         """Return typical attributes of a session."""
         return {field.name: self.value(field.name, hint) for field, hint in _fields(Session)}
 
-    def calls(self) -> Iterator[Call]:
-        """Yield every function's calls: the usual form and the additional ones."""
-        forms = self.forms()
+    def calls(self, further: Iterable[Call]) -> Iterator[Call]:
+        """Yield every function's calls: the usual form and the `further` ones (tools/bench/plan_forms.py)."""
+        forms = self._forms(further)
         for function in (*functions(), *EXTRA):
             name = f"{function.__module__}.{function.__name__}"
             if name in LEFT_OUT:

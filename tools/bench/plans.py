@@ -14,6 +14,7 @@ from core.base.errors import DomainError
 from core.base.settings import Settings
 from core.runtime import open_runtime
 from core.storage.database import SERVER_SETTINGS, Tx, set_up
+from tools.bench import plan_forms
 from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
 from tools.bench.plan_watch import BIG, Seen, Watch, WatchedDatabase, kept_out
 
@@ -92,7 +93,11 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
             watch = await Watch.open(connection, big=SMALL if small else BIG)
             runtime.db = WatchedDatabase(settings.database_url, watch)
             caller = Caller(runtime, runtime.db, Tx(watch, runtime.now), dict(found))
-            wrong = [told for call in caller.calls() if (told := await _make(caller, call, watch)) is not None]
+            wrong = [
+                told
+                for call in caller.calls(plan_forms.forms(caller))
+                if (told := await _make(caller, call, watch)) is not None
+            ]
             if wrong:
                 raise NotWatched("tools.bench.plan_calls does not know how to call:\n" + "\n".join(wrong))
             return [judge(seen) for seen in watch.seen.values()]

@@ -90,6 +90,7 @@ def _may_enter(folder: pathlib.Path, account: Account) -> bool:
 
 
 def package(name: str) -> pathlib.Path:
+    """Return the folder of an installed package. Raises EmbeddedError if it is missing."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise EmbeddedError(f"The package {name} is missing: run `make install`.")
