@@ -5,30 +5,15 @@ import datetime as dt
 import attrs
 
 from core.base.field_types import CustomerId
-from core.customers.rules import Identity
-from core.storage import locks
+from core.customers.rules import Identity, IdentityKind
+from core.customers.tables import Customer as Customers
+from core.storage import locks, sql_files
 from core.storage.database import Tx
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
-from core.storage.records import as_dict, one
-
-COLUMNS = """id, phone, display_name, is_anonymous, email, push_token, account_belongs_to, usp_seen, created_at"""
-
-
-# Anonymous rows that may join one account in a day: people sign in a few times a day, testers some dozens of times.
-JOINS_A_DAY = 50
-NEWEST = 20  # joined rows of an account that are among the caller's ids without a payment
-# The caller's ids without the account's own: for each account in $1 the anonymous rows that joined it last, and every
-# one with a payment that is pending or was paid. Anonymous rows are free to make, so taking all would have no bound.
-# The search for payments reads every joined row, which JOINS_A_DAY bounds.
-JOINED_IDS = f"""SELECT o.owner::text, ids.id::text FROM unnest($1::uuid[]) AS o(owner) CROSS JOIN LATERAL (
-    (SELECT id FROM customers WHERE account_belongs_to = o.owner ORDER BY joined_real_at DESC NULLS LAST LIMIT {NEWEST})
-    UNION
-    (SELECT c.id FROM customers c WHERE c.account_belongs_to = o.owner AND EXISTS (
-       SELECT 1 FROM payment_requests p WHERE p.customer_id = c.id AND p.status NOT IN ('abandoned', 'expired')))
-  ) AS ids ORDER BY ids.id"""
-ROOT = "SELECT coalesce(account_belongs_to, id)::text FROM customers WHERE id = $1"
+from core.storage.records import as_dict
+from core.storage.statements import columns_of, insert, names_of, p, statement
 
 
 @attrs.frozen(kw_only=True)
@@ -46,33 +31,116 @@ class Customer:
     created_at: dt.datetime
 
 
+ALL = columns_of(Customers, Customer)
+GET = statement(Customers.select(*ALL).where(Customers.id == p.id), Customer)
+LOCK = statement(Customers.select(Customers.id).where(Customers.id == p.id).lock_rows("NO KEY UPDATE"))
+LOCK_ANONYMOUS = statement(
+    Customers.select(Customers.id)
+    .where(Customers.id == p.id, Customers.is_anonymous.eq(True), Customers.account_belongs_to.is_null())
+    .lock_rows("NO KEY UPDATE")
+)
+HAS_PHONE = statement(Customers.select(Customers.id).where(Customers.phone == p.phone))
+CREATE_ANONYMOUS = statement(insert(Customers, "id created_at", is_anonymous=True).returning(*ALL), Customer)
+SET_EMAIL = statement(Customers.update(email=p.email).where(Customers.id == p.id).returning(*ALL), Customer)
+SET_USP_SEEN = statement(Customers.update(usp_seen=True).where(Customers.id == p.id, Customers.usp_seen.eq(False)))
+SET_DISPLAY_NAME = statement(
+    Customers.update(display_name=p.name).where(Customers.id == p.id).returning(*ALL), Customer
+)
+# The statements about an identity, by its kind: the kind is the name of the column.
+BY_IDENTITY = {
+    kind: statement(
+        Customers.select(*ALL).where(getattr(Customers, kind.value) == p.value).lock_rows("NO KEY UPDATE"),
+        Customer,
+    )
+    for kind in IdentityKind
+}
+CREATE_KNOWN = {
+    kind: statement(
+        insert(Customers, "id email created_at", is_anonymous=False, **{kind.value: p.value}).returning(*ALL),
+        Customer,
+    )
+    for kind in IdentityKind
+}
+UPGRADE = {
+    kind: f"""
+      UPDATE customers
+      SET is_anonymous = false, {kind.value} = $2, email = coalesce($3, email)
+      WHERE id = $1 AND is_anonymous
+      RETURNING {names_of(Customer)}
+    """
+    for kind in IdentityKind
+}
+
+SQL = sql_files.load(__file__)
+NAME_OF = f"""
+  SELECT {NAME}
+  FROM customers c
+  {ACCOUNT}
+  WHERE c.id = $1
+"""
+# Anonymous rows that may join one account in a day: people sign in a few times a day, testers some dozens of times.
+JOINS_A_DAY = 50
+# When the account ($1) may be joined again; no row if it may be joined now.
+MAY_JOIN_AT = f"""
+  SELECT joined_real_at + interval '1 day'
+  FROM (
+    SELECT joined_real_at
+    FROM customers
+    WHERE account_belongs_to = $1
+    ORDER BY joined_real_at DESC NULLS LAST
+    OFFSET {JOINS_A_DAY - 1}
+    LIMIT 1
+  ) AS earliest
+  WHERE joined_real_at > clock_timestamp() - interval '1 day'
+"""
+NEWEST = 20  # joined rows of an account that are among the caller's ids without a payment
+# The caller's ids without the account's own: for each account in $1 the anonymous rows that joined it last, and every
+# one with a payment that is pending or was paid. Anonymous rows are free to make, so taking all would have no bound.
+# The search for payments reads every joined row, which JOINS_A_DAY bounds.
+JOINED_IDS = f"""
+  SELECT o.owner::text, ids.id::text
+  FROM unnest($1::uuid[]) AS o(owner)
+  CROSS JOIN LATERAL (
+    (
+      SELECT id
+      FROM customers
+      WHERE account_belongs_to = o.owner
+      ORDER BY joined_real_at DESC NULLS LAST
+      LIMIT {NEWEST}
+    )
+    UNION
+    (
+      SELECT c.id
+      FROM customers c
+      WHERE c.account_belongs_to = o.owner AND EXISTS (
+        SELECT 1
+        FROM payment_requests p
+        WHERE p.customer_id = c.id AND p.status NOT IN ('abandoned', 'expired')
+      )
+    )
+  ) AS ids
+  ORDER BY ids.id
+"""
+
+
 async def get(reader: Reader, customer_id: str) -> Customer | None:
     """Read a customer."""
-    return one(Customer, await reader.fetchrow(f"SELECT {COLUMNS} FROM customers WHERE id = $1", customer_id))
+    return await GET.first(reader, id=customer_id)
 
 
 async def is_newcomer(reader: Reader, customer_id: str) -> bool:
     """Return whether a customer is anonymous and has never paid: such accounts cost an attacker nothing."""
-    return await reader.fetchval(
-        """SELECT is_anonymous AND NOT EXISTS (SELECT 1 FROM payment_requests p
-             WHERE p.customer_id = c.id AND p.confirmed_at IS NOT NULL AND p.amount > 0)
-           FROM customers c WHERE c.id = $1""",
-        customer_id,
-    )
+    return await reader.fetchval(SQL["is_newcomer"], customer_id)
 
 
 async def name_of(reader: Reader, customer_id: str) -> str | None:
     """Return the name that mitras see: the account's if the customer has joined one. None without a name."""
-    return await reader.fetchval(f"SELECT {NAME} FROM customers c {ACCOUNT} WHERE c.id = $1", customer_id)
+    return await reader.fetchval(NAME_OF, customer_id)
 
 
 async def create_anonymous(tx: Tx, customer_id: str) -> Customer:
     """Insert an anonymous customer."""
-    row = await tx.fetchrow(
-        f"INSERT INTO customers (id, is_anonymous, created_at) VALUES ($1, true, $2) RETURNING {COLUMNS}",
-        customer_id, tx.now,
-    )  # fmt: skip
-    return Customer(**as_dict(row))
+    return await CREATE_ANONYMOUS.one(tx, id=customer_id, created_at=tx.now)
 
 
 async def hold_identity(tx: Tx, identity: Identity) -> None:
@@ -82,42 +150,29 @@ async def hold_identity(tx: Tx, identity: Identity) -> None:
 
 async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
     """Read and lock the customer who has an identity."""
-    return one(
-        Customer,
-        await tx.fetchrow(
-            f"SELECT {COLUMNS} FROM customers WHERE {identity.kind.value} = $1 FOR NO KEY UPDATE", identity.value
-        ),
-    )
+    return await BY_IDENTITY[identity.kind].first(tx, value=identity.value)
 
 
 async def has_phone(tx: Tx, phone: str) -> bool:
     """Return whether a customer has this phone number."""
-    return await tx.fetchval("SELECT EXISTS (SELECT 1 FROM customers WHERE phone = $1)", phone)
+    return await HAS_PHONE.value(tx, phone=phone) is not None
 
 
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
     """Lock an anonymous customer who has not joined an account yet; return False if the row is not one."""
-    sql = "SELECT 1 FROM customers WHERE id = $1 AND is_anonymous AND account_belongs_to IS NULL FOR NO KEY UPDATE"
-    return await tx.fetchval(sql, customer_id) is not None
+    return await LOCK_ANONYMOUS.value(tx, id=customer_id) is not None
 
 
 async def create_known(tx: Tx, customer_id: str, identity: Identity) -> Customer:
     """Insert a customer with an identity and no name."""
-    row = await tx.fetchrow(
-        f"""INSERT INTO customers (id, is_anonymous, {identity.kind.value}, email, created_at)
-            VALUES ($1, false, $2, $3, $4) RETURNING {COLUMNS}""",
-        customer_id, identity.value, identity.email, tx.now,
-    )  # fmt: skip
-    return Customer(**as_dict(row))
+    return await CREATE_KNOWN[identity.kind].one(
+        tx, id=customer_id, value=identity.value, email=identity.email, created_at=tx.now
+    )
 
 
 async def upgrade(tx: Tx, customer_id: str, identity: Identity) -> Customer:
     """Give an anonymous customer an identity."""
-    row = await tx.fetchrow(
-        f"""UPDATE customers SET is_anonymous = false, {identity.kind.value} = $2, email = coalesce($3, email)
-            WHERE id = $1 AND is_anonymous RETURNING {COLUMNS}""",
-        customer_id, identity.value, identity.email,
-    )  # fmt: skip
+    row = await tx.fetchrow(UPGRADE[identity.kind], customer_id, identity.value, identity.email)
     return Customer(**as_dict(row))
 
 
@@ -126,42 +181,27 @@ async def may_join_at(tx: Tx, account_id: str) -> dt.datetime | None:
 
     The caller has locked the account (by_identity), so the count is exact.
     """
-    return await tx.fetchval(
-        f"""SELECT joined_real_at + interval '1 day' FROM (
-              SELECT joined_real_at FROM customers WHERE account_belongs_to = $1
-              ORDER BY joined_real_at DESC NULLS LAST OFFSET {JOINS_A_DAY - 1} LIMIT 1) AS earliest
-            WHERE joined_real_at > clock_timestamp() - interval '1 day'""",
-        account_id,
-    )
+    return await tx.fetchval(MAY_JOIN_AT, account_id)
 
 
 async def join(tx: Tx, anonymous_id: str, *, account_id: str) -> None:
     """Point an anonymous row to the account that it joins; its data stays with the row."""
-    await tx.execute(
-        "UPDATE customers SET account_belongs_to = $2, joined_real_at = clock_timestamp() WHERE id = $1",
-        anonymous_id, account_id,
-    )  # fmt: skip
+    await tx.execute(SQL["join"], anonymous_id, account_id)
 
 
 async def set_email(tx: Tx, customer_id: str, email: str) -> Customer:
     """Store a customer's newest verified e-mail address."""
-    row = await tx.fetchrow(f"UPDATE customers SET email = $2 WHERE id = $1 RETURNING {COLUMNS}", customer_id, email)
-    return Customer(**as_dict(row))
+    return await SET_EMAIL.one(tx, id=customer_id, email=email)
 
 
 async def set_usp_seen(tx: Tx, customer_id: str) -> None:
     """Record that a customer has seen the introduction."""
-    await tx.execute("UPDATE customers SET usp_seen = true WHERE id = $1 AND NOT usp_seen", customer_id)
+    await SET_USP_SEEN.execute(tx, id=customer_id)
 
 
 async def set_display_name(tx: Tx, customer_id: str, name: str) -> Customer | None:
     """Set the name that mitras see."""
-    return one(
-        Customer,
-        await tx.fetchrow(
-            f"UPDATE customers SET display_name = $2 WHERE id = $1 RETURNING {COLUMNS}", customer_id, name
-        ),
-    )
+    return await SET_DISPLAY_NAME.first(tx, id=customer_id, name=name)
 
 
 async def ids_of(reader: Reader, customer_id: str) -> tuple[str, ...]:
@@ -188,8 +228,8 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
         # FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR
         # UPDATE, a flow that has locked a payment could wait for us here while we wait for that payment.
         held = root
-        await tx.fetchrow("SELECT 1 FROM customers WHERE id = $1 FOR NO KEY UPDATE", held)
+        await LOCK.execute(tx, id=held)
         # The row may have joined an account while we waited for the lock.
-        root = await tx.fetchval(ROOT, held)
+        root = await tx.fetchval(SQL["root"], held)
     ids = await ids_of(tx, root)
     return ids if customer_id in ids else (*ids, customer_id)

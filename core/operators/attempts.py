@@ -16,16 +16,34 @@ import attrs
 
 from core.operators import store as operators
 from core.operators.store import Operator
+from core.operators.tables import Operator as Operators
+from core.operators.tables import SignInAddress as Addresses
+from core.operators.tables import UnknownLogin as UnknownLogins
+from core.storage import sql_files
 from core.storage.database import Tx
 from core.storage.reads import Reader
+from core.storage.statements import insert, p, statement
 
-# The counts of an e-mail ($1; its hash is $2) from all addresses, and from one address ($3).
-COUNTS = """SELECT
-    CASE WHEN o.id IS NULL THEN u.failed_login_count ELSE o.failed_login_count END AS everywhere_failed,
-    CASE WHEN o.id IS NULL THEN u.lockout_until ELSE o.lockout_until END AS everywhere_until,
-    a.failed_login_count AS here_failed, a.lockout_until AS here_until, a.signed_in_at
-  FROM (SELECT) AS nothing LEFT JOIN control_center_users o ON o.email = $1
-  LEFT JOIN unknown_operator_logins u ON u.email_hash = $2 LEFT JOIN operator_sign_in_addresses a ON a.id = $3"""
+SQL = sql_files.load(__file__)
+LOCK_UNKNOWN = statement(
+    insert(UnknownLogins, "email_hash updated_at", failed_login_count=0).on_conflict(
+        UnknownLogins.email_hash, "DO UPDATE", [UnknownLogins.updated_at]
+    )
+)
+LOCK_ADDRESS = statement(
+    insert(Addresses, "id email_hash updated_at").on_conflict(Addresses.id, "DO UPDATE", [Addresses.updated_at])
+)
+WRITE_OPERATOR = statement(
+    Operators.update(failed_login_count=p.failed, lockout_until=p.until).where(Operators.id == p.id)
+)
+WRITE_UNKNOWN = statement(
+    UnknownLogins.update(failed_login_count=p.failed, lockout_until=p.until).where(
+        UnknownLogins.email_hash == p.email_hash
+    )
+)
+FORGIVE = statement(
+    Addresses.update(failed_login_count=0, lockout_until=None).where(Addresses.email_hash == p.email_hash)
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +79,7 @@ def _address_id(email: str, address: str) -> str:
 
 async def read(reader: Reader, *, email: str, address: str) -> Attempt:
     """Read the counts without a lock."""
-    row = await reader.fetchrow(COUNTS, email.lower(), _email_hash(email), _address_id(email, address))
+    row = await reader.fetchrow(SQL["counts"], email.lower(), _email_hash(email), _address_id(email, address))
     return Attempt(
         email=email,
         address=address,
@@ -75,44 +93,25 @@ async def read(reader: Reader, *, email: str, address: str) -> Attempt:
 async def lock(tx: Tx, *, email: str, address: str) -> Attempt:
     """Lock the operator or the row of the unknown e-mail, then the address, and read the counts."""
     if await operators.lock_by_email(tx, email) is None:
-        await tx.execute(
-            """INSERT INTO unknown_operator_logins (email_hash, failed_login_count, updated_at) VALUES ($1, 0, $2)
-               ON CONFLICT (email_hash) DO UPDATE SET updated_at = excluded.updated_at""",
-            _email_hash(email), tx.now,
-        )  # fmt: skip
-    await tx.execute(
-        """INSERT INTO operator_sign_in_addresses (id, email_hash, updated_at) VALUES ($1, $2, $3)
-           ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at""",
-        _address_id(email, address), _email_hash(email), tx.now,
-    )  # fmt: skip
+        await LOCK_UNKNOWN.execute(tx, email_hash=_email_hash(email), updated_at=tx.now)
+    await LOCK_ADDRESS.execute(tx, id=_address_id(email, address), email_hash=_email_hash(email), updated_at=tx.now)
     return await read(tx, email=email, address=address)
 
 
 async def write(tx: Tx, attempt: Attempt, *, here: Count, everywhere: Count, signed_in: bool) -> None:
     """Store both counts of a locked attempt. `signed_in` says that the operator has now signed in from this address."""
+    count = {"failed": everywhere.failed, "until": everywhere.lockout_until}
     if attempt.operator is not None:
-        await tx.execute(
-            "UPDATE control_center_users SET failed_login_count = $2, lockout_until = $3 WHERE id = $1",
-            attempt.operator.id, everywhere.failed, everywhere.lockout_until,
-        )  # fmt: skip
+        await WRITE_OPERATOR.execute(tx, id=attempt.operator.id, **count)
     else:
-        await tx.execute(
-            "UPDATE unknown_operator_logins SET failed_login_count = $2, lockout_until = $3 WHERE email_hash = $1",
-            _email_hash(attempt.email), everywhere.failed, everywhere.lockout_until,
-        )  # fmt: skip
-    await tx.execute(
-        """UPDATE operator_sign_in_addresses SET failed_login_count = $2, lockout_until = $3,
-             signed_in_at = CASE WHEN $4 THEN $5 ELSE signed_in_at END WHERE id = $1""",
-        _address_id(attempt.email, attempt.address), here.failed, here.lockout_until, signed_in, tx.now,
-    )  # fmt: skip
+        await WRITE_UNKNOWN.execute(tx, email_hash=_email_hash(attempt.email), **count)
+    address_id = _address_id(attempt.email, attempt.address)
+    await tx.execute(SQL["write_address"], address_id, here.failed, here.lockout_until, signed_in, tx.now)
 
 
 async def forgive(tx: Tx, email: str) -> None:
     """End the lockouts of an e-mail at every address."""
-    await tx.execute(
-        "UPDATE operator_sign_in_addresses SET failed_login_count = 0, lockout_until = NULL WHERE email_hash = $1",
-        _email_hash(email),
-    )
+    await FORGIVE.execute(tx, email_hash=_email_hash(email))
 
 
 async def purge(tx: Tx, *, before: dt.datetime, limit: int) -> int:
@@ -121,16 +120,6 @@ async def purge(tx: Tx, *, before: dt.datetime, limit: int) -> int:
     Returns the larger of the two numbers of deleted rows.
     """
     return max(
-        await tx.execute(
-            """DELETE FROM unknown_operator_logins WHERE email_hash = ANY (ARRAY(SELECT email_hash
-                 FROM unknown_operator_logins WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2)
-                 LIMIT $3 FOR UPDATE SKIP LOCKED))""",
-            before, tx.now, limit,
-        ),
-        await tx.execute(
-            """DELETE FROM operator_sign_in_addresses WHERE id = ANY (ARRAY(SELECT id
-                 FROM operator_sign_in_addresses WHERE updated_at < $1 AND (lockout_until IS NULL OR lockout_until < $2)
-                 LIMIT $3 FOR UPDATE SKIP LOCKED))""",
-            before, tx.now, limit,
-        ),
-    )  # fmt: skip
+        await tx.execute(SQL["purge_unknown"], before, tx.now, limit),
+        await tx.execute(SQL["purge_addresses"], before, tx.now, limit),
+    )

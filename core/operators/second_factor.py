@@ -4,8 +4,9 @@ import datetime as dt
 
 import attrs
 
+from core.operators.tables import Operator as Operators
 from core.storage.database import Tx
-from core.storage.records import one
+from core.storage.statements import columns_of, p, statement
 
 
 @attrs.frozen(kw_only=True)
@@ -21,36 +22,36 @@ class SecondFactor:
     enrolment_code_until: dt.datetime | None
 
 
+LOCK = statement(
+    Operators.select(*columns_of(Operators, SecondFactor)).where(Operators.id == p.id).lock_rows("UPDATE"), SecondFactor
+)
+USE_STEP = statement(Operators.update(totp_last_step=p.step, totp_secret=p.secret).where(Operators.id == p.id))
+SET_RECOVERY_CODES = statement(Operators.update(recovery_codes=p.hashes).where(Operators.id == p.id))
+SET_PENDING = statement(Operators.update(totp_pending=p.secret, totp_pending_until=p.until).where(Operators.id == p.id))
+SET_ENROLMENT_CODE = statement(
+    Operators.update(enrolment_code_hash=p.code_hash, enrolment_code_until=p.until).where(Operators.id == p.id)
+)
+CLEAR = statement(Operators.update(dict.fromkeys(columns_of(Operators, SecondFactor))).where(Operators.id == p.id))
+
+
 async def lock(tx: Tx, operator_id: str) -> SecondFactor:
     """Lock and read an operator's second factor. The operator must exist."""
-    row = await tx.fetchrow(
-        """SELECT totp_secret, totp_last_step, recovery_codes, totp_pending, totp_pending_until, enrolment_code_hash,
-             enrolment_code_until FROM control_center_users WHERE id = $1 FOR UPDATE""",
-        operator_id,
-    )
-    found = one(SecondFactor, row)
-    assert found is not None
-    return found
+    return await LOCK.one(tx, id=operator_id)
 
 
 async def use_step(tx: Tx, operator_id: str, *, step: int, secret: str) -> None:
     """Store the step of a used code, and the secret as encrypted with the newest key."""
-    await tx.execute(
-        "UPDATE control_center_users SET totp_last_step = $2, totp_secret = $3 WHERE id = $1", operator_id, step, secret
-    )
+    await USE_STEP.execute(tx, id=operator_id, step=step, secret=secret)
 
 
 async def set_recovery_codes(tx: Tx, operator_id: str, hashes: list[str]) -> None:
     """Replace the hashes of the unused recovery codes."""
-    await tx.execute("UPDATE control_center_users SET recovery_codes = $2 WHERE id = $1", operator_id, hashes)
+    await SET_RECOVERY_CODES.execute(tx, id=operator_id, hashes=hashes)
 
 
 async def set_pending(tx: Tx, operator_id: str, *, secret: str, until: dt.datetime) -> None:
     """Store an encrypted secret that waits for its first code."""
-    await tx.execute(
-        "UPDATE control_center_users SET totp_pending = $2, totp_pending_until = $3 WHERE id = $1",
-        operator_id, secret, until,
-    )  # fmt: skip
+    await SET_PENDING.execute(tx, id=operator_id, secret=secret, until=until)
 
 
 async def enrol(tx: Tx, operator_id: str, *, secret: str, step: int, recovery_codes: list[str]) -> None:
@@ -62,16 +63,9 @@ async def enrol(tx: Tx, operator_id: str, *, secret: str, step: int, recovery_co
 
 async def clear(tx: Tx, operator_id: str) -> None:
     """Remove the second factor, a pending one, and the enrolment code."""
-    await tx.execute(
-        """UPDATE control_center_users SET totp_secret = NULL, totp_last_step = NULL, recovery_codes = NULL, totp_pending = NULL,
-             totp_pending_until = NULL, enrolment_code_hash = NULL, enrolment_code_until = NULL WHERE id = $1""",
-        operator_id,
-    )
+    await CLEAR.execute(tx, id=operator_id)
 
 
 async def set_enrolment_code(tx: Tx, operator_id: str, *, code_hash: str, until: dt.datetime) -> None:
     """Store the hash of the one-time code that lets the operator set up a second factor."""
-    await tx.execute(
-        "UPDATE control_center_users SET enrolment_code_hash = $2, enrolment_code_until = $3 WHERE id = $1",
-        operator_id, code_hash, until,
-    )  # fmt: skip
+    await SET_ENROLMENT_CODE.execute(tx, id=operator_id, code_hash=code_hash, until=until)

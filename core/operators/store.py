@@ -8,17 +8,17 @@ import attrs
 from core.base import ids
 from core.base.field_types import OperatorId, RoleId
 from core.operators.rules import Permissions
+from core.operators.tables import Operator as Operators
+from core.operators.tables import OperatorAudit as AuditRows
+from core.operators.tables import Role as Roles
 from core.storage import locks
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import one
+from core.storage.statements import columns_of, insert, p, statement
 
 LIST = "list"  # object_id of an audit row about several objects; their ids are in `after`
-SELECT = """SELECT o.id, o.email, o.display_name, o.role_id, r.name AS role_name, r.permissions, o.password_hash,
-    o.password_change_due, o.disabled, o.totp_secret IS NOT NULL AS has_totp, r.require_totp,
-    coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left, o.created_at
-  FROM control_center_users o JOIN roles r ON r.id = o.role_id"""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,52 +45,6 @@ class Operator:
         return self.require_totp and not self.has_totp
 
 
-async def get(reader: Reader, operator_id: str) -> Operator | None:
-    """Read an operator."""
-    return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.id = $1", operator_id))
-
-
-async def by_email(reader: Reader, email: str) -> Operator | None:
-    """Read the operator with this e-mail, ignoring case."""
-    return one(Operator, await reader.fetchrow(f"{SELECT} WHERE o.email = $1", email.lower()))
-
-
-async def lock_by_email(tx: Tx, email: str) -> Operator | None:
-    """Lock and read the operator with this e-mail, ignoring case.
-
-    Two statements, so that the second one sees what changed while the first waited for the lock, such as the role.
-    """
-    await tx.execute("SELECT 1 FROM control_center_users WHERE email = $1 FOR UPDATE", email.lower())
-    return await by_email(tx, email)
-
-
-async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
-    """Return the id of the role with this name. Create the role if it does not exist."""
-    await tx.execute(
-        "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING",
-        ids.new_id(), name, permissions, tx.now,
-    )  # fmt: skip
-    return str(await tx.fetchval("SELECT id FROM roles WHERE name = $1", name))
-
-
-async def role_by_name(reader: Reader, name: str) -> str | None:
-    """Return the id of the role with this name, None without such a role."""
-    found = await reader.fetchval("SELECT id FROM roles WHERE name = $1", name)
-    return str(found) if found else None
-
-
-async def create(
-    tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str, password_change_due: bool
-) -> str | None:  # fmt: skip
-    """Insert an operator and return the id, None if the e-mail is taken."""
-    operator_id = await tx.fetchval(
-        """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash, password_change_due, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email) DO NOTHING RETURNING id""",
-        ids.new_id(), email.lower(), display_name, role_id, password_hash, password_change_due, tx.now,
-    )  # fmt: skip
-    return str(operator_id) if operator_id else None
-
-
 @attrs.frozen(kw_only=True)
 class Role:
     """A row of roles."""
@@ -102,6 +56,117 @@ class Role:
     created_at: dt.datetime
 
 
+SELECT = """
+  SELECT
+    o.id,
+    o.email,
+    o.display_name,
+    o.role_id,
+    r.name AS role_name,
+    r.permissions,
+    o.password_hash,
+    o.password_change_due,
+    o.disabled,
+    o.totp_secret IS NOT NULL AS has_totp,
+    r.require_totp,
+    coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left,
+    o.created_at
+  FROM control_center_users o
+  JOIN roles r ON r.id = o.role_id
+"""
+GET = f"{SELECT} WHERE o.id = $1"
+BY_EMAIL = f"{SELECT} WHERE o.email = $1"
+ANY_ADMINISTRATOR = """
+  SELECT 1
+  FROM control_center_users o
+  JOIN roles r ON r.id = o.role_id
+  WHERE NOT o.disabled AND o.password_hash <> '' AND r.permissions ->> '*' = 'write'
+  LIMIT 1
+"""
+UPDATE = """
+  UPDATE control_center_users
+  SET
+    email = $2,
+    display_name = $3,
+    role_id = $4,
+    disabled = $6,
+    failed_login_count = CASE WHEN password_hash = $5 THEN failed_login_count ELSE 0 END,
+    lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END,
+    password_change_due = CASE WHEN password_hash = $5 THEN password_change_due ELSE $7 END,
+    password_hash = $5
+  WHERE id = $1
+"""
+LOCK = statement(Operators.select(Operators.id).where(Operators.id == p.id).lock_rows("UPDATE"))
+LOCK_BY_EMAIL = statement(Operators.select(Operators.id).where(Operators.email == p.email).lock_rows("UPDATE"))
+ANY_OPERATOR = statement(Operators.select(Operators.id).limit(1))
+OTHER_WITH_EMAIL = statement(Operators.select(Operators.id).where(Operators.email == p.email, Operators.id != p.id))
+CREATE = statement(
+    insert(Operators, "id email display_name role_id password_hash password_change_due created_at")
+    .on_conflict(Operators.email, "DO NOTHING")
+    .returning(Operators.id)
+)
+ROLE = statement(Roles.select(*columns_of(Roles, Role)).where(Roles.id == p.id), Role)
+ROLE_BY_NAME = statement(Roles.select(Roles.id).where(Roles.name == p.name))
+OTHER_ROLE_WITH_NAME = statement(Roles.select(Roles.id).where(Roles.name == p.name, Roles.id != p.id))
+CREATE_ROLE = statement(
+    insert(Roles, "id name permissions require_totp created_at")
+    .on_conflict(Roles.name, "DO NOTHING")
+    .returning(Roles.id)
+)
+UPDATE_ROLE = statement(
+    Roles.update(name=p.name, permissions=p.permissions, require_totp=p.require_totp).where(Roles.id == p.id)
+)
+AUDIT = statement(insert(AuditRows, "id operator_id action object_type object_id before after created_at"))
+
+
+async def get(reader: Reader, operator_id: str) -> Operator | None:
+    """Read an operator."""
+    return one(Operator, await reader.fetchrow(GET, operator_id))
+
+
+async def by_email(reader: Reader, email: str) -> Operator | None:
+    """Read the operator with this e-mail, ignoring case."""
+    return one(Operator, await reader.fetchrow(BY_EMAIL, email.lower()))
+
+
+async def lock_by_email(tx: Tx, email: str) -> Operator | None:
+    """Lock and read the operator with this e-mail, ignoring case.
+
+    Two statements, so that the second one sees what changed while the first waited for the lock, such as the role.
+    """
+    await LOCK_BY_EMAIL.execute(tx, email=email.lower())
+    return await by_email(tx, email)
+
+
+async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
+    """Return the id of the role with this name. Create the role if it does not exist."""
+    await create_role(tx, name=name, permissions=permissions, require_totp=False)
+    found = await role_by_name(tx, name)
+    assert found is not None
+    return found
+
+
+async def role_by_name(reader: Reader, name: str) -> str | None:
+    """Return the id of the role with this name, None without such a role."""
+    return await ROLE_BY_NAME.value(reader, name=name)
+
+
+async def create(
+    tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str, password_change_due: bool
+) -> str | None:
+    """Insert an operator and return the id, None if the e-mail is taken."""
+    return await CREATE.value(
+        tx,
+        id=ids.new_id(),
+        email=email.lower(),
+        display_name=display_name,
+        role_id=role_id,
+        password_hash=password_hash,
+        password_change_due=password_change_due,
+        created_at=tx.now,
+    )
+
+
 async def hold_rights(tx: Tx) -> None:
     """Serialise changes of operators and roles, because two at once could together remove the last administrator."""
     await locks.hold(tx, AdvisoryLock.OPERATOR_RIGHTS)
@@ -109,77 +174,61 @@ async def hold_rights(tx: Tx) -> None:
 
 async def role(reader: Reader, role_id: str) -> Role | None:
     """Read a role."""
-    return one(
-        Role,
-        await reader.fetchrow(
-            "SELECT id, name, permissions, require_totp, created_at FROM roles WHERE id = $1", role_id
-        ),
-    )
+    return await ROLE.first(reader, id=role_id)
 
 
 async def create_role(tx: Tx, *, name: str, permissions: dict[str, str], require_totp: bool) -> str | None:
     """Insert a role and return the id, None if the name is taken."""
-    role_id = await tx.fetchval(
-        """INSERT INTO roles (id, name, permissions, require_totp, created_at) VALUES ($1, $2, $3, $4, $5)
-           ON CONFLICT (name) DO NOTHING RETURNING id""",
-        ids.new_id(), name, permissions, require_totp, tx.now,
-    )  # fmt: skip
-    return str(role_id) if role_id else None
+    return await CREATE_ROLE.value(
+        tx, id=ids.new_id(), name=name, permissions=permissions, require_totp=require_totp, created_at=tx.now
+    )
 
 
 async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str], require_totp: bool) -> bool:
     """Change a role. Return False if another role has the name."""
-    if await tx.fetchval("SELECT 1 FROM roles WHERE name = $2 AND id <> $1", role_id, name):
+    if await OTHER_ROLE_WITH_NAME.value(tx, id=role_id, name=name):
         return False
-    await tx.execute(
-        "UPDATE roles SET name = $2, permissions = $3, require_totp = $4 WHERE id = $1",
-        role_id, name, permissions, require_totp,
-    )  # fmt: skip
+    await UPDATE_ROLE.execute(tx, id=role_id, name=name, permissions=permissions, require_totp=require_totp)
     return True
 
 
 async def update(
-    tx: Tx, operator_id: str, *, email: str, display_name: str, role_id: str, password_hash: str, disabled: bool,
+    tx: Tx,
+    operator_id: str,
+    *,
+    email: str,
+    display_name: str,
+    role_id: str,
+    password_hash: str,
+    disabled: bool,
     password_change_due: bool = False,
-) -> bool:  # fmt: skip
+) -> bool:
     """Change an operator. Return False if another operator has the e-mail. A new password ends a lockout.
 
     `password_change_due` says that another person chose the new password.
     """
-    if await tx.fetchval(
-        "SELECT 1 FROM control_center_users WHERE email = $2 AND id <> $1", operator_id, email.lower()
-    ):
+    if await OTHER_WITH_EMAIL.value(tx, id=operator_id, email=email.lower()):
         return False
     await tx.execute(
-        """UPDATE control_center_users SET email = $2, display_name = $3, role_id = $4, disabled = $6,
-             failed_login_count = CASE WHEN password_hash = $5 THEN failed_login_count ELSE 0 END,
-             lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END,
-             password_change_due = CASE WHEN password_hash = $5 THEN password_change_due ELSE $7 END, password_hash = $5
-           WHERE id = $1""",
-        operator_id, email.lower(), display_name, role_id, password_hash, disabled, password_change_due,
-    )  # fmt: skip
+        UPDATE, operator_id, email.lower(), display_name, role_id, password_hash, disabled, password_change_due
+    )
     return True
 
 
 async def lock(tx: Tx, operator_id: str) -> Operator | None:
     """Lock and read an operator, in two statements like `lock_by_email`."""
-    await tx.execute("SELECT 1 FROM control_center_users WHERE id = $1 FOR UPDATE", operator_id)
+    await LOCK.execute(tx, id=operator_id)
     return await get(tx, operator_id)
 
 
 async def any_administrator(reader: Reader) -> bool:
     """Return whether an enabled operator with a password may do everything."""
-    return bool(
-        await reader.fetchval(
-            """SELECT 1 FROM control_center_users o JOIN roles r ON r.id = o.role_id
-               WHERE NOT o.disabled AND o.password_hash <> '' AND r.permissions ->> '*' = 'write' LIMIT 1"""
-        )
-    )
+    return bool(await reader.fetchval(ANY_ADMINISTRATOR))
 
 
 async def any_operator(reader: Reader) -> bool:
     """Return whether there is any operator."""
-    return bool(await reader.fetchval("SELECT 1 FROM control_center_users LIMIT 1"))
+    return bool(await ANY_OPERATOR.value(reader))
 
 
 async def audit(
@@ -190,8 +239,14 @@ async def audit(
     `before` and `after` hold a customer's id and the names of fields, never a phone number, e-mail or name. Text that
     the operator wrote goes under `reason`, which `blank_operator_audit_log` empties when the customer is erased.
     """
-    await tx.execute(
-        """INSERT INTO operator_audit_log (id, operator_id, action, object_type, object_id, before, after, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
-        ids.new_id(), operator_id, action, object_type, object_id, before, after, tx.now,
-    )  # fmt: skip
+    await AUDIT.execute(
+        tx,
+        id=ids.new_id(),
+        operator_id=operator_id,
+        action=action,
+        object_type=object_type,
+        object_id=object_id,
+        before=before,
+        after=after,
+        created_at=tx.now,
+    )
