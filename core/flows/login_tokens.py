@@ -8,7 +8,7 @@ from core.base.errors import NotFound, Unauthenticated
 from core.base.languages import Language
 from core.bus.rate_limit import RateLimited
 from core.customers import store as customers
-from core.logins import refresh
+from core.logins import push_tokens, refresh
 from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
@@ -131,7 +131,7 @@ async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | No
     session has been revoked.
     """
     async with runtime.transaction() as tx:
-        owners = await logins.move_push_token(tx, actor.auth_session_id, push_token, locale=locale)
+        owners = await push_tokens.move(tx, actor.auth_session_id, push_token, locale=locale)
         if owners is None:
             raise Unauthenticated
         for owner in owners:

@@ -8,7 +8,7 @@ has answered.
 from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries
-from core.logins import store as logins
+from core.logins import push_tokens
 from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused
 from core.pushes import store as pushes
 from core.pushes.store import Push
@@ -94,5 +94,5 @@ async def _settle(runtime: Runtime, push: Push, outcome: Outcome) -> None:
             return
         await pushes.done(tx, push.id)
         if isinstance(outcome, DeadToken):
-            for owner in await logins.drop_push_token(tx, push.push_token):
+            for owner in await push_tokens.drop(tx, push.push_token):
                 await login_steps.refresh_push_token(tx, *owner)

@@ -7,7 +7,7 @@ import attrs
 import msgspec
 
 from core.events.notices import Notice
-from core.logins import store as logins
+from core.logins import push_tokens
 from core.pushes import rules
 from core.pushes import store as pushes
 from core.pushes.rules import Content
@@ -45,7 +45,7 @@ async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
     `farewell` says that this transaction revokes the device's auth session.
     """
     due = list(due)
-    devices = await logins.push_devices(tx, sorted({one.recipient_id for one in due})) if due else {}
+    devices = await push_tokens.devices(tx, sorted({one.recipient_id for one in due})) if due else {}
     await pushes.add(
         tx,
         [
