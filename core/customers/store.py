@@ -43,6 +43,7 @@ HAS_PHONE = statement(Customers.select(Customers.id).where(Customers.phone == p.
 CREATE_ANONYMOUS = statement(insert(Customers, "id created_at", is_anonymous=True).returning(*ALL), Customer)
 SET_EMAIL = statement(Customers.update(email=p.email).where(Customers.id == p.id).returning(*ALL), Customer)
 SET_USP_SEEN = statement(Customers.update(usp_seen=True).where(Customers.id == p.id, Customers.usp_seen.eq(False)))
+SET_PUSH_TOKEN = statement(Customers.update(push_token=p.push_token).where(Customers.id == p.id))
 SET_DISPLAY_NAME = statement(
     Customers.update(display_name=p.name).where(Customers.id == p.id).returning(*ALL), Customer
 )
@@ -218,6 +219,20 @@ async def ids_of_all(reader: Reader, customer_ids: list[str]) -> dict[str, tuple
     return found
 
 
+async def set_push_token(tx: Tx, customer_id: str, push_token: str | None) -> None:
+    """Set the push token of a customer's newest device; None if no device has one."""
+    await SET_PUSH_TOKEN.execute(tx, id=customer_id, push_token=push_token)
+
+
+async def lock(tx: Tx, customer_id: str) -> None:
+    """Lock a customer's row.
+
+    FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR UPDATE, a
+    flow that has locked a payment could wait for us here while we wait for that payment.
+    """
+    await LOCK.execute(tx, id=customer_id)
+
+
 async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     """Lock the account of a customer, so that its payments run one at a time (docs/architecture.md#lock-order).
 
@@ -225,10 +240,8 @@ async def lock_account(tx: Tx, customer_id: str) -> tuple[str, ...]:
     """
     root, held = customer_id, None
     while root != held:
-        # FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR
-        # UPDATE, a flow that has locked a payment could wait for us here while we wait for that payment.
         held = root
-        await LOCK.execute(tx, id=held)
+        await lock(tx, held)
         # The row may have joined an account while we waited for the lock.
         root = await tx.fetchval(SQL["root"], held)
     ids = await ids_of(tx, root)

@@ -3,11 +3,32 @@
 import attrs
 
 from core.base.languages import Language, parse_locale
-from core.storage import locks
+from core.logins.tables import AuthSession as AuthSessions
+from core.storage import locks, sql_files
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
+from core.storage.reads import Reader
+from core.storage.statements import p, statement
 
 PUSH_DEFAULT = Language.INDONESIAN  # for a device that has not named a language
+
+SQL = sql_files.load(__file__)
+TAKE = statement(
+    AuthSessions.update(push_token=None, push_token_at=None).where(
+        AuthSessions.push_token == p.push_token, AuthSessions.id != p.id
+    )
+)
+DROP = statement(
+    AuthSessions.update(push_token=None, push_token_at=None)
+    .where(AuthSessions.push_token == p.push_token)
+    .returning(AuthSessions.user_type, AuthSessions.user_id)
+)
+NEWEST = statement(
+    AuthSessions.select(AuthSessions.push_token)
+    .where(AuthSessions.user_id == p.user_id, AuthSessions.push_token.is_not_null())
+    .order_by(AuthSessions.push_token_at, ascending=False)
+    .limit(1)
+)
 
 
 async def move(
@@ -20,21 +41,13 @@ async def move(
     """
     if push_token is not None:  # one registration of a token at a time
         await locks.hold(tx, AdvisoryLock.PUSH_TOKEN, push_token)
-    rows = await tx.fetch(
-        """SELECT id, user_type, user_id, revoked_at FROM auth_sessions WHERE id = $1 OR push_token = $2 ORDER BY id FOR UPDATE""",
-        auth_session_id, push_token,
-    )  # fmt: skip
+    rows = await tx.fetch(SQL["lock_devices"], auth_session_id, push_token)
     mine = [row for row in rows if str(row["id"]) == auth_session_id]
     if not mine or mine[0]["revoked_at"] is not None:
         return None
-    await tx.execute(
-        "UPDATE auth_sessions SET push_token = NULL, push_token_at = NULL WHERE push_token = $2 AND id <> $1",
-        auth_session_id, push_token,
-    )  # fmt: skip
-    await tx.execute(
-        "UPDATE auth_sessions SET push_token = $2, push_token_at = $3, locale = coalesce($4, locale) WHERE id = $1",
-        auth_session_id, push_token, None if push_token is None else tx.now, locale,
-    )  # fmt: skip
+    await TAKE.execute(tx, id=auth_session_id, push_token=push_token)
+    since = None if push_token is None else tx.now
+    await tx.execute(SQL["give"], auth_session_id, push_token, since, locale)
     return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
 
 
@@ -52,13 +65,7 @@ async def devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice
 
     A customer who joined an account also has the devices of that account.
     """
-    rows = await tx.fetch(
-        """SELECT r.id::text AS recipient_id, a.id::text AS auth_session_id, a.push_token, a.locale
-           FROM unnest($1::uuid[]) AS r(id) LEFT JOIN customers c ON c.id = r.id
-           JOIN auth_sessions a ON a.user_id IN (r.id, c.account_belongs_to)
-           WHERE a.push_token IS NOT NULL AND a.revoked_at IS NULL AND a.expires_at > $2 ORDER BY a.id""",
-        recipient_ids, tx.now,
-    )  # fmt: skip
+    rows = await tx.fetch(SQL["devices"], recipient_ids, tx.now)
     found: dict[str, list[PushDevice]] = {}
     for row in rows:
         device = PushDevice(
@@ -72,8 +79,9 @@ async def devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice
 
 async def drop(tx: Tx, push_token: str) -> list[tuple[str, str]]:
     """Delete a push token that is no longer valid; return the (user type, user id) of the devices that had it."""
-    rows = await tx.fetch(
-        "UPDATE auth_sessions SET push_token = NULL, push_token_at = NULL WHERE push_token = $1 RETURNING user_type, user_id",
-        push_token,
-    )
-    return [(row["user_type"], str(row["user_id"])) for row in rows]
+    return [(row["user_type"], row["user_id"]) for row in await DROP.all(tx, push_token=push_token)]
+
+
+async def newest(reader: Reader, user_id: str) -> str | None:
+    """Return the push token that a user's devices registered last, or None."""
+    return await NEWEST.value(reader, user_id=user_id)

@@ -9,14 +9,18 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.languages import Language
 from core.logins.identity import Use
+from core.logins.tables import AuthSession as AuthSessions
+from core.logins.tables import UsedIdentityToken as UsedTokens
+from core.storage import sql_files
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import as_dict, many, one
+from core.storage.records import many
+from core.storage.statements import columns_of, insert, p, statement
 
-AUTH_COLUMNS = (
-    "id, user_type, user_id, refresh_token_hash, previous_token_hash, rotated_at, used_tokens, "
-    "refresh_generation, expires_at, revoked_at"
-)
+
+def _times(value: dict[str, Any] | None) -> dict[str, dt.datetime] | None:
+    """Return `used_tokens` with times instead of their texts."""
+    return None if value is None else {digest: dt.datetime.fromisoformat(at) for digest, at in value.items()}
 
 
 @attrs.frozen(kw_only=True)
@@ -29,10 +33,65 @@ class AuthSession:
     refresh_token_hash: str
     previous_token_hash: str | None
     rotated_at: dt.datetime | None
-    used_tokens: dict[str, dt.datetime] | None
+    used_tokens: dict[str, dt.datetime] | None = attrs.field(converter=_times)
     refresh_generation: int | None
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class Ended:
+    """An auth session that was active; `push_token` is the one it had."""
+
+    id: str
+    user_type: str
+    user_id: str
+    push_token: str | None
+
+
+SQL = sql_files.load(__file__)
+LOCK = statement(
+    AuthSessions.select(*columns_of(AuthSessions, AuthSession)).where(AuthSessions.id == p.id).lock_rows("UPDATE"),
+    AuthSession,
+)
+EXISTS = statement(AuthSessions.select(AuthSessions.id).where(AuthSessions.id == p.id))
+CREATE = statement(
+    insert(
+        AuthSessions,
+        "id user_type user_id refresh_token_hash device_info created_at expires_at locale",
+        refresh_generation=0,
+        last_used_at=p.created_at,
+    )
+)
+STEP_UP = statement(
+    AuthSessions.update(stepped_up_until=p.until).where(AuthSessions.id == p.id, AuthSessions.revoked_at.is_null())
+)
+STEPPED_UP_UNTIL = statement(AuthSessions.select(AuthSessions.stepped_up_until).where(AuthSessions.id == p.id))
+LIVING = statement(
+    AuthSessions.select(AuthSessions.id)
+    .where(AuthSessions.user_id == p.user_id, AuthSessions.revoked_at.is_null())
+    .order_by(AuthSessions.id)
+)
+LOCK_ALL = statement(
+    AuthSessions.select(AuthSessions.id)
+    .where(AuthSessions.user_id == p.user_id, AuthSessions.revoked_at.is_null())
+    .order_by(AuthSessions.id)
+    .lock_rows("UPDATE")
+)
+HAS_ANOTHER = statement(
+    AuthSessions.select(AuthSessions.id)
+    .where(
+        AuthSessions.user_id == p.user_id,
+        AuthSessions.id != p.id,
+        AuthSessions.revoked_at.is_null(),
+        AuthSessions.expires_at > p.now,
+    )
+    .limit(1)
+)
+USE_IDENTITY_TOKEN = statement(
+    insert(UsedTokens, "id digest auth_session_id used_at expires_real_at").on_conflict(UsedTokens.digest, "DO NOTHING")
+)
+USE_OF = statement(UsedTokens.select(*columns_of(UsedTokens, Use)).where(UsedTokens.digest == p.digest), Use)
 
 
 async def create_auth_session(
@@ -46,28 +105,27 @@ async def create_auth_session(
     expires_at: dt.datetime,
 ) -> None:
     """Insert an auth session. `device` is what the client says of its device; `locale` in it has a separate column."""
-    device_info = {name: value for name, value in device.items() if name != "locale"}
-    await tx.execute(
-        """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, refresh_generation, device_info, created_at, last_used_at, expires_at, locale)
-           VALUES ($1, $2, $3, $4, 0, $5, $6, $6, $7, $8)""",
-        auth_session_id, user_type, user_id, refresh_token_hash, device_info, tx.now, expires_at, device.get("locale"),
-    )  # fmt: skip
+    await CREATE.execute(
+        tx,
+        id=auth_session_id,
+        user_type=user_type,
+        user_id=user_id,
+        refresh_token_hash=refresh_token_hash,
+        device_info={name: value for name, value in device.items() if name != "locale"},
+        created_at=tx.now,
+        expires_at=expires_at,
+        locale=device.get("locale"),
+    )
 
 
 async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
     """Lock and read an auth session."""
-    row = await tx.fetchrow(f"SELECT {AUTH_COLUMNS} FROM auth_sessions WHERE id = $1 FOR UPDATE", auth_session_id)
-    if row is None:
-        return None
-    values = as_dict(row)
-    if values["used_tokens"] is not None:
-        values["used_tokens"] = {digest: dt.datetime.fromisoformat(at) for digest, at in values["used_tokens"].items()}
-    return AuthSession(**values)
+    return await LOCK.first(tx, id=auth_session_id)
 
 
 async def exists(reader: Reader, auth_session_id: str) -> bool:
     """Return whether an auth session exists, active or ended, without locking it."""
-    return await reader.fetchval("SELECT 1 FROM auth_sessions WHERE id = $1", auth_session_id) is not None
+    return await EXISTS.value(reader, id=auth_session_id) is not None
 
 
 async def rotate(
@@ -88,40 +146,31 @@ async def rotate(
     use. A `locale` of None keeps the present one. Return False if the auth session has ended or `before` is not
     current.
     """
+    used_tokens = {digest: at.isoformat() for digest, at in used.items()}
     return bool(
         await tx.execute(
-            """UPDATE auth_sessions SET refresh_token_hash = $3, previous_token_hash = $7, rotated_at = $4, last_used_at = $4,
-                 expires_at = $5, used_tokens = $6, refresh_generation = $8, locale = coalesce($9, locale)
-               WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL""",
-            auth_session_id, before, after, tx.now, expires_at, {digest: at.isoformat() for digest, at in used.items()},
-            presented, generation, locale,
+            SQL["rotate"],
+            auth_session_id,
+            before,
+            after,
+            tx.now,
+            expires_at,
+            used_tokens,
+            presented,
+            generation,
+            locale,
         )
-    )  # fmt: skip
+    )
 
 
 async def step_up(tx: Tx, auth_session_id: str, *, until: dt.datetime) -> None:
     """Allow an active auth session, until `until` (real time), actions that need a fresh code of the second factor."""
-    await tx.execute(
-        "UPDATE auth_sessions SET stepped_up_until = $2 WHERE id = $1 AND revoked_at IS NULL", auth_session_id, until
-    )
+    await STEP_UP.execute(tx, id=auth_session_id, until=until)
 
 
 async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime | None:
     """Return until when (real time) an auth session may do what needs a fresh code of the second factor."""
-    found: dt.datetime | None = await reader.fetchval(
-        "SELECT stepped_up_until FROM auth_sessions WHERE id = $1", auth_session_id
-    )
-    return found
-
-
-@attrs.frozen(kw_only=True)
-class Ended:
-    """An auth session that was active; `push_token` is the one it had."""
-
-    id: str
-    user_type: str
-    user_id: str
-    push_token: str | None
+    return await STEPPED_UP_UNTIL.value(reader, id=auth_session_id)
 
 
 async def revoke(
@@ -131,38 +180,23 @@ async def revoke(
 
     Their push tokens are deleted.
     """
-    rows = await tx.fetch(
-        """WITH living AS (SELECT id, push_token FROM auth_sessions
-             WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL AND id IS DISTINCT FROM $4::uuid ORDER BY id FOR UPDATE)
-           UPDATE auth_sessions a SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL, push_token_at = NULL
-           FROM living WHERE a.id = living.id RETURNING a.id, a.user_type, a.user_id, living.push_token""",
-        auth_session_id, user_id, tx.now, but,
-    )  # fmt: skip
-    return many(Ended, rows)
+    return many(Ended, await tx.fetch(SQL["revoke"], auth_session_id, user_id, tx.now, but))
 
 
 async def lock_all(tx: Tx, user_id: str) -> None:
     """Lock all active auth sessions of a user, in the order of their ids."""
-    await tx.fetch(
-        "SELECT 1 FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id FOR UPDATE", user_id
-    )
+    await LOCK_ALL.execute(tx, user_id=user_id)
 
 
 async def living(reader: Reader, user_id: str) -> list[str]:
     """Return the ids of a user's active auth sessions."""
-    rows = await reader.fetch(
-        "SELECT id FROM auth_sessions WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id", user_id
-    )
-    return [str(row["id"]) for row in rows]
+    return [one["id"] for one in await LIVING.all(reader, user_id=user_id)]
 
 
 async def has_another(tx: Tx, actor: Actor) -> bool:
     """Return whether the caller has another active auth session."""
-    return await tx.fetchval(
-        """SELECT EXISTS (SELECT 1 FROM auth_sessions WHERE user_id = $1 AND id <> $2 AND revoked_at IS NULL
-             AND expires_at > $3)""",
-        actor.user_id, actor.auth_session_id, tx.now,
-    )  # fmt: skip
+    found = await HAS_ANOTHER.value(tx, user_id=actor.user_id, id=actor.auth_session_id, now=tx.now)
+    return found is not None
 
 
 async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expires_real_at: dt.datetime) -> Use | None:
@@ -170,21 +204,17 @@ async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expir
 
     A second use of the token waits for the commit of the first.
     """
-    added = await tx.execute(
-        """INSERT INTO used_identity_tokens (id, digest, auth_session_id, used_at, expires_real_at)
-           VALUES ($1, $2, $3, $4, $5) ON CONFLICT (digest) DO NOTHING""",
-        ids.new_id(), digest, auth_session_id, tx.now, expires_real_at,
-    )  # fmt: skip
-    if added:
-        return None
-    sql = "SELECT auth_session_id, used_at FROM used_identity_tokens WHERE digest = $1"
-    return one(Use, await tx.fetchrow(sql, digest))
+    added = await USE_IDENTITY_TOKEN.execute(
+        tx,
+        id=ids.new_id(),
+        digest=digest,
+        auth_session_id=auth_session_id,
+        used_at=tx.now,
+        expires_real_at=expires_real_at,
+    )
+    return None if added else await USE_OF.first(tx, digest=digest)
 
 
 async def forget_identity_tokens(tx: Tx, *, limit: int) -> int:
     """Delete at most `limit` used identity tokens that have expired; return how many."""
-    return await tx.execute(
-        """DELETE FROM used_identity_tokens WHERE id = ANY (ARRAY(SELECT id FROM used_identity_tokens
-           WHERE expires_real_at < clock_timestamp() - interval '1 minute' LIMIT $1))""",
-        limit,
-    )
+    return await tx.execute(SQL["forget_identity_tokens"], limit)

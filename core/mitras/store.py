@@ -42,6 +42,7 @@ CREATE = statement(
     .returning(*MITRA),
     Mitra,
 )
+SET_PUSH_TOKEN = statement(Mitras.update(push_token=p.push_token).where(Mitras.id == p.id))
 CREATE_STATUS = statement(insert(OnlineStatuses, "id mitra_id updated_at"))
 GO_ONLINE = statement(
     OnlineStatuses.update(
@@ -103,6 +104,11 @@ async def lock(tx: Tx, mitra_id: str) -> Mitra | None:
     UPDATE the two transactions could deadlock.
     """
     return await LOCK.first(tx, id=mitra_id)
+
+
+async def set_push_token(tx: Tx, mitra_id: str, push_token: str | None) -> None:
+    """Set the push token of a mitra's newest device; None if no device has one."""
+    await SET_PUSH_TOKEN.execute(tx, id=mitra_id, push_token=push_token)
 
 
 async def is_active(reader: Reader, mitra_id: str) -> bool:

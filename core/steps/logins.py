@@ -4,8 +4,11 @@ Lock order: auth sessions before their customer or mitra.
 """
 
 from core.base.actor import Actor, UserType
+from core.customers import store as customers
 from core.events.signals import LoginsRevoked
+from core.logins import push_tokens
 from core.logins import store as logins
+from core.mitras import store as mitras
 from core.storage.database import Tx
 
 
@@ -39,11 +42,7 @@ async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:
 
     `user_type` is `customer` or `mitra`.
     """
-    table = {UserType.CUSTOMER.value: "customers", UserType.MITRA.value: "mitras"}[user_type]
-    # Lock first: the UPDATE must see what the previous holder of the lock did to the user's devices.
-    await tx.execute(f"SELECT 1 FROM {table} WHERE id = $1 FOR NO KEY UPDATE", user_id)
-    await tx.execute(
-        f"""UPDATE {table} SET push_token = (SELECT a.push_token FROM auth_sessions a WHERE a.user_id = $1
-              AND a.push_token IS NOT NULL ORDER BY a.push_token_at DESC LIMIT 1) WHERE id = $1""",
-        user_id,
-    )
+    store = {UserType.CUSTOMER.value: customers, UserType.MITRA.value: mitras}[user_type]
+    # Lock first: the read must see what the previous holder of the lock did to the user's devices.
+    await store.lock(tx, user_id)
+    await store.set_push_token(tx, user_id, await push_tokens.newest(tx, user_id))
