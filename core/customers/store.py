@@ -89,8 +89,8 @@ MAY_JOIN_AT = f"""
     FROM customers
     WHERE account_belongs_to = $1
     ORDER BY joined_real_at DESC NULLS LAST
-    OFFSET {JOINS_A_DAY - 1}
     LIMIT 1
+    OFFSET {JOINS_A_DAY - 1}
   ) AS earliest
   WHERE joined_real_at > clock_timestamp() - interval '1 day'
 """

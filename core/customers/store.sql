@@ -3,10 +3,10 @@
 SELECT
   is_anonymous AND NOT EXISTS (
     SELECT 1
-    FROM payment_requests p
+    FROM payment_requests AS p
     WHERE p.customer_id = c.id AND p.confirmed_at IS NOT NULL AND p.amount > 0
   )
-FROM customers c
+FROM customers AS c
 WHERE c.id = $1;
 
 -- name: join

@@ -9,23 +9,18 @@ import datetime as dt
 import attrs
 
 from core.logins.otp import Asked
-from core.storage import locks
+from core.logins.tables import OtpRequest as OtpRequests
+from core.storage import locks, sql_files
 from core.storage.database import Database, Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.records import many, one
+from core.storage.statements import p, statement
 
-COLUMNS = """id, phone, user_type, code_hash, provider_reference, attempts, used_at, expires_at,
-  provider_reference IS NULL AND CASE user_type WHEN 'customer' THEN NOT delivery_failed
-    ELSE send_due_real_at IS NOT NULL AND send_attempts > 0 END AS may_be_sent"""
-PENDING = "id, phone, channel, expires_at, send_attempts"
-IN_FLIGHT_S = (
-    30.0  # real seconds; a customer's code that waits longer for the provider's answer belongs to a dead process
-)
+# Real seconds; a customer's code that waits longer for the provider's answer belongs to a dead process.
+IN_FLIGHT_S = 30.0
 GRACE_S = 3.0  # real seconds for the process that took the request to send its code first
 HOLD_S = 20.0  # real seconds of a claim: longer than both tries at the provider can take
 RETRY_S = 5.0  # real seconds until a retry after a failure, doubled each time
-# Codes that count against the budget; the same condition as the WHERE of the index otp_requests_budget.
-SPENT = "user_type = 'customer' AND NOT delivery_failed"
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +52,23 @@ class Pending:
     send_attempts: int
 
 
+SQL = sql_files.load(__file__)
+KEEP_HASH = statement(OtpRequests.update(code_hash=p.code_hash).where(OtpRequests.id == p.id))
+SENDING_ENDED = statement(
+    OtpRequests.update(send_due_real_at=None, provider_reference=p.reference).where(OtpRequests.id == p.id)
+)
+DELIVERED = statement(
+    OtpRequests.update(
+        provider_reference=p.reference, delivery_failed=p.delivery_failed, number_refused=p.number_refused
+    ).where(OtpRequests.id == p.id)
+)
+USE = statement(
+    OtpRequests.update(used_at=p.now, send_due_real_at=None).where(
+        OtpRequests.id == p.id, OtpRequests.used_at.is_null()
+    )
+)
+
+
 async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) -> None:
     """Lock a phone and an address until the commit, so that their limits are checked for one request at a time."""
     await locks.hold(tx, AdvisoryLock.CODES_OF_PHONE, f"{user_type} {phone}")
@@ -70,17 +82,8 @@ async def asked(
 
     A customer's code without the provider's answer counts as a refused number if it is newer than `in_flight_since`.
     """
-    by_phone = await tx.fetch(
-        """SELECT created_at FROM otp_requests WHERE phone = $1 AND user_type = $2 AND created_at > $3
-           AND NOT delivery_failed ORDER BY created_at""",
-        phone, user_type, since,
-    )  # fmt: skip
-    by_ip = await tx.fetch(
-        """SELECT created_at, delivery_failed, number_refused
-             OR (user_type = 'customer' AND provider_reference IS NULL AND NOT delivery_failed AND created_at > $3) AS may_be_refused
-           FROM otp_requests WHERE ip_address = $1 AND created_at > $2 ORDER BY created_at""",
-        ip_address, since, in_flight_since,
-    )  # fmt: skip
+    by_phone = await tx.fetch(SQL["asked_by_phone"], phone, user_type, since)
+    by_ip = await tx.fetch(SQL["asked_by_address"], ip_address, since, in_flight_since)
     return Asked(
         by_phone=tuple(row["created_at"] for row in by_phone),
         by_ip=tuple(row["created_at"] for row in by_ip if not row["delivery_failed"]),
@@ -98,72 +101,62 @@ async def budget_full_since(tx: Tx, *, limit: int, known_phone: bool, since: dt.
     if share == 0:
         return tx.now
     await locks.hold(tx, AdvisoryLock.CODE_BUDGET)
-    return await tx.fetchval(
-        f"""SELECT max(created_at) FROM (
-             (SELECT created_at FROM otp_requests WHERE {SPENT} AND created_at > $1
-              ORDER BY created_at DESC OFFSET $2 LIMIT 1)
-             UNION ALL
-             (SELECT created_at FROM otp_requests WHERE {SPENT} AND created_at > $1 AND NOT known_phone AND NOT $4
-              ORDER BY created_at DESC OFFSET $3 LIMIT 1)) AS full_since""",
-        since, limit - 1, share - 1, known_phone,
-    )  # fmt: skip
+    return await tx.fetchval(SQL["budget_full_since"], since, limit - 1, share - 1, known_phone)
 
 
 async def create(
-    tx: Tx, *, otp_request_id: str, phone: str, ip_address: str, user_type: str, channel: str,
-    code_hash: str | None, known_phone: bool, send_later: bool, expires_at: dt.datetime,
-) -> None:  # fmt: skip
+    tx: Tx,
+    *,
+    otp_request_id: str,
+    phone: str,
+    ip_address: str,
+    user_type: str,
+    channel: str,
+    code_hash: str | None,
+    known_phone: bool,
+    send_later: bool,
+    expires_at: dt.datetime,
+) -> None:
     """Insert a request for a code. `send_later`: the code is made and sent after the commit."""
     await tx.execute(
-        """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, code_hash, known_phone, send_due_real_at,
-             created_at, expires_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN clock_timestamp() + make_interval(secs => $9) END, $10, $11)""",
-        otp_request_id, phone, ip_address, user_type, channel, code_hash, known_phone, send_later, GRACE_S, tx.now, expires_at,
-    )  # fmt: skip
+        SQL["create"],
+        otp_request_id,
+        phone,
+        ip_address,
+        user_type,
+        channel,
+        code_hash,
+        known_phone,
+        send_later,
+        GRACE_S,
+        tx.now,
+        expires_at,
+    )
 
 
 async def claim(tx: Tx, otp_request_id: str) -> Pending | None:
     """Claim a mitra's request that no process has claimed yet; return None if one has."""
-    row = await tx.fetchrow(
-        f"""UPDATE otp_requests SET send_attempts = 1, send_due_real_at = clock_timestamp() + make_interval(secs => $2)
-            WHERE id = $1 AND send_due_real_at IS NOT NULL AND send_attempts = 0 RETURNING {PENDING}""",
-        otp_request_id, HOLD_S,
-    )  # fmt: skip
-    return one(Pending, row)
+    return one(Pending, await tx.fetchrow(SQL["claim"], otp_request_id, HOLD_S))
 
 
 async def claim_due(db: Database, *, limit: int) -> list[Pending]:
     """Claim mitras' requests whose process has died or was too slow, or whose retry is due."""
-    rows = await db.fetch(
-        f"""UPDATE otp_requests SET send_attempts = send_attempts + 1,
-              send_due_real_at = clock_timestamp() + make_interval(secs => $2)
-            WHERE id = ANY (ARRAY(SELECT id FROM otp_requests WHERE send_due_real_at <= statement_timestamp()
-              ORDER BY send_due_real_at LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING {PENDING}""",
-        limit, HOLD_S,
-    )  # fmt: skip
-    return many(Pending, rows)
+    return many(Pending, await db.fetch(SQL["claim_due"], limit, HOLD_S))
 
 
 async def keep_hash(tx: Tx, otp_request_id: str, code_hash: str) -> None:
     """Store the hash of the code that is about to be sent."""
-    await tx.execute("UPDATE otp_requests SET code_hash = $2 WHERE id = $1", otp_request_id, code_hash)
+    await KEEP_HASH.execute(tx, id=otp_request_id, code_hash=code_hash)
 
 
 async def sending_ended(tx: Tx, otp_request_id: str, *, reference: str | None) -> None:
     """Record that a mitra's request needs no more sending; `reference` is the provider's, None if nothing was sent."""
-    await tx.execute(
-        "UPDATE otp_requests SET send_due_real_at = NULL, provider_reference = $2 WHERE id = $1",
-        otp_request_id, reference,
-    )  # fmt: skip
+    await SENDING_ENDED.execute(tx, id=otp_request_id, reference=reference)
 
 
 async def send_again(tx: Tx, otp_request_id: str, *, after_s: float) -> None:
     """Schedule a retry for a mitra's code in `after_s` real seconds, unless the code was used."""
-    await tx.execute(
-        """UPDATE otp_requests SET send_due_real_at = clock_timestamp() + make_interval(secs => $2)
-           WHERE id = $1 AND used_at IS NULL""",
-        otp_request_id, after_s,
-    )  # fmt: skip
+    await tx.execute(SQL["send_again"], otp_request_id, after_s)
 
 
 async def delivered(tx: Tx, otp_request_id: str, *, reference: str | None, number_refused: bool) -> None:
@@ -171,27 +164,21 @@ async def delivered(tx: Tx, otp_request_id: str, *, reference: str | None, numbe
 
     `number_refused`: the provider said that it sends nothing to this number.
     """
-    await tx.execute(
-        "UPDATE otp_requests SET provider_reference = $2, delivery_failed = $3, number_refused = $4 WHERE id = $1",
-        otp_request_id, reference, reference is None, number_refused,
-    )  # fmt: skip
+    await DELIVERED.execute(
+        tx, id=otp_request_id, reference=reference, delivery_failed=reference is None, number_refused=number_refused
+    )
 
 
 async def lock(tx: Tx, otp_request_id: str) -> OtpRequest | None:
     """Lock and read a request for a code."""
-    return one(
-        OtpRequest, await tx.fetchrow(f"SELECT {COLUMNS} FROM otp_requests WHERE id = $1 FOR UPDATE", otp_request_id)
-    )
+    return one(OtpRequest, await tx.fetchrow(SQL["lock"], otp_request_id))
 
 
 async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
     """Add `tries` to the attempts at a code; -1 gives back a try that was not checked."""
-    await tx.execute("UPDATE otp_requests SET attempts = attempts + $2 WHERE id = $1", otp_request_id, tries)
+    await tx.execute(SQL["count_attempt"], otp_request_id, tries)
 
 
 async def use(tx: Tx, otp_request_id: str) -> None:
     """Mark a code as used; it needs no more sending."""
-    await tx.execute(
-        "UPDATE otp_requests SET used_at = $2, send_due_real_at = NULL WHERE id = $1 AND used_at IS NULL",
-        otp_request_id, tx.now,
-    )  # fmt: skip
+    await USE.execute(tx, id=otp_request_id, now=tx.now)

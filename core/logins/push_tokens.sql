@@ -1,6 +1,10 @@
 -- name: lock_devices
 -- Lock the device that registers a push token, and every device that has the token.
-SELECT id, user_type, user_id, revoked_at
+SELECT
+  id,
+  user_type,
+  user_id,
+  revoked_at
 FROM auth_sessions
 WHERE id = $1 OR push_token = $2
 ORDER BY id
@@ -19,8 +23,8 @@ SELECT
   a.id::text AS auth_session_id,
   a.push_token,
   a.locale
-FROM unnest($1::uuid[]) AS r(id)
-LEFT JOIN customers c ON c.id = r.id
-JOIN auth_sessions a ON a.user_id IN (r.id, c.account_belongs_to)
+FROM unnest($1::uuid[]) AS r (id)
+LEFT JOIN customers AS c ON c.id = r.id
+JOIN auth_sessions AS a ON a.user_id IN (r.id, c.account_belongs_to)
 WHERE a.push_token IS NOT NULL AND a.revoked_at IS NULL AND a.expires_at > $2
 ORDER BY a.id;

@@ -15,12 +15,15 @@ WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL;
 -- name: revoke
 -- End an auth session ($1), or all of a user ($2) except $4; return those that were active with their push tokens.
 WITH living AS (
-  SELECT id, push_token
+  SELECT
+    id,
+    push_token
   FROM auth_sessions
   WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL AND id IS DISTINCT FROM $4::uuid
   ORDER BY id
   FOR UPDATE
 )
+
 UPDATE auth_sessions a
 SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL, push_token_at = NULL
 FROM living

@@ -2,7 +2,11 @@
 -- Update a mitra, unless the phone number belongs to another one.
 UPDATE mitras
 SET phone = $2, display_name = $3, is_active = $4
-WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM mitras o WHERE o.phone = $2 AND o.id <> $1)
+WHERE
+  id = $1 AND NOT EXISTS (
+    SELECT 1 FROM mitras AS o
+    WHERE o.phone = $2 AND o.id <> $1
+  )
 RETURNING id, phone, display_name, is_active, created_at;
 
 -- name: presence
@@ -10,14 +14,17 @@ RETURNING id, phone, display_name, is_active, created_at;
 SELECT
   m.is_active,
   o.is_online,
-  (SELECT silent_since FROM mitra_silences($2) s WHERE s.mitra_id = m.id) AS silent_since,
+  (
+    SELECT silent_since FROM mitra_silences($2) AS s
+    WHERE s.mitra_id = m.id
+  ) AS silent_since,
   (
     SELECT count(*)::int
-    FROM chat_sessions s
+    FROM chat_sessions AS s
     WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')
   ) AS active_session_count
-FROM mitras m
-JOIN mitra_online_status o ON o.mitra_id = m.id
+FROM mitras AS m
+JOIN mitra_online_status AS o ON o.mitra_id = m.id
 WHERE m.id = $1;
 
 -- name: count_free
@@ -28,18 +35,24 @@ FROM free_mitras($1, $2, $3, $4);
 -- name: heartbeats
 -- Store a heartbeat of each online mitra whose row is not locked; return all mitras whose rows are not locked.
 WITH found AS MATERIALIZED (
-  SELECT mitra_id, is_online
+  SELECT
+    mitra_id,
+    is_online
   FROM mitra_online_status
   WHERE mitra_id = ANY($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
 ),
+
 heard AS (
   UPDATE mitra_online_status o
   SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
-  FROM found f
+  FROM found AS f
   WHERE o.mitra_id = f.mitra_id AND f.is_online
 )
-SELECT mitra_id::text, is_online
+
+SELECT
+  mitra_id::text,
+  is_online
 FROM found;
 
 -- name: heartbeat
@@ -51,17 +64,18 @@ WHERE mitra_id = $1 AND is_online;
 -- name: stale
 -- Online mitras who were silent for $2 seconds. The index on the last heartbeat finds the candidates.
 SELECT mitra_id
-FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) o
+FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) AS o
 WHERE last_heartbeat_at <= o.oldest AND silent_since <= o.oldest
 LIMIT 500;
 
 -- name: lock_stale_status
 -- Lock the presence of a mitra who is online and was silent for $3 seconds, unless it is locked.
 SELECT 1
-FROM mitra_online_status o
-WHERE o.mitra_id = $1 AND o.is_online AND EXISTS (
-  SELECT 1
-  FROM mitra_silences($2) s
-  WHERE s.mitra_id = o.mitra_id AND s.silent_since <= $2::timestamptz - make_interval(secs => $3)
-)
+FROM mitra_online_status AS o
+WHERE
+  o.mitra_id = $1 AND o.is_online AND EXISTS (
+    SELECT 1
+    FROM mitra_silences($2) AS s
+    WHERE s.mitra_id = o.mitra_id AND s.silent_since <= $2::timestamptz - make_interval(secs => $3)
+  )
 FOR UPDATE OF o SKIP LOCKED;

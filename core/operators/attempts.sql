@@ -7,9 +7,9 @@ SELECT
   a.lockout_until AS here_until,
   a.signed_in_at
 FROM (SELECT) AS nothing
-LEFT JOIN control_center_users o ON o.email = $1
-LEFT JOIN unknown_operator_logins u ON u.email_hash = $2
-LEFT JOIN operator_sign_in_addresses a ON a.id = $3;
+LEFT JOIN control_center_users AS o ON o.email = $1
+LEFT JOIN unknown_operator_logins AS u ON u.email_hash = $2
+LEFT JOIN operator_sign_in_addresses AS a ON a.id = $3;
 
 -- name: write_address
 -- Store the count of an e-mail from one address, and the time ($5) of a sign-in from it.

@@ -1,0 +1,124 @@
+-- name: asked_by_phone
+-- The requests of a phone and a kind of user since $3 whose code was delivered or is on its way.
+SELECT created_at
+FROM otp_requests
+WHERE phone = $1 AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
+ORDER BY created_at;
+
+-- name: asked_by_address
+-- The requests of an address since $2. A code newer than $3 without the provider's answer may be refused.
+SELECT
+  created_at,
+  delivery_failed,
+  number_refused OR (
+    user_type = 'customer' AND provider_reference IS NULL AND NOT delivery_failed AND created_at > $3
+  ) AS may_be_refused
+FROM otp_requests
+WHERE ip_address = $1 AND created_at > $2
+ORDER BY created_at;
+
+-- name: budget_full_since
+-- The code that must be an hour old: with $2 newer ones the budget is full, with $3 its share for unknown phones.
+-- Both conditions repeat the WHERE of the index otp_requests_budget.
+SELECT max(created_at)
+FROM (
+  (
+    SELECT created_at
+    FROM otp_requests
+    WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1
+    ORDER BY created_at DESC
+    LIMIT
+      1
+      OFFSET $2
+  )
+  UNION ALL
+  (
+    SELECT created_at
+    FROM otp_requests
+    WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND NOT $4
+    ORDER BY created_at DESC
+    LIMIT
+      1
+      OFFSET $3
+  )
+) AS full_since;
+
+-- name: create
+-- Insert a request; if its code is sent later ($8), another process may send it after $9 seconds.
+INSERT INTO otp_requests (
+  id,
+  phone,
+  ip_address,
+  user_type,
+  channel,
+  code_hash,
+  known_phone,
+  send_due_real_at,
+  created_at,
+  expires_at
+)
+VALUES (
+  $1,
+  $2,
+  $3,
+  $4,
+  $5,
+  $6,
+  $7,
+  CASE WHEN $8 THEN clock_timestamp() + make_interval(secs => $9) END,
+  $10,
+  $11
+);
+
+-- name: claim
+-- Claim a mitra's request for $2 seconds, unless a process has claimed it.
+UPDATE otp_requests
+SET send_attempts = 1, send_due_real_at = clock_timestamp() + make_interval(secs => $2)
+WHERE id = $1 AND send_due_real_at IS NOT NULL AND send_attempts = 0
+RETURNING id, phone, channel, expires_at, send_attempts;
+
+-- name: claim_due
+-- Claim up to $1 requests for $2 seconds whose claim has ended or whose retry is due.
+UPDATE otp_requests
+SET send_attempts = send_attempts + 1, send_due_real_at = clock_timestamp() + make_interval(secs => $2)
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM otp_requests
+    WHERE send_due_real_at <= statement_timestamp()
+    ORDER BY send_due_real_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  ))
+RETURNING id, phone, channel, expires_at, send_attempts;
+
+-- name: send_again
+-- Schedule a retry, unless the code was used.
+UPDATE otp_requests
+SET send_due_real_at = clock_timestamp() + make_interval(secs => $2)
+WHERE id = $1 AND used_at IS NULL;
+
+-- name: lock
+-- Lock and read a request.
+SELECT
+  id,
+  phone,
+  user_type,
+  code_hash,
+  provider_reference,
+  attempts,
+  used_at,
+  expires_at,
+  provider_reference IS NULL AND CASE user_type
+    WHEN 'customer' THEN NOT delivery_failed
+    ELSE send_due_real_at IS NOT NULL AND send_attempts > 0
+  END AS may_be_sent
+FROM otp_requests
+WHERE id = $1
+FOR UPDATE;
+
+-- name: count_attempt
+-- Add $2 to the attempts at a code.
+UPDATE otp_requests
+SET attempts = attempts + $2
+WHERE id = $1;
