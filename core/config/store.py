@@ -5,19 +5,29 @@ from typing import Any
 
 from core.config.keys import KEYS, Key
 from core.config.rules import loaded, stored
+from core.config.tables import AppConfig, ServiceClock
+from core.storage import sql_files
 from core.storage.database import Database, Tx
+from core.storage.statements import insert, p, statement
 
 # A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than
 # another.
 VERSION = "(SELECT md5(string_agg(key || ' ' || value::text, ' ' ORDER BY key)) FROM app_config)"
 # All rows with their version, for the cache.
-ALL = f"SELECT key, value, {VERSION} AS version FROM app_config"
-UPSERT = """INSERT INTO app_config (key, value, updated_at, updated_by) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, updated_by = excluded.updated_by"""
+ALL = f"""
+  SELECT key, value, {VERSION} AS version
+  FROM app_config
+"""
+SQL = sql_files.load(__file__)
+LOCK = statement(AppConfig.select(AppConfig.value).where(AppConfig.key == p.key).lock_rows("UPDATE"))
+WRITE = statement(
+    insert(AppConfig, "key value updated_at updated_by").on_conflict(
+        AppConfig.key, "DO UPDATE", [AppConfig.value, AppConfig.updated_at, AppConfig.updated_by]
+    )
+)
 # Seeding never overwrites what an operator set.
-SEED = "INSERT INTO app_config (key, value, updated_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING"
-ANCHOR = """WITH mine AS (INSERT INTO service_clock (id, anchor) VALUES (1, $1) ON CONFLICT (id) DO NOTHING RETURNING anchor)
-  SELECT anchor FROM mine UNION ALL SELECT anchor FROM service_clock LIMIT 1"""
+SEED = statement(insert(AppConfig, "key value updated_at").on_conflict(AppConfig.key, "DO NOTHING"))
+ANCHOR = statement(ServiceClock.select(ServiceClock.anchor).where(ServiceClock.id == 1))
 
 
 async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
@@ -33,24 +43,24 @@ async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
 
 async def lock(tx: Tx, key: Key) -> Any:
     """Lock a row and return its value before the change; None if the row is missing."""
-    row = await tx.fetchrow("SELECT value FROM app_config WHERE key = $1 FOR UPDATE", key.name)
+    row = await LOCK.first(tx, key=key.name)
     return loaded(key, row["value"]) if row else None
 
 
 async def write(tx: Tx, key: Key, value: Any, *, operator_id: str) -> None:
     """Insert or update a row."""
-    await tx.execute(UPSERT, key.name, stored(key, value), tx.now, operator_id)
+    await WRITE.execute(tx, key=key.name, value=stored(key, value), updated_at=tx.now, updated_by=operator_id)
 
 
 async def seed(tx: Tx) -> int:
     """Add the rows that are missing, with their defaults; return how many."""
     added = 0
     for key in KEYS.values():
-        added += await tx.execute(SEED, key.name, stored(key, key.default), tx.now)
+        added += await SEED.execute(tx, key=key.name, value=stored(key, key.default), updated_at=tx.now)
     return added
 
 
 async def anchor(db: Database, wanted: dt.datetime) -> dt.datetime:
     """Return the database's anchor of service time, after storing `wanted` if it has none."""
-    row = await db.fetchval(ANCHOR, wanted)
-    return row if row is not None else await db.fetchval("SELECT anchor FROM service_clock")
+    found = await db.fetchval(SQL["anchor"], wanted)
+    return found if found is not None else await ANCHOR.value(db)

@@ -3,26 +3,17 @@
 import datetime as dt
 from collections.abc import Sequence
 
+from core.deliveries.tables import Delivery as Deliveries
 from core.events.notices import Notice
+from core.storage import sql_files
 from core.storage.database import Database, Tx
 from core.storage.reads import Reader
+from core.storage.statements import p, statement
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows per statement
-# Ranges use statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
-# ACK locks rows in the order of ids, because two devices may acknowledge the same events.
-ACK = """DELETE FROM deliveries WHERE id = ANY (ARRAY(
-    SELECT d.id FROM unnest($1::uuid[], $2::uuid[]) AS a(id, recipient_id) JOIN deliveries d USING (id, recipient_id)
-    ORDER BY d.id FOR UPDATE OF d)) RETURNING id::text"""
-WAITING = """SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload, created_at FROM deliveries
-  WHERE created_at BETWEEN $1 AND statement_timestamp() - make_interval(secs => $2) AND (created_at, id) > ($3, $4::uuid)
-  ORDER BY created_at, id LIMIT 5000"""
-UNHEARD = """SELECT d.* FROM unnest($1::uuid[]) AS r(id) CROSS JOIN LATERAL (
-    SELECT id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload FROM deliveries
-    WHERE recipient_id = r.id AND created_at > statement_timestamp() - make_interval(secs => $2)
-    ORDER BY created_at DESC, id DESC LIMIT 200) d"""
-PURGE = """DELETE FROM deliveries WHERE id = ANY (ARRAY(SELECT id FROM deliveries
-  WHERE created_at < statement_timestamp() - make_interval(secs => $1) ORDER BY created_at LIMIT 5000))"""
+SQL = sql_files.load(__file__)
+FORGET = statement(Deliveries.delete().where(Deliveries.recipient_id == p.recipient_id, Deliveries.event == p.event))
 
 
 async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = None) -> None:
@@ -32,23 +23,21 @@ async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = N
     """
     if not notices:
         return
-    await tx.execute(
-        """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
-           SELECT u.*, clock_timestamp() FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) u""",
-        [n.event_id for n in notices], [n.recipient_id for n in notices], [n.recipient_type for n in notices],
-        [n.event for n in notices], [n.session_id for n in notices], [n.payload for n in notices],
-    )  # fmt: skip
+    columns = ("event_id", "recipient_id", "recipient_type", "event", "session_id", "payload")
+    await tx.execute(SQL["add"], *([getattr(notice, name) for notice in notices] for name in columns))
     tx.outgoing.notices.extend(notices if as_sent is None else as_sent)
 
 
 async def forget(tx: Tx, recipient_id: str, event: str) -> None:
     """Delete a recipient's pending deliveries of an event, because a newer one replaces them."""
-    await tx.execute("DELETE FROM deliveries WHERE recipient_id = $1 AND event = $2", recipient_id, event)
+    await FORGET.execute(tx, recipient_id=recipient_id, event=event)
 
 
 async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
     """Delete deliveries, given as (event id, recipient id); return the event ids of those that existed."""
-    rows = await db.fetch(ACK, [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs])
+    rows = await db.fetch(
+        SQL["acknowledge"], [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs]
+    )
     return {row["id"] for row in rows}
 
 
@@ -57,7 +46,7 @@ async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) ->
     found: list[Notice] = []
     place = (since, NO_ID)
     while True:
-        rows = [dict(row) for row in await reader.fetch(WAITING, since, older_than_s, *place)]
+        rows = [dict(row) for row in await reader.fetch(SQL["waiting"], since, older_than_s, *place)]
         if rows:
             place = (rows[-1]["created_at"], rows[-1]["event_id"])
         found += [Notice(**{name: row[name] for name in Notice.__struct_fields__}) for row in rows]
@@ -70,7 +59,7 @@ async def unacknowledged(reader: Reader, recipient_ids: Sequence[str], *, within
 
     Each recipient gets the newest 200 at most.
     """
-    rows = await reader.fetch(UNHEARD, recipient_ids, within_s)
+    rows = await reader.fetch(SQL["unacknowledged"], recipient_ids, within_s)
     found: dict[str, list[Notice]] = {}
     for row in reversed(rows):
         found.setdefault(row["recipient_id"], []).append(Notice(**dict(row)))
@@ -82,16 +71,10 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
 
     The caller sends a push for them to each of the recipient's devices.
     """
-    rows = await tx.fetch(
-        """UPDATE deliveries SET pushed_real_at = clock_timestamp() WHERE id = ANY (ARRAY(SELECT id FROM deliveries
-             WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
-             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-           RETURNING id::text AS event_id, recipient_id::text, recipient_type, event, session_id::text, payload""",
-        older_than_s, limit,
-    )  # fmt: skip
+    rows = await tx.fetch(SQL["claim_unacknowledged"], older_than_s, limit)
     return [Notice(**dict(row)) for row in rows]
 
 
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
-    return await tx.execute(PURGE, older_than_s)
+    return await tx.execute(SQL["purge"], older_than_s)

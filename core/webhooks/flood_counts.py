@@ -15,6 +15,7 @@ import attrs
 
 from core.base import ids, logs
 from core.base.clock import real_sleep
+from core.storage import sql_files
 from core.storage.database import Database
 
 WAIT_S = 0.5  # real time; after this a call is answered even if its count is not committed
@@ -26,13 +27,7 @@ MOST_ROWS = 5_000
 OTHER_ADDRESSES = ""
 log = logs.get("webhook")
 
-# Rows are written in the order of their ids, so that two processes with the same addresses can't deadlock.
-ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result, calls, bytes, body_sha256)
-  SELECT id, received_at, source_ip, false, ''::bytea, 401, 'flood', calls, bytes, body_sha256
-  FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::int[], $5::bigint[], $6::text[])
-    AS f (id, received_at, source_ip, calls, bytes, body_sha256) ORDER BY id
-  ON CONFLICT (id) DO UPDATE SET calls = webhook_logs.calls + EXCLUDED.calls, bytes = webhook_logs.bytes + EXCLUDED.bytes,
-    body_sha256 = EXCLUDED.body_sha256"""
+SQL = sql_files.load(__file__)
 
 
 @attrs.define
@@ -105,7 +100,7 @@ class FloodCounts:
             columns: list[Any] = [[row_id for row_id, _ in part]]
             columns += (list(values) for values in zip(*(attrs.astuple(c) for _, c in part), strict=True))
             async with self._db.connection() as connection:
-                await connection.execute(ADD, *columns)
+                await connection.execute(SQL["add"], *columns)
             for row_id, _ in part:
                 del counts[row_id]
 

@@ -11,7 +11,8 @@ import attrs
 
 from core.storage.database import Tx
 from core.storage.reads import Reader
-from core.storage.records import one
+from core.storage.statements import columns_of, insert, names_of, p, statement
+from core.webhooks.tables import WebhookLog as Calls
 
 MAX_BODY = 65_536
 WEBHOOK, POLL = "webhook", "poll"
@@ -43,17 +44,41 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at", "source"))
 
 
+# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error.
+CLOSE_ABANDONED_CALLS = f"""
+  UPDATE webhook_logs
+  SET http_status = 500, processing_result = 'error', processing_error = $2
+  WHERE http_status IS NULL AND id = ANY(ARRAY(
+    SELECT id
+    FROM webhook_logs
+    WHERE http_status IS NULL AND received_at <= $1
+    ORDER BY received_at
+    LIMIT {ORPHANS_AT_ONCE}
+    FOR UPDATE SKIP LOCKED
+  ))
+"""
+RECORD = statement(insert(Calls, names_of(Received)).on_conflict(Calls.id, "DO NOTHING"))
+RECORD_UNAUTHORIZED = statement(
+    insert(Calls, names_of(Received), http_status=401, processing_result="unauthorized").on_conflict(
+        Calls.id, "DO NOTHING"
+    )
+)
+GET = statement(Calls.select(*columns_of(Calls, Received)).where(Calls.id == p.id), Received)
+CLAIM = statement(
+    Calls.update(http_status=None, processing_result=None, processing_error=None).where(
+        Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_result == "error")
+    )
+)
+STAMP = statement(
+    Calls.update(http_status=p.http_status, processing_result=p.result, processing_error=p.error).where(
+        Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_error == ORPHANED)
+    )
+)
+
+
 async def record(tx: Tx, call: Received) -> bool:
     """Store a call before it is handled. Return False if it is stored already."""
-    added = await tx.execute(
-        """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
-             status, amount, app_tag, raw_body, truncated, replay_of, source)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO NOTHING""",
-        call.id, call.received_at, call.source_ip, call.headers, call.token_valid, call.external_id,
-        call.gateway_invoice_id, call.status, call.amount, call.app_tag, call.raw_body, call.truncated, call.replay_of,
-        call.source,
-    )  # fmt: skip
-    return bool(added)
+    return bool(await RECORD.execute(tx, **attrs.asdict(call)))
 
 
 async def record_unauthorized(reader: Reader, call: Received) -> None:
@@ -61,25 +86,12 @@ async def record_unauthorized(reader: Reader, call: Received) -> None:
 
     It may be repeated, because the call's id is unique.
     """
-    await reader.fetch(
-        """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id,
-             status, amount, app_tag, raw_body, truncated, http_status, processing_result)
-           VALUES ($1, $2, $3, $4, false, $5, $6, $7, $8, $9, $10, $11, 401, 'unauthorized') ON CONFLICT (id) DO NOTHING""",
-        call.id, call.received_at, call.source_ip, call.headers, call.external_id, call.gateway_invoice_id, call.status,
-        call.amount, call.app_tag, call.raw_body, call.truncated,
-    )  # fmt: skip
+    await RECORD_UNAUTHORIZED.all(reader, **attrs.asdict(call))
 
 
 async def get(tx: Tx, log_id: str) -> Received | None:
     """Return a call as it was received; None for an unknown id."""
-    return one(
-        Received,
-        await tx.fetchrow(
-            """SELECT id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id, status, amount, app_tag,
-                 raw_body, truncated, replay_of, source FROM webhook_logs WHERE id = $1""",
-            log_id,
-        ),
-    )
+    return await GET.first(tx, id=log_id)
 
 
 async def claim_call(tx: Tx, log_id: str) -> bool:
@@ -87,13 +99,7 @@ async def claim_call(tx: Tx, log_id: str) -> bool:
 
     Return False for a call with any other result.
     """
-    return bool(
-        await tx.execute(
-            """UPDATE webhook_logs SET http_status = NULL, processing_result = NULL, processing_error = NULL
-               WHERE id = $1 AND (http_status IS NULL OR processing_result = 'error')""",
-            log_id,
-        )
-    )
+    return bool(await CLAIM.execute(tx, id=log_id))
 
 
 async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:
@@ -101,11 +107,7 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
 
     A slow handler may replace the result that the sweep gave to its call as an orphan.
     """
-    await tx.execute(
-        """UPDATE webhook_logs SET http_status = $2, processing_result = $3, processing_error = $4
-           WHERE id = $1 AND (http_status IS NULL OR processing_error = $5)""",
-        log_id, http_status, result, error, ORPHANED,
-    )  # fmt: skip
+    await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error)
 
 
 async def close_abandoned_calls(tx: Tx, *, before: dt.datetime) -> int:
@@ -114,10 +116,4 @@ async def close_abandoned_calls(tx: Tx, *, before: dt.datetime) -> int:
     These calls had no effects, because effects and result are committed together. Rows that a handler has locked are
     left to the next sweep.
     """
-    return await tx.execute(
-        f"""UPDATE webhook_logs SET http_status = 500, processing_result = 'error', processing_error = $2
-            WHERE http_status IS NULL AND id = ANY (ARRAY(
-              SELECT id FROM webhook_logs WHERE http_status IS NULL AND received_at <= $1
-              ORDER BY received_at LIMIT {ORPHANS_AT_ONCE} FOR UPDATE SKIP LOCKED))""",
-        before, ORPHANED,
-    )  # fmt: skip
+    return await tx.execute(CLOSE_ABANDONED_CALLS, before, ORPHANED)
