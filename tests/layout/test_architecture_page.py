@@ -1,12 +1,15 @@
 """docs/architecture.md and the decisions name only files, locks and signals that exist."""
 
+import importlib
 import pathlib
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from core.events import signals
 from core.storage.locks import AdvisoryLock
+from core.storage.statements import Statement
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -14,7 +17,9 @@ PAGE = (DOCS / "architecture.md").read_text()
 PAGES = sorted([DOCS / "architecture.md", *(DOCS / "decisions").glob("*.md")])
 PATH = re.compile(r"`((?:core|api|realtime|jobs|tools|tests|piccolo_migrations)/[\w./-]+)`")
 # A statement that waits for rows: the table after its last FROM. Sweeps skip locked rows, and are not in the order.
-WAITING = re.compile(r"FROM (?!unnest)(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF \w+ )?SKIP LOCKED)", re.S)
+WAITING = re.compile(
+    r'FROM (?!unnest)"?(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF \w+ )?SKIP LOCKED)', re.S
+)
 MOST_ARROWS = 12  # of a diagram: more can't be taken in at a glance
 
 
@@ -48,9 +53,19 @@ def test_advisory_locks_are_taken_by_their_enum() -> None:
     assert used == set(AdvisoryLock.__members__)
 
 
+def compiled_statements() -> Iterator[str]:
+    """Return the SQL of every statement that Piccolo has compiled for a module of core."""
+    for path in sorted((ROOT / "core").rglob("*.py")):
+        if "core.storage.statements import" in path.read_text():
+            module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+            for value in vars(module).values():
+                found = value.values() if isinstance(value, dict) else [value]
+                yield from (one.sql for one in found if isinstance(one, Statement))
+
+
 def test_lock_order_has_every_table_whose_row_locks_are_waited_for() -> None:
-    stores = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.py")))
-    tables = set(WAITING.findall(stores))
+    files = [path.read_text() for suffix in ("py", "sql") for path in sorted((ROOT / "core").rglob(f"*.{suffix}"))]
+    tables = set(WAITING.findall(";".join([*files, *compiled_statements()])))
     assert {"customers", "mitras", "chat_sessions", "payment_requests", "auth_sessions"} <= tables
     assert [table for table in sorted(tables) if f"`{table}`" not in section("Lock order")] == []
 
