@@ -6,10 +6,12 @@ import attrs
 
 from core.base import ids
 from core.idempotency.rules import KEEP, KeyedRequest
-from core.storage import locks
+from core.idempotency.tables import IdempotencyKey as Keys
+from core.storage import locks, sql_files
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.records import one
+from core.storage.statements import insert, p, statement
 
 AT_ONCE = 1_000  # rows per statement
 
@@ -28,6 +30,21 @@ class StoredAnswer:
     claim_age_s: float
 
 
+SQL = sql_files.load(__file__)
+FORGET = statement(
+    Keys.delete().where(
+        Keys.user_id == p.user_id, Keys.key == p.key, Keys.claimed_real_at == p.claimed_at, Keys.answer.is_null()
+    )
+)
+KEEP_ANSWER = statement(
+    insert(Keys, "id user_id key fingerprint http_status answer created_at").on_conflict(
+        (Keys.user_id, Keys.key),
+        "DO UPDATE",
+        [Keys.fingerprint, Keys.http_status, Keys.answer, Keys.created_at],
+    )
+)
+
+
 async def try_hold(tx: Tx, keyed: KeyedRequest) -> bool:
     """Lock the key for this transaction; return False while another transaction has it."""
     return await locks.try_hold_wide(tx, AdvisoryLock.IDEMPOTENCY_KEY, f"{keyed.user_id} {keyed.key}")
@@ -35,27 +52,14 @@ async def try_hold(tx: Tx, keyed: KeyedRequest) -> bool:
 
 async def find(tx: Tx, keyed: KeyedRequest, *, now: dt.datetime) -> StoredAnswer | None:
     """Lock and read the key's row; None without one, or if it is older than KEEP. Waits for the row's lock."""
-    return one(
-        StoredAnswer,
-        await tx.fetchrow(
-            """SELECT fingerprint, answer, resource_id,
-                 coalesce(extract(epoch FROM clock_timestamp() - claimed_real_at), 0)::float AS claim_age_s
-               FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND created_at > $3 FOR UPDATE""",
-            keyed.user_id, keyed.key, now - KEEP,
-        ),
-    )  # fmt: skip
+    return one(StoredAnswer, await tx.fetchrow(SQL["find"], keyed.user_id, keyed.key, now - KEEP))
 
 
 async def claim(tx: Tx, keyed: KeyedRequest, *, resource_id: str) -> dt.datetime:
     """Claim a key and store what was made; the answer follows. Return the real time of the claim."""
     return await tx.fetchval(
-        """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
-           VALUES ($1, $2, $3, $4, $5, clock_timestamp(), $6) ON CONFLICT (user_id, key) DO UPDATE SET
-             fingerprint = excluded.fingerprint, http_status = NULL, answer = NULL, resource_id = excluded.resource_id,
-             claimed_real_at = excluded.claimed_real_at, created_at = excluded.created_at
-           RETURNING claimed_real_at""",
-        ids.new_id(), keyed.user_id, keyed.key, keyed.fingerprint, resource_id, tx.now,
-    )  # fmt: skip
+        SQL["claim"], ids.new_id(), keyed.user_id, keyed.key, keyed.fingerprint, resource_id, tx.now
+    )
 
 
 async def forget(tx: Tx, keyed: KeyedRequest, *, claimed_at: dt.datetime | None) -> bool:
@@ -63,28 +67,23 @@ async def forget(tx: Tx, keyed: KeyedRequest, *, claimed_at: dt.datetime | None)
 
     Return False if another process has taken over the claim since, or the answer is stored.
     """
-    return bool(
-        await tx.execute(
-            """DELETE FROM idempotency_keys WHERE user_id = $1 AND key = $2 AND claimed_real_at = $3 AND answer IS NULL""",
-            keyed.user_id, keyed.key, claimed_at,
-        )
-    )  # fmt: skip
+    return bool(await FORGET.execute(tx, user_id=keyed.user_id, key=keyed.key, claimed_at=claimed_at))
 
 
 async def keep(tx: Tx, keyed: KeyedRequest, *, http_status: int, answer: str) -> None:
     """Store the first answer to a request."""
-    await tx.execute(
-        """INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
-             http_status = excluded.http_status, answer = excluded.answer, created_at = excluded.created_at""",
-        ids.new_id(), keyed.user_id, keyed.key, keyed.fingerprint, http_status, answer, tx.now,
-    )  # fmt: skip
+    await KEEP_ANSWER.execute(
+        tx,
+        id=ids.new_id(),
+        user_id=keyed.user_id,
+        key=keyed.key,
+        fingerprint=keyed.fingerprint,
+        http_status=http_status,
+        answer=answer,
+        created_at=tx.now,
+    )
 
 
 async def purge(tx: Tx) -> int:
     """Delete up to AT_ONCE rows that are older than KEEP; return how many."""
-    return await tx.execute(
-        """DELETE FROM idempotency_keys WHERE created_at <= $1 AND id = ANY (ARRAY(
-             SELECT id FROM idempotency_keys WHERE created_at <= $1 LIMIT $2))""",
-        tx.now - KEEP, AT_ONCE,
-    )  # fmt: skip
+    return await tx.execute(SQL["purge"], tx.now - KEEP, AT_ONCE)

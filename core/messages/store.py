@@ -10,16 +10,12 @@ from typing import Any
 import attrs
 
 from core.messages.rules import Draft, ReadMarkers, StoreResult
+from core.storage import sql_files
 from core.storage.database import Tx
 from core.storage.reads import Reader
 from core.storage.records import many
 
-# Arrays are sent as text, which PostgreSQL parses faster than Python encodes the binary form.
-COMMIT = """SELECT * FROM chat_commit($1::text::uuid[], $2::text::int[], $3::text::int[], $4::text::int[], $5::text::int[],
-  $6::text::int[], $7::text::uuid[], $8::text::uuid[], $9::text::uuid[], $10::text::text[], $11::text::text[], $12::text::text[],
-  $13, $14)"""
-# Syncs the statuses of messages with their session's read markers; safe to repeat.
-SYNC_STATUSES = "SELECT id::text, final, goes_on FROM chat_fill($1, $2, $3)"
+SQL = sql_files.load(__file__)
 SYNC_AT_ONCE = 5_000  # messages of a session per statement: a tenth of what a statement has time for
 
 
@@ -54,7 +50,7 @@ async def commit(
     none = ReadMarkers()
     row_marks = [marks.get(session_id, none) for session_id in touched]
     row = await connection.fetchrow(
-        COMMIT,
+        SQL["commit"],
         _plain(touched),
         _plain([str(m.customer_delivered) for m in row_marks]), _plain([str(m.customer_read) for m in row_marks]),
         _plain([str(m.mitra_delivered) for m in row_marks]), _plain([str(m.mitra_read) for m in row_marks]),
@@ -91,10 +87,10 @@ class StatusSync:
 
 async def sync_statuses(reader: Reader, after: dict[str, int]) -> list[StatusSync]:
     """Sync the statuses of the next SYNC_AT_ONCE messages after `after` (session id -> seq). Safe to repeat."""
-    return many(StatusSync, await reader.fetch(SYNC_STATUSES, list(after), list(after.values()), SYNC_AT_ONCE))
+    return many(StatusSync, await reader.fetch(SQL["sync_statuses"], list(after), list(after.values()), SYNC_AT_ONCE))
 
 
 async def sync_all_statuses(tx: Tx, session_ids: Sequence[str]) -> None:
     """Sync the statuses of all messages of sessions, in the transaction that completes the sessions."""
     if session_ids:
-        await tx.execute(SYNC_STATUSES, session_ids, [0] * len(session_ids), None)
+        await tx.execute(SQL["sync_statuses"], session_ids, [0] * len(session_ids), None)

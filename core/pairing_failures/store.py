@@ -5,8 +5,38 @@ import attrs
 from core.base import ids
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
+from core.pairing_failures.tables import PairingFailure as Failures
 from core.storage.database import Tx
-from core.storage.records import one
+from core.storage.statements import columns_of, insert, p, statement
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """The one failure of a payment request that is not superseded."""
+
+    id: str
+    cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    operator_action: str | None
+
+
+CREATE = statement(insert(Failures, "id payment_request_id customer_id targeted_mitra_id cause_tag amount created_at"))
+ACT = statement(
+    Failures.update(operator_action=p.action, actioned_by=p.operator_id, actioned_at=p.now)
+    .where(Failures.id == p.id, Failures.operator_action.is_null(), Failures.superseded_at.is_null())
+    .returning(Failures.payment_request_id)
+)
+LOCK_LIVE = statement(
+    Failures.select(*columns_of(Failures, Live))
+    .where(Failures.payment_request_id == p.payment_request_id, Failures.superseded_at.is_null())
+    .lock_rows("UPDATE"),
+    Live,
+)
+SUPERSEDE = statement(
+    Failures.update(superseded_at=p.now).where(
+        Failures.id == p.id, Failures.superseded_at.is_null(), Failures.operator_action.is_null()
+    )
+)
+STATE = statement(Failures.select(Failures.operator_action, Failures.superseded_at).where(Failures.id == p.id))
 
 
 async def create(
@@ -20,11 +50,16 @@ async def create(
 ) -> str:
     """Insert the one live failure of a payment request and return its id. `amount` is in Rupiah."""
     failure_id = ids.new_id()
-    await tx.execute(
-        """INSERT INTO pairing_failures (id, payment_request_id, customer_id, targeted_mitra_id, cause_tag, amount, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7)""",
-        failure_id, payment_request_id, customer_id, targeted_mitra_id, cause_tag, amount, tx.now,
-    )  # fmt: skip
+    await CREATE.execute(
+        tx,
+        id=failure_id,
+        payment_request_id=payment_request_id,
+        customer_id=customer_id,
+        targeted_mitra_id=targeted_mitra_id,
+        cause_tag=cause_tag,
+        amount=amount,
+        created_at=tx.now,
+    )
     return failure_id
 
 
@@ -33,21 +68,7 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
 
     Return None for an unknown id, or if an operator has acted on it or it is superseded.
     """
-    found = await tx.fetchval(
-        """UPDATE pairing_failures SET operator_action = $2, actioned_by = $3, actioned_at = $4
-           WHERE id = $1 AND operator_action IS NULL AND superseded_at IS NULL RETURNING payment_request_id""",
-        failure_id, action.value, operator_id, tx.now,
-    )  # fmt: skip
-    return None if found is None else str(found)
-
-
-@attrs.frozen(kw_only=True)
-class Live:
-    """The one failure of a payment request that is not superseded."""
-
-    id: str
-    cause_tag: CauseTag = attrs.field(converter=CauseTag)
-    operator_action: str | None
+    return await ACT.value(tx, id=failure_id, action=action, operator_id=operator_id, now=tx.now)
 
 
 async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
@@ -55,12 +76,7 @@ async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
 
     None without one.
     """
-    row = await tx.fetchrow(
-        """SELECT id, cause_tag, operator_action FROM pairing_failures WHERE payment_request_id = $1 AND superseded_at IS NULL
-           FOR UPDATE""",
-        payment_request_id,
-    )
-    return one(Live, row)
+    return await LOCK_LIVE.first(tx, payment_request_id=payment_request_id)
 
 
 async def supersede(tx: Tx, failure_id: str) -> bool:
@@ -68,16 +84,10 @@ async def supersede(tx: Tx, failure_id: str) -> bool:
 
     Return False if it is superseded already or an operator has acted on it.
     """
-    return bool(
-        await tx.execute(
-            "UPDATE pairing_failures SET superseded_at = $2 WHERE id = $1 AND superseded_at IS NULL AND operator_action IS NULL",
-            failure_id,
-            tx.now,
-        )
-    )
+    return bool(await SUPERSEDE.execute(tx, id=failure_id, now=tx.now))
 
 
 async def state(tx: Tx, failure_id: str) -> tuple[str | None, bool] | None:
     """Return (operator action or None, whether it is superseded); None for an unknown id."""
-    row = await tx.fetchrow("SELECT operator_action, superseded_at FROM pairing_failures WHERE id = $1", failure_id)
+    row = await STATE.first(tx, id=failure_id)
     return None if row is None else (row["operator_action"], row["superseded_at"] is not None)

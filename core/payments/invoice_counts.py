@@ -5,20 +5,33 @@ They have limits (docs/product.md#payment-requests).
 
 import datetime as dt
 
-from core.storage import locks
+from core.payments.tables import InvoiceAsked as InvoicesAsked
+from core.storage import locks, sql_files
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
+from core.storage.statements import insert, p, statement
 
 WINDOW = dt.timedelta(hours=1)
 PURGED_AT_ONCE = 5_000
+# Deletes counts that are not newer than $1.
+PURGE = f"""
+  DELETE FROM invoices_asked
+  WHERE id = ANY(ARRAY(
+    SELECT id
+    FROM invoices_asked
+    WHERE asked_at <= $1
+    LIMIT {PURGED_AT_ONCE}
+    FOR UPDATE SKIP LOCKED
+  ))
+"""
+SQL = sql_files.load(__file__)
+ADD = statement(insert(InvoicesAsked, "id customer_id address asked_at"))
+REMOVE = statement(InvoicesAsked.delete().where(InvoicesAsked.id == p.id))
 
 
 async def ever_paid(tx: Tx, customer_ids: list[str]) -> bool:
     """Return whether an account has ever paid more than 0. `customer_ids` are the caller's ids."""
-    sql = (
-        "SELECT 1 FROM payment_requests WHERE customer_id = ANY($1) AND confirmed_at IS NOT NULL AND amount > 0 LIMIT 1"
-    )
-    return await tx.fetchval(sql, customer_ids) is not None
+    return await tx.fetchval(SQL["ever_paid"], customer_ids) is not None
 
 
 async def hold_address(tx: Tx, address: str) -> None:
@@ -36,11 +49,7 @@ async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> d
     """
     if not most:
         return None
-    oldest = await tx.fetchval(
-        """SELECT asked_at FROM invoices_asked WHERE customer_id = ANY($1) AND asked_at > $2
-           ORDER BY asked_at DESC OFFSET $3 LIMIT 1""",
-        customer_ids, tx.now - WINDOW, most - 1,
-    )  # fmt: skip
+    oldest = await tx.fetchval(SQL["asked_by_account"], customer_ids, tx.now - WINDOW, most - 1)
     return None if oldest is None else oldest + WINDOW
 
 
@@ -51,31 +60,20 @@ async def address_full_until(tx: Tx, address: str, *, most: int) -> dt.datetime 
     """
     if not most:
         return None
-    oldest = await tx.fetchval(
-        """SELECT asked_at FROM invoices_asked WHERE address = $1 AND asked_at > $2
-           ORDER BY asked_at DESC OFFSET $3 LIMIT 1""",
-        address, tx.now - WINDOW, most - 1,
-    )  # fmt: skip
+    oldest = await tx.fetchval(SQL["asked_by_address"], address, tx.now - WINDOW, most - 1)
     return None if oldest is None else oldest + WINDOW
 
 
 async def add(tx: Tx, *, payment_request_id: str, customer_id: str, address: str) -> None:
     """Count the invoice of a request."""
-    await tx.execute(
-        "INSERT INTO invoices_asked (id, customer_id, address, asked_at) VALUES ($1, $2, $3, $4)",
-        payment_request_id, customer_id, address, tx.now,
-    )  # fmt: skip
+    await ADD.execute(tx, id=payment_request_id, customer_id=customer_id, address=address, asked_at=tx.now)
 
 
 async def remove(tx: Tx, payment_request_id: str) -> None:
     """Remove the count of a request, because its invoice was not made."""
-    await tx.execute("DELETE FROM invoices_asked WHERE id = $1", payment_request_id)
+    await REMOVE.execute(tx, id=payment_request_id)
 
 
 async def purge(tx: Tx) -> int:
     """Delete counts older than WINDOW, at most PURGED_AT_ONCE; return how many."""
-    return await tx.execute(
-        f"""DELETE FROM invoices_asked WHERE id = ANY (ARRAY(
-              SELECT id FROM invoices_asked WHERE asked_at <= $1 LIMIT {PURGED_AT_ONCE} FOR UPDATE SKIP LOCKED))""",
-        tx.now - WINDOW,
-    )
+    return await tx.execute(PURGE, tx.now - WINDOW)
