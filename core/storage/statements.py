@@ -1,5 +1,5 @@
 """Compile Piccolo's queries once, at import, to SQL that runs in our transactions
-(docs/decisions/0006-piccolo-for-tables-sql-by-hand.md).
+(docs/decisions/0006-piccolo-for-simple-statements.md).
 
 Piccolo makes every value a parameter. Here only `Param` values become `$1`, `$2`, …; constants stay in the text, so that
 PostgreSQL can use an index `WHERE status = 'pending'`.
