@@ -79,7 +79,7 @@ pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
 	$(VENV)/bin/python -m tools.product_page
-	$(VENV)/bin/python -m tools.cause_labels
+	$(VENV)/bin/python -m tools.control_center_words
 	$(VENV)/bin/python -m tools.errors_page
 	$(VENV)/bin/python -m tools.invariants_page
 	$(VENV)/bin/python -m tools.modules_page

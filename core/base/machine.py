@@ -6,17 +6,24 @@ from typing import Self, TypeVar
 
 import attrs
 
+from core.base.languages import Text
+
 
 class State(enum.StrEnum):
-    """A state of a machine. `meaning` is its description in docs/product.md."""
+    """A state of a machine.
+
+    `meaning` is its description in docs/product.md. `label` has one to four words for a list in the control center; it
+    is None for a state that no list shows.
+    """
 
     meaning: str
+    label: Text | None
 
-    def __new__(cls, value: str, meaning: str) -> Self:
-        """Create a member from its stored value and its meaning."""
+    def __new__(cls, value: str, meaning: str, label: Text | None = None) -> Self:
+        """Create a member from its stored value, its meaning and its label."""
         state = str.__new__(cls, value)
         state._value_ = value
-        state.meaning = meaning
+        state.meaning, state.label = meaning, label
         return state
 
 

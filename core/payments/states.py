@@ -5,6 +5,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 
 from collections.abc import Mapping
 
+from core.base.languages import Text
 from core.base.machine import Cause, Edges, Initiator, State
 
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
@@ -14,18 +15,32 @@ GATEWAY, API, JOBS = Initiator.GATEWAY, Initiator.API, Initiator.JOBS
 class PaymentStatus(State):
     """The state of a payment request."""
 
-    PENDING = "pending", "The service waits for the money."
+    PENDING = "pending", "The service waits for the money.", Text(en="waiting for payment", id="menunggu uang")
     CONFIRMED = (
         "confirmed",
         "The money is there. A mitra is being searched for, or the mitra is asked to extend the session.",
+        Text(en="paid", id="dibayar"),
     )
-    CONSUMED = "consumed", "The money is earned: it bought a chat, or more minutes of one."
+    CONSUMED = (
+        "consumed",
+        "The money is earned: it bought a chat, or more minutes of one.",
+        Text(en="earned", id="menjadi pendapatan"),
+    )
     FAILED_PAIRING = (
         "failed_pairing",
         "The money is there, but no chat came of it. It has one live pairing failure.",
+        Text(en="paid, no chat", id="dibayar, tanpa obrolan"),
     )
-    ABANDONED = "abandoned", "The customer gave the request up before the money came."
-    EXPIRED = "expired", "The payment did not arrive in time."
+    ABANDONED = (
+        "abandoned",
+        "The customer gave the request up before the money came.",
+        Text(en="given up", id="ditinggalkan"),
+    )
+    EXPIRED = (
+        "expired",
+        "The payment did not arrive in time.",
+        Text(en="not paid in time", id="tidak dibayar tepat waktu"),
+    )
 
 
 P = PaymentStatus

@@ -5,6 +5,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 
 from collections.abc import Mapping
 
+from core.base.languages import Text
 from core.base.machine import Cause, Edges, Initiator, State, final
 
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
@@ -14,16 +15,25 @@ API, JOBS = Initiator.API, Initiator.JOBS
 class SessionStatus(State):
     """The state of a session."""
 
-    SEARCHING = "searching", "Mitras are being asked."
-    ACTIVE = "active", "The paid time runs and messages flow."
+    SEARCHING = "searching", "Mitras are being asked.", Text(en="searching", id="mencari")
+    ACTIVE = "active", "The paid time runs and messages flow.", Text(en="active", id="aktif")
     EXPIRED = (
         "expired",
         "The paid time is over. The chat is frozen; an extension or a goodbye is possible.",
+        Text(en="time is up", id="waktu habis"),
     )
-    CLOSING = "closing", "A party or an operator has ended the chat. Both parties may say goodbye."
-    COMPLETED = "completed", "The session is over."
-    CANCELLED = "cancelled", "The search was cancelled before a mitra accepted."
-    FAILED = "failed", "The search found no mitra."
+    CLOSING = (
+        "closing",
+        "A party or an operator has ended the chat. Both parties may say goodbye.",
+        Text(en="closing", id="berpamitan"),
+    )
+    COMPLETED = "completed", "The session is over.", Text(en="completed", id="selesai")
+    CANCELLED = (
+        "cancelled",
+        "The search was cancelled before a mitra accepted.",
+        Text(en="cancelled by the customer", id="ditinggalkan pelanggan"),
+    )
+    FAILED = "failed", "The search found no mitra.", Text(en="no mitra found", id="tidak ada mitra")
 
 
 S = SessionStatus

@@ -5,10 +5,12 @@ import re
 
 from api.internal.control_center import FOLDER
 from core.config.keys import KEYS
+from core.payments.states import PaymentStatus
 from core.reads.overview import KINDS
 from core.reads.timeline import UNPAID
 from core.reads.timeline_entries import ENDED_BY_OPERATOR
-from tools import cause_labels
+from core.sessions.states import SessionStatus
+from tools import control_center_words
 
 SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
 DICTIONARY = "".join(SCRIPTS.pop(f"words.{name}.js") for name in ("id", "rows.id"))
@@ -86,5 +88,9 @@ def test_placeholders_are_the_same_in_both_languages() -> None:
     assert [english for english, words in entries().items() if not words.strip()] == []
 
 
-def test_texts_of_cause_tags_are_current() -> None:
-    assert cause_labels.FILE.read_text() == cause_labels.script(), "run `make pages`"
+def test_words_of_core_are_current() -> None:
+    assert control_center_words.FILE.read_text() == control_center_words.script(), "run `make pages`"
+
+
+def test_every_payment_and_session_state_has_a_label() -> None:
+    assert [state for state in (*PaymentStatus, *SessionStatus) if state.label is None] == []

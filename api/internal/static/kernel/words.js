@@ -1,15 +1,15 @@
 /**
  * Texts in the operator's language. The English text is in the code where it is used. words.id.js has the Indonesian
- * for each English text, words.rows.id.js that of the configuration rows, and words.causes.js that of cause tags. Texts
- * that the service sends (such as the meaning of a setting) are looked up in the same way; unknown ones stay English.
+ * for each English text, words.rows.id.js that of the configuration rows, and words.core.js that of states and
+ * cause tags. Texts that the service sends (such as the meaning of a setting) are looked up in the same way; unknown ones stay English.
  */
 
 import { preferences } from "./preferences.js";
-import { CAUSE_WORDS } from "./words.causes.js";
+import { CORE_WORDS } from "./words.core.js";
 import { INDONESIAN } from "./words.id.js";
 import { ROWS } from "./words.rows.id.js";
 
-const DICTIONARY = { ...INDONESIAN, ...ROWS, ...CAUSE_WORDS };
+const DICTIONARY = { ...INDONESIAN, ...ROWS, ...CORE_WORDS };
 
 /** Translate a text: `t("{n} min", { n: 3 })`. */
 export function t(english, values = {}) {

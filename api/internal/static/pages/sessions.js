@@ -5,6 +5,7 @@ import { h } from "../kernel/dom.js";
 import { number, rupiah } from "../kernel/format.js";
 import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
+import { ENDABLE } from "../kernel/words.core.js";
 import { t } from "../kernel/words.js";
 import { ask } from "../parts/dialog.js";
 import { field } from "../parts/form.js";
@@ -54,7 +55,6 @@ class SessionsPage extends ListPage {
 }
 
 const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the time", operator: "an operator" };
-const ENDABLE = ["searching", "active", "expired"];
 const MAX_REASON = 500;
 const goodbye = (one) => `${t("Goodbye")}, ${t(one.user_type === "mitra" ? "Mitra" : "Customer")}`;
 

@@ -1,30 +1,21 @@
 /** Labels of states, causes and results, as text and as chips. */
 
 import { h } from "../kernel/dom.js";
-import { CAUSES } from "../kernel/words.causes.js";
+import { CAUSES, PAYMENTS, SESSIONS } from "../kernel/words.core.js";
 import { t } from "../kernel/words.js";
 
-// Each entry is [English label, style].
-const PAYMENT = {
-  pending: ["waiting for payment", "busy"],
-  confirmed: ["paid", "busy"],
-  consumed: ["earned", "good"],
-  failed_pairing: ["paid, no chat", "bad"],
-  abandoned: ["given up", ""],
-  expired: ["not paid in time", ""],
-};
-const SESSION = {
-  searching: ["searching", "busy"],
-  active: ["active", "good"],
-  expired: ["time is up", "warn"],
-  closing: ["closing", "warn"],
-  completed: ["completed", ""],
-  cancelled: ["cancelled by the customer", ""],
-  failed: ["no mitra found", "bad"],
-};
-const CAUSE = Object.fromEntries(
-  Object.entries(CAUSES).map(([tag, label]) => [tag, [label, tag === "customer_cancelled" ? "warn" : "bad"]]),
-);
+/** Return a table of labels: value -> [English label, style]. A value without a style gets `other`. */
+const styled = (labels, styles, other = "") =>
+  Object.fromEntries(Object.entries(labels).map(([value, label]) => [value, [label, styles[value] ?? other]]));
+const PAYMENT = styled(PAYMENTS, { pending: "busy", confirmed: "busy", consumed: "good", failed_pairing: "bad" });
+const SESSION = styled(SESSIONS, {
+  searching: "busy",
+  active: "good",
+  expired: "warn",
+  closing: "warn",
+  failed: "bad",
+});
+const CAUSE = styled(CAUSES, { customer_cancelled: "warn" }, "bad");
 const ACTION = {
   refunded: ["refunded", "good"],
   credited: ["credited", "good"],

@@ -1,4 +1,28 @@
-/** The texts of cause tags. Made by `make pages` from core/pairing_failures/causes.py; a test keeps them current. */
+/** The labels of states and the texts of cause tags. Made by `make pages` from core; a test keeps them current. */
+
+// Payment state -> English label.
+export const PAYMENTS = {
+  pending: "waiting for payment",
+  confirmed: "paid",
+  consumed: "earned",
+  failed_pairing: "paid, no chat",
+  abandoned: "given up",
+  expired: "not paid in time",
+};
+
+// Session state -> English label.
+export const SESSIONS = {
+  searching: "searching",
+  active: "active",
+  expired: "time is up",
+  closing: "closing",
+  completed: "completed",
+  cancelled: "cancelled by the customer",
+  failed: "no mitra found",
+};
+
+// Session states that an operator can end.
+export const ENDABLE = ["searching", "active", "expired"];
 
 // Cause tag -> English label.
 export const CAUSES = {
@@ -14,7 +38,20 @@ export const CAUSES = {
 };
 
 // English text -> Indonesian text.
-export const CAUSE_WORDS = {
+export const CORE_WORDS = {
+  "waiting for payment": "menunggu uang",
+  paid: "dibayar",
+  earned: "menjadi pendapatan",
+  "paid, no chat": "dibayar, tanpa obrolan",
+  "given up": "ditinggalkan",
+  "not paid in time": "tidak dibayar tepat waktu",
+  searching: "mencari",
+  active: "aktif",
+  "time is up": "waktu habis",
+  closing: "berpamitan",
+  completed: "selesai",
+  "cancelled by the customer": "ditinggalkan pelanggan",
+  "no mitra found": "tidak ada mitra",
   "no mitra available": "tidak ada mitra tersedia",
   "The customer paid, but no mitra accepted before the search ended.":
     "Pelanggan membayar, tetapi tidak ada mitra yang menerima sebelum pencarian berakhir.",
