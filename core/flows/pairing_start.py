@@ -6,7 +6,7 @@ from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.sessions.states import FINAL, SessionStatus
+from core.sessions.states import UNPAIRED
 from core.steps import search
 
 
@@ -27,7 +27,7 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         if payment is None or payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
             return
         earlier = await sessions.of_payment(tx, payment.id)
-        if earlier is not None and earlier.status not in (FINAL - {SessionStatus.COMPLETED}):
+        if earlier is not None and earlier.status not in UNPAIRED:
             return
         blocked = await payments.blocking(tx, account, but=payment.id)
         if blocked is None or blocked.session_id is None:

@@ -9,7 +9,7 @@ from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.base.field_types import Party, Time
 from core.base.languages import Text
-from core.sessions.states import SessionStatus
+from core.sessions.states import CLOSABLE, ENDED, SessionStatus
 
 WARNING = dt.timedelta(seconds=180)  # docs/product.md#warning
 GRACE = dt.timedelta(minutes=5)  # docs/product.md#grace-period
@@ -67,7 +67,7 @@ def may_end(status: SessionStatus, side: UserType, *, early_end_enabled: bool) -
     Raises EarlyEndDisabled if the paid time runs and this side may not end it early, and SessionNotActive in all other
     states.
     """
-    if status in (SessionStatus.CLOSING, SessionStatus.COMPLETED):
+    if status in ENDED:
         return False
     if status is SessionStatus.ACTIVE:
         if not early_end_enabled:
@@ -83,7 +83,7 @@ def may_close(status: SessionStatus) -> None:
 
     Raises SessionNotClosable if it doesn't.
     """
-    if status not in (SessionStatus.EXPIRED, SessionStatus.CLOSING):
+    if status not in CLOSABLE:
         raise SessionNotClosable
 
 

@@ -74,6 +74,11 @@ EDGES: Edges[SessionStatus] = {
     ),
 }  # fmt: skip
 FINAL = final(SessionStatus, EDGES)
-LIVE = frozenset({S.SEARCHING, S.ACTIVE, S.EXPIRED})  # the customer can't start another session
+# Named sets of states. SQL repeats them as lists; tests/layout/test_session_sets.py compares each list with them.
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
-OPEN = frozenset({S.ACTIVE, S.EXPIRED, S.CLOSING})  # the apps of both parties still show it as running
+LIVE = HELD | {S.SEARCHING}  # the customer can't start another session
+OPEN = HELD | {S.CLOSING}  # the apps of both parties still show it as running
+CLOSABLE = frozenset({S.EXPIRED, S.CLOSING})  # has a grace period, in which the parties may say goodbye
+ENDED = frozenset({S.CLOSING, S.COMPLETED})  # can't be ended again
+PAIRED = OPEN | {S.COMPLETED}  # has a mitra and an end
+UNPAIRED = frozenset({S.CANCELLED, S.FAILED})  # ended without a mitra

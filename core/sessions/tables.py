@@ -7,8 +7,11 @@ from piccolo.table import Table
 from core.base.field_types import Mode, Party
 from core.sessions.rules import EndedBy
 from core.sessions.sensitivity import Sensitivity
-from core.sessions.states import SessionStatus
+from core.sessions.states import PAIRED, UNPAIRED, SessionStatus
 from core.storage import columns
+
+_PAIRED = ", ".join(f"'{status}'" for status in SessionStatus if status in PAIRED)
+_WITHOUT_MITRA = ", ".join(f"'{status}'" for status in SessionStatus if status in UNPAIRED | {SessionStatus.SEARCHING})
 
 
 class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
@@ -67,10 +70,8 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     known_ended_by = columns.words("ended_by", EndedBy)
     known_sensitivity = columns.words("topic_sensitivity", Sensitivity)
     paired_is_whole = Check("(mitra_id IS NULL) = (paired_at IS NULL)")
-    running_is_paired = Check(
-        "status NOT IN ('active', 'expired', 'closing', 'completed') OR (mitra_id IS NOT NULL AND expires_at IS NOT NULL)"
-    )
-    unpaired_is_alone = Check("status NOT IN ('searching', 'cancelled', 'failed') OR mitra_id IS NULL")
+    running_is_paired = Check(f"status NOT IN ({_PAIRED}) OR (mitra_id IS NOT NULL AND expires_at IS NOT NULL)")
+    unpaired_is_alone = Check(f"status NOT IN ({_WITHOUT_MITRA}) OR mitra_id IS NULL")
     searching_has_deadlines = Check(
         "status <> 'searching' OR (round_ends_at IS NOT NULL AND search_ends_at IS NOT NULL)"
     )
