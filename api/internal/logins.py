@@ -11,7 +11,7 @@ from api.request_bodies import Body, text
 from api.shared_answers import OperatorTokens, SecondFactorQuestion, operator_tokens
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import login_operator, login_tokens, operator_accounts
+from core.flows import login_operator, login_tokens, operator_password
 from core.logins.refresh import RefreshInvalid
 from core.operators.rules import AccountLocked, LoginInvalid
 from core.reads import devices, people
@@ -110,7 +110,7 @@ async def change_password(
 
     Your other devices are signed out.
     """
-    await operator_accounts.change_password(
+    await operator_password.change_password(
         runtime, actor, current=data.current_password, new=data.new_password, ip_address=client_ip(request)
     )
     return await people.operator_me(runtime, actor.user_id)

@@ -12,8 +12,9 @@ from api.request_bodies import Body, JsonObject, no_nulls, structure, text
 from core.base.actor import Actor
 from core.base.field_types import RoleId
 from core.base.pages import Items, read_page
-from core.flows import operator_accounts
-from core.flows.operator_accounts import OperatorChange, RoleChange
+from core.flows import operator_accounts, operator_roles
+from core.flows.operator_accounts import OperatorChange
+from core.flows.operator_roles import RoleChange
 from core.operators.rules import AREAS, EmailTaken, LastAdministrator, Permissions, RoleNameTaken
 from core.operators.totp import TotpNotEnrolled
 from core.reads import operators as reads
@@ -130,7 +131,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.Role
 
     It must not have more rights than you have.
     """
-    role_id = await operator_accounts.add_role(
+    role_id = await operator_roles.add_role(
         runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
     )
     return await reads.role(runtime, role_id)
@@ -152,7 +153,7 @@ async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, acto
     no_nulls(data)
     body = structure(data, RolePatch)
     change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
-    await operator_accounts.change_role(runtime, actor, role_id=found, change=change)
+    await operator_roles.change_role(runtime, actor, role_id=found, change=change)
     return await reads.role(runtime, found)
 
 

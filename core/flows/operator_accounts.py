@@ -1,7 +1,4 @@
-"""Add and change operators and roles (docs/product.md#roles). Each write leaves an audit row.
-
-Two rules hold for every change: operators can't give rights that they don't have, and the last administrator stays.
-"""
+"""Add and change operators (docs/product.md#roles). Each write leaves an audit row."""
 
 from typing import Any
 
@@ -9,17 +6,17 @@ import attrs
 
 from core.base import field_messages, names
 from core.base.actor import Actor
-from core.base.errors import Forbidden, NotFound, ValidationFailed
+from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.logins import passwords
 from core.logins import store as logins
-from core.operators import attempts, rules, totp
+from core.operators import attempts, rules
 from core.operators import store as operators
-from core.operators.rules import EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
+from core.operators.rules import EmailTaken
 from core.operators.store import Operator, Role
 from core.runtime import Runtime
-from core.steps import lockout
 from core.steps import logins as login_steps
+from core.steps import operator_rights
 from core.storage.database import Tx
 
 
@@ -34,15 +31,6 @@ class OperatorChange:
     disabled: bool | None = None
 
 
-@attrs.frozen(kw_only=True)
-class RoleChange:
-    """The new values of a role; None leaves a field unchanged."""
-
-    name: str | None = None
-    permissions: dict[str, str] | None = None
-    require_totp: bool | None = None
-
-
 def _email(text: str) -> str:
     email = text.strip().lower()
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email or any(map(str.isspace, email)):
@@ -51,19 +39,6 @@ def _email(text: str) -> str:
             field_messages.EMAIL,
         )
     return email
-
-
-async def _rights(tx: Tx, actor: Actor) -> dict[str, str]:
-    """Lock all rights, and return the caller's as they are now. They may have changed since the request arrived.
-
-    Raises Forbidden.
-    """
-    await operators.hold_rights(tx)
-    caller = await operators.get(tx, actor.user_id)
-    if caller is None or caller.disabled:
-        raise Forbidden
-    rules.require(caller.permissions, "operators", "write")
-    return caller.permissions
 
 
 async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
@@ -84,11 +59,6 @@ def _seen(operator: Operator) -> dict[str, Any]:
     }
 
 
-async def _administrator_stays(tx: Tx) -> None:
-    if not await operators.any_administrator(tx):
-        raise LastAdministrator
-
-
 async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange) -> str:
     """Add an operator and return the id. Without a password they can't sign in yet.
 
@@ -103,7 +73,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
         passwords.check_new(wanted.password)
     hashed = "" if wanted.password is None else await runtime.passwords.make(wanted.password)
     async with runtime.transaction() as tx:
-        rights = await _rights(tx, actor)
+        rights = await operator_rights.hold_rights(tx, actor)
         role = await _role(tx, rights, wanted.role_id)
         operator_id = await operators.create(
             tx,
@@ -121,7 +91,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
             await operators.update(
                 tx, operator_id, email=email, display_name=name, role_id=role.id, password_hash=hashed, disabled=True
             )
-        await _audit(
+        await operator_rights.audit(
             tx, actor, "operator.created", operator_id, None, {**_seen(made), "disabled": bool(wanted.disabled)}
         )
     return operator_id
@@ -138,7 +108,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         passwords.check_new(change.password)
     hashed = None if change.password is None else await runtime.passwords.make(change.password)
     async with runtime.transaction() as tx:
-        rights = await _rights(tx, actor)
+        rights = await operator_rights.hold_rights(tx, actor)
         await logins.lock_all(tx, operator_id)
         before = await operators.lock(tx, operator_id)
         if before is None:
@@ -159,7 +129,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         )
         if not kept:
             raise EmailTaken
-        await _administrator_stays(tx)
+        await operator_rights.check_administrator_stays(tx)
         if hashed is not None:
             await attempts.forgive(tx, email or before.email)
         if disabled or hashed is not None:
@@ -167,111 +137,4 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         after = await operators.get(tx, operator_id)
         assert after is not None
         seen = {**_seen(after), "password_changed": hashed is not None}
-        await _audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)
-
-
-async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any, after: Any) -> None:
-    await operators.audit(
-        tx,
-        operator_id=actor.user_id,
-        action=action,
-        object_type="role" if action.startswith("role") else "operator",
-        object_id=object_id,
-        before=before,
-        after=after,
-    )
-
-
-async def add_role(
-    runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str], require_totp: bool
-) -> str:
-    """Add a role and return its id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
-    checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
-    async with runtime.transaction() as tx:
-        rules.may_grant(await _rights(tx, actor), checked)
-        role_id = await operators.create_role(tx, name=clean, permissions=checked, require_totp=require_totp)
-        if role_id is None:
-            raise RoleNameTaken
-        await _audit(
-            tx,
-            actor,
-            "role.created",
-            role_id,
-            None,
-            {"name": clean, "permissions": checked, "require_totp": require_totp},
-        )
-    return role_id
-
-
-async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
-    """Change a role for all operators who have it, with immediate effect.
-
-    Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator, TotpNotEnrolled.
-    """
-    checked = None if change.permissions is None else rules.check_permissions(change.permissions)
-    name = None if change.name is None else names.checked(change.name, field="name")
-    async with runtime.transaction() as tx:
-        rights = await _rights(tx, actor)
-        before = await operators.role(tx, role_id)
-        if before is None:
-            raise NotFound
-        rules.may_grant(rights, before.permissions)
-        after = attrs.evolve(
-            before,
-            name=name or before.name,
-            permissions=before.permissions if checked is None else checked,
-            require_totp=before.require_totp if change.require_totp is None else change.require_totp,
-        )
-        rules.may_grant(rights, after.permissions)
-        if after.require_totp and not before.require_totp:
-            await _may_require_totp(tx, actor, role_id)
-        if not await operators.update_role(
-            tx, role_id, name=after.name, permissions=after.permissions, require_totp=after.require_totp
-        ):
-            raise RoleNameTaken
-        await _administrator_stays(tx)
-        await _audit(tx, actor, "role.changed", role_id, _seen_role(before), _seen_role(after))
-
-
-def _seen_role(role: Role) -> dict[str, Any]:
-    return {"name": role.name, "permissions": role.permissions, "require_totp": role.require_totp}
-
-
-async def _may_require_totp(tx: Tx, actor: Actor, role_id: str) -> None:
-    """Keep an operator from locking out themselves with a rule of the role that they have. Raises TotpNotEnrolled."""
-    caller = await operators.get(tx, actor.user_id)
-    if caller is not None and caller.role_id == role_id and not caller.has_totp:
-        raise totp.TotpNotEnrolled
-
-
-async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
-    """Change the caller's own password and sign out their other devices.
-
-    A wrong present password counts as a failed sign-in. A password that another person chose can't be chosen again.
-    Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
-    """
-    passwords.check_new(new, field="new_password")
-    before = await lockout.check_password(runtime, actor, password=current, ip_address=ip_address)
-    if before.password_change_due and await runtime.passwords.verify(new, before.password_hash):
-        raise ValidationFailed.of(
-            "new_password",
-            Text(en="must differ from the current password", id="harus berbeda dari kata sandi sekarang"),
-        )
-    hashed = await runtime.passwords.make(new)
-    async with runtime.transaction() as tx:
-        await logins.lock_all(tx, actor.user_id)
-        operator = await operators.lock(tx, actor.user_id)
-        if operator is None or operator.password_hash != before.password_hash:
-            raise LoginInvalid  # changed since the check above
-        await operators.update(
-            tx,
-            operator.id,
-            email=operator.email,
-            display_name=operator.display_name,
-            role_id=operator.role_id,
-            password_hash=hashed,
-            disabled=operator.disabled,
-        )
-        await attempts.forgive(tx, operator.email)
-        await login_steps.revoke_others(tx, actor)
-        await _audit(tx, actor, "operator.password_changed", operator.id, None, None)
+        await operator_rights.audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)

@@ -16,7 +16,7 @@ from core.flows import (
     login_operator,
     login_tokens,
     mitra_status,
-    operator_accounts,
+    operator_password,
     operator_work,
     pairing_answer,
     pairing_fallback,
@@ -355,7 +355,7 @@ def test_operator_whose_role_changes_during_a_password_change_has_the_new_passwo
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=operator_accounts.change_password(
+            work=operator_password.change_password(
                 harness.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
             ),
         )
