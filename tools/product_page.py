@@ -1,157 +1,26 @@
-"""Write the generated parts of docs/product.md: the state machines, the cause tags and the fixed constants.
-
-The state machines of payment requests, sessions and extensions come from `core/*/states.py`. The others have no table
-of edges in core and are written here; a test checks that they have the states of their enums.
-"""
+"""Write the generated parts of docs/product.md: the state machines, the cause tags and the fixed constants."""
 
 import datetime as dt
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-import attrs
-
-from core.base.machine import Cause, Edges, Initiator, S
+from core.base.machine import Cause
 from core.customers.store import JOINS_A_DAY
-from core.extensions import states as extensions
-from core.extensions.states import ExtensionStatus
 from core.flows import delivery, session_end
 from core.idempotency import rules as idempotency
 from core.logins import identity, otp, refresh
 from core.messages import rules as messages
 from core.operators import login_token, totp
 from core.pairing.rules import REPEAT_AFTER
-from core.pairing.rules import Response as R
 from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import OperatorAction as A
 from core.payments import gateway_calls
 from core.payments import rules as payment_rules
-from core.payments import states as payments
-from core.payments.states import PaymentStatus
 from core.sessions import rules as session_rules
-from core.sessions import states as sessions
-from core.sessions.sensitivity import Sensitivity
-from core.sessions.states import SessionStatus
 from jobs.schedule import SWEEPS
+from tools.state_machines import MACHINES, START, Machine
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "product.md"
-START = "[*]"  # Mermaid's name for the beginning and the end of a diagram
-CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
-API, JOBS = Initiator.API, Initiator.JOBS
-
-
-@attrs.frozen(kw_only=True)
-class Machine:
-    """One state machine of the page.
-
-    `states`: the meaning of each state. `causes`: the causes of each edge. An edge from START is the creation of the
-    object.
-    """
-
-    name: str
-    states: dict[str, str]
-    causes: dict[tuple[str, str], tuple[Cause, ...]]
-
-    @property
-    def edges(self) -> frozenset[tuple[str, str]]:
-        """The transitions between two states."""
-        return frozenset(edge for edge in self.causes if edge[0] != START)
-
-
-def _of_table(name: str, states: Iterable[S], initial: Mapping[S, tuple[Cause, ...]], edges: Edges[S]) -> Machine:
-    return Machine(
-        name=name,
-        states={state.value: state.meaning for state in states},
-        causes={(START, state.value): causes for state, causes in initial.items()}
-        | {(before.value, after.value): causes for (before, after), causes in edges.items()},
-    )
-
-
-PAYMENT_REQUEST = _of_table("payment request", PaymentStatus, payments.INITIAL, payments.EDGES)
-SESSION = _of_table("chat session", SessionStatus, sessions.INITIAL, sessions.EDGES)
-EXTENSION = _of_table("extension", ExtensionStatus, extensions.INITIAL, extensions.EDGES)
-
-INVITATION = Machine(
-    name="invitation",
-    states={
-        "open": "The mitra may answer until `answer_by`. The stored response is null.",
-        R.ACCEPTED: "This mitra has the session.",
-        R.REJECTED: "The mitra has rejected, and is not asked again for this session.",
-        R.MISSED: "Another mitra has already accepted.",
-        R.IGNORED: "The mitra did not answer in time or went offline. They may be asked again in the next round.",
-        R.CANCELLED: "The customer has left, or asks all mitras instead.",
-    },
-    causes={
-        (START, "open"): (
-            Cause("The mitra is eligible when a round begins, or becomes eligible while it runs.", API, JOBS),
-        ),
-        ("open", R.ACCEPTED): (Cause("The mitra accepts.", MITRA),),
-        ("open", R.REJECTED): (Cause("The mitra rejects.", MITRA),),
-        ("open", R.MISSED): (Cause("Another mitra accepts.", MITRA),),
-        ("open", R.IGNORED): (
-            Cause("The round or the search ends without an answer.", JOBS),
-            Cause("The mitra goes offline.", MITRA, OPERATOR, JOBS),
-        ),
-        ("open", R.CANCELLED): (
-            Cause("The customer cancels the search, or falls back to a blast.", CUSTOMER),
-            Cause("An operator ends the search.", OPERATOR),
-        ),
-    },
-)
-
-PRESENCE = Machine(
-    name="mitra",
-    states={
-        "offline": "The mitra gets no chat requests. Running sessions go on.",
-        "online": "The mitra gets chat requests while they have room and their heartbeat is fresh.",
-    },
-    causes={
-        (START, "offline"): (Cause("An operator adds the mitra.", OPERATOR),),
-        ("offline", "online"): (Cause("The mitra goes online. Only an active mitra can.", MITRA),),
-        ("online", "offline"): (
-            Cause("The mitra goes offline.", MITRA),
-            Cause("No heartbeat for `mitra_stale_after_seconds`, while `require_mitra_ping` is on.", JOBS),
-            Cause("An operator takes the mitra offline, or deactivates them.", OPERATOR),
-        ),
-    },
-)
-
-SENSITIVITY = Machine(
-    name="topic sensitivity",
-    states={
-        Sensitivity.REGULAR: "The default.",
-        Sensitivity.SENSITIVE: "The mitra has marked the topic as sensitive.",
-    },
-    causes={
-        (START, Sensitivity.REGULAR): (Cause("The search begins.", API, JOBS),),
-        (Sensitivity.REGULAR, Sensitivity.SENSITIVE): (Cause("The mitra marks the topic.", MITRA),),
-        (Sensitivity.SENSITIVE, Sensitivity.REGULAR): (
-            Cause("The mitra takes the mark back, while `sensitive_flag_one_way_latch` is off.", MITRA),
-        ),
-    },
-)
-
-FAILURE = Machine(
-    name="pairing failure",
-    states={
-        "open": "An operator has to act. `operator_action` is null.",
-        A.REFUNDED: "The customer has their money back.",
-        A.CREDITED: "The customer was credited.",
-        A.NO_ACTION: "The operator decided that no action is needed.",
-        "superseded": "The customer tried again with the same money. The row stays; `superseded_at` is set.",
-    },
-    causes={
-        (START, "open"): (Cause("A paid request fails.", API, JOBS),),
-        ("open", A.REFUNDED): (
-            Cause("An operator records it; an operator with a second factor confirms it.", OPERATOR),
-        ),
-        ("open", A.CREDITED): (Cause("An operator records it.", OPERATOR),),
-        ("open", A.NO_ACTION): (Cause("An operator records it.", OPERATOR),),
-        ("open", "superseded"): (Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),),
-    },
-)
-
-MACHINES = (PAYMENT_REQUEST, SESSION, EXTENSION, INVITATION, PRESENCE, SENSITIVITY, FAILURE)
 
 
 def initiators(causes: Iterable[Cause]) -> str:

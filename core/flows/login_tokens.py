@@ -53,10 +53,9 @@ async def _refresh(
         if found is None:
             raise RefreshInvalid
         attempt.account = found.user_id
-        if found.revoked_at is not None or found.expires_at <= came_at:
-            raise RefreshInvalid
         user_type = UserType(found.user_type)
-        if (user_type is UserType.OPERATOR) != operators:
+        is_over = found.revoked_at is not None or found.expires_at <= came_at
+        if is_over or (user_type is UserType.OPERATOR) != operators:
             raise RefreshInvalid
         held = Held(
             present_hash=found.refresh_token_hash,

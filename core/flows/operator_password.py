@@ -1,4 +1,4 @@
-"""Change one's own password in the control center (docs/product.md#sign-in-of-operators)."""
+"""Change the caller's password in the control center (docs/product.md#sign-in-of-operators)."""
 
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed

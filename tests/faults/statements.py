@@ -12,6 +12,7 @@ import attrs
 
 SSL_REQUEST, CANCEL_REQUEST = 80877103, 80877102
 SPACES = re.compile(r"\s+")
+EQUALS = re.compile(r"\s*(?<![<>!:])=\s*")
 WRITES = re.compile(
     r"^(?:WITH .*?)?(?<!FOR )(INSERT INTO|UPDATE|DELETE FROM) (\w+)|\b(chat_commit)\(", re.IGNORECASE | re.DOTALL
 )
@@ -19,8 +20,8 @@ ENDS = ("COMMIT", "ROLLBACK", "COMMIT;", "ROLLBACK;")
 
 
 def plain(sql: str) -> str:
-    """Return a statement on one line."""
-    return SPACES.sub(" ", sql).strip()
+    """Return a statement on one line, in one spelling: Piccolo quotes names and puts no spaces around `=`."""
+    return EQUALS.sub(" = ", SPACES.sub(" ", sql).strip().replace('"', ""))
 
 
 @attrs.define

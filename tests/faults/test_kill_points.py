@@ -34,11 +34,11 @@ class Point:
 
 API = (
     Point("a payment request is created", "INSERT INTO payment_requests"),
-    Point("a payment request is abandoned", "payment_requests SET status = 'abandoned' WHERE id"),
+    Point("a payment request is abandoned", r"payment_requests SET status = 'abandoned' WHERE \(payment_requests\.id"),
     Point("the gateway's call is stored", "INSERT INTO webhook_logs"),
     Point(
         "the payment is confirmed",
-        "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$2",
+        "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$1",
     ),
     Point("the search begins", "INSERT INTO chat_sessions"),
     Point("the search is cancelled", "INSERT INTO pairing_failures"),
@@ -52,7 +52,7 @@ API = (
 REALTIME = (Point("a batch of messages is stored", r"chat_commit\(", commit=False),)
 JOBS = (
     Point("a search whose signal was lost begins", "INSERT INTO chat_sessions"),
-    Point("a round ends", "chat_sessions SET round_number"),
+    Point("a round ends", r"^UPDATE chat_sessions (AS )?(s )?SET .*round_number"),
     Point("the warning is sent", "SET warn_at = NULL WHERE warn_at"),
     Point("the paid time ends", "SET status = 'expired', grace_ends_at"),
     Point("an extension times out", "SET status = 'active', expires_at"),

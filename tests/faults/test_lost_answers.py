@@ -48,7 +48,7 @@ async def test_webhook_repeated_after_a_lost_commit_reply_is_a_duplicate(
 ) -> None:
     customer = await proxied_world.customer()
     payment = await app.request(customer)
-    place = answer_to(proxied_stack, "api", "UPDATE webhook_logs SET http_status = \\$2")
+    place = answer_to(proxied_stack, "api", "UPDATE webhook_logs SET http_status = \\$1")
     assert await call_losing_first_reply(place, lambda: app.pay(proxied_world, payment)) == "duplicate"
     # The signal that starts the search was lost with the reply: a sweep starts it a minute after the payment.
     await proxied_world.stack.sql(

@@ -25,7 +25,19 @@ from jobs.schedule import DEADLINES, SWEEPS
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("core", "api", "realtime", "jobs", "tools")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-MAX_LINES = 560
+MAX_LINES = 250
+# docs/decisions/0017-limits-of-size.md says why each of these is longer.
+LONGER = {
+    "core/storage/database.py",
+    "core/storage/servers.py",
+    "tools/bench/abuse/attacker.py",
+    "tools/bench/grow_sql.py",
+    "tools/bench/peers/fastapi_sessions.py",
+    "tools/bench/plan_calls.py",
+    "tools/client.py",
+    "tools/demo.py",
+    "tools/phone.py",
+}
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=dt.UTC)
 
 
@@ -210,8 +222,8 @@ def test_limited_subqueries_use_any_array():
 # -- files
 
 
-def test_no_file_exceeds_the_length_limit():
-    assert {name_of(p): n for p in FILES if (n := len(p.read_text().splitlines())) > MAX_LINES} == {}
+def test_no_file_exceeds_the_length_limit_but_the_listed_ones():
+    assert {name_of(p) for p in FILES if len(p.read_text().splitlines()) > MAX_LINES} == LONGER
 
 
 def bases_of(node: ast.ClassDef) -> set[str]:

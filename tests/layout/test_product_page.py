@@ -12,8 +12,8 @@ from core.pairing.rules import Response
 from core.pairing_failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
 from core.storage.piccolo_app import APP_CONFIG
-from tools import product_page
-from tools.product_page import MACHINES, START, Machine
+from tools import product_page, state_machines
+from tools.state_machines import MACHINES, START, Machine
 
 EVERY = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 
@@ -45,10 +45,10 @@ def test_every_state_is_reachable(machine: Machine) -> None:
 
 
 def test_machines_without_a_table_have_the_values_of_their_enums() -> None:
-    assert {after for _, after in product_page.INVITATION.edges} == set(Response)
-    assert {after for _, after in product_page.FAILURE.edges} == {*OperatorAction, "superseded"}
-    assert set(product_page.SENSITIVITY.states) == set(Sensitivity)
-    for before, after in product_page.SENSITIVITY.edges:
+    assert {after for _, after in state_machines.INVITATION.edges} == set(Response)
+    assert {after for _, after in state_machines.FAILURE.edges} == {*OperatorAction, "superseded"}
+    assert set(state_machines.SENSITIVITY.states) == set(Sensitivity)
+    for before, after in state_machines.SENSITIVITY.edges:
         assert flips(Sensitivity(before), Sensitivity(after), one_way=False)
     with pytest.raises(SensitivityLatched):
         flips(Sensitivity.SENSITIVE, Sensitivity.REGULAR, one_way=True)
