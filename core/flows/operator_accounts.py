@@ -10,10 +10,11 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.logins import passwords
 from core.logins import store as logins
-from core.operators import attempts, rules
+from core.operators import attempts, roles, rules
 from core.operators import store as operators
+from core.operators.roles import Role
 from core.operators.rules import EmailTaken
-from core.operators.store import Operator, Role
+from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import logins as login_steps
 from core.steps import operator_rights
@@ -43,7 +44,7 @@ def _email(text: str) -> str:
 
 async def _role(tx: Tx, rights: dict[str, str], role_id: str) -> Role:
     """Return a role that an operator with these rights may give. Raises ValidationFailed, Forbidden."""
-    role = await operators.role(tx, role_id)
+    role = await roles.get(tx, role_id)
     if role is None:
         raise ValidationFailed.of("role_id", Text(en="must be an existing role", id="harus berupa peran yang ada"))
     rules.may_grant(rights, role.permissions)

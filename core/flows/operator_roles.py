@@ -7,10 +7,10 @@ import attrs
 from core.base import names
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.operators import rules, totp
+from core.operators import roles, rules, totp
 from core.operators import store as operators
+from core.operators.roles import Role
 from core.operators.rules import RoleNameTaken
-from core.operators.store import Role
 from core.runtime import Runtime
 from core.steps import operator_rights
 from core.storage.database import Tx
@@ -32,7 +32,7 @@ async def add_role(
     checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
     async with runtime.transaction() as tx:
         rules.may_grant(await operator_rights.hold_rights(tx, actor), checked)
-        role_id = await operators.create_role(tx, name=clean, permissions=checked, require_totp=require_totp)
+        role_id = await roles.create(tx, name=clean, permissions=checked, require_totp=require_totp)
         if role_id is None:
             raise RoleNameTaken
         await operator_rights.audit(
@@ -55,7 +55,7 @@ async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: R
     name = None if change.name is None else names.checked(change.name, field="name")
     async with runtime.transaction() as tx:
         rights = await operator_rights.hold_rights(tx, actor)
-        before = await operators.role(tx, role_id)
+        before = await roles.get(tx, role_id)
         if before is None:
             raise NotFound
         rules.may_grant(rights, before.permissions)
@@ -68,7 +68,7 @@ async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: R
         rules.may_grant(rights, after.permissions)
         if after.require_totp and not before.require_totp:
             await _may_require_totp(tx, actor, role_id)
-        if not await operators.update_role(
+        if not await roles.update(
             tx, role_id, name=after.name, permissions=after.permissions, require_totp=after.require_totp
         ):
             raise RoleNameTaken

@@ -9,6 +9,7 @@ from core.customers import store as customers
 from core.logins import passwords
 from core.logins import store as logins
 from core.mitras import store as mitras
+from core.operators import roles
 from core.operators import store as operators
 from core.operators.rules import ADMINISTRATOR
 from core.pricing import rules as pricing_rules
@@ -44,7 +45,7 @@ DEMO_CUSTOMERS = ("Dewi", "Eka")
 async def seed_defaults(runtime: Runtime) -> int:
     """Add missing configuration rows and the administrator role; return how many configuration rows were added."""
     async with runtime.transaction() as tx:
-        await operators.ensure_role(tx, "administrator", ADMINISTRATOR)
+        await roles.ensure(tx, "administrator", ADMINISTRATOR)
         return await config_store.seed(tx)
 
 
@@ -114,7 +115,7 @@ async def create_operator(
     passwords.check_new(password)
     hashed = await runtime.passwords.make(password)
     async with runtime.transaction() as tx:
-        role_id = await operators.role_by_name(tx, role)
+        role_id = await roles.by_name(tx, role)
         if role_id is None:
             raise LookupError(role)
         operator_id = await operators.create(

@@ -10,13 +10,12 @@ from core.base.field_types import OperatorId, RoleId
 from core.operators.rules import Permissions
 from core.operators.tables import Operator as Operators
 from core.operators.tables import OperatorAudit as AuditRows
-from core.operators.tables import Role as Roles
 from core.storage import locks
 from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.reads import Reader
 from core.storage.records import one
-from core.storage.statements import columns_of, insert, p, statement
+from core.storage.statements import insert, p, statement
 
 LIST = "list"  # object_id of an audit row about several objects; their ids are in `after`
 
@@ -43,17 +42,6 @@ class Operator:
     def must_enrol(self) -> bool:
         """Whether the role requires a second factor and the operator has not set one up."""
         return self.require_totp and not self.has_totp
-
-
-@attrs.frozen(kw_only=True)
-class Role:
-    """A row of roles."""
-
-    id: RoleId
-    name: str
-    permissions: Permissions
-    require_totp: bool
-    created_at: dt.datetime
 
 
 SELECT = """
@@ -105,17 +93,6 @@ CREATE = statement(
     .on_conflict(Operators.email, "DO NOTHING")
     .returning(Operators.id)
 )
-ROLE = statement(Roles.select(*columns_of(Roles, Role)).where(Roles.id == p.id), Role)
-ROLE_BY_NAME = statement(Roles.select(Roles.id).where(Roles.name == p.name))
-OTHER_ROLE_WITH_NAME = statement(Roles.select(Roles.id).where(Roles.name == p.name, Roles.id != p.id))
-CREATE_ROLE = statement(
-    insert(Roles, "id name permissions require_totp created_at")
-    .on_conflict(Roles.name, "DO NOTHING")
-    .returning(Roles.id)
-)
-UPDATE_ROLE = statement(
-    Roles.update(name=p.name, permissions=p.permissions, require_totp=p.require_totp).where(Roles.id == p.id)
-)
 AUDIT = statement(insert(AuditRows, "id operator_id action object_type object_id before after created_at"))
 
 
@@ -138,19 +115,6 @@ async def lock_by_email(tx: Tx, email: str) -> Operator | None:
     return await by_email(tx, email)
 
 
-async def ensure_role(tx: Tx, name: str, permissions: dict[str, str]) -> str:
-    """Return the id of the role with this name. Create the role if it does not exist."""
-    await create_role(tx, name=name, permissions=permissions, require_totp=False)
-    found = await role_by_name(tx, name)
-    assert found is not None
-    return found
-
-
-async def role_by_name(reader: Reader, name: str) -> str | None:
-    """Return the id of the role with this name, None without such a role."""
-    return await ROLE_BY_NAME.value(reader, name=name)
-
-
 async def create(
     tx: Tx, *, email: str, display_name: str, role_id: str, password_hash: str, password_change_due: bool
 ) -> str | None:
@@ -170,26 +134,6 @@ async def create(
 async def hold_rights(tx: Tx) -> None:
     """Serialise changes of operators and roles, because two at once could together remove the last administrator."""
     await locks.hold(tx, AdvisoryLock.OPERATOR_RIGHTS)
-
-
-async def role(reader: Reader, role_id: str) -> Role | None:
-    """Read a role."""
-    return await ROLE.first(reader, id=role_id)
-
-
-async def create_role(tx: Tx, *, name: str, permissions: dict[str, str], require_totp: bool) -> str | None:
-    """Insert a role and return the id, None if the name is taken."""
-    return await CREATE_ROLE.value(
-        tx, id=ids.new_id(), name=name, permissions=permissions, require_totp=require_totp, created_at=tx.now
-    )
-
-
-async def update_role(tx: Tx, role_id: str, *, name: str, permissions: dict[str, str], require_totp: bool) -> bool:
-    """Change a role. Return False if another role has the name."""
-    if await OTHER_ROLE_WITH_NAME.value(tx, id=role_id, name=name):
-        return False
-    await UPDATE_ROLE.execute(tx, id=role_id, name=name, permissions=permissions, require_totp=require_totp)
-    return True
 
 
 async def update(

@@ -32,7 +32,7 @@ from core.idempotency import store as idempotency
 from core.idempotency.rules import KeyedRequest
 from core.logins import refresh
 from core.mitras.rules import availability_policy
-from core.operators import store as operators
+from core.operators import roles
 from core.pairing import store as pairing
 from core.pairing_failures.rules import NotTargeted
 from core.payments import store as payments
@@ -307,10 +307,8 @@ async def _operator(harness: Harness) -> tuple[str, str, str]:
     """Create an operator; return (id, e-mail, id of another role)."""
     email, name = f"{ids.new_id()}@example.test", ids.new_id()
     async with harness.runtime.transaction() as tx:
-        await operators.create_role(tx, name=name, permissions={"sessions": "read"}, require_totp=False)
-        other = await operators.create_role(
-            tx, name=ids.new_id(), permissions={"sessions": "write"}, require_totp=False
-        )
+        await roles.create(tx, name=name, permissions={"sessions": "read"}, require_totp=False)
+        other = await roles.create(tx, name=ids.new_id(), permissions={"sessions": "write"}, require_totp=False)
     await setup.create_operator(harness.runtime, email=email, display_name="Ana", role=name, password=PASSWORD)
     found = await harness.runtime.db.fetchval("SELECT id::text FROM control_center_users WHERE email = $1", email)
     return found, email, str(other)

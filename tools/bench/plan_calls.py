@@ -40,7 +40,17 @@ from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
 # Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
-ASKING = ("store", "transitions", "admin_store", "views", "chat_requests", "codes", "unacknowledged", "push_tokens")
+ASKING = (
+    "store",
+    "roles",
+    "transitions",
+    "admin_store",
+    "views",
+    "chat_requests",
+    "codes",
+    "unacknowledged",
+    "push_tokens",
+)
 EXTRA = (
     logins.refresh_push_token,
     background.read_changes,
