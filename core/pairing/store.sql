@@ -1,0 +1,61 @@
+-- name: invite
+-- Invite mitras ($3, with their numbers of sessions $4) to a session ($2), with the ids $1. Return those who had no
+-- open invitation to it.
+INSERT INTO chat_request_notifications (
+  id,
+  session_id,
+  mitra_id,
+  round_number,
+  notified_at,
+  answer_by,
+  active_session_count
+)
+SELECT
+  i.id,
+  $2,
+  i.mitra_id,
+  $5,
+  $6,
+  $7,
+  i.load
+FROM unnest($1::uuid[], $3::uuid[], $4::int[]) AS i (id, mitra_id, load)
+ON CONFLICT (session_id, mitra_id) WHERE response IS NULL DO NOTHING
+RETURNING mitra_id;
+
+-- name: asked_for
+-- How many distinct mitras each of these sessions has invited. A session without invitations has no row.
+SELECT
+  session_id::text,
+  count(DISTINCT mitra_id)::int AS asked
+FROM chat_request_notifications
+WHERE session_id = ANY($1)
+GROUP BY session_id;
+
+-- name: last_response
+-- The response of a mitra's newest invitation to a session; an open invitation is the newest.
+SELECT response
+FROM chat_request_notifications
+WHERE session_id = $1 AND mitra_id = $2
+ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC
+LIMIT 1;
+
+-- name: asked_offline
+-- The mitras who have an open invitation and are not online.
+SELECT DISTINCT n.mitra_id
+FROM chat_request_notifications AS n
+WHERE
+  n.response IS NULL
+  AND NOT EXISTS (
+    SELECT 1
+    FROM mitra_online_status AS o
+    WHERE o.mitra_id = n.mitra_id AND o.is_online
+  )
+ORDER BY n.mitra_id;
+
+-- name: due_rounds
+-- At most $2 searching sessions whose round ended by $1, the longest overdue first.
+SELECT id
+FROM chat_sessions
+WHERE status = 'searching' AND round_ends_at <= $1
+ORDER BY round_ends_at
+LIMIT $2;
