@@ -7,13 +7,12 @@ import datetime as dt
 
 from core.base import ids
 from core.extensions.states import EDGES, ExtensionStatus
-from core.extensions.store import Extension
+from core.extensions.store import COLUMNS, Extension
 from core.extensions.tables import SessionExtension as Extensions
 from core.storage.database import Tx
-from core.storage.statements import columns_of, insert, p, statement, transition
+from core.storage.statements import insert, p, statement, transition
 
 E = ExtensionStatus
-COLUMNS = columns_of(Extensions, Extension)
 CREATE = statement(
     insert(
         Extensions,
@@ -31,8 +30,15 @@ RESOLVE = {
 
 
 async def create(
-    tx: Tx, *, session_id: str, payment_request_id: str, minutes: int, price: int, status: ExtensionStatus, answer_by: dt.datetime
-) -> Extension:  # fmt: skip
+    tx: Tx,
+    *,
+    session_id: str,
+    payment_request_id: str,
+    minutes: int,
+    price: int,
+    status: ExtensionStatus,
+    answer_by: dt.datetime,
+) -> Extension:
     """Insert an extension with the status pending or, if it can't be given, safeguard_tripped. `price` is in Rupiah."""
     return await CREATE.one(
         tx,
