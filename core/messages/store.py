@@ -52,13 +52,21 @@ async def commit(
     row = await connection.fetchrow(
         SQL["commit"],
         _plain(touched),
-        _plain([str(m.customer_delivered) for m in row_marks]), _plain([str(m.customer_read) for m in row_marks]),
-        _plain([str(m.mitra_delivered) for m in row_marks]), _plain([str(m.mitra_read) for m in row_marks]),
-        _plain([slots[d.session_id] for d in drafts]), _plain([d.id for d in drafts]),
-        _plain([d.sender_id for d in drafts]), _plain([d.client_message_id for d in drafts]),
-        _plain([d.type for d in drafts]), _texts([d.content for d in drafts]), _texts([d.metadata for d in drafts]),
-        anchor, scale, timeout=timeout,
-    )  # fmt: skip
+        _plain([str(m.customer_delivered) for m in row_marks]),
+        _plain([str(m.customer_read) for m in row_marks]),
+        _plain([str(m.mitra_delivered) for m in row_marks]),
+        _plain([str(m.mitra_read) for m in row_marks]),
+        _plain([slots[d.session_id] for d in drafts]),
+        _plain([d.id for d in drafts]),
+        _plain([d.sender_id for d in drafts]),
+        _plain([d.client_message_id for d in drafts]),
+        _plain([d.type for d in drafts]),
+        _texts([d.content for d in drafts]),
+        _texts([d.metadata for d in drafts]),
+        anchor,
+        scale,
+        timeout=timeout,
+    )
     kept = iter(zip(row["kept_ids"] or (), row["kept_ats"] or (), strict=True))
     answers: list[StoreResult | bool] = []
     for draft, seq in zip(drafts, row["seqs"] or (), strict=True):
