@@ -17,6 +17,7 @@ RECIPES = (
     "endpoint",
     "configuration row",
     "cause tag",
+    "session state",
     "event",
     "frame",
     "timer",
