@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from api import errors, vocabulary
+from api import errors, examples, query_parameters
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
 from api.examples import example_of
@@ -125,11 +125,11 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
                 "required": True,
                 "description": "A UUID. Anything else is 404." if identified else "A name.",
                 "schema": {"type": "string", "minLength": 1},
-                "example": vocabulary.PATH_EXAMPLES.get(name, vocabulary.UUID),
+                "example": examples.PATH_EXAMPLES.get(name, examples.UUID),
             }
         )
     for name, kind in signature.query.items():
-        schema = vocabulary.QUERY.get(name) or schemas.answer(kind)
+        schema = query_parameters.QUERY.get(name) or schemas.answer(kind)
         if isinstance(schema.get("type"), list):  # a query parameter may be absent, but never null
             schema = {**schema, "type": next(one for one in schema["type"] if one != "null")}
         made.append({"name": name, "in": "query", "schema": schema})
@@ -188,8 +188,8 @@ def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], 
 def _error_example(refusal: Refusal) -> Schema:
     details = {
         "VALIDATION_ERROR": {"fields": [{"field": "display_name", "message": field_messages.REQUIRED}]},
-        "INTERNAL_ERROR": {"request_id": vocabulary.UUID},
-        "SESSION_IN_PROGRESS": {"session_id": vocabulary.UUID},
+        "INTERNAL_ERROR": {"request_id": examples.UUID},
+        "SESSION_IN_PROGRESS": {"session_id": examples.UUID},
         "OTP_INVALID": {"attempts_remaining": 4},
     }.get(refusal.code)
     seconds = 1 if refusal.status in WAITS else None

@@ -17,9 +17,9 @@ from api.json_reading import decode
 from api.structuring import MAX_ERRORS, converter
 from core.base import field_messages
 from core.base.errors import ValidationFailed
+from core.base.field_types import MAX_INT
 
 T = TypeVar("T")
-MAX_INT = 2**31 - 1
 
 
 def structure(value: Any, cls: type[T]) -> T:

@@ -11,9 +11,8 @@ from typing import Annotated, Any, NewType, TypeVar, Union, get_args, get_origin
 
 import attrs
 
-from api import vocabulary
-from api.request_bodies import MAX_INT
 from api.structuring import without_none, words_of
+from core.base.field_types import MAX_INT
 
 Schema = dict[str, Any]
 SOURCE = re.compile(r" \((?:docs/|contract|specification)[^)]*\)")
@@ -142,9 +141,9 @@ class Schemas:
 
 
 def name_of(kind: Any) -> str:
-    """Return the name of a class in the document."""
+    """Return the name of a class in the document: its own, without `View`."""
     name: str = kind.__name__
-    return vocabulary.NAMES.get(name, name.removesuffix("View"))
+    return name.removesuffix("View")
 
 
 def first_line(documented: object) -> str:

@@ -12,13 +12,13 @@ from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
-from core.payments.views import Failure, PaymentView
+from core.payments.views import PaymentFailure, PaymentRequestView
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.chat_requests import ChatRequest
 from core.sessions.rules import Closure
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
-from core.sessions.views import Person, SearchView, SessionView
+from core.sessions.views import Person, SessionSearchView, SessionView
 from realtime import chat_frames, frames, pairing_frames, shared_frames
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)
@@ -75,7 +75,7 @@ SEARCHING = SessionView(
     ended_by=None,
     last_seq=0,
     unread_count=0,
-    search=SearchView(
+    search=SessionSearchView(
         asked=3,
         answer_by=AT + dt.timedelta(seconds=40),
         ends_at=AT + dt.timedelta(seconds=280),
@@ -140,7 +140,7 @@ REQUEST = ChatRequest(
 )
 OPEN = OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
 
-REFUNDED = PaymentView(
+REFUNDED = PaymentRequestView(
     payment_request_id=PAYMENT_ID,
     status=PaymentStatus.FAILED_PAIRING,
     mode="chat",
@@ -155,7 +155,7 @@ REFUNDED = PaymentView(
     confirmed_at=AT - dt.timedelta(minutes=1),
     consumed_at=None,
     session_id=None,
-    failure=Failure(
+    failure=PaymentFailure(
         cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED, operator_action=OperatorAction.REFUNDED, actioned_at=AT
     ),
 )

@@ -10,7 +10,13 @@ from realtime.frame_examples import CLIENT, SERVER
 
 SCHEMA = "#/components/schemas/{name}"
 # Names of views, where the document's differs from that of the class without "View".
-NAMES = {"ChatRequest": "Request", "Closure": "Goodbye", "Failure": "PaymentFailure", "Person": "Party"}
+NAMES = {
+    "ChatRequest": "Request",
+    "Closure": "Goodbye",
+    "Person": "Party",
+    "PaymentRequestView": "Payment",
+    "SessionSearchView": "Search",
+}
 # References to the project's docs, which readers of the document do not have at hand.
 SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import msgspec
 
 from core.base import field_messages
+from core.base.field_types import MAX_INT
 from core.base.languages import Text
 
-MAX_SEQ = 2**31 - 1
 MAX_NAME = 100  # characters of a field's name in an error message
 # A look-ahead instead of "$", which would allow a newline at the end.
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
 Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
-Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
 Ref = Annotated[str, msgspec.Meta(max_length=200)]
 
 

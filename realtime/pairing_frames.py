@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from core.base.field_types import Count, Id
 from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.sessions.chat_requests import ChatRequest
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.views import Person, SessionView
@@ -47,7 +47,7 @@ class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
     request expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The
     ids of one request's events increase in the order of its changes."""
 
-    payment_request: PaymentView
+    payment_request: PaymentRequestView
 
 
 class ChatRequestMade(Event, kw_only=True, tag="chat_request"):

@@ -44,7 +44,7 @@ class MitraPingPatch:
 
 
 @get("/internal/config", **operators("config"))
-async def config_rows(runtime: Runtime) -> Items[configuration.ConfigRow]:
+async def config_rows(runtime: Runtime) -> Items[configuration.ConfigurationRow]:
     """List all configuration rows."""
     return Items(items=await configuration.rows(runtime))
 
@@ -92,19 +92,21 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
 
 
 @get("/internal/config/{key:str}", **operators("config"))
-async def config_row(key: str, runtime: Runtime) -> configuration.ConfigRow:
+async def config_row(key: str, runtime: Runtime) -> configuration.ConfigurationRow:
     """Return a configuration row."""
     return await configuration.row(runtime, key)
 
 
 @put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
-async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigurationRow:
     """Set the value of a configuration row."""
     return await _set_config(runtime, actor, key, data)
 
 
 @patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
-async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigRow:
+async def patch_config(
+    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+) -> configuration.ConfigurationRow:
     """Set the value of a configuration row.
 
     Same as PUT.
@@ -112,7 +114,7 @@ async def patch_config(key: str, data: dict[str, Any], runtime: Runtime, actor: 
     return await _set_config(runtime, actor, key, data)
 
 
-async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigRow:
+async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigurationRow:
     if key not in KEYS:
         raise NotFound
     if set(data) != {"value"}:

@@ -42,7 +42,7 @@ async def mitras(
     is_online: bool | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[reads.MitraRow]:
+) -> Items[reads.MitraForOperators]:
     """List mitras, newest first.
 
     `q` is a part of the name or phone number.
@@ -58,7 +58,7 @@ async def mitras(
     return_dto=None,
     **operators("mitras", "write", PhoneTaken),
 )
-async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> reads.MitraRow:
+async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> reads.MitraForOperators:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
         runtime, actor, phone=data.phone, display_name=data.display_name, is_active=data.is_active
@@ -67,7 +67,7 @@ async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> reads.Mi
 
 
 @get("/internal/mitras/{mitra_id:str}", **operators("mitras"))
-async def mitra(mitra_id: str, runtime: Runtime) -> reads.MitraRow:
+async def mitra(mitra_id: str, runtime: Runtime) -> reads.MitraForOperators:
     """Return a mitra."""
     return await reads.mitra_for_operator(runtime, path_id(mitra_id))
 
@@ -79,7 +79,7 @@ async def mitra(mitra_id: str, runtime: Runtime) -> reads.MitraRow:
     body=MitraPatch,
     **operators("mitras", "write", PhoneTaken),
 )
-async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.MitraRow:
+async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.MitraForOperators:
     """Change a mitra.
 
     A mitra who is deactivated goes offline.
@@ -93,7 +93,7 @@ async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, ac
 
 
 @post("/internal/mitras/{mitra_id:str}/force-offline", status_code=200, **operators("mitras", "write"))
-async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> reads.MitraRow:
+async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> reads.MitraForOperators:
     """Take a mitra offline."""
     found = path_id(mitra_id)
     await operator_work.force_offline(runtime, actor, mitra_id=found)

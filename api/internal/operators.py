@@ -66,7 +66,7 @@ class RolePatch:
 @get("/internal/operators", **operators("operators"))
 async def list_operators(
     runtime: Runtime, cursor: str | None = None, limit: int | None = None
-) -> Items[reads.OperatorRow]:
+) -> Items[reads.OperatorForOperators]:
     """List operators, newest first."""
     return await reads.operators(runtime, read_page(cursor, limit))
 
@@ -78,7 +78,7 @@ async def list_operators(
     return_dto=None,
     **operators("operators", "write", EmailTaken, step_up=True),
 )
-async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorRow:
+async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorForOperators:
     """Add an operator.
 
     The role must not have more rights than you have.
@@ -100,7 +100,9 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
     body=OperatorPatch,
     **operators("operators", "write", EmailTaken, LastAdministrator, step_up=True),
 )
-async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.OperatorRow:
+async def change_operator(
+    operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+) -> reads.OperatorForOperators:
     """Change an operator.
 
     An operator who is disabled or gets a new password is signed out everywhere.
@@ -114,7 +116,7 @@ async def change_operator(operator_id: str, data: dict[str, Any], runtime: Runti
 
 
 @get("/internal/roles", **operators("operators"))
-async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[reads.RoleRow]:
+async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[reads.RoleView]:
     """List roles, newest first."""
     return await reads.roles(runtime, read_page(cursor, limit))
 
@@ -126,7 +128,7 @@ async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | N
     return_dto=None,
     **operators("operators", "write", RoleNameTaken, step_up=True),
 )
-async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleRow:
+async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleView:
     """Add a role.
 
     It must not have more rights than you have.
@@ -144,7 +146,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.Role
     body=RolePatch,
     **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
-async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleRow:
+async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleView:
     """Change a role.
 
     The change takes effect at once for all operators who have the role.

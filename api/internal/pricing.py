@@ -16,7 +16,7 @@ from core.base.field_types import Mode, TierId
 from core.base.pages import Items, read_page
 from core.flows import pricing_edit
 from core.flows.pricing_edit import TierPosition
-from core.pricing.admin_store import PromotionRow, TierRow
+from core.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
 from core.reads import prices
 from core.runtime import Runtime
@@ -101,7 +101,7 @@ def _changes(data: dict[str, Any], body: Any, *, nullable: tuple[str, ...] = ())
 
 
 @get("/internal/pricing/tiers", **operators("pricing"))
-async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierRow]:
+async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierForOperators]:
     """List all tiers, also deleted ones, by mode and in their order."""
     if mode is not None and mode not in MODES:
         raise ValidationFailed.of("mode", field_messages.one_of(MODES))
@@ -115,7 +115,7 @@ async def tiers(runtime: Runtime, mode: str | None = None) -> Items[TierRow]:
     return_dto=None,
     **operators("pricing", "write", TierExists),
 )
-async def add_tier(data: TierBody, runtime: Runtime, actor: Actor) -> TierRow:
+async def add_tier(data: TierBody, runtime: Runtime, actor: Actor) -> TierForOperators:
     """Add a tier."""
     tier_id = await pricing_edit.add_tier(
         runtime,
@@ -136,7 +136,7 @@ async def add_tier(data: TierBody, runtime: Runtime, actor: Actor) -> TierRow:
     body=TierPatch,
     **operators("pricing", "write", StaleWrite),
 )
-async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> TierRow:
+async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> TierForOperators:
     """Change the price, tag or position of a tier."""
     found = path_id(tier_id)
     body = structure(data, TierPatch)
@@ -146,7 +146,7 @@ async def change_tier(tier_id: str, data: dict[str, Any], runtime: Runtime, acto
 
 
 @delete("/internal/pricing/tiers/{tier_id:str}", status_code=200, **operators("pricing", "write", StaleWrite))
-async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: str | None = None) -> TierRow:
+async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: str | None = None) -> TierForOperators:
     """Delete a tier.
 
     It can be reactivated. `updated_at` is the version token of the tier, as it was read.
@@ -165,7 +165,7 @@ async def delete_tier(tier_id: str, runtime: Runtime, actor: Actor, updated_at: 
     return_dto=None,
     **operators("pricing", "write", StaleWrite),
 )
-async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor: Actor) -> TierRow:
+async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor: Actor) -> TierForOperators:
     """Reactivate a deleted tier."""
     found = path_id(tier_id)
     await pricing_edit.reactivate_tier(runtime, actor, tier_id=found, token=data.updated_at)
@@ -178,7 +178,7 @@ async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor
     return_dto=None,
     **operators("pricing", "write", StaleWrite, NotFound),
 )
-async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[TierRow]:
+async def order_tiers(data: OrderBody, runtime: Runtime, actor: Actor) -> Items[TierForOperators]:
     """Set the order of all active tiers of a mode.
 
     If one of the version tokens is old, nothing changes.
@@ -197,7 +197,7 @@ async def tier_history(
 
 
 @get("/internal/pricing/promotions/first-session", **operators("pricing", "read", NotFound))
-async def promotion(runtime: Runtime) -> PromotionRow:
+async def promotion(runtime: Runtime) -> FirstSessionPromotion:
     """Return the first-session discount."""
     return await prices.promotion(runtime)
 
@@ -209,7 +209,7 @@ async def promotion(runtime: Runtime) -> PromotionRow:
     body=PromotionPatch,
     **operators("pricing", "write", StaleWrite, NotFound),
 )
-async def change_promotion(data: dict[str, Any], runtime: Runtime, actor: Actor) -> PromotionRow:
+async def change_promotion(data: dict[str, Any], runtime: Runtime, actor: Actor) -> FirstSessionPromotion:
     """Change the first-session discount."""
     body = structure(data, PromotionPatch)
     await pricing_edit.change_promotion(runtime, actor, token=body.updated_at, values=_changes(data, body))

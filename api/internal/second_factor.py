@@ -87,7 +87,7 @@ class Reset:
     """The operator, now without a second factor. If their role requires one, `enrolment_code` is set; it is not shown
     again."""
 
-    operator: reads.OperatorRow
+    operator: reads.OperatorForOperators
     enrolment_code: str | None = attrs.field(repr=False)
 
 

@@ -12,7 +12,7 @@ from core.base.pages import Items, read_page
 from core.flows import webhook_replay
 from core.payments.rules import NotReplayable
 from core.reads import webhook_calls
-from core.reads.webhook_calls import WebhookCall, WebhookFilter
+from core.reads.webhook_calls import WebhookFilter, WebhookLogView
 from core.runtime import Runtime
 
 
@@ -27,7 +27,7 @@ async def webhook_logs(
     bodies: bool = True,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[WebhookCall]:
+) -> Items[WebhookLogView]:
     """List the gateway's calls, newest first.
 
     Personal fields in bodies are masked without `customers.pii`. An audit row records which bodies were read; with
@@ -44,7 +44,7 @@ async def webhook_logs(
 
 
 @get("/internal/webhook-logs/{log_id:str}", **operators("webhooks"))
-async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
+async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookLogView:
     """Return a call of the gateway.
 
     Personal fields in its body are masked without `customers.pii`. An audit row records that it was read.
@@ -53,7 +53,7 @@ async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCal
 
 
 @post("/internal/webhook-logs/{log_id:str}/replay", status_code=200, **operators("webhooks", "write", NotReplayable))
-async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookCall:
+async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookLogView:
     """Replay a stored call.
 
     It runs through the same handler again, as a new call; the answer is the new call's row.

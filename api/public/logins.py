@@ -13,6 +13,7 @@ from core.base.actor import Actor, UserType
 from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
 from core.flows import login_anonymous, login_identity, login_otp, login_otp_ask, login_tokens
+from core.flows.login_otp_ask import CodeRequest
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
 from core.logins.otp import (
     CODE_LENGTH,
@@ -131,13 +132,13 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
     return_dto=None,
     **anyone(*ASKING, OtpBudgetExceeded, OtpDeliveryFailed),
 )
-async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
+async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> CodeRequest:
     """Send a phone code to a customer."""
     return await login_otp_ask.ask_customer_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))
-async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> login_otp_ask.Asked:
+async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> CodeRequest:
     """Send a phone code to a mitra.
 
     The answer is the same for all numbers, so it does not reveal who is a mitra.

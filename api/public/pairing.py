@@ -17,7 +17,7 @@ from core.flows.payment_request import Wish
 from core.pairing.rules import SessionNotSearching
 from core.pairing_failures.rules import FailureActioned, NotTargeted
 from core.payments.rules import PaymentNotConfirmed, SessionInProgress
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.pricing.rules import DiscountNotEligible
 from core.reads import payments
 from core.runtime import Runtime
@@ -51,7 +51,7 @@ class ReturningBody:
 )
 async def returning(
     data: ReturningBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
-) -> PaymentView:
+) -> PaymentRequestView:
     """Create a payment request for a chat with a mitra from an earlier session.
 
     The mitra must be available now.
@@ -74,7 +74,7 @@ async def returning(
     return_dto=None,
     **customers(NotFound, SessionNotSearching),
 )
-async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
+async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Cancel a payment request or its search.
 
     This is possible until a mitra has accepted.
@@ -90,7 +90,7 @@ async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentVi
     return_dto=None,
     **customers(NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible),
 )
-async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentView:
+async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Turn a targeted request into a blast, which asks all eligible mitras.
 
     This is possible while the request is open and after it has failed.

@@ -21,7 +21,7 @@ from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.mitras.rules import MitraAtCapacity, MitraOffline
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.pricing.rules import DiscountNotEligible, TierNotFound
 from core.reads import own, payments
 from core.runtime import Runtime
@@ -101,7 +101,7 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
 )
 async def request_payment(
     data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
-) -> PaymentView:
+) -> PaymentRequestView:
     """Create a payment request.
 
     With an `Idempotency-Key` a repeat gets the first answer again.
@@ -135,7 +135,7 @@ async def request_payment(
     ["/api/client/payment/requests/{request_id:str}", "/api/client/payment/sessions/{request_id:str}"],
     **customers(),
 )
-async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
+async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Return a payment request of the caller."""
     view = await payments.payment(runtime, actor, path_id(request_id))
     invoice_poll.after_reading(runtime, view)
@@ -150,7 +150,7 @@ async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentVie
     status_code=200,
     **customers(PaymentNotPending),
 )
-async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentView:
+async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Abandon a pending payment request."""
     found = path_id(request_id)
     await payment_request.abandon(runtime, actor, payment_request_id=found)
@@ -160,7 +160,7 @@ async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentVie
 @get("/api/client/payment/requests", **customers())
 async def payments_made(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[PaymentView]:
+) -> Items[PaymentRequestView]:
     """List the caller's payment requests with their outcomes, newest first."""
     return await own.payment_requests(runtime, actor, read_page(cursor, limit))
 

@@ -5,6 +5,8 @@ from typing import Annotated, Literal, NewType
 
 import msgspec
 
+MAX_INT = 2**31 - 1  # of PostgreSQL's integer
+
 Id = NewType("Id", str)
 """The id of a row: a UUIDv7 in its canonical form (core/base/ids.py)."""
 # Type checkers allow only a class as the supertype; msgspec reads the pattern and the format from it at run time.

@@ -19,7 +19,7 @@ from core.payments import gateway_calls
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.providers.gateway import Gateway
 from core.providers.invoices import Invoice
 from core.runtime import GATEWAY_SLOTS, Runtime
@@ -54,7 +54,7 @@ async def poll_due(runtime: Runtime) -> int:
     return len(taken) - len(left)
 
 
-def after_reading(runtime: Runtime, view: PaymentView) -> None:
+def after_reading(runtime: Runtime, view: PaymentRequestView) -> None:
     """Poll a pending request in the background after its customer has read it. Returns at once."""
     gateway = runtime.gateway
     if (

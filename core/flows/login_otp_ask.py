@@ -24,7 +24,7 @@ from core.storage.database import Tx
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class CodeRequest:
     """The answer to a request for a code."""
 
     otp_request_id: Id
@@ -32,7 +32,7 @@ class Asked:
     resend_after_seconds: int
 
 
-async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
+async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) -> CodeRequest:
     """Send a code to a customer's phone.
 
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpBudgetExceeded, OtpDeliveryFailed, ValidationFailed.
@@ -63,7 +63,7 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
     return asked
 
 
-async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Asked:
+async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> CodeRequest:
     """Store a request for a mitra's code. The answer is the same whether or not the number belongs to a mitra.
 
     Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, ValidationFailed.
@@ -117,7 +117,7 @@ def _refuse(hit: Hit | None) -> None:
 async def _keep(
     runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: Id, number: str, ip_address: str, *,
     code_hash: str | None, known_phone: bool,
-) -> Asked:  # fmt: skip
+) -> CodeRequest:  # fmt: skip
     expires_at = tx.now + otp.LIFETIME
     await codes.create(
         tx,
@@ -131,7 +131,7 @@ async def _keep(
         send_later=user_type is UserType.MITRA,
         expires_at=expires_at,
     )
-    return Asked(
+    return CodeRequest(
         otp_request_id=otp_request_id,
         expires_at=expires_at,
         resend_after_seconds=runtime.config.number("otp_resend_cooldown_seconds"),

@@ -10,7 +10,7 @@ from core.idempotency.rules import KeyedRequest
 from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen
 from core.payments.store import PaymentRequest
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
@@ -29,7 +29,7 @@ async def request_extension(
     mode: str | None,
     address: str,
     key: KeyedRequest | None = None,
-) -> PaymentView:
+) -> PaymentRequestView:
     """Create a payment request for more minutes of a session. It is pending, or confirmed if the price is 0.
 
     `address` is the caller's. A retry with the same `key` gets the first answer. Raises RateLimited, NotFound,
@@ -37,7 +37,7 @@ async def request_extension(
     differs from the session's), IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
     async with idempotency.transaction(runtime, key) as idempotent:
-        if (before := idempotent.repeated(PaymentView)) is not None:
+        if (before := idempotent.repeated(PaymentRequestView)) is not None:
             return before
         request = await invoices.unfinished_request(idempotent)
         if request is None:

@@ -13,7 +13,7 @@ from core.payments import store as payments
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
@@ -36,7 +36,7 @@ class Wish:
 
 async def request_payment(
     runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: KeyedRequest | None = None
-) -> PaymentView:
+) -> PaymentRequestView:
     """Create a payment request with a fixed price. It is pending, or confirmed if the price is 0.
 
     An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
@@ -45,7 +45,7 @@ async def request_payment(
     GatewayUnavailable.
     """
     async with idempotency.transaction(runtime, key) as idempotent:
-        if (before := idempotent.repeated(PaymentView)) is not None:
+        if (before := idempotent.repeated(PaymentRequestView)) is not None:
             return before
         request = await invoices.unfinished_request(idempotent) or await _create(
             runtime, idempotent.tx, actor, wish, address

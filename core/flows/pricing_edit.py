@@ -12,13 +12,13 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.operators import store as operators
 from core.pricing import admin_store
-from core.pricing.admin_store import TierRow
+from core.pricing.admin_store import TierForOperators
 from core.pricing.rules import StaleWrite, TierExists
 from core.runtime import Runtime
 from core.storage.database import Tx
 
 
-async def _fresh(tx: Tx, tier_id: str, token: str) -> TierRow:
+async def _fresh(tx: Tx, tier_id: str, token: str) -> TierForOperators:
     """Lock a tier and check that its version is the one that the operator saw. Raises NotFound, StaleWrite."""
     found = (await admin_store.lock_tiers(tx, [tier_id])).get(tier_id)
     if found is None:

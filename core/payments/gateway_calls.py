@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from core.base.field_types import MAX_INT
 from core.base.ids import parse_id
 from core.base.plain_json import storable
 from core.payments.states import PaymentStatus
@@ -98,7 +99,7 @@ def whole_idr(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # Check the bound first: Python's JSON reader accepts NaN and Infinity, and int() raises for them.
-    return int(value) if abs(value) < 2**31 and value == int(value) else None
+    return int(value) if abs(value) <= MAX_INT and value == int(value) else None
 
 
 def _time(value: Any) -> dt.datetime | None:

@@ -51,7 +51,7 @@ WHERE p.id = ANY($1)"""
 
 
 @attrs.frozen(kw_only=True)
-class Failure:
+class PaymentFailure:
     """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are
     null."""
 
@@ -61,7 +61,7 @@ class Failure:
 
 
 @attrs.frozen(kw_only=True)
-class PaymentView:
+class PaymentRequestView:
     """A request for payment, for a session or for more minutes of one. Amounts are in Rupiah."""
 
     payment_request_id: PaymentRequestId
@@ -78,27 +78,27 @@ class PaymentView:
     confirmed_at: Time | None
     consumed_at: Time | None
     session_id: SessionId | None
-    failure: Failure | None
+    failure: PaymentFailure | None
 
 
-async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentView | None:
+async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentRequestView | None:
     """Return a request of these customer ids; None if it belongs to another customer or does not exist."""
     row = await reader.fetchrow(ONE_OF, payment_request_id, customer_ids)
     return None if row is None else of_row(row)
 
 
-async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[PaymentView]:
+async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[PaymentRequestView]:
     """Return the requests with these ids."""
     return [of_row(row) for row in await reader.fetch(BY_IDS, payment_request_ids)]
 
 
-def of_row(row: Mapping[str, Any]) -> PaymentView:
+def of_row(row: Mapping[str, Any]) -> PaymentRequestView:
     """Build the view from a row of REQUEST."""
     values = as_dict(row)
-    return PaymentView(failure=failure_of(values), **values)
+    return PaymentRequestView(failure=failure_of(values), **values)
 
 
-def failure_of(values: dict[str, Any]) -> Failure | None:
-    """Remove the failure's columns from a row of REQUEST and return them as a Failure; None without a live failure."""
+def failure_of(values: dict[str, Any]) -> PaymentFailure | None:
+    """Remove the failure's columns from a row of REQUEST and return them as a PaymentFailure; None without a live failure."""
     failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at")}
-    return Failure(**failure) if failure["cause_tag"] is not None else None
+    return PaymentFailure(**failure) if failure["cause_tag"] is not None else None

@@ -29,7 +29,7 @@ def _token(value: Any) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class TierRow:
+class TierForOperators:
     """A price for a number of minutes in one mode. Send `updated_at` back with the next change."""
 
     id: TierId
@@ -43,7 +43,7 @@ class TierRow:
 
 
 @attrs.frozen(kw_only=True)
-class PromotionRow:
+class FirstSessionPromotion:
     """The first-session discount. Send `updated_at` back with the next change."""
 
     enabled: bool
@@ -55,10 +55,11 @@ class PromotionRow:
 
 
 SQL = sql_files.load(__file__)
-TIER = statement(Tiers.select(*columns_of(Tiers, TierRow)).where(Tiers.id == p.id), TierRow)
+TIER = statement(Tiers.select(*columns_of(Tiers, TierForOperators)).where(Tiers.id == p.id), TierForOperators)
 TIER_OF = statement(Tiers.select(Tiers.id).where(Tiers.mode == p.mode, Tiers.minutes == p.minutes))
 PROMOTION = statement(
-    Promotions.select(*columns_of(Promotions, PromotionRow)).where(Promotions.key == FIRST_SESSION), PromotionRow
+    Promotions.select(*columns_of(Promotions, FirstSessionPromotion)).where(Promotions.key == FIRST_SESSION),
+    FirstSessionPromotion,
 )
 LOCK_PROMOTION = statement(Promotions.select(Promotions.id).where(Promotions.key == FIRST_SESSION).lock_rows("UPDATE"))
 TIER_CHANGED = statement(insert(TierHistory, "id pricing_tier_id change_kind changed_by changed_at before after"))
@@ -80,19 +81,19 @@ SET = """
 """
 
 
-async def tiers(reader: Reader, *, mode: str | None = None) -> list[TierRow]:
+async def tiers(reader: Reader, *, mode: str | None = None) -> list[TierForOperators]:
     """Return all tiers (of one mode, if given), also deleted ones, in the operators' order."""
-    return many(TierRow, await reader.fetch(SQL["tiers"], mode))
+    return many(TierForOperators, await reader.fetch(SQL["tiers"], mode))
 
 
-async def tier(reader: Reader, tier_id: str) -> TierRow | None:
+async def tier(reader: Reader, tier_id: str) -> TierForOperators | None:
     """Return a tier, also a deleted one; None for an unknown id."""
     return await TIER.first(reader, id=tier_id)
 
 
-async def lock_tiers(tx: Tx, tier_ids: list[str]) -> dict[str, TierRow]:
+async def lock_tiers(tx: Tx, tier_ids: list[str]) -> dict[str, TierForOperators]:
     """Lock tiers, in id order, and return them by id."""
-    return {row.id: row for row in many(TierRow, await tx.fetch(SQL["lock_tiers"], tier_ids))}
+    return {row.id: row for row in many(TierForOperators, await tx.fetch(SQL["lock_tiers"], tier_ids))}
 
 
 async def tier_of(reader: Reader, *, mode: str, minutes: int) -> str | None:
@@ -139,12 +140,12 @@ async def _tier_history(tx: Tx, tier_id: str, kind: str, operator_id: str, befor
     )
 
 
-async def promotion(reader: Reader) -> PromotionRow | None:
+async def promotion(reader: Reader) -> FirstSessionPromotion | None:
     """Return the first-session discount, or None."""
     return await PROMOTION.first(reader)
 
 
-async def lock_promotion(tx: Tx) -> tuple[str, PromotionRow] | None:
+async def lock_promotion(tx: Tx) -> tuple[str, FirstSessionPromotion] | None:
     """Lock the first-session discount and return (its id, its values), or None."""
     promotion_id = await LOCK_PROMOTION.value(tx)
     return None if promotion_id is None else (promotion_id, await PROMOTION.one(tx))

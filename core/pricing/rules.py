@@ -7,13 +7,13 @@ import attrs
 
 from core.base import field_messages
 from core.base.errors import DomainError, ValidationFailed
-from core.base.field_types import Mode
+from core.base.field_types import MAX_INT, Mode
 from core.base.languages import Text
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 ChangeKind = Literal["created", "updated", "deleted", "reactivated", "reordered"]
 MAX_MINUTES = 1440
-MAX_IDR = 2**31 - 1
+MAX_IDR = MAX_INT
 LONGEST_TAG = 100
 
 

@@ -39,7 +39,7 @@ class TierGroup:
 
 
 @attrs.frozen(kw_only=True)
-class Discount:
+class FirstSessionDiscount:
     """The first-session discount, and whether the caller can have it. `gimmick_price_idr` is the crossed-out price to
     show."""
 
@@ -57,7 +57,7 @@ class Pricing:
 
     chat: TierGroup
     call: TierGroup
-    first_session_discount: Discount
+    first_session_discount: FirstSessionDiscount
 
 
 def _group(tiers: list[Tier], mode: str) -> TierGroup:
@@ -77,7 +77,7 @@ async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
         tiers = await store.active_tiers(runtime.db)
         promotion = await store.first_session(runtime.db)
         past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
-    discount = Discount(
+    discount = FirstSessionDiscount(
         enabled=promotion is not None and promotion.enabled,
         eligible=_eligible(runtime, promotion, past),
         price_idr=promotion.price_idr if promotion else 0,

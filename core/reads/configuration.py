@@ -20,7 +20,7 @@ WHERE k.key = $1"""
 
 
 @attrs.frozen(kw_only=True)
-class ConfigRow:
+class ConfigurationRow:
     """A configuration row: a value that operators change while the service runs."""
 
     key: str
@@ -37,14 +37,14 @@ class ConfigRow:
     updated_by: Person | None
 
 
-def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
+def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigurationRow:
     low, high = key.bounds or (None, None)
     if key.name == "mitra_stale_after_seconds":
         low = runtime.settings.mitra_heartbeat_cadence_seconds
     by = None
     if stored is not None and stored["updated_by"] is not None:
         by = Person(id=plain(stored["updated_by"]), display_name=stored["display_name"])
-    return ConfigRow(
+    return ConfigurationRow(
         key=key.name,
         value=key.default if stored is None else loaded(key, stored["value"]),
         default=key.default,
@@ -60,14 +60,14 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigRow:
     )
 
 
-async def rows(runtime: Runtime) -> list[ConfigRow]:
+async def rows(runtime: Runtime) -> list[ConfigurationRow]:
     """Return the rows of all keys."""
     with translate_db_errors():
         stored = {row["key"]: row for row in await runtime.db.fetch(SQL["rows"])}
     return [_row(runtime, key, stored.get(name)) for name, key in KEYS.items()]
 
 
-async def row(runtime: Runtime, name: str) -> ConfigRow:
+async def row(runtime: Runtime, name: str) -> ConfigurationRow:
     """Return the row of one key.
 
     Raises NotFound for an unknown key.

@@ -49,7 +49,7 @@ LIMIT $4"""
 
 
 @attrs.frozen(kw_only=True)
-class HistoryRow:
+class ChatHistoryRow:
     """A mitra from the customer's history. `topics` and `closures` are those of the last session with them."""
 
     mitra_id: MitraId
@@ -75,10 +75,10 @@ async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
     return cut([_history_row(row) for row in rows], page, at="last_session_at", tiebreak="mitra_id")
 
 
-def _history_row(row: Any) -> HistoryRow:
+def _history_row(row: Any) -> ChatHistoryRow:
     values = as_dict(row)
     status, closures = SessionStatus(values.pop("status")), views.closures_in(values)
-    return HistoryRow(**values, closures=closures_for(UserType.CUSTOMER, closures, status))
+    return ChatHistoryRow(**values, closures=closures_for(UserType.CUSTOMER, closures, status))
 
 
 async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:

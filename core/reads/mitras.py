@@ -29,7 +29,7 @@ LIMIT $6"""
 
 
 @attrs.frozen(kw_only=True)
-class MitraRow:
+class MitraForOperators:
     """A mitra, as operators see them."""
 
     id: MitraId
@@ -42,10 +42,10 @@ class MitraRow:
     created_at: dt.datetime
 
 
-async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraRow:
+async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraForOperators:
     """Return a mitra for an operator."""
     with translate_db_errors():
-        rows = many(MitraRow, await runtime.db.fetch(ONE, mitra_id))
+        rows = many(MitraForOperators, await runtime.db.fetch(ONE, mitra_id))
     if not rows:
         raise NotFound
     return rows[0]
@@ -66,4 +66,4 @@ async def mitras_for_operator(
             page.limit + 1,
             [part_of(number) for number in like_numbers(q)],
         )
-    return cut(many(MitraRow, rows), page, at="created_at")
+    return cut(many(MitraForOperators, rows), page, at="created_at")

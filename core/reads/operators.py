@@ -15,7 +15,7 @@ from core.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)
-class OperatorRow:
+class OperatorForOperators:
     """An operator as other operators see them. Until `locked_until`, sign-ins from some or all addresses are
     refused."""
 
@@ -32,7 +32,7 @@ class OperatorRow:
 
 
 @attrs.frozen(kw_only=True)
-class RoleRow:
+class RoleView:
     """A role, its permissions, and how many operators have it."""
 
     id: RoleId
@@ -58,7 +58,7 @@ ORDER BY r.created_at DESC, r.id DESC
 LIMIT $3"""
 
 
-async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
+async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]:
     """List operators, newest first."""
     with translate_db_errors():
         rows = await runtime.db.fetch(
@@ -68,22 +68,22 @@ async def operators(runtime: Runtime, page: Page) -> Items[OperatorRow]:
             page.before_id,
             page.limit + 1,
         )
-    return cut(many(OperatorRow, rows), page, at="created_at")
+    return cut(many(OperatorForOperators, rows), page, at="created_at")
 
 
-async def operator(runtime: Runtime, operator_id: str) -> OperatorRow:
+async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:
     """Return one operator.
 
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(OperatorRow, await runtime.db.fetch(OPERATOR, runtime.now(), operator_id))
+        rows = many(OperatorForOperators, await runtime.db.fetch(OPERATOR, runtime.now(), operator_id))
     if not rows:
         raise NotFound
     return rows[0]
 
 
-async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
+async def roles(runtime: Runtime, page: Page) -> Items[RoleView]:
     """List roles, newest first."""
     with translate_db_errors():
         rows = await runtime.db.fetch(
@@ -92,16 +92,16 @@ async def roles(runtime: Runtime, page: Page) -> Items[RoleRow]:
             page.before_id,
             page.limit + 1,
         )
-    return cut(many(RoleRow, rows), page, at="created_at")
+    return cut(many(RoleView, rows), page, at="created_at")
 
 
-async def role(runtime: Runtime, role_id: str) -> RoleRow:
+async def role(runtime: Runtime, role_id: str) -> RoleView:
     """Return one role.
 
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(RoleRow, await runtime.db.fetch(ROLE, role_id))
+        rows = many(RoleView, await runtime.db.fetch(ROLE, role_id))
     if not rows:
         raise NotFound
     return rows[0]

@@ -14,7 +14,7 @@ from core.base.actor import Actor, UserType
 from core.base.field_types import Id, SessionId
 from core.base.pages import Items, Page, cut
 from core.payments import views as payment_views
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.runtime import Runtime
 from core.sessions import views as session_views
 from core.sessions.views import SessionView
@@ -48,7 +48,7 @@ JOIN found ON found.id = {t}.id
 ORDER BY {t}.created_at DESC, {t}.id DESC"""
 
 
-async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[PaymentView]:
+async def payment_requests(runtime: Runtime, actor: Actor, page: Page) -> Items[PaymentRequestView]:
     """List the caller's payment requests, newest first."""
     rows = await _newest(runtime, actor, page, "payment_requests", "p", payment_views.REQUEST, Conditions())
     return cut([payment_views.of_row(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")

@@ -13,7 +13,7 @@ from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments import views
 from core.payments.states import PaymentStatus
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
@@ -57,7 +57,7 @@ ORDER BY f.created_at {{order}}, f.id {{order}}
 LIMIT {{limit}}"""
 
 
-async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentView:
+async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentRequestView:
     """Return a payment request of the caller.
 
     Raises NotFound if it is not theirs.

@@ -9,7 +9,7 @@ from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.pages import Items, Page, cut
 from core.pricing import admin_store
-from core.pricing.admin_store import PromotionRow, TierRow
+from core.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.pricing.rules import ChangeKind
 from core.runtime import Runtime
 from core.sessions.views import Person
@@ -45,13 +45,13 @@ class PriceChange:
     after: dict[str, Any] | None
 
 
-async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierRow]:
+async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierForOperators]:
     """List all tiers, also deleted ones, by mode and in the operators' order."""
     with translate_db_errors():
         return Items(items=await admin_store.tiers(runtime.db, mode=mode))
 
 
-async def tier(runtime: Runtime, tier_id: str) -> TierRow:
+async def tier(runtime: Runtime, tier_id: str) -> TierForOperators:
     """Return a tier.
 
     Raises NotFound for an unknown id.
@@ -63,7 +63,7 @@ async def tier(runtime: Runtime, tier_id: str) -> TierRow:
     return found
 
 
-async def promotion(runtime: Runtime) -> PromotionRow:
+async def promotion(runtime: Runtime) -> FirstSessionPromotion:
     """Return the first-session discount.
 
     Raises NotFound if it does not exist.

@@ -16,7 +16,7 @@ from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.operators.rules import allows
 from core.payments import views as payment_views
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.reads.look_up import LookUp, accounts_named, filters, fitting, named
 from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
@@ -164,7 +164,7 @@ async def session(runtime: Runtime, session_id: str) -> SupportSession:
 
 
 @attrs.frozen(kw_only=True)
-class SupportPayment(PaymentView):
+class SupportPayment(PaymentRequestView):
     """A payment request as support sees it."""
 
     customer: Person

@@ -10,7 +10,7 @@ from core.base.errors import NotFound
 from core.reads.support import SupportPayment, payment
 from core.reads.timeline_entries import (
     ORDER,
-    Entry,
+    TimelineEntry,
     explanation,
     of_audit_row,
     of_extension,
@@ -43,7 +43,7 @@ class Timeline:
     """The timeline of one payment. `why_no_chat` is null if there was a chat, or there may still be one."""
 
     payment: SupportPayment
-    entries: list[Entry]
+    entries: list[TimelineEntry]
     why_no_chat: str | None
 
 
@@ -64,7 +64,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     """
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
-    entries: list[Entry] = []
+    entries: list[TimelineEntry] = []
     with translate_db_errors():
         db = runtime.db
         audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)

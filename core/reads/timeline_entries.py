@@ -62,7 +62,7 @@ EXTENSION_ANSWERS = {
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class TimelineEntry:
     """One event of a payment's timeline."""
 
     at: dt.datetime
@@ -77,7 +77,7 @@ def _amount(idr: int) -> str:
     return "Rp " + f"{idr:,}".replace(",", ".")
 
 
-def of_payment(p: SupportPayment) -> list[Entry]:
+def of_payment(p: SupportPayment) -> list[TimelineEntry]:
     """Return the entries of the payment request itself."""
     what = f"{p.duration_minutes} minutes, {p.mode}, {_amount(p.amount)}"
     kind = (
@@ -87,26 +87,26 @@ def of_payment(p: SupportPayment) -> list[Entry]:
         if p.is_first_session_discount
         else "a session of"
     )
-    found = [Entry(at=p.created_at, kind="created", text=f"The customer requested {kind} {what}.")]
+    found = [TimelineEntry(at=p.created_at, kind="created", text=f"The customer requested {kind} {what}.")]
     if p.confirmed_at is not None:
-        found.append(Entry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} received."))
+        found.append(TimelineEntry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} received."))
     if p.consumed_at is not None:
-        found.append(Entry(at=p.consumed_at, kind="earned", text="The payment became revenue."))
+        found.append(TimelineEntry(at=p.consumed_at, kind="earned", text="The payment became revenue."))
     if p.status == "expired" or (p.confirmed_at is not None and p.confirmed_at > p.expires_at):
-        found.append(Entry(at=p.expires_at, kind="deadline", text="The time to pay ended."))
+        found.append(TimelineEntry(at=p.expires_at, kind="deadline", text="The time to pay ended."))
     return found
 
 
-def of_audit_row(row: Any) -> Entry:
+def of_audit_row(row: Any) -> TimelineEntry:
     """Return the entry of what an operator did to the payment request or to a session."""
     if row["action"] == "session.ended":
         text = f"{row['operator_name']} ended the session: {row['reason'] or 'the reason was erased'}"
-        return Entry(at=row["created_at"], kind="ended_by_operator", text=text, session_id=row["object_id"])
+        return TimelineEntry(at=row["created_at"], kind="ended_by_operator", text=text, session_id=row["object_id"])
     text = f"{row['operator_name']} confirmed the payment by hand."
-    return Entry(at=row["created_at"], kind="confirmed_by_operator", text=text)
+    return TimelineEntry(at=row["created_at"], kind="confirmed_by_operator", text=text)
 
 
-def of_webhook_call(row: Any) -> Entry:
+def of_webhook_call(row: Any) -> TimelineEntry:
     """Return the entry of one call of the gateway."""
     again = " (replayed by an operator)" if row["replay_of"] else ""
     result = row["processing_result"] or "not answered yet"
@@ -114,10 +114,10 @@ def of_webhook_call(row: Any) -> Entry:
     how = "was polled and answered" if row["source"] == "poll" else "called"
     said = f"The gateway {how}: {row['status'] or 'no status'}{again}."
     text = f"{said} Result: {result}, {row['http_status'] or '-'}{note}."
-    return Entry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=plain(row["id"]))
+    return TimelineEntry(at=row["received_at"], kind="webhook", text=text, webhook_log_id=plain(row["id"]))
 
 
-def of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
+def of_session(row: Any, *, own: bool, by_operator: bool) -> list[TimelineEntry]:
     """Return the entries of a session from its search to its end.
 
     `own` is False for the session that the payment extends. `by_operator`: an operator ended its search.
@@ -136,12 +136,12 @@ def of_session(row: Any, *, own: bool, by_operator: bool) -> list[Entry]:
     ]
 
 
-def _line(row: Any, at: dt.datetime | None, kind: EntryKind, text: str) -> list[Entry]:
+def _line(row: Any, at: dt.datetime | None, kind: EntryKind, text: str) -> list[TimelineEntry]:
     """Return an entry of a session; none without a time."""
-    return [] if at is None else [Entry(at=at, kind=kind, text=text, session_id=plain(row["id"]))]
+    return [] if at is None else [TimelineEntry(at=at, kind=kind, text=text, session_id=plain(row["id"]))]
 
 
-def _end(row: Any, *, by_operator: bool) -> list[Entry]:
+def _end(row: Any, *, by_operator: bool) -> list[TimelineEntry]:
     """Return the entries about the end of a session or of its search."""
     status = row["status"]
     if status == "failed":
@@ -160,13 +160,13 @@ def _end(row: Any, *, by_operator: bool) -> list[Entry]:
     return found
 
 
-def of_invitations(rows: list[Any]) -> list[Entry]:
+def of_invitations(rows: list[Any]) -> list[TimelineEntry]:
     """Return the entries of invitations and of their answers."""
-    found: list[Entry] = []
+    found: list[TimelineEntry] = []
     for row in rows:
         session_id, mitra_id = plain(row["session_id"]), plain(row["mitra_id"])
         found.append(
-            Entry(
+            TimelineEntry(
                 at=row["notified_at"],
                 kind="mitra_asked",
                 text=f"{row['display_name']} was invited (round {row['round_number']}).",
@@ -176,7 +176,7 @@ def of_invitations(rows: list[Any]) -> list[Entry]:
         )
         if row["response"] is not None:
             found.append(
-                Entry(
+                TimelineEntry(
                     at=row["responded_at"],
                     kind="mitra_answered",
                     text=f"{row['display_name']} {ANSWERS[row['response']]}.",
@@ -192,38 +192,38 @@ def explanation(tag: CauseTag, *, by_operator: bool) -> str:
     return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation.en
 
 
-def of_failures(rows: list[Any], *, by_operator: bool) -> list[Entry]:
+def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
     """Return the entries of failures and of what followed each one."""
-    found: list[Entry] = []
+    found: list[TimelineEntry] = []
     for row in rows:
         why = explanation(CauseTag(row["cause_tag"]), by_operator=by_operator)
         text = f"The payment led to no chat ({row['cause_tag']}): {why}"
-        found.append(Entry(at=row["created_at"], kind="failed", text=text))
+        found.append(TimelineEntry(at=row["created_at"], kind="failed", text=text))
         if row["superseded_at"] is not None:
             text = "The customer asked all mitras instead, with the same payment."
-            found.append(Entry(at=row["superseded_at"], kind="tried_again", text=text))
+            found.append(TimelineEntry(at=row["superseded_at"], kind="tried_again", text=text))
         if row["operator_action"] is not None:
             text = f"{row['operator_name']} {DONE[row['operator_action']]}."
-            found.append(Entry(at=row["actioned_at"], kind="operator_acted", text=text))
+            found.append(TimelineEntry(at=row["actioned_at"], kind="operator_acted", text=text))
     return found
 
 
-def of_extension(row: Any) -> list[Entry]:
+def of_extension(row: Any) -> list[TimelineEntry]:
     """Return the entries of an extension and of its answer."""
     session_id = plain(row["session_id"])
     minutes = row["requested_duration_minutes"]
     if row["status"] == "safeguard_tripped" and row["requested_at"] == row["responded_at"]:
         text = "The session could no longer be extended, so the mitra was not asked."
-        return [Entry(at=row["requested_at"], kind="extension_tripped", text=text, session_id=session_id)]
+        return [TimelineEntry(at=row["requested_at"], kind="extension_tripped", text=text, session_id=session_id)]
     text = f"The mitra was asked to extend by {minutes} minutes."
-    found = [Entry(at=row["requested_at"], kind="extension_asked", text=text, session_id=session_id)]
+    found = [TimelineEntry(at=row["requested_at"], kind="extension_asked", text=text, session_id=session_id)]
     if row["status"] in EXTENSION_ANSWERS:
         text = EXTENSION_ANSWERS[row["status"]]
-        found.append(Entry(at=row["responded_at"], kind="extension_answered", text=text, session_id=session_id))
+        found.append(TimelineEntry(at=row["responded_at"], kind="extension_answered", text=text, session_id=session_id))
     return found
 
 
-def of_goodbye(row: Any) -> Entry:
+def of_goodbye(row: Any) -> TimelineEntry:
     """Return the entry of a goodbye."""
     text = f"The {row['user_type']} said goodbye: “{row['message']}”"
-    return Entry(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))
+    return TimelineEntry(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))

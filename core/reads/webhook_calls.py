@@ -21,7 +21,7 @@ from core.webhooks.personal import without_personal_fields
 
 
 @attrs.frozen(kw_only=True)
-class WebhookCall:
+class WebhookLogView:
     """A call of the gateway, with its body as text; the body is empty in a list without bodies.
 
     The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
@@ -98,15 +98,15 @@ ABOUT = """(
 )"""
 
 
-def _call(row: Any, actor: Actor) -> WebhookCall:
+def _call(row: Any, actor: Actor) -> WebhookLogView:
     """Return a call as the operator may see it: without `customers.pii`, personal fields are masked."""
     body = row["raw_body"].decode("utf-8", "replace")
     if body and not allows(actor.permissions, "customers.pii", "read"):
         body = without_personal_fields(body)
-    return WebhookCall(**{**as_dict(row), "raw_body": body})
+    return WebhookLogView(**{**as_dict(row), "raw_body": body})
 
 
-async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLogView:
     with translate_db_errors():
         row = await runtime.db.fetchrow(ONE, log_id)
     if row is None:
@@ -114,7 +114,7 @@ async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
     return _call(row, actor)
 
 
-async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLogView:
     """Return one call, and write an audit row about reading its body.
 
     Raises NotFound for an unknown id, and Unavailable if the audit row can't be written.
@@ -125,7 +125,7 @@ async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCa
     return call
 
 
-async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookCall:
+async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLogView:
     """Return the call that a replay has just stored. The audit row of the replay covers the reading.
 
     Raises NotFound for an unknown id.

@@ -111,7 +111,7 @@ class Person:
 
 
 @attrs.frozen(kw_only=True)
-class SearchView:
+class SessionSearchView:
     """A running search: how many mitras it has asked, the end of its round (`answer_by`), and the end of the search.
 
     Use `payment_request_id` to cancel the search or to fall back to a blast.
@@ -150,7 +150,7 @@ class SessionView:
     ended_by: EndedBy | None
     last_seq: int
     unread_count: int
-    search: SearchView | None
+    search: SessionSearchView | None
     grace_ends_at: Time | None
     closures: Sequence[Closure]
 
@@ -196,12 +196,12 @@ def closures_in(values: dict[str, Any]) -> list[Closure]:
     return [Closure(user_type=side, message=text, created_at=at) for side, text, at in values.pop("closures") or ()]
 
 
-def _search(values: dict[str, Any], payment_request_id: PaymentRequestId) -> SearchView | None:
+def _search(values: dict[str, Any], payment_request_id: PaymentRequestId) -> SessionSearchView | None:
     """Remove the search's columns from a row and return them as a view; None unless the session is searching."""
     asked, answer_by, ends_at = values.pop("asked"), values.pop("round_ends_at"), values.pop("search_ends_at")
     if asked is None:
         return None
-    return SearchView(asked=asked, answer_by=answer_by, ends_at=ends_at, payment_request_id=payment_request_id)
+    return SessionSearchView(asked=asked, answer_by=answer_by, ends_at=ends_at, payment_request_id=payment_request_id)
 
 
 async def by_ids(reader: Reader, session_ids: Sequence[str]) -> list[TwoSided]:

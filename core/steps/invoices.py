@@ -17,7 +17,7 @@ from core.payments import invoice_counts, rules, views
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.providers.invoices import Wanted, duration_s
 from core.runtime import Runtime
 from core.steps import money
@@ -110,7 +110,7 @@ async def _count(
     await invoice_counts.add(tx, payment_request_id=payment_id, customer_id=customer_id, address=address)
 
 
-async def view_in(tx: Tx, request: PaymentRequest) -> PaymentView:
+async def view_in(tx: Tx, request: PaymentRequest) -> PaymentRequestView:
     """Return the view of a payment request."""
     view = await views.one_of(tx, request.id, customer_ids=[request.customer_id])
     assert view is not None
@@ -130,7 +130,7 @@ async def unfinished_request(idempotent: IdempotentRequest) -> PaymentRequest | 
 
 async def answer_or_claim(
     runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest
-) -> PaymentView | None:
+) -> PaymentRequestView | None:
     """Return the answer for a new request, or None if an invoice must be made first.
 
     No invoice is needed without a gateway, at a price of 0, or if the request was paid in the meantime.
@@ -143,7 +143,7 @@ async def answer_or_claim(
     return view
 
 
-async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest) -> PaymentView:
+async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: PaymentRequest) -> PaymentRequestView:
     """Make the invoice after the first transaction, and store it with the answer.
 
     If the gateway does not make it, the request is abandoned and the key can be used again. Raises GatewayUnavailable.

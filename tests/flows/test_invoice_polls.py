@@ -7,7 +7,7 @@ import pytest
 from core.base import metrics
 from core.base.errors import GatewayUnavailable
 from core.flows import invoice_poll, payment_request
-from core.payments.views import PaymentView
+from core.payments.views import PaymentRequestView
 from core.providers.circuit import FAILURES
 from core.providers.gateway import Gateway
 from core.providers.invoices import Wanted
@@ -32,7 +32,7 @@ def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterato
     clean_harness.runtime.gateway = None
 
 
-async def pending(harness: Harness) -> PaymentView:
+async def pending(harness: Harness) -> PaymentRequestView:
     """Create a pending request with its invoice; return its customer's view of it."""
     customer = await harness.customer()
     made = await payment_request.request_payment(harness.runtime, customer, WISH, address=ADDRESS)

@@ -12,15 +12,13 @@ from api.shared_answers import List
 from core.base import field_messages, ids
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
-from core.base.field_types import ClientMessageId
+from core.base.field_types import MAX_INT, ClientMessageId
 from core.base.pages import read_page
 from core.flows import message_send
 from core.messages.rules import Draft, TooFast, check_message
 from core.reads import chats
 from core.runtime import Runtime
 from core.sessions.rules import SessionNotActive
-
-MAX_SEQ = 2**31 - 1
 
 
 @attrs.frozen(kw_only=True)
@@ -54,8 +52,8 @@ async def messages(
     `after` lists the messages after a `seq`, `before` the last ones before it. Without both it lists the last ones.
     """
     for name, value in (("after", after), ("before", before)):
-        if value is not None and not 0 <= value <= MAX_SEQ:
-            raise ValidationFailed.of(name, field_messages.between(0, MAX_SEQ))
+        if value is not None and not 0 <= value <= MAX_INT:
+            raise ValidationFailed.of(name, field_messages.between(0, MAX_INT))
     size = read_page(None, limit).limit
     found = await chats.messages(runtime, actor, path_id(session_id), after=after, before=before, limit=size)
     return List(items=found)

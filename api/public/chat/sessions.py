@@ -80,7 +80,7 @@ async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: A
 @get("/api/client/chat/history", **customers())
 async def history(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[histories.HistoryRow]:
+) -> Items[histories.ChatHistoryRow]:
     """List the mitras of the caller's past sessions, the most recent first.
 
     There is one row per mitra, with the goodbyes of the last session.

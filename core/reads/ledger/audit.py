@@ -25,7 +25,7 @@ class Violation:
 
 
 @attrs.frozen(kw_only=True)
-class Audit:
+class LedgerAudit:
     """The result of a ledger audit: how many sessions and payments were checked, and what breaks a rule."""
 
     sessions: int
@@ -33,7 +33,7 @@ class Audit:
     violations: list[Violation]
 
 
-async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
+async def audit(runtime: Runtime, *, overdue: bool = True) -> LedgerAudit:
     """Check every rule over the whole database.
 
     Each rule is one statement with its own snapshot. With one snapshot for all, PostgreSQL would keep every old version
@@ -60,19 +60,19 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> Audit:
             return await check(runtime, connection, overdue=overdue)
 
 
-async def audit_for_operator(runtime: Runtime) -> Audit:
+async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
     """Run the audit, one at a time. All callers who ask during an audit share the next one."""
 
-    async def read(_: list[str]) -> dict[str, Audit | None]:
+    async def read(_: list[str]) -> dict[str, LedgerAudit | None]:
         return {"books": await audit(runtime)}
 
-    shared: BatchLoader[Audit | None] = runtime.loaders.setdefault("books", BatchLoader(read, nothing=None))
+    shared: BatchLoader[LedgerAudit | None] = runtime.loaders.setdefault("books", BatchLoader(read, nothing=None))
     found = await shared.of("books")
     assert found is not None
     return found
 
 
-async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> Audit:
+async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> LedgerAudit:
     """Check every rule in the caller's transaction."""
     now = runtime.now()
     await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S}s'")
@@ -86,4 +86,4 @@ async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> Audit:
             continue
         for found, detail in await connection.fetch(rule.sql, *args, timeout=STATEMENT_S):
             violations.append(Violation(rule=rule.name, id=found, detail=detail or ""))
-    return Audit(sessions=sessions, payments=payments, violations=violations)
+    return LedgerAudit(sessions=sessions, payments=payments, violations=violations)
