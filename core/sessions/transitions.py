@@ -8,16 +8,15 @@ import datetime as dt
 import itertools
 
 from core.sessions.states import EDGES, HELD, SessionStatus
-from core.sessions.store import Session
+from core.sessions.store import RETURNING, Session
 from core.sessions.tables import ChatSession as Sessions
 from core.storage import sql_files
 from core.storage.database import Tx
 from core.storage.records import many
-from core.storage.statements import insert, names_of, p, statement, transition
+from core.storage.statements import insert, p, statement, transition
 
 S = SessionStatus
 SQL = sql_files.load(__file__)
-RETURNING = f"RETURNING {names_of(Session)}"
 CREATE = statement(
     insert(
         Sessions,
@@ -36,10 +35,16 @@ CREATE_COMPLETED = statement(
 )
 PAIR = statement(
     transition(
-        Sessions, EDGES, [S.SEARCHING], S.ACTIVE,
-        mitra_id=p.mitra_id, paired_at=p.now, expires_at=p.expires_at, warn_at=p.warn_at,
+        Sessions,
+        EDGES,
+        [S.SEARCHING],
+        S.ACTIVE,
+        mitra_id=p.mitra_id,
+        paired_at=p.now,
+        expires_at=p.expires_at,
+        warn_at=p.warn_at,
     )
-)  # fmt: skip
+)
 END_SEARCH = {
     after: statement(transition(Sessions, EDGES, [S.SEARCHING], after, ended_at=p.now))
     for after in (S.FAILED, S.CANCELLED)
@@ -47,12 +52,18 @@ END_SEARCH = {
 BEGIN_CLOSING = {
     before: statement(
         transition(
-            Sessions, EDGES, [before], S.CLOSING,
-            ended_by=p.ended_by, ended_at=p.now, warn_at=None, grace_ends_at=p.grace_ends_at,
+            Sessions,
+            EDGES,
+            [before],
+            S.CLOSING,
+            ended_by=p.ended_by,
+            ended_at=p.now,
+            warn_at=None,
+            grace_ends_at=p.grace_ends_at,
         )
     )
     for before in HELD
-}  # fmt: skip
+}
 COMPLETE = statement(
     transition(Sessions, EDGES, [S.CLOSING], S.COMPLETED, ended_at=p.now, grace_ends_at=None),
 )
@@ -65,8 +76,15 @@ async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -
 
 
 async def create_completed(
-    tx: Tx, session_id: str, *, customer_id: str, mitra_id: str, began_at: dt.datetime, ended_at: dt.datetime, topics: list[str] | None
-) -> None:  # fmt: skip
+    tx: Tx,
+    session_id: str,
+    *,
+    customer_id: str,
+    mitra_id: str,
+    began_at: dt.datetime,
+    ended_at: dt.datetime,
+    topics: list[str] | None,
+) -> None:
     """Insert a past session, for development only."""
     await CREATE_COMPLETED.execute(
         tx,
@@ -100,8 +118,14 @@ async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session
 
 
 async def prolong(
-    tx: Tx, session_id: str, *, before: SessionStatus, expires_at: dt.datetime, warn_at: dt.datetime | None, minutes: int
-) -> bool:  # fmt: skip
+    tx: Tx,
+    session_id: str,
+    *,
+    before: SessionStatus,
+    expires_at: dt.datetime,
+    warn_at: dt.datetime | None,
+    minutes: int,
+) -> bool:
     """Give a session in `active` or `expired` a new end; it is `active` afterwards. `minutes` is what it gained."""
     return bool(await tx.execute(SQL["prolong"], session_id, before, expires_at, warn_at, minutes))
 

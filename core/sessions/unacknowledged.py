@@ -20,15 +20,41 @@ class UnacknowledgedChat:
 
 # Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. The first two
 # conditions need only the session's row, so messages are read only where one is unacknowledged.
-UNHEARD = """SELECT s.id FROM chat_sessions s WHERE {which} AND s.{other}_sent_seq > s.{side}_delivered_seq
+UNHEARD = """SELECT s.id
+  FROM chat_sessions AS s
+  WHERE
+    {which}
+    AND s.{other}_sent_seq > s.{side}_delivered_seq
     AND s.{side}_pushed_seq <= s.{side}_delivered_seq
-    AND EXISTS (SELECT 1 FROM chat_messages m WHERE m.session_id = s.id AND m.seq > s.{side}_delivered_seq
-      AND m.sender_type = '{other}' AND m.created_at < $1)"""
+    AND EXISTS (
+      SELECT 1
+      FROM chat_messages AS m
+      WHERE
+        m.session_id = s.id
+        AND m.seq > s.{side}_delivered_seq
+        AND m.sender_type = '{other}'
+        AND m.created_at < $1
+    )"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
     "s.status IN ('active', 'expired', 'closing')",
     "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
 )
+CLAIM = f"""UPDATE chat_sessions
+SET {{side}}_pushed_seq = {{side}}_delivered_seq + 1
+WHERE id = ANY(ARRAY(
+  {UNHEARD}
+  LIMIT $2
+  FOR NO KEY UPDATE OF s SKIP LOCKED
+))
+RETURNING
+  id AS session_id,
+  {{side}}_id AS user_id"""
+CLAIMS = [
+    CLAIM.format(side=side, other=other, which=which)
+    for side, other in (("customer", "mitra"), ("mitra", "customer"))
+    for which in WHICH
+]
 
 
 async def claim(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnacknowledgedChat]:
@@ -41,13 +67,6 @@ async def claim(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> lis
     if not await locks.try_hold(tx, AdvisoryLock.CHAT_PUSHES):
         return found
     before = tx.now - dt.timedelta(seconds=real_seconds * scale)
-    for side, other in (("customer", "mitra"), ("mitra", "customer")):
-        for which in WHICH:
-            rows = await tx.fetch(
-                f"""UPDATE chat_sessions SET {side}_pushed_seq = {side}_delivered_seq + 1
-                    WHERE id = ANY (ARRAY({UNHEARD.format(side=side, other=other, which=which)} LIMIT $2 FOR NO KEY UPDATE OF s SKIP LOCKED))
-                    RETURNING id AS session_id, {side}_id AS user_id""",
-                before, limit,
-            )  # fmt: skip
-            found += many(UnacknowledgedChat, rows)
+    for sql in CLAIMS:
+        found += many(UnacknowledgedChat, await tx.fetch(sql, before, limit))
     return found

@@ -1,0 +1,103 @@
+-- name: any_between
+-- Whether one of the customers ($1) has ever had a session with a mitra ($2).
+SELECT 1
+FROM chat_sessions
+WHERE customer_id = ANY($1) AND mitra_id = $2
+LIMIT 1;
+
+-- name: claim_repeats
+-- Claim at most $2 searches whose number of asked mitras was due to be sent again by $1.
+UPDATE chat_sessions
+SET asked_repeat_at = NULL
+WHERE
+  status = 'searching'
+  AND id = ANY(ARRAY(
+    SELECT id
+    FROM chat_sessions
+    WHERE status = 'searching' AND asked_repeat_at <= $1
+    ORDER BY asked_repeat_at
+    LIMIT $2
+    FOR NO KEY UPDATE SKIP LOCKED
+  ));
+
+-- name: lock_quiet_rounds
+-- Lock at most $2 running blasts whose round ended by $1 and that have no open invitation; return the ends of their
+-- searches.
+SELECT
+  s.id::text,
+  s.search_ends_at
+FROM chat_sessions AS s
+WHERE
+  s.status = 'searching'
+  AND s.round_ends_at <= $1
+  AND s.search_ends_at > $1
+  AND s.targeted_mitra_id IS NULL
+  AND NOT EXISTS (
+    SELECT 1
+    FROM chat_request_notifications AS n
+    WHERE n.session_id = s.id AND n.response IS NULL
+  )
+ORDER BY s.round_ends_at
+LIMIT $2
+FOR NO KEY UPDATE OF s SKIP LOCKED;
+
+-- name: begin_rounds
+-- Move searching sessions ($1) to their next rounds, which end at $2.
+UPDATE chat_sessions s
+SET round_number = s.round_number + 1, round_ends_at = r.ends_at
+FROM unnest($1::uuid[], $2::timestamptz[]) AS r (id, ends_at)
+WHERE s.id = r.id AND s.status = 'searching';
+
+-- name: claim_warnings
+-- Claim at most $2 warnings that were due by $1.
+UPDATE chat_sessions
+SET warn_at = NULL
+WHERE
+  warn_at <= $1
+  AND id = ANY(ARRAY(
+    SELECT id
+    FROM chat_sessions
+    WHERE warn_at <= $1
+    ORDER BY warn_at
+    LIMIT $2
+    FOR NO KEY UPDATE SKIP LOCKED
+  ));
+
+-- name: delivered_count
+-- The delivered messages of a closing session in which a side has said goodbye: at most this many message statuses must
+-- be synced.
+SELECT greatest(s.customer_delivered_seq, s.mitra_delivered_seq)
+FROM chat_sessions AS s
+WHERE
+  s.id = $1
+  AND s.status = 'closing'
+  AND EXISTS (
+    SELECT 1
+    FROM session_closures AS c
+    WHERE c.session_id = s.id
+  );
+
+-- name: due_very_long
+-- The sessions whose grace period ended by $1 and that have more than $2 delivered messages, with that number. A
+-- pending extension holds the grace period of an expired session.
+SELECT
+  s.id::text,
+  greatest(s.customer_delivered_seq, s.mitra_delivered_seq)
+FROM chat_sessions AS s
+WHERE
+  s.status IN ('expired', 'closing')
+  AND s.grace_ends_at <= $1
+  AND NOT (s.status = 'expired' AND EXISTS (
+    SELECT 1
+    FROM session_extensions AS e
+    WHERE e.session_id = s.id AND e.status = 'pending'
+  ))
+  AND greatest(s.customer_delivered_seq, s.mitra_delivered_seq) > $2
+ORDER BY s.grace_ends_at
+LIMIT 100;
+
+-- name: count_closures
+-- How many goodbyes a session has.
+SELECT count(*)::int
+FROM session_closures
+WHERE session_id = $1;
