@@ -7,16 +7,15 @@ return a bool return False if the request was in another state.
 from collections.abc import Sequence
 
 from core.payments.states import EDGES, PaymentStatus
-from core.payments.store import AT_ONCE, PaymentRequest
+from core.payments.store import AT_ONCE, RETURNING, PaymentRequest
 from core.payments.tables import PaymentRequest as Requests
 from core.storage import sql_files
 from core.storage.database import Tx
 from core.storage.records import many
-from core.storage.statements import insert, names_of, p, statement, transition
+from core.storage.statements import insert, p, statement, transition
 
 P = PaymentStatus
 SQL = sql_files.load(__file__)
-RETURNING = f"RETURNING {names_of(PaymentRequest)}"
 CREATE = statement(
     insert(
         Requests,
