@@ -29,10 +29,20 @@ OVERLAP_S = 10.0  # the most between a revocation's timestamp and its commit
 CLOCK_EVERY_S = 60.0
 # The version of the configuration, and the auth sessions revoked and the accounts joined in the last $1 seconds.
 # statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
-CHANGES = f"""SELECT {config_store.VERSION} AS config_version,
-  ARRAY(SELECT id::text FROM auth_sessions WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)) AS revoked,
-  ARRAY(SELECT account_belongs_to::text || ' ' || id::text FROM customers
-    WHERE joined_real_at > statement_timestamp() - make_interval(secs => $1) AND account_belongs_to IS NOT NULL) AS joined"""
+CHANGES = f"""SELECT
+  {config_store.VERSION} AS config_version,
+  ARRAY(
+    SELECT id::text
+    FROM auth_sessions
+    WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)
+  ) AS revoked,
+  ARRAY(
+    SELECT account_belongs_to::text || ' ' || id::text
+    FROM customers
+    WHERE
+      joined_real_at > statement_timestamp() - make_interval(secs => $1)
+      AND account_belongs_to IS NOT NULL
+  ) AS joined"""
 
 log = logs.get("runtime")
 
