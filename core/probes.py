@@ -89,10 +89,15 @@ class HttpConnection(web.RequestHandler):
         content, headers = body_of(refusal, language)
         own = own_headers(self._runtime, "")
         logs.write_line(
-            {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
-             "address": self._host, "request_id": own["X-Request-Id"]},
+            {
+                "event": "request refused unread",
+                "status": refusal.status,
+                "code": refusal.code,
+                "address": self._host,
+                "request_id": own["X-Request-Id"],
+            },
             at=self._runtime.clock.real_now(),
-        )  # fmt: skip
+        )
         return content, {**own, **headers}
 
     def handle_error(

@@ -16,8 +16,13 @@ from core.base.settings import (
 LONGEST_SECRET_FILE = 65_536  # in bytes; a larger file is not a secret and may be endless, such as /dev/zero
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 HTTP_BACKENDS = (
-    "identity_a_jwks_url", "identity_b_jwks_url", "otp_http_url", "twilio_verify_base_url", "gateway_base_url", "fcm_base_url",
-)  # fmt: skip
+    "identity_a_jwks_url",
+    "identity_b_jwks_url",
+    "otp_http_url",
+    "twilio_verify_base_url",
+    "gateway_base_url",
+    "fcm_base_url",
+)
 
 
 def read(environ: Mapping[str, str]) -> Settings:

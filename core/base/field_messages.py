@@ -118,8 +118,14 @@ UNITS = {
 
 # The message for each type that msgspec's error texts name.
 _KINDS = {
-    "str": STRING, "int": INTEGER, "float": NUMBER, "bool": FLAG, "array": LIST, "object": OBJECT, "datetime": TIME,
-}  # fmt: skip
+    "str": STRING,
+    "int": INTEGER,
+    "float": NUMBER,
+    "bool": FLAG,
+    "array": LIST,
+    "object": OBJECT,
+    "datetime": TIME,
+}
 _EXPECTED = re.compile(
     r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<bound> of length)?(?: (?P<sign>[<>]=) (?P<limit>-?\d+))?"
 )

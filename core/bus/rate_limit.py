@@ -117,8 +117,11 @@ class RateLimit:
 
     def __init__(self, settings: Settings) -> None:
         self._client = redis_asyncio.Redis.from_url(
-            settings.redis_url, socket_timeout=DEADLINE_S, socket_connect_timeout=DEADLINE_S, retry=Retry(NoBackoff(), 0)
-        )  # fmt: skip
+            settings.redis_url,
+            socket_timeout=DEADLINE_S,
+            socket_connect_timeout=DEADLINE_S,
+            retry=Retry(NoBackoff(), 0),
+        )
         self._script = self._client.register_script(TAKE)
         self._pace = 1 / settings.sesi_time_scale
         self._set_back_us = int(SET_BACK_S * settings.sesi_time_scale * 1_000_000)

@@ -44,9 +44,9 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
         await _check_limits(runtime, tx, UserType.CUSTOMER, number, ip_address)
         known = await customers.has_phone(tx, number)
         await _check_budget(runtime, tx, known_phone=known)
-        hashed = None if code is None else otp.hash_code(
-            key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code
-        )  # fmt: skip
+        hashed = (
+            None if code is None else otp.hash_code(key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code)
+        )
         asked = await _keep(
             runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code_hash=hashed, known_phone=known
         )
@@ -115,9 +115,16 @@ def _refuse(hit: Hit | None) -> None:
 
 
 async def _keep(
-    runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: Id, number: str, ip_address: str, *,
-    code_hash: str | None, known_phone: bool,
-) -> CodeRequest:  # fmt: skip
+    runtime: Runtime,
+    tx: Tx,
+    user_type: UserType,
+    otp_request_id: Id,
+    number: str,
+    ip_address: str,
+    *,
+    code_hash: str | None,
+    known_phone: bool,
+) -> CodeRequest:
     expires_at = tx.now + otp.LIFETIME
     await codes.create(
         tx,

@@ -87,8 +87,14 @@ def _true(value: Any) -> bool:
 
 
 def verify(
-    token: str, key: jwt.PyJWK, *, audiences: Collection[str], issuers: Collection[str], nonce: str | None, now: dt.datetime
-) -> Claims:  # fmt: skip
+    token: str,
+    key: jwt.PyJWK,
+    *,
+    audiences: Collection[str],
+    issuers: Collection[str],
+    nonce: str | None,
+    now: dt.datetime,
+) -> Claims:
     """Check a token's signature, issuer, audience, times and nonce, and return its claims.
 
     The token has the nonce as it is or as its SHA-256 in hex. A token with a nonce needs the same one in the request;

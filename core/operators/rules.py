@@ -11,9 +11,19 @@ from core.base.errors import DomainError, Forbidden, Kind, ValidationFailed
 from core.base.languages import Text
 
 AREAS = (
-    "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
-    "sessions", "payments", "webhooks", "audit",
-)  # fmt: skip
+    "config",
+    "pricing",
+    "mitras",
+    "customers",
+    "customers.pii",
+    "operators",
+    "activity",
+    "failed_pairings",
+    "sessions",
+    "payments",
+    "webhooks",
+    "audit",
+)
 LEVELS = ("read", "write")
 ADMINISTRATOR = {"*": "write"}
 Permissions = Annotated[

@@ -58,7 +58,10 @@ EDGES: Edges[PaymentStatus] = {
         Cause("The gateway does not make the invoice.", GATEWAY),
         Cause(
             "An extension: its session starts closing or is completed, or its mitra is deactivated.",
-            CUSTOMER, MITRA, OPERATOR, JOBS,
+            CUSTOMER,
+            MITRA,
+            OPERATOR,
+            JOBS,
         ),
     ),
     (P.PENDING, P.EXPIRED): (
@@ -87,8 +90,6 @@ EDGES: Edges[PaymentStatus] = {
         Cause("It was paid in time, but no session may start.", GATEWAY),
     ),
     (P.ABANDONED, P.FAILED_PAIRING): (Cause("The money comes after all.", GATEWAY),),
-    (P.FAILED_PAIRING, P.CONFIRMED): (
-        Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),
-    ),
-}  # fmt: skip
+    (P.FAILED_PAIRING, P.CONFIRMED): (Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),),
+}
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

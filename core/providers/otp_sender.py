@@ -189,8 +189,11 @@ class TwilioVerify:
 
     def _note(self, what: str, answer: _Answer | None, **more: Any) -> None:
         log.warning(
-            what, **more, status=answer.status if answer else None, provider_code=answer.body.get("code") if answer else None
-        )  # fmt: skip
+            what,
+            **more,
+            status=answer.status if answer else None,
+            provider_code=answer.body.get("code") if answer else None,
+        )
 
 
 def make_otp_sender(settings: Settings, http: HttpClient) -> OtpSender:

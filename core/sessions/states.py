@@ -65,14 +65,12 @@ EDGES: Edges[SessionStatus] = {
         Cause("A party ends the session or says goodbye.", CUSTOMER, MITRA),
         Cause("An operator ends it.", OPERATOR),
     ),
-    (S.EXPIRED, S.COMPLETED): (
-        Cause("5 minutes have passed since `expires_at`, and no extension is pending.", JOBS),
-    ),
+    (S.EXPIRED, S.COMPLETED): (Cause("5 minutes have passed since `expires_at`, and no extension is pending.", JOBS),),
     (S.CLOSING, S.COMPLETED): (
         Cause("The second goodbye is said.", CUSTOMER, MITRA),
         Cause("5 minutes have passed since the session started closing.", JOBS),
     ),
-}  # fmt: skip
+}
 FINAL = final(SessionStatus, EDGES)
 # Named sets of states. SQL repeats them as lists; tests/layout/test_session_sets.py compares each list with them.
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
