@@ -22,7 +22,8 @@ from core.config.cache import Config
 from core.config.rules import effective
 from core.events.signals import AccountJoined, LoginsRevoked
 from core.publishing import Caches, Publisher
-from core.storage.database import TRANSIENT_ERRORS, Database
+from core.storage.database import Database
+from core.storage.errors import TRANSIENT_ERRORS
 
 LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
 OVERLAP_S = 10.0  # the most between a revocation's timestamp and its commit

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from core.base import logs
 from core.base.errors import Unavailable
 from core.publishing import Publisher
-from core.storage.database import TRANSIENT_ERRORS, Database, Tx
+from core.storage.database import Database
+from core.storage.errors import TRANSIENT_ERRORS
+from core.storage.transaction import Tx
 
 log = logs.get("runtime")
 

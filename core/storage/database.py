@@ -1,148 +1,29 @@
-"""The connection pool, reads that retry after a lost connection, and the write transaction
+"""The database of a process: reads that retry after a lost connection, and write transactions
 (docs/architecture.md#transactions).
 
-Every connection has its own timeouts, so that a frozen server, a held lock or a killed process blocks others only
-briefly. If the answer to a COMMIT is lost, the outcome is unknown: the rows may be stored. So callers must not report
+If the answer to a COMMIT is lost, the outcome is unknown: the rows may be stored. So callers must not report
 "not stored" in that case, and every write must be safe to repeat.
 """
 
 import asyncio
 import contextlib
 import datetime as dt
-import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import asyncpg
-import msgspec
 
 from core.base.clock import monotonic, real_sleep
-from core.events.notices import Envelope
-from core.events.signals import Signal
-from core.storage.servers import Servers, ask
+from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
+from core.storage.host import ask
+from core.storage.pool import SERVER_SETTINGS, drop, give_back, open_pool
+from core.storage.servers import Servers
+from core.storage.transaction import Tx
 
 ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a whole read with its retries, so that requests are answered within 5 s
 ROLLBACK_S = 1.0
-GIVE_BACK_S = 1.0
 SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writes a read-only server refuses
-COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's own error comes first
-SERVER_SETTINGS = {
-    "application_name": "sesi",
-    "timezone": "UTC",
-    "statement_timeout": "4000",
-    "lock_timeout": "3000",
-    "idle_in_transaction_session_timeout": "8000",
-    "jit": "off",
-}
-# The connection is lost, or no server accepts one. A read, or the start of a transaction, may be retried.
-CONNECTION_ERRORS = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InternalClientError,  # the server closed the connection just as the statement was sent
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-)
-# All errors of a database that is unreachable or overloaded.
-TRANSIENT_ERRORS = (
-    *CONNECTION_ERRORS,
-    TimeoutError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections, or a configured limit
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
-# asyncpg raises InterfaceError for mistakes of the caller, such as a wrong number of arguments. With these texts it
-# means that the connection was lost before the statement was sent.
-CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connection has been released back to the pool")
-
-
-@contextlib.contextmanager
-def lost_as_such() -> Iterator[None]:
-    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, which is in CONNECTION_ERRORS."""
-    try:
-        yield
-    except asyncpg.InterfaceError as error:
-        if any(words in str(error) for words in CLOSED):
-            raise asyncpg.ConnectionDoesNotExistError(str(error)) from error
-        raise
-
-
-def _encode_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-async def set_up(connection: asyncpg.Connection) -> None:
-    """Make asyncpg convert jsonb columns to and from Python values."""
-    await connection.set_type_codec("jsonb", encoder=_encode_json, decoder=msgspec.json.decode, schema="pg_catalog")
-
-
-async def _reset(connection: asyncpg.Connection) -> None:
-    """Clean a connection for the pool. We change no session settings, so only an open transaction can be left over."""
-    if connection.is_in_transaction():
-        await connection.execute("ROLLBACK")
-
-
-def _drop(connection: Any) -> None:
-    """Close a connection at once, without waiting for the server. Ignore one that is closed already."""
-    with contextlib.suppress(asyncpg.InterfaceError):
-        connection.terminate()
-
-
-class Tx:
-    """An open transaction, with what is published after its commit (`outgoing`, `signals`)."""
-
-    def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
-        self._connection = connection
-        self._clock = clock
-        self._event_time: dt.datetime | None = None
-        self.outgoing = Envelope()
-        self.signals: list[Signal] = []
-
-    @functools.cached_property
-    def now(self) -> dt.datetime:
-        """The transaction's service time, fixed at the first use.
-
-        Take locks first. Then a change never has an earlier time than the change that it has waited for, and the wait
-        for a connection or a lock takes nothing from a customer's minutes.
-        """
-        return self._clock()
-
-    async def event_time(self) -> dt.datetime:
-        """Return the time of the transaction's events, by the database's clock, fixed at the first use.
-
-        Take locks first. Then it is later than the events of every change that this transaction has waited for.
-        """
-        at = self._event_time
-        if at is None:
-            at = self._event_time = await self.fetchval("SELECT clock_timestamp()")
-        return at
-
-    async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Run a statement and return its rows."""
-        return await self._connection.fetch(sql, *args)
-
-    async def fetchrow(self, sql: str, *args: Any) -> Any:
-        """Run a statement and return its first row, or None."""
-        return await self._connection.fetchrow(sql, *args)
-
-    async def fetchval(self, sql: str, *args: Any) -> Any:
-        """Run a statement and return the first column of its first row, or None."""
-        return await self._connection.fetchval(sql, *args)
-
-    async def execute(self, sql: str, *args: Any) -> int:
-        """Run a statement and return how many rows it touched."""
-        status: str = await self._connection.execute(sql, *args)
-        count = status.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
-
-    def emit(self, signal: Signal) -> None:
-        """Publish a signal to the other processes after the commit."""
-        self.signals.append(signal)
 
 
 class Database:
@@ -167,7 +48,9 @@ class Database:
         database = cls(url)
         database._servers.start()
         try:
-            await database._open_pool(size=size, least=min(2, size), settings=SERVER_SETTINGS)
+            database.pool = await open_pool(
+                database._servers.connect, size=size, least=min(2, size), settings=SERVER_SETTINGS
+            )
         except BaseException:
             await database._servers.stop()
             raise
@@ -182,21 +65,9 @@ class Database:
         other = Database(self._url, servers=self._servers)
         milliseconds = str(round(statement_s * 1000))
         timeouts = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-        await other._open_pool(size=1, least=0, settings=SERVER_SETTINGS | dict.fromkeys(timeouts, milliseconds))
+        settings = SERVER_SETTINGS | dict.fromkeys(timeouts, milliseconds)
+        other.pool = await open_pool(self._servers.connect, size=1, least=0, settings=settings)
         return other
-
-    async def _open_pool(self, *, size: int, least: int, settings: dict[str, str]) -> None:
-        with lost_as_such():
-            self.pool = await asyncpg.create_pool(
-                connect=self._servers.connect,
-                min_size=least,
-                max_size=size,
-                init=set_up,
-                reset=_reset,
-                command_timeout=COMMAND_TIMEOUT_S,
-                server_settings=settings,
-                max_inactive_connection_lifetime=60,
-            )
 
     async def close(self) -> None:
         """Close all connections, and drop those whose server does not answer."""
@@ -234,14 +105,9 @@ class Database:
         """Open one connection. If its server takes writes, replace every other connection at its next use."""
         self._servers.doubt_used()
         with contextlib.suppress(*TRANSIENT_ERRORS, asyncpg.PostgresError, asyncpg.InterfaceError):
-            _drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
+            drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
             if self._servers.takes_writes:
                 await self.pool.expire_connections()
-
-    async def _give_back(self, connection: Any) -> None:
-        """Return a connection to the pool. Ignore errors: the pool replaces a broken one, and its work is done."""
-        with contextlib.suppress(Exception):
-            await asyncio.shield(self.pool.release(connection, timeout=GIVE_BACK_S))
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -256,13 +122,13 @@ class Database:
                 try:
                     yield connection
                 except (TimeoutError, asyncio.CancelledError):
-                    _drop(connection)
+                    drop(connection)
                     raise
                 except asyncpg.ReadOnlySQLTransactionError:
                     self._seek_writable()
                     raise
                 finally:
-                    await self._give_back(connection)
+                    await give_back(self.pool, connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Return rows. Retry on another connection if one is lost.
@@ -314,8 +180,8 @@ class Database:
                 await connection.execute("BEGIN")
             except BaseException as error:
                 if isinstance(error, TimeoutError | asyncio.CancelledError):
-                    _drop(connection)
-                await self._give_back(connection)
+                    drop(connection)
+                await give_back(self.pool, connection)
                 raise
             return connection
 
@@ -334,7 +200,7 @@ class Database:
                 try:
                     yield tx
                 except (TimeoutError, asyncio.CancelledError):
-                    _drop(connection)  # the server rolls back; waiting for its answer could take as long again
+                    drop(connection)  # the server rolls back; waiting for its answer could take as long again
                     raise
                 except BaseException as error:
                     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
@@ -344,10 +210,10 @@ class Database:
                 try:
                     await connection.execute("COMMIT")
                 except (TimeoutError, asyncio.CancelledError):
-                    _drop(connection)  # whether it was committed is unknown
+                    drop(connection)  # whether it was committed is unknown
                     raise
         finally:
-            await self._give_back(connection)
+            await give_back(self.pool, connection)
 
     async def _roll_back(self, connection: Any) -> None:
         """Roll back.
@@ -358,7 +224,7 @@ class Database:
             with lost_as_such():
                 await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
         except (TimeoutError, asyncio.CancelledError) as error:
-            _drop(connection)
+            drop(connection)
             if isinstance(error, asyncio.CancelledError):
                 raise
         except TRANSIENT_ERRORS:

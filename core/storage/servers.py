@@ -12,62 +12,23 @@ The service never returns to a lower timeline than the highest one it has used.
 
 import asyncio
 import contextlib
-import hashlib
-import urllib.parse
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import asyncpg
-import attrs
 
 from core.base import logs
 from core.base.addresses import database_urls
 from core.base.clock import monotonic, real_sleep
+from core.storage.errors import UNREACHABLE
+from core.storage.host import ANSWER_S, Server, ask, host_of
 
 CONNECT_S = 5  # to the only host
 LOOK_S = 0.5  # between two checks of a host
-ANSWER_S = 1.0  # to connect and get an answer; a host that takes longer counts as failed
 FIND_S = 2.0  # how long a new connection waits for a server that takes writes
 GRACE_S = 0.1  # how long to wait for the other hosts after the first one that takes writes
-# During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends on it.
-SERVER = """SELECT NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
-  (SELECT system_identifier FROM pg_control_system())::text AS system,
-  CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
-       ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline"""
-# Errors of a host that is dead, silent, starting or stopping. Other errors, such as a wrong password, are answers.
-UNREACHABLE = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-)
-
 log = logs.get("database")
-
-
-@attrs.frozen(kw_only=True)
-class Server:
-    """What a server reports about itself. `timeline` has 8 hexadecimal digits, so the texts compare like numbers."""
-
-    primary: bool
-    writable: bool
-    system: str
-    timeline: str
-
-    @property
-    def epoch(self) -> str:
-        """An opaque mark of the database's history, which changes after a failover or a restore."""
-        return hashlib.sha256(f"{self.system}/{self.timeline}".encode()).hexdigest()[:16]
-
-
-async def ask(connection: Any) -> Server:
-    """Ask a server for its role, system and timeline."""
-    return Server(**dict(await connection.fetchrow(SERVER, timeout=ANSWER_S)))
 
 
 class Servers:
@@ -260,12 +221,6 @@ class Servers:
         if before is not None and before != self._epoch:
             log.warning("the database has a new history: the latest commits may be lost", epoch=self._epoch)
             self._new_epoch()
-
-
-def host_of(url: str) -> str:
-    """Return the host of a URL, with its port if there is one, and without the user and password."""
-    parts = urllib.parse.urlsplit(url)
-    return parts.netloc.rpartition("@")[2] or dict(urllib.parse.parse_qsl(parts.query)).get("host", "")
 
 
 async def writable_url(url: str) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from core.storage.database import CONNECTION_ERRORS, TRANSIENT_ERRORS, Database
+from core.storage.database import Database
+from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 

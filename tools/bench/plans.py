@@ -13,7 +13,8 @@ from rich.table import Table
 from core.base.errors import DomainError
 from core.base.settings import Settings
 from core.runtime import open_runtime
-from core.storage.database import SERVER_SETTINGS, Tx, set_up
+from core.storage.pool import SERVER_SETTINGS, set_up
+from core.storage.transaction import Tx
 from tools.bench import plan_forms
 from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
 from tools.bench.plan_watch import BIG, Seen, Watch, WatchedDatabase, kept_out

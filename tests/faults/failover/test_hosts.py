@@ -13,7 +13,7 @@ import pytest
 
 from core.base.addresses import database_urls
 from core.storage.database import SEEK_EVERY_S, Database
-from core.storage.servers import host_of
+from core.storage.host import host_of
 from tests.faults.failover.cluster import Pair, silent_port
 from tests.faults.proxy import Proxy
 from tests.stack import Stack, within

@@ -1,0 +1,61 @@
+"""The write transaction, with what is published after its commit (docs/architecture.md#transactions)."""
+
+import datetime as dt
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from core.events.notices import Envelope
+from core.events.signals import Signal
+
+
+class Tx:
+    """An open transaction, with what is published after its commit (`outgoing`, `signals`)."""
+
+    def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._event_time: dt.datetime | None = None
+        self.outgoing = Envelope()
+        self.signals: list[Signal] = []
+
+    @functools.cached_property
+    def now(self) -> dt.datetime:
+        """The transaction's service time, fixed at the first use.
+
+        Take locks first. Then a change never has an earlier time than the change that it has waited for, and the wait
+        for a connection or a lock takes nothing from a customer's minutes.
+        """
+        return self._clock()
+
+    async def event_time(self) -> dt.datetime:
+        """Return the time of the transaction's events, by the database's clock, fixed at the first use.
+
+        Take locks first. Then it is later than the events of every change that this transaction has waited for.
+        """
+        at = self._event_time
+        if at is None:
+            at = self._event_time = await self.fetchval("SELECT clock_timestamp()")
+        return at
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]:
+        """Run a statement and return its rows."""
+        return await self._connection.fetch(sql, *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> Any:
+        """Run a statement and return its first row, or None."""
+        return await self._connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        """Run a statement and return the first column of its first row, or None."""
+        return await self._connection.fetchval(sql, *args)
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """Run a statement and return how many rows it touched."""
+        status: str = await self._connection.execute(sql, *args)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    def emit(self, signal: Signal) -> None:
+        """Publish a signal to the other processes after the commit."""
+        self.signals.append(signal)
