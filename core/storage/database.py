@@ -8,22 +8,39 @@ If the answer to a COMMIT is lost, the outcome is unknown: the rows may be store
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
 import asyncpg
 
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
 from core.storage.host import ask
-from core.storage.pool import SERVER_SETTINGS, drop, give_back, open_pool
+from core.storage.pool import SERVER_SETTINGS, drop, give_back, open_pool, roll_back
 from core.storage.servers import Servers
 from core.storage.transaction import Tx
 
 ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a whole read with its retries, so that requests are answered within 5 s
-ROLLBACK_S = 1.0
+RETRIES = 3
 SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writes a read-only server refuses
+
+T = TypeVar("T")
+
+
+async def _retry(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work, and repeat it on another connection while one is lost.
+
+    It is not repeated after a TimeoutError: the server is frozen, not gone, and the caller would only wait longer.
+    """
+    for attempt in range(RETRIES):
+        try:
+            return await work()
+        except TimeoutError:
+            raise
+        except CONNECTION_ERRORS:
+            await real_sleep(0.02 * 4**attempt)
+    return await work()
 
 
 class Database:
@@ -135,17 +152,12 @@ class Database:
 
         Raises TimeoutError after the deadline.
         """
-        for attempt in range(4):
-            try:
-                async with self.connection() as connection:
-                    return await connection.fetch(sql, *args)
-            except TimeoutError:
-                raise  # the server is frozen, not gone: a retry would only make the caller wait longer
-            except CONNECTION_ERRORS:
-                if attempt == 3:
-                    raise
-                await real_sleep(0.02 * 4**attempt)
-        raise AssertionError("unreachable")
+
+        async def fetch() -> list[Any]:
+            async with self.connection() as connection:
+                return await connection.fetch(sql, *args)
+
+        return await _retry(fetch)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         """Return the first row, or None."""
@@ -162,16 +174,7 @@ class Database:
 
         Retry on another one if the connection was lost while idle.
         """
-        for attempt in range(4):
-            try:
-                return await self._begin()
-            except TimeoutError:
-                raise  # the server is frozen, or no server takes writes
-            except CONNECTION_ERRORS:
-                if attempt == 3:
-                    raise
-                await real_sleep(0.02 * 4**attempt)
-        raise AssertionError("unreachable")
+        return await _retry(self._begin)
 
     async def _begin(self) -> Any:
         with lost_as_such():
@@ -205,7 +208,7 @@ class Database:
                 except BaseException as error:
                     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
                         self._seek_writable()
-                    await self._roll_back(connection)
+                    await roll_back(connection)
                     raise
                 try:
                     await connection.execute("COMMIT")
@@ -214,21 +217,6 @@ class Database:
                     raise
         finally:
             await give_back(self.pool, connection)
-
-    async def _roll_back(self, connection: Any) -> None:
-        """Roll back.
-
-        If the server does not answer within ROLLBACK_S, drop the connection: the server then rolls back.
-        """
-        try:
-            with lost_as_such():
-                await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            drop(connection)
-            if isinstance(error, asyncio.CancelledError):
-                raise
-        except TRANSIENT_ERRORS:
-            pass
 
     async def is_writable(self) -> bool:
         """Return whether the server takes writes now.

@@ -27,16 +27,7 @@ TRANSIENT_ERRORS = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 # Errors of a host that is dead, silent, starting or stopping. Other errors, such as a wrong password, are answers.
-UNREACHABLE = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-)
+UNREACHABLE = (*CONNECTION_ERRORS, TimeoutError, asyncpg.InterfaceError)
 # asyncpg raises InterfaceError for mistakes of the caller, such as a wrong number of arguments. With these texts it
 # means that the connection was lost before the statement was sent.
 CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connection has been released back to the pool")

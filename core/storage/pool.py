@@ -9,9 +9,10 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from core.storage.errors import lost_as_such
+from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
 
 GIVE_BACK_S = 1.0
+ROLLBACK_S = 1.0
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's own error comes first
 SERVER_SETTINGS = {
     "application_name": "sesi",
@@ -63,3 +64,19 @@ async def give_back(pool: asyncpg.Pool, connection: Any) -> None:
     """Return a connection to the pool. Ignore errors: the pool replaces a broken one, and its work is done."""
     with contextlib.suppress(Exception):
         await asyncio.shield(pool.release(connection, timeout=GIVE_BACK_S))
+
+
+async def roll_back(connection: Any) -> None:
+    """Roll back.
+
+    If the server does not answer within ROLLBACK_S, drop the connection: the server then rolls back.
+    """
+    try:
+        with lost_as_such():
+            await connection.execute("ROLLBACK", timeout=ROLLBACK_S)
+    except (TimeoutError, asyncio.CancelledError) as error:
+        drop(connection)
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    except TRANSIENT_ERRORS:
+        pass

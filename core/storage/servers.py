@@ -11,7 +11,6 @@ The service never returns to a lower timeline than the highest one it has used.
 """
 
 import asyncio
-import contextlib
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +21,12 @@ from core.base import logs
 from core.base.addresses import database_urls
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import UNREACHABLE
-from core.storage.host import ANSWER_S, Server, ask, host_of
+from core.storage.host import ANSWER_S, Host, Server, ask, host_of
 
 CONNECT_S = 5  # to the only host
-LOOK_S = 0.5  # between two checks of a host
 FIND_S = 2.0  # how long a new connection waits for a server that takes writes
 GRACE_S = 0.1  # how long to wait for the other hosts after the first one that takes writes
+
 log = logs.get("database")
 
 
@@ -39,25 +38,21 @@ class Servers:
     """
 
     def __init__(self, url: str, *, switched: Callable[[list[Any]], None], new_epoch: Callable[[], None]) -> None:
-        self._urls = database_urls(url)
+        self._hosts = [Host(one, checked=self._choose) for one in database_urls(url)]
         self._switched = switched
         self._new_epoch = new_epoch
-        self._said: dict[str, Server] = {}  # URL -> last answer, for the hosts that answer
-        self._asked: set[str] = set()  # URLs of the hosts that have answered or failed since the start
-        self._errors: dict[str, str] = {}
-        self._used: str | None = None
+        self._used: Host | None = None
         self.takes_writes = True  # of the server that answered last
         self._highest = ""
         self._epoch: str | None = None
-        self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._made: weakref.WeakKeyDictionary[Any, Host] = weakref.WeakKeyDictionary()
         self._news = asyncio.Event()
-        self._hurry = {url: asyncio.Event() for url in self._urls}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def several(self) -> bool:
         """Whether the URL names several hosts."""
-        return len(self._urls) > 1
+        return len(self._hosts) > 1
 
     @property
     def epoch(self) -> str:
@@ -67,7 +62,7 @@ class Servers:
     def start(self) -> None:
         """Start to watch the hosts, if there are several."""
         if self.several and not self._tasks:
-            self._tasks = [asyncio.create_task(self._watch(url)) for url in self._urls]
+            self._tasks = [asyncio.create_task(host.watch()) for host in self._hosts]
 
     async def stop(self) -> None:
         """Stop watching and drop the connections for it."""
@@ -77,32 +72,30 @@ class Servers:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
 
-    # -- connections
-
     async def connect(self, _dsn: str | None = None, **options: Any) -> asyncpg.Connection:
         """Connect to the server that takes writes. The pool calls this to open a connection.
 
         A single host is used whether it takes writes or not. Raises TimeoutError if no host takes writes within FIND_S.
         """
         if not self.several:
-            connection = await asyncpg.connect(self._urls[0], timeout=CONNECT_S, **options)
-            await self._checked(connection, self._urls[0])
+            connection = await asyncpg.connect(self._hosts[0].url, timeout=CONNECT_S, **options)
+            await self._checked(connection, self._hosts[0])
             return connection
         deadline = monotonic() + FIND_S
         while True:
-            url = await self._found(deadline)
+            host = await self._found(deadline)
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    connection = await asyncpg.connect(url, **options)
-                if await self._checked(connection, url):
+                    connection = await asyncpg.connect(host.url, **options)
+                if await self._checked(connection, host):
                     return connection
             except UNREACHABLE as error:
-                self._errors[url] = type(error).__name__
-            self.doubt(url)
+                host.error = type(error).__name__
+            self.doubt(host)
             if monotonic() >= deadline:  # it answers on the watching connection, but accepts no new ones
-                raise TimeoutError(f"{host_of(url)} takes no connection ({self._errors.get(url, 'takes no writes')})")
+                raise TimeoutError(f"{host_of(host.url)} takes no connection ({host.problem})")
 
-    async def _checked(self, connection: asyncpg.Connection, url: str) -> bool:
+    async def _checked(self, connection: asyncpg.Connection, host: Host) -> bool:
         """Check the server of a new connection, and return whether the connection may be used; if not, close it.
 
         With several hosts, only one to a server that takes writes may be used.
@@ -115,7 +108,7 @@ class Servers:
         if self.several and (not server.writable or server.timeline < self._highest):
             connection.terminate()
             return False
-        self._made[connection] = url
+        self._made[connection] = host
         self.note(server)
         return True
 
@@ -124,89 +117,57 @@ class Servers:
 
         Raises TimeoutError if no host does so within FIND_S.
         """
-        return await self._found(monotonic() + FIND_S) if self.several else self._urls[0]
+        return (await self._found(monotonic() + FIND_S) if self.several else self._hosts[0]).url
 
-    async def _found(self, deadline: float) -> str:
-        """Wait for a server that takes writes, and return its URL.
+    async def _found(self, deadline: float) -> Host:
+        """Wait for a host that takes writes, and return it.
 
         Raises TimeoutError after the deadline.
         """
-        while self._used is None or self._used not in self._said:
+        while self._used is None or self._used.server is None:
             self._news.clear()
             try:
                 async with asyncio.timeout(max(0.0, deadline - monotonic())):
                     await self._news.wait()
             except TimeoutError:
-                said = ", ".join(f"{host_of(url)}: {self._errors.get(url, 'takes no writes')}" for url in self._urls)
-                raise TimeoutError(f"no host of DATABASE_URL takes writes ({said})") from None
+                problems = ", ".join(f"{host_of(host.url)}: {host.problem}" for host in self._hosts)
+                raise TimeoutError(f"no host of DATABASE_URL takes writes ({problems})") from None
         return self._used
 
-    def doubt(self, url: str) -> None:
+    def doubt(self, doubted: Host) -> None:
         """Check all hosts again now, and open no connection to this one before it has answered."""
-        self._said.pop(url, None)
-        for hurry in self._hurry.values():
-            hurry.set()
+        doubted.server = None
+        for host in self._hosts:
+            host.check_now()
 
     def doubt_used(self) -> None:
         """Doubt the server in use, because it has refused a write."""
         if self.several and self._used is not None:
             self.doubt(self._used)
 
-    # -- watching the servers
-
-    async def _watch(self, url: str) -> None:
-        """Check one host every LOOK_S, until cancelled."""
-        connection: asyncpg.Connection | None = None
-        try:
-            while True:
-                self._hurry[url].clear()
-                try:
-                    async with asyncio.timeout(ANSWER_S):
-                        if connection is None or connection.is_closed():
-                            connection = await asyncpg.connect(url, server_settings={"application_name": "sesi watch"})
-                        server = await ask(connection)
-                except Exception as error:
-                    if connection is not None:
-                        connection.terminate()
-                        connection = None
-                    self._errors[url] = type(error).__name__
-                    self._said.pop(url, None)
-                    if not isinstance(error, (*UNREACHABLE, asyncpg.PostgresError)):
-                        log.exception("checking a database host failed", host=host_of(url))
-                else:
-                    self._errors.pop(url, None)
-                    self._said[url] = server
-                self._asked.add(url)
-                await self._choose()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
-                        await self._hurry[url].wait()
-        finally:
-            if connection is not None:
-                connection.terminate()
-
     async def _choose(self) -> None:
         """Use the server that takes writes on the highest timeline. Prefer the present one if it is among them."""
-        if self._used is None and len(self._asked) < len(self._urls) and self._best() is not None:
+        if self._used is None and not all(host.was_checked for host in self._hosts) and self._best() is not None:
             await real_sleep(GRACE_S)  # the first to answer may be an old primary
-        best = self._best()
-        if best is None:
+        found = self._best()
+        if found is None:
             return
-        if best != self._used:
+        best, server = found
+        if best is not self._used:
             if self._used is not None:
-                log.warning("switched to another database server", host=host_of(best))
+                log.warning("switched to another database server", host=host_of(best.url))
             self._used = best
-            self._switched([connection for connection, url in list(self._made.items()) if url != best])
-        self.note(self._said[best])
+            self._switched([connection for connection, host in list(self._made.items()) if host is not best])
+        self.note(server)
         self._news.set()
 
-    def _best(self) -> str | None:
+    def _best(self) -> tuple[Host, Server] | None:
         able = [
-            (server.timeline, url == self._used, url)
-            for url, server in self._said.items()
-            if server.writable and server.timeline >= self._highest
+            (host, host.server)
+            for host in self._hosts
+            if host.server is not None and host.server.writable and host.server.timeline >= self._highest
         ]
-        return max(able)[2] if able else None
+        return max(able, key=lambda one: (one[1].timeline, one[0] is self._used, one[0].url), default=None)
 
     def note(self, server: Server) -> None:
         """Store the epoch of the server in use. With several hosts, ignore servers that don't take writes."""

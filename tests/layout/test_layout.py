@@ -28,8 +28,6 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 MAX_LINES = 250
 # docs/decisions/0017-limits-of-size.md says why each of these is longer.
 LONGER = {
-    "core/storage/database.py",
-    "core/storage/servers.py",
     "tools/bench/abuse/attacker.py",
     "tools/bench/grow_sql.py",
     "tools/bench/peers/fastapi_sessions.py",
