@@ -133,7 +133,7 @@ async def set_clock(clock: Clock, db: Database) -> None:
 async def keep_clock(clock: Clock, db: Database) -> None:
     """Set the clock every CLOCK_EVERY_S, and at once after a failover. Runs until it is cancelled."""
     changed = asyncio.Event()
-    db.on_new_epoch.append(changed.set)
+    db.subscribe_to_new_epoch(changed.set)
     while True:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOCK_EVERY_S):
@@ -179,7 +179,7 @@ class ChangePoll:
     async def look(self, *, back_s: float = OVERLAP_S) -> None:
         """Read what changed in the last `back_s` real seconds, and pass it on like a signal.
 
-        This also notices that a standby was promoted, and then `Database.on_new_epoch` is called.
+        This also notices that a standby was promoted; the database then calls the subscribers to a new epoch.
         """
         await self.db.is_writable()
         row = await read_changes(self.db, back_s=back_s)

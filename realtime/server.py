@@ -62,7 +62,8 @@ async def serve(settings: Settings) -> int:
     runtime.publisher.subscribe(
         Subscriber(on_frames=hub.send, on_signal=revocation.on_signal, on_resubscribe=watch.on_resubscribe)
     )
-    runtime.db.on_new_epoch += [hub.on_new_epoch, statuses.forget]
+    runtime.db.subscribe_to_new_epoch(hub.on_new_epoch)
+    runtime.db.subscribe_to_new_epoch(statuses.forget)
     acks = Acks(runtime)
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)

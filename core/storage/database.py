@@ -54,7 +54,7 @@ class Database:
         self._servers = servers or Servers(url, switched=self._switched, new_epoch=self._new_epoch)
         self._sought_at = -SEEK_EVERY_S
         self._seeking: asyncio.Task[None] | None = None
-        self.on_new_epoch: list[Callable[[], None]] = []
+        self._epoch_subscribers: list[Callable[[], None]] = []
 
     @classmethod
     async def connect(cls, url: str, *, size: int) -> "Database":
@@ -102,8 +102,12 @@ class Database:
         """An opaque mark of the database's history, which changes after a failover or a restore."""
         return self._servers.epoch
 
+    def subscribe_to_new_epoch(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the epoch changes."""
+        self._epoch_subscribers.append(callback)
+
     def _new_epoch(self) -> None:
-        for callback in self.on_new_epoch:
+        for callback in self._epoch_subscribers:
             callback()
 
     def _switched(self, connections: list[asyncpg.Connection]) -> None:

@@ -147,7 +147,7 @@ async def test_pool_leaves_a_read_only_server_after_a_refused_write(pair: Pair) 
 async def test_pool_moves_to_the_promoted_standby_and_never_back(pair: Pair) -> None:
     database = await Database.connect(pair.url, size=3)
     changes: list[str] = []
-    database.on_new_epoch.append(lambda: changes.append(database.epoch))
+    database.subscribe_to_new_epoch(lambda: changes.append(database.epoch))
     first = database.epoch
     try:
         await write(database)
