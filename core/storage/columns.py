@@ -34,11 +34,19 @@ MODULES = {
 }
 
 
-class _NoConnections(PostgresEngine):
+class QuietEngine(PostgresEngine):
+    """An engine that does not connect when it is made: it neither checks the server's version nor makes extensions."""
+
+    async def check_version(self) -> None:
+        """Skip the check."""
+
+    async def prep_database(self) -> None:
+        """Make no extensions: the migrations do."""
+
+
+class _NoConnections(QuietEngine):
     """Tells Piccolo that the tables are in PostgreSQL. It never connects; statements run on connections of our pool."""
 
-    async def check_version(self) -> None: ...
-    async def prep_database(self) -> None: ...
     async def get_new_connection(self) -> Any:
         raise RuntimeError("compile the query with core.storage.statements and run it in a transaction")
 

@@ -3,11 +3,11 @@
 import os
 
 from piccolo.conf.apps import AppRegistry
-from piccolo.engine.postgres import PostgresEngine
 
+from core.storage.columns import QuietEngine
 from core.storage.migrations import LOCK_TIMEOUT
 
-DB = PostgresEngine(
+DB = QuietEngine(
     config={"dsn": os.environ.get("DATABASE_URL", ""), "server_settings": {"lock_timeout": LOCK_TIMEOUT}},
     log_queries=False,
 )
