@@ -8,14 +8,19 @@ import aiohttp
 from yarl import URL
 
 CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so that a slow provider delays no other
+# Seconds. Common servers close a connection that is idle for 5 s. A POST that is sent at that moment fails, and can't be
+# repeated: the provider may have received it.
+IDLE_S = 4.0
 MOST = 1 << 20  # bytes of a response body
 PART = 1 << 16
 
 
 class HttpClient:
-    """Keeps connections to providers open between calls. It follows no redirects and keeps no cookies."""
+    """Keeps connections to providers open between calls, for `idle_s` seconds. It follows no redirects and keeps no
+    cookies."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
         self._session: aiohttp.ClientSession | None = None
 
     def request(
@@ -28,7 +33,9 @@ class HttpClient:
         """
         if self._session is None:  # aiohttp needs a running event loop for it
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_PER_HOST),
+                connector=aiohttp.TCPConnector(
+                    limit=0, limit_per_host=CONNECTIONS_PER_HOST, keepalive_timeout=self._idle_s
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         timeout = aiohttp.ClientTimeout(total=timeout_s)

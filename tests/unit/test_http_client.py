@@ -65,6 +65,18 @@ async def test_second_call_uses_the_connection_of_the_first_without_its_cookies(
         await http_client.close()
 
 
+async def test_connection_idle_for_longer_than_the_limit_is_not_used_again() -> None:
+    async with provider() as one:
+        client = HttpClient(idle_s=0.01)
+        try:
+            await status(client, one.url)
+            await asyncio.sleep(0.1)
+            await status(client, one.url)
+            assert one.connections == 2
+        finally:
+            await client.close()
+
+
 async def test_slow_provider_delays_no_other(http_client: HttpClient) -> None:
     async with provider(is_slow=True) as slow, provider() as other:
         calls = [asyncio.create_task(status(http_client, slow.url)) for _ in range(CONNECTIONS_PER_HOST + 1)]
