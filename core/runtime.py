@@ -40,7 +40,8 @@ from core.providers.push_sender import PushSender, make_push_sender
 from core.providers.webhook_sink import WebhookSink
 from core.publishing import Caches, Publisher
 from core.readiness import Readiness
-from core.storage.database import Database, Tx
+from core.storage.database import Database
+from core.storage.transaction import Tx
 from core.transactions import open_transaction, translate_db_errors
 from core.webhooks.flood_counts import FloodCounts
 

@@ -7,8 +7,9 @@ from core.config.keys import KEYS, Key
 from core.config.rules import loaded, stored
 from core.config.tables import AppConfig, ServiceClock
 from core.storage import sql_files
-from core.storage.database import Database, Tx
+from core.storage.database import Database
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Tx
 
 # A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than
 # another.

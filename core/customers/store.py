@@ -8,12 +8,11 @@ from core.base.field_types import CustomerId
 from core.customers.rules import Identity, IdentityKind
 from core.customers.tables import Customer as Customers
 from core.storage import locks, sql_files
-from core.storage.database import Tx
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.locks import AdvisoryLock
-from core.storage.reads import Reader
 from core.storage.records import as_dict
 from core.storage.statements import columns_of, insert, names_of, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)

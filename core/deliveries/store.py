@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from core.deliveries.tables import Delivery as Deliveries
 from core.events.notices import Notice
 from core.storage import sql_files
-from core.storage.database import Database, Tx
-from core.storage.reads import Reader
+from core.storage.database import Database
 from core.storage.statements import p, statement
+from core.storage.transaction import Reader, Tx
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows per statement

@@ -8,9 +8,9 @@ import attrs
 from core.base.field_types import ExtensionId, PaymentRequestId, SessionId
 from core.extensions.states import ExtensionStatus
 from core.extensions.tables import SessionExtension as Extensions
-from core.storage.reads import Reader
 from core.storage.records import many
 from core.storage.statements import columns_of, names_of, p, statement
+from core.storage.transaction import Reader
 
 
 @attrs.frozen(kw_only=True)

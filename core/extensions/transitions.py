@@ -9,8 +9,8 @@ from core.base import ids
 from core.extensions.states import EDGES, ExtensionStatus
 from core.extensions.store import COLUMNS, Extension
 from core.extensions.tables import SessionExtension as Extensions
-from core.storage.database import Tx
 from core.storage.statements import insert, p, statement, transition
+from core.storage.transaction import Tx
 
 E = ExtensionStatus
 CREATE = statement(

@@ -13,7 +13,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.steps import extend, idempotency, own_session
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def ask(runtime: Runtime, *, payment_request_id: str) -> None:

@@ -17,7 +17,7 @@ from core.providers.identity_keys import IdentityProvider
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens
 from core.steps.tokens import Opening
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 PURGE_AT_ONCE = 1_000  # rows for each statement

@@ -23,7 +23,7 @@ from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import failed_sign_ins, lockout, second_factor, tokens
 from core.steps.tokens import Opening
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
 # Failed sign-ins with unknown e-mails are counted too. A known account's count resets on success; an unknown one has

@@ -21,7 +21,7 @@ from core.providers.otp_sender import OtpVerifier, Verdict
 from core.runtime import Runtime
 from core.steps import accounts, failed_sign_ins, tokens
 from core.steps.failed_sign_ins import Attempt
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 T = TypeVar("T")
 # Signs in the user with the proven phone. Returns None if no user may sign in with it.

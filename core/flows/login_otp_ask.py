@@ -20,7 +20,7 @@ from core.logins import codes, otp
 from core.logins.otp import Hit
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from core.logins.codes import Pending
 from core.mitras import store as mitras
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
 AT_ONCE = 16  # codes that the jobs process sends concurrently

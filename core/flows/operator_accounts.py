@@ -18,7 +18,7 @@ from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import logins as login_steps
 from core.steps import operator_rights
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

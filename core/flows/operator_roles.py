@@ -13,7 +13,7 @@ from core.operators.roles import Role
 from core.operators.rules import RoleNameTaken
 from core.runtime import Runtime
 from core.steps import operator_rights
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,7 @@ from core.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, Totp
 from core.runtime import Runtime
 from core.steps import failed_sign_ins, lockout, second_factor
 from core.steps import logins as login_steps
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
 WAY = "operator code"

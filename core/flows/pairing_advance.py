@@ -15,7 +15,7 @@ from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, search
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 BATCH = 50  # small, so that other timers run in between
 IDLE_BATCH = 500  # larger, because idle rounds share a few statements

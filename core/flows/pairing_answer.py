@@ -23,8 +23,7 @@ from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
 from core.steps import announce, money, search
 from core.steps.availability import check_mitra
-from core.storage.database import Tx
-from core.storage.reads import Reader
+from core.storage.transaction import Reader, Tx
 
 
 def _refuse(session: Session, response: str | None) -> None:

@@ -26,7 +26,7 @@ from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, money, search
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})
 

@@ -11,7 +11,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.steps import money, search
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def cancel(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:

@@ -17,7 +17,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.steps import extend, idempotency, invoices
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def request_extension(

@@ -20,7 +20,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.steps import idempotency, invoices, money
 from core.steps.availability import check_mitra
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

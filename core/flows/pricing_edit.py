@@ -15,7 +15,7 @@ from core.pricing import admin_store
 from core.pricing.admin_store import TierForOperators
 from core.pricing.rules import StaleWrite, TierExists
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def _fresh(tx: Tx, tier_id: str, token: str) -> TierForOperators:

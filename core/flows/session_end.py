@@ -18,7 +18,7 @@ from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, extend, message_statuses, own_session, search
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 MAX_CLOSURE = 1000  # characters
 MAX_REASON = 500  # characters

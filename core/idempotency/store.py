@@ -8,10 +8,10 @@ from core.base import ids
 from core.idempotency.rules import KEEP, KeyedRequest
 from core.idempotency.tables import IdempotencyKey as Keys
 from core.storage import locks, sql_files
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.records import one
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Tx
 
 AT_ONCE = 1_000  # rows per statement
 

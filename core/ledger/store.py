@@ -2,8 +2,8 @@
 
 from core.base import ids
 from core.ledger.tables import CustomerTransaction as Transactions
-from core.storage.database import Tx
 from core.storage.statements import insert, statement
+from core.storage.transaction import Tx
 
 EARN = statement(insert(Transactions, "id customer_id session_id payment_request_id type amount created_at"))
 

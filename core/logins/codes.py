@@ -11,10 +11,11 @@ import attrs
 from core.logins.otp import Asked
 from core.logins.tables import OtpRequest as OtpRequests
 from core.storage import locks, sql_files
-from core.storage.database import Database, Tx
+from core.storage.database import Database
 from core.storage.locks import AdvisoryLock
 from core.storage.records import many, one
 from core.storage.statements import p, statement
+from core.storage.transaction import Tx
 
 # Real seconds; a customer's code that waits longer for the provider's answer belongs to a dead process.
 IN_FLIGHT_S = 30.0

@@ -5,10 +5,9 @@ import attrs
 from core.base.languages import Language, parse_locale
 from core.logins.tables import AuthSession as AuthSessions
 from core.storage import locks, sql_files
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
-from core.storage.reads import Reader
 from core.storage.statements import p, statement
+from core.storage.transaction import Reader, Tx
 
 PUSH_DEFAULT = Language.INDONESIAN  # for a device that has not named a language
 

@@ -12,10 +12,9 @@ from core.logins.identity import Use
 from core.logins.tables import AuthSession as AuthSessions
 from core.logins.tables import UsedIdentityToken as UsedTokens
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.records import many
 from core.storage.statements import columns_of, insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 def _times(value: dict[str, Any] | None) -> dict[str, dt.datetime] | None:

@@ -11,9 +11,8 @@ import attrs
 
 from core.messages.rules import Draft, ReadMarkers, StoreResult
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.records import many
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 SYNC_AT_ONCE = 5_000  # messages of a session per statement: a tenth of what a statement has time for

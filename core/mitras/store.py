@@ -11,11 +11,10 @@ from core.mitras.tables import Mitra as Mitras
 from core.mitras.tables import MitraOnlineLog as OnlineLogs
 from core.mitras.tables import MitraOnlineStatus as OnlineStatuses
 from core.storage import locks, sql_files
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
-from core.storage.reads import Reader
 from core.storage.records import one
 from core.storage.statements import columns_of, insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -20,9 +20,8 @@ from core.operators.tables import Operator as Operators
 from core.operators.tables import SignInAddress as Addresses
 from core.operators.tables import UnknownLogin as UnknownLogins
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 LOCK_UNKNOWN = statement(

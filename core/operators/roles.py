@@ -8,9 +8,8 @@ from core.base import ids
 from core.base.field_types import RoleId
 from core.operators.rules import Permissions
 from core.operators.tables import Role as Roles
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.statements import columns_of, insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -5,8 +5,8 @@ import datetime as dt
 import attrs
 
 from core.operators.tables import Operator as Operators
-from core.storage.database import Tx
 from core.storage.statements import columns_of, p, statement
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -11,11 +11,10 @@ from core.operators.rules import Permissions
 from core.operators.tables import Operator as Operators
 from core.operators.tables import OperatorAudit as AuditRows
 from core.storage import locks
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
-from core.storage.reads import Reader
 from core.storage.records import one
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 LIST = "list"  # object_id of an audit row about several objects; their ids are in `after`
 

@@ -11,10 +11,10 @@ from core.outages.rules import OUTAGE_OF, Interval, Outage, OutageKind, ProcessK
 from core.outages.tables import Outage as Outages
 from core.outages.tables import ServiceProcess as ServiceProcesses
 from core.storage import locks, sql_files
-from core.storage.database import Database, Tx
+from core.storage.database import Database
 from core.storage.locks import AdvisoryLock
-from core.storage.reads import Reader
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 PROCESSES = statement(

@@ -11,9 +11,8 @@ from core.pairing import rules
 from core.pairing.rules import Response, Tally
 from core.pairing.tables import ChatRequestNotification as Invitations
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.statements import p, statement
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 RESPOND = statement(

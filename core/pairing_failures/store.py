@@ -6,8 +6,8 @@ from core.base import ids
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.pairing_failures.tables import PairingFailure as Failures
-from core.storage.database import Tx
 from core.storage.statements import columns_of, insert, p, statement
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

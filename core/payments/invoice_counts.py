@@ -7,9 +7,9 @@ import datetime as dt
 
 from core.payments.tables import InvoiceAsked as InvoicesAsked
 from core.storage import locks, sql_files
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.statements import insert, p, statement
+from core.storage.transaction import Tx
 
 WINDOW = dt.timedelta(hours=1)
 PURGED_AT_ONCE = 5_000

@@ -10,10 +10,9 @@ from core.payments.rules import POLL_AFTER
 from core.payments.states import PaymentStatus
 from core.payments.tables import PaymentRequest as Requests
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.records import many, one, plain
 from core.storage.statements import columns_of, names_of, p, statement
+from core.storage.transaction import Reader, Tx
 
 AT_ONCE = 500  # rows in one statement
 

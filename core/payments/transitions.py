@@ -10,9 +10,9 @@ from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import AT_ONCE, RETURNING, PaymentRequest
 from core.payments.tables import PaymentRequest as Requests
 from core.storage import sql_files
-from core.storage.database import Tx
 from core.storage.records import many
 from core.storage.statements import insert, p, statement, transition
+from core.storage.transaction import Tx
 
 P = PaymentStatus
 SQL = sql_files.load(__file__)

@@ -10,8 +10,8 @@ from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.storage.fragments import NEWEST_FIRST
-from core.storage.reads import Reader
 from core.storage.records import as_dict
+from core.storage.transaction import Reader
 
 COLUMNS = f"""p.id AS payment_request_id,
   p.status,

@@ -18,10 +18,9 @@ from core.pricing.tables import PricingPromotionHistory as PromotionHistory
 from core.pricing.tables import PricingTier as Tiers
 from core.pricing.tables import PricingTierHistory as TierHistory
 from core.storage import sql_files
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.records import many
 from core.storage.statements import columns_of, insert, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 def _token(value: Any) -> str:

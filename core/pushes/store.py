@@ -11,9 +11,10 @@ import attrs
 from core.base import ids
 from core.pushes.tables import Push as Pushes
 from core.storage import sql_files
-from core.storage.database import Database, Tx
+from core.storage.database import Database
 from core.storage.records import many
 from core.storage.statements import p, statement
+from core.storage.transaction import Tx
 
 HOLD_S = 20.0  # real time of a claim, longer than a try can take: after it, the process that claimed the push is dead
 

@@ -7,8 +7,8 @@ import attrs
 from core.base.field_types import Mode, SessionId, Time
 from core.sessions.sensitivity import Sensitivity
 from core.storage.fragments import ACCOUNT, NAME
-from core.storage.reads import Reader
 from core.storage.records import as_dict
+from core.storage.transaction import Reader
 
 # The open invitations of running searches.
 _REQUESTS = f"""SELECT

@@ -13,11 +13,10 @@ from core.sessions.tables import ChatSession as Sessions
 from core.sessions.tables import SessionClosure as Closures
 from core.sessions.tables import SessionSensitivityLog as SensitivityLogs
 from core.storage import sql_files
-from core.storage.database import Tx
 from core.storage.fragments import NEWEST_FIRST
-from core.storage.reads import Reader
 from core.storage.records import many, one
 from core.storage.statements import columns_of, insert, names_of, p, statement
+from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -11,9 +11,9 @@ from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import RETURNING, Session
 from core.sessions.tables import ChatSession as Sessions
 from core.storage import sql_files
-from core.storage.database import Tx
 from core.storage.records import many
 from core.storage.statements import insert, p, statement, transition
+from core.storage.transaction import Tx
 
 S = SessionStatus
 SQL = sql_files.load(__file__)

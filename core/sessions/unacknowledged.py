@@ -5,9 +5,9 @@ import datetime as dt
 import attrs
 
 from core.storage import locks
-from core.storage.database import Tx
 from core.storage.locks import AdvisoryLock
 from core.storage.records import many
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

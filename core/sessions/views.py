@@ -11,8 +11,8 @@ from core.sessions.rules import Closure, EndedBy, closures_for
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.storage.fragments import ACCOUNT, NAME
-from core.storage.reads import Reader
 from core.storage.records import as_dict
+from core.storage.transaction import Reader
 
 # The goodbyes of a session `s`; null before `closing`, when there can be none.
 CLOSURES = """CASE

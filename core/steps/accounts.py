@@ -17,7 +17,7 @@ from core.runtime import Runtime
 from core.steps import logins as login_steps
 from core.steps import tokens
 from core.steps.tokens import Opening
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 log = logs.get("logins")
 

@@ -29,7 +29,7 @@ from core.sessions.rules import WARNING
 from core.sessions.store import Session
 from core.sessions.views import Person
 from core.steps import goodbyes
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 def _notice(

@@ -2,7 +2,7 @@
 
 from core.mitras import store as mitras
 from core.mitras.rules import AvailabilityPolicy, check_available
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def check_mitra(tx: Tx, mitra_id: str, policy: AvailabilityPolicy) -> None:

@@ -22,7 +22,7 @@ from core.sessions import transitions as session_transitions
 from core.sessions.states import HELD
 from core.sessions.store import Session
 from core.steps import announce, money
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 EARNING = frozenset({ExtensionStatus.APPROVED, ExtensionStatus.AUTO_APPROVED})
 CAUSES = {

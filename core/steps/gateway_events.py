@@ -13,7 +13,7 @@ from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.providers.invoices import Invoice
 from core.steps import money
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 

@@ -12,7 +12,7 @@ from core.events.notices import Notice
 from core.sessions import views
 from core.sessions.rules import Closure, closures_for
 from core.sessions.states import SessionStatus
-from core.storage.reads import Reader
+from core.storage.transaction import Reader
 
 EVENTS = frozenset({"session_closing", "session_completed"})
 

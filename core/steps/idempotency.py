@@ -19,7 +19,7 @@ from core.idempotency import store
 from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, KeyedRequest
 from core.idempotency.store import StoredAnswer
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 T = TypeVar("T")
 POLL_S = 0.05

@@ -22,7 +22,7 @@ from core.providers.invoices import Wanted, duration_s
 from core.runtime import Runtime
 from core.steps import money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 CREATED = 201
 GIVEN_UP = frozenset({PaymentStatus.ABANDONED, PaymentStatus.EXPIRED})

@@ -16,7 +16,7 @@ from core.operators.rules import AccountLocked, LoginInvalid
 from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import failed_sign_ins
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
 # An address from which the operator has signed in within this time is exempt from the lockout of all addresses.

@@ -9,7 +9,7 @@ from core.events.signals import LoginsRevoked
 from core.logins import push_tokens
 from core.logins import store as logins
 from core.mitras import store as mitras
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def revoke(

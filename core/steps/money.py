@@ -19,7 +19,7 @@ from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
 from core.steps import announce
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 class MoneyMoved(Exception):

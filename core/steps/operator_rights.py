@@ -10,7 +10,7 @@ from core.base.errors import Forbidden
 from core.operators import rules
 from core.operators import store as operators
 from core.operators.rules import LastAdministrator
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def hold_rights(tx: Tx, actor: Actor) -> dict[str, str]:

@@ -4,8 +4,7 @@ from core.base.actor import Actor, UserType
 from core.base.errors import NotFound
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.storage.database import Tx
-from core.storage.reads import Reader
+from core.storage.transaction import Reader, Tx
 
 
 async def get(reader: Reader, actor: Actor, *, session_id: str) -> tuple[Session, str]:

@@ -10,7 +10,7 @@ from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, search
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 async def bring_online(tx: Tx, mitra_id: str) -> None:

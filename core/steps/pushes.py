@@ -13,7 +13,7 @@ from core.pushes import store as pushes
 from core.pushes.rules import Content
 from core.pushes.store import Planned
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)

@@ -22,7 +22,7 @@ from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import announce, money
 from core.steps.availability import check_mitra
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 def limits(config: Config) -> SearchLimits:

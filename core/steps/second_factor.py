@@ -10,7 +10,7 @@ from core.operators.second_factor import SecondFactor
 from core.operators.store import Operator
 from core.runtime import Runtime
 from core.steps import logins as login_steps
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 log = logs.get("logins")
 

@@ -11,7 +11,7 @@ from core.logins import refresh
 from core.logins import store as logins
 from core.logins.access import Tokens
 from core.runtime import Runtime
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 log = logs.get("logins")
 

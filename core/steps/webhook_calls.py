@@ -15,7 +15,7 @@ from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
 from core.steps import gateway_events
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 

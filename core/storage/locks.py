@@ -5,7 +5,7 @@ Each is held until its transaction ends. docs/decisions/0007-advisory-locks-and-
 
 import enum
 
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 
 
 class AdvisoryLock(enum.IntEnum):

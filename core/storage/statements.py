@@ -18,8 +18,7 @@ from piccolo.querystring import QueryString
 from piccolo.table import Table
 
 from core.storage import records
-from core.storage.database import Tx
-from core.storage.reads import Reader
+from core.storage.transaction import Reader, Tx
 
 R = TypeVar("R")
 S = TypeVar("S", bound=enum.Enum)

@@ -1,12 +1,21 @@
-"""The write transaction, with what is published after its commit (docs/architecture.md#transactions)."""
+"""The write transaction, with what is published after its commit, and the interface that reads need
+(docs/architecture.md#transactions)."""
 
 import datetime as dt
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from core.events.notices import Envelope
 from core.events.signals import Signal
+
+
+class Reader(Protocol):
+    """Runs SELECT statements. A transaction and the database both do."""
+
+    async def fetch(self, sql: str, *args: Any) -> list[Any]: ...
+    async def fetchrow(self, sql: str, *args: Any) -> Any: ...
+    async def fetchval(self, sql: str, *args: Any) -> Any: ...
 
 
 class Tx:

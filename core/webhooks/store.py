@@ -9,9 +9,8 @@ from typing import Any
 
 import attrs
 
-from core.storage.database import Tx
-from core.storage.reads import Reader
 from core.storage.statements import columns_of, insert, names_of, p, statement
+from core.storage.transaction import Reader, Tx
 from core.webhooks.tables import WebhookLog as Calls
 
 MAX_BODY = 65_536

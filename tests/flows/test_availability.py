@@ -13,7 +13,7 @@ from core.mitras.rules import AvailabilityPolicy, Channel, MitraAtCapacity, Mitr
 from core.pairing import store as pairing
 from core.pairing.rules import Response
 from core.sessions.states import SessionStatus
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 
 MICROSECOND = 1e-6

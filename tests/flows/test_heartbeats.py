@@ -4,7 +4,7 @@ import asyncio
 
 from core.flows import mitra_status
 from core.mitras.rules import Channel
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 from tests.stack import within
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
-from core.storage.database import Tx
+from core.storage.transaction import Tx
 from tests.stack import Stack
 from tools.bench.plan_watch import Watch
 from tools.bench.plans import ONLY_WHERE_NEEDED

@@ -34,8 +34,8 @@ from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.steps import logins
-from core.storage.database import Database, Tx
-from core.storage.reads import Reader
+from core.storage.database import Database
+from core.storage.transaction import Reader, Tx
 from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"

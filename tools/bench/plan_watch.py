@@ -19,7 +19,8 @@ from typing import Any
 import asyncpg
 import attrs
 
-from core.storage.database import Database, Tx
+from core.storage.database import Database
+from core.storage.transaction import Tx
 
 BIG = 100_000  # rows; a smaller table may be read as a whole
 TRIES = 8
