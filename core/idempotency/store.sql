@@ -13,13 +13,14 @@ FOR UPDATE;
 -- Claim a key, and forget the answer of an earlier request.
 INSERT INTO idempotency_keys (id, user_id, key, fingerprint, resource_id, claimed_real_at, created_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp(), $6)
-ON CONFLICT (user_id, key) DO UPDATE SET
-  fingerprint = excluded.fingerprint,
-  http_status = NULL,
-  answer = NULL,
-  resource_id = excluded.resource_id,
-  claimed_real_at = excluded.claimed_real_at,
-  created_at = excluded.created_at
+ON CONFLICT (user_id, key) DO UPDATE
+  SET
+    fingerprint = excluded.fingerprint,
+    http_status = NULL,
+    answer = NULL,
+    resource_id = excluded.resource_id,
+    claimed_real_at = excluded.claimed_real_at,
+    created_at = excluded.created_at
 RETURNING claimed_real_at;
 
 -- name: purge

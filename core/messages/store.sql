@@ -1,6 +1,6 @@
 -- name: commit
--- Store a batch of messages and read markers. Arrays are sent as text, which PostgreSQL parses faster than Python encodes
--- the binary form.
+-- Store a batch of messages and read markers. Arrays are sent as text, which PostgreSQL parses faster than Python
+-- encodes the binary form.
 SELECT *
 FROM
   chat_commit(
@@ -22,5 +22,8 @@ FROM
 
 -- name: sync_statuses
 -- Sync the statuses of messages with the read markers of their session. Safe to repeat.
-SELECT id::text, final, goes_on
+SELECT
+  id::text,
+  final,
+  goes_on
 FROM chat_fill($1, $2, $3);

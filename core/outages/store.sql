@@ -4,11 +4,12 @@ SELECT anchor + (clock_timestamp() - anchor) * $1::float8
 FROM service_clock;
 
 -- name: renew
--- Renew the lease of the process at $2. A renewal that was sent before a long stall of the database and runs after it has
--- no effect, because its lease has ended.
+-- Renew the lease of the process at $2. A renewal that was sent before a long stall of the database and runs after it
+-- has no effect, because its lease has ended.
 WITH moment AS MATERIALIZED (
   SELECT (SELECT anchor + (clock_timestamp() - anchor) * $1::float8 FROM service_clock) AS now
 ),
+
 renewed AS (
   UPDATE service_processes AS p
   SET
@@ -20,11 +21,12 @@ renewed AS (
   WHERE p.place = $2 AND p.lost_at > m.now
   RETURNING 1
 )
+
 SELECT
-  EXISTS (SELECT 1 FROM renewed) AS renewed,
+  EXISTS(SELECT 1 FROM renewed) AS renewed,
   (SELECT now FROM moment) AS now,
-  ARRAY(
-    SELECT DISTINCT p.kind
+  (
+    SELECT coalesce(array_agg(DISTINCT p.kind), '{}')
     FROM service_processes AS p, moment AS m
     WHERE p.lost_at > m.now
   ) AS alive;
@@ -44,6 +46,7 @@ ON CONFLICT (place) DO UPDATE SET
 WITH moment AS MATERIALIZED (
   SELECT (SELECT anchor + (clock_timestamp() - anchor) * $1::float8 FROM service_clock) AS now
 )
+
 UPDATE service_processes AS p
 SET alive_at = m.now, lost_at = m.now, given_up_at = m.now
 FROM moment AS m
@@ -51,13 +54,15 @@ WHERE p.place = $2 AND p.lost_at > m.now;
 
 -- name: recorded
 -- The outages of these kinds ($1) that overlap an interval.
-SELECT began_at, ended_at
+SELECT
+  began_at,
+  ended_at
 FROM outages
 WHERE kind = ANY($1) AND ended_at > $2 AND began_at < $3;
 
 -- name: purge_processes
--- Delete processes that were given up before $1. The newest row of each kind stays: from it the next process of that kind
--- knows since when no process has run.
+-- Delete processes that were given up before $1. The newest row of each kind stays: from it the next process of that
+-- kind knows since when no process has run.
 DELETE FROM service_processes AS p
 WHERE p.given_up_at < $1 AND EXISTS (
   SELECT 1

@@ -25,17 +25,19 @@ FROM
 
 -- name: claim
 -- Claim up to $1 due pushes for $2 seconds. A push is wanted if its device, or another one of the user, still has the
--- token; a farewell is wanted if no device has registered the token again.
+-- token; a farewell is wanted if no device has registered the token again. sqlfluff 4.5 can't read two sort keys before
+-- `LIMIT $1`.
 UPDATE pushes
 SET attempts = attempts + 1, due_real_at = clock_timestamp() + make_interval(secs => $2)
-WHERE id = ANY(ARRAY(
-  SELECT id
-  FROM pushes
-  WHERE due_real_at <= statement_timestamp()
-  ORDER BY urgent DESC, due_real_at
-  LIMIT $1
-  FOR UPDATE SKIP LOCKED
-))
+WHERE
+  id = ANY (ARRAY( -- noqa: PRS,LT01
+    SELECT id
+    FROM pushes
+    WHERE due_real_at <= statement_timestamp()
+    ORDER BY urgent DESC, due_real_at
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  )) -- noqa: LT02
 RETURNING
   id,
   push_token,
@@ -43,11 +45,13 @@ RETURNING
   urgent,
   attempts,
   CASE
-    WHEN is_farewell THEN NOT EXISTS (
-      SELECT 1
-      FROM auth_sessions AS a
-      WHERE a.push_token = pushes.push_token
-    )
+    WHEN is_farewell
+      THEN
+        NOT EXISTS (
+          SELECT 1
+          FROM auth_sessions AS a
+          WHERE a.push_token = pushes.push_token
+        )
     ELSE EXISTS (
       SELECT 1
       FROM auth_sessions AS was
