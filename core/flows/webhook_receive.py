@@ -2,7 +2,8 @@
 
 A call with a valid token takes two transactions. The first stores the call before it is judged. The second has its
 effect and stamps the log row with the result. So a row without a stamp had no effect. If the gateway does not repeat
-that call, a poll finds the payment (core/flows/invoice_poll.py).
+that call, a poll finds the payment (core/flows/invoice_poll.py). `Case` in core/payments/gateway_calls.py holds the
+answer to each call.
 
 Anyone can send calls without a valid token. They have no effect and must not delay genuine ones, so they are handled
 separately. UNPROVEN limits how many of them are stored in full for each address, with one statement each and on few

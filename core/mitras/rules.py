@@ -2,7 +2,11 @@
 
 `check_available` decides about one mitra. The database function `free_mitras`
 (piccolo_migrations/sql/0003_free_mitras.sql) decides the same about all mitras, for the availability count and for
-invitations. tests/flows/test_availability.py holds both together.
+invitations. tests/flows/test_availability.py compares the two.
+
+Capacity is one of the conditions. `presence` in core/mitras/store.py counts the sessions of one mitra, `free_mitras`
+those of all. An acceptance locks the mitra's row before it counts (core/flows/pairing_answer.py), so that two
+acceptances can't exceed the capacity (docs/invariants.md#i6).
 """
 
 import datetime as dt

@@ -1,8 +1,9 @@
-"""Rules of pairing: who is asked, when a round ends, and with which cause a search ends (docs/product.md#pairing).
+"""Rules of pairing: when a round ends, and with which cause a search ends (docs/product.md#pairing).
 
-A mitra may be asked if they are available (`check_available` in core/mitras/rules.py), have no open invitation to the
-session and have never rejected it. Invitations go to all such mitras in one statement, so SQL applies this rule:
-`MAY_BE_ASKED` in core/pairing/store.py. tests/flows/test_availability.py holds it.
+A mitra is asked if they are available, have no open invitation to the session and have never rejected it. SQL applies
+this rule to all mitras at once, by `ELIGIBLE` in core/pairing/store.py: the database function
+`free_mitras` returns the available mitras, and `MAY_BE_ASKED` checks the other two conditions.
+tests/flows/test_availability.py tests all three.
 """
 
 import datetime as dt

@@ -1,6 +1,7 @@
-"""What a call of the gateway means for a payment request (docs/product.md#how-a-payment-is-confirmed).
+"""What a call of the gateway means for a payment request, and what the webhook answers to each call (`Case`).
 
-A call is an invoice's state that the gateway sends to the webhook, or returns when it is polled.
+A call is an invoice's state that the gateway sends to the webhook, or returns when it is polled. The rules are in
+docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt

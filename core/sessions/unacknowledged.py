@@ -1,4 +1,4 @@
-"""Find the chats in which a party has not acknowledged a message, for the push that replaces it."""
+"""Claim the parties who have not acknowledged a message in time, for the push that replaces it."""
 
 import datetime as dt
 

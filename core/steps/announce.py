@@ -1,8 +1,7 @@
-"""Store and send the events of a change.
+"""Decide who receives each event and with which fields, store it and send it (docs/events.md).
 
-Each recipient gets one delivery, written in the same transaction and sent after its commit. These functions decide who
-gets which event, and with which fields (docs/events.md). Messages, read markers and typing are not
-events (core/events/notices.py).
+Each recipient gets one delivery, written in the transaction of the change and sent after its commit. Messages, read
+markers and typing are not events; their forms are in core/events/notices.py.
 """
 
 import datetime as dt

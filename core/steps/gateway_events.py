@@ -1,6 +1,6 @@
 """Apply what the gateway reports about an invoice to a locked payment request, by webhook or poll.
 
-docs/product.md#how-a-payment-is-confirmed has the gateway_calls.
+core/payments/gateway_calls.py judges the report; the rules are in docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt
