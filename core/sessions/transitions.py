@@ -1,7 +1,7 @@
 """Changes of a session's status. The flows that make them have the effects.
 
-Each transition is one statement that names the expected state, so two transactions can't both make it. Functions that
-return a bool return False if the session was in another state.
+Each transition is one statement that names the expected state, so two transactions can't both make it. The caller of a
+transition of one session must hold the session's lock and have checked its state.
 """
 
 import datetime as dt
@@ -69,6 +69,10 @@ COMPLETE = statement(
 )
 
 
+class NotInState(Exception):
+    """The session is not in the state in which the transition starts: the caller's transaction must not commit."""
+
+
 async def create(tx: Tx, session: Session, *, is_first_session_discount: bool) -> None:
     """Insert a searching session."""
     values = {name: getattr(session, name) for name in CREATE.names if name != "is_first_session_discount"}
@@ -100,16 +104,17 @@ async def create_completed(
     )
 
 
-async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> bool:
-    """Move a session from `searching` to `active`, with the mitra who accepted first."""
-    return bool(
-        await PAIR.execute(tx, id=session_id, mitra_id=mitra_id, now=tx.now, expires_at=expires_at, warn_at=warn_at)
+async def pair(tx: Tx, session_id: str, *, mitra_id: str, expires_at: dt.datetime, warn_at: dt.datetime | None) -> None:
+    """Move a session from `searching` to `active`, with the mitra who accepted first. Raises NotInState."""
+    _check_moved(
+        session_id,
+        await PAIR.execute(tx, id=session_id, mitra_id=mitra_id, now=tx.now, expires_at=expires_at, warn_at=warn_at),
     )
 
 
-async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> bool:
-    """Move a session from `searching` to `failed` or `cancelled`."""
-    return bool(await END_SEARCH[status].execute(tx, id=session_id, now=tx.now))
+async def end_search(tx: Tx, session_id: str, status: SessionStatus) -> None:
+    """Move a session from `searching` to `failed` or `cancelled`. Raises NotInState."""
+    _check_moved(session_id, await END_SEARCH[status].execute(tx, id=session_id, now=tx.now))
 
 
 async def expire_due(tx: Tx, *, grace: dt.timedelta, limit: int) -> list[Session]:
@@ -125,23 +130,33 @@ async def prolong(
     expires_at: dt.datetime,
     warn_at: dt.datetime | None,
     minutes: int,
-) -> bool:
-    """Give a session in `active` or `expired` a new end; it is `active` afterwards. `minutes` is what it gained."""
-    return bool(await tx.execute(SQL["prolong"], session_id, before, expires_at, warn_at, minutes))
+) -> None:
+    """Give a session in `active` or `expired` a new end; it is `active` afterwards. `minutes` is what it gained.
+
+    Raises NotInState.
+    """
+    _check_moved(session_id, await tx.execute(SQL["prolong"], session_id, before, expires_at, warn_at, minutes))
 
 
-async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> bool:
-    """Move a session from `active` or `expired` to `closing`; its grace period starts now."""
-    return bool(
+async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> None:
+    """Move a session from `active` or `expired` to `closing`; its grace period starts now. Raises NotInState."""
+    _check_moved(
+        session_id,
         await BEGIN_CLOSING[before].execute(
             tx, id=session_id, ended_by=ended_by, now=tx.now, grace_ends_at=tx.now + grace
-        )
+        ),
     )
 
 
-async def complete(tx: Tx, session_id: str) -> bool:
-    """Move a session from `closing` to `completed`."""
-    return bool(await COMPLETE.execute(tx, id=session_id, now=tx.now))
+async def complete(tx: Tx, session_id: str) -> None:
+    """Move a session from `closing` to `completed`. Raises NotInState."""
+    _check_moved(session_id, await COMPLETE.execute(tx, id=session_id, now=tx.now))
+
+
+def _check_moved(session_id: str, rows: int) -> None:
+    """Check that a transition changed its row. Raises NotInState."""
+    if rows == 0:
+        raise NotInState(session_id)
 
 
 async def complete_due(tx: Tx, *, limit: int, messages: int, very_long: str | None = None) -> list[Session]:

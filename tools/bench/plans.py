@@ -13,6 +13,7 @@ from rich.table import Table
 from core.base.errors import DomainError
 from core.base.settings import Settings
 from core.runtime import open_runtime
+from core.sessions.transitions import NotInState
 from core.storage.pool import SERVER_SETTINGS, set_up
 from core.storage.transaction import Tx
 from tools.bench import plan_forms
@@ -111,13 +112,13 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
 async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
     """Make a call and roll it back; return what is wrong with the call, or None.
 
-    The product's own refusals are ignored.
+    The product's own refusals are ignored, and so are transitions that start in another state.
     """
     watch.case = call.name
     before = len(watch.seen)
     try:
         async with kept_out(watch.connection):
-            with contextlib.suppress(DomainError, asyncpg.IntegrityConstraintViolationError):
+            with contextlib.suppress(DomainError, NotInState, asyncpg.IntegrityConstraintViolationError):
                 await caller.make(call)
     except (
         NoArgument,
