@@ -22,13 +22,11 @@ from core.pricing.rules import DiscountNotEligible
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions import views
-from core.sessions.states import SessionStatus
+from core.sessions.states import UNPAIRED, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
 from core.steps import announce, money, search
 from core.storage.transaction import Tx
-
-ENDED = frozenset({SessionStatus.FAILED, SessionStatus.CANCELLED})
 
 
 async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
@@ -108,7 +106,7 @@ async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: s
         payment = await payments.lock(tx, payment_request_id)
         assert payment is not None
         session = await sessions.of_payment(tx, payment.id)
-        if session is None or session.status in ENDED:
+        if session is None or session.status in UNPAIRED:
             if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
                 raise PaymentNotConfirmed
             blocked = await payments.blocking(tx, list(account), but=payment.id)
