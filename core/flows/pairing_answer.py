@@ -26,14 +26,6 @@ from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
 
-def _refuse(session: Session, response: str | None) -> None:
-    """Check that an invitation can still be answered. Raises RequestTaken or RequestClosed."""
-    if session.mitra_id is not None:
-        raise RequestTaken
-    if session.status is not SessionStatus.SEARCHING or response is not None:
-        raise RequestClosed
-
-
 async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
     """Give the session to the calling mitra if they are the first and have room.
 
@@ -56,7 +48,7 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
                 # Going offline closed this invitation. Report that as the reason, because the mitra can go online
                 # again.
                 await _check_available(runtime, tx, locked, mitra_id)
-            _refuse(locked, response)
+            rules.check_open(locked.status, is_paired=locked.mitra_id is not None, response=response)
             await _check_available(runtime, tx, locked, mitra_id)
             await _pair(tx, locked, Person(id=mitra.id, display_name=mitra.display_name))
         view = await views.one_of(tx, session_id, party_ids=[mitra_id], side=actor.user_type)
@@ -123,7 +115,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
             raise NotFound
         if response == Response.REJECTED.value:
             return
-        _refuse(session, response)
+        rules.check_open(session.status, is_paired=session.mitra_id is not None, response=response)
         await pairing.respond(tx, session_id, mitra_id, Response.REJECTED)
         await announce.requests_closed(
             tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity

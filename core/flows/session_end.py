@@ -92,16 +92,14 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
 
 
 async def _status_now(session: Session, tx: Tx) -> SessionStatus:
-    """Return the state of a session by the clock.
-
-    The stored state may be a moment old, because the jobs process changes it after the deadline has passed.
-    """
-    if session.status in HELD and session.expires_at is not None and session.expires_at <= tx.now:
-        over = session.expires_at + rules.GRACE <= tx.now and await extensions.pending_of(tx, session.id) is None
-        return SessionStatus.COMPLETED if over else SessionStatus.EXPIRED
-    if session.status is SessionStatus.CLOSING and session.grace_ends_at is not None:
-        return SessionStatus.COMPLETED if session.grace_ends_at <= tx.now else SessionStatus.CLOSING
-    return session.status
+    """Return the state of a locked session by the clock."""
+    return rules.status_at(
+        session.status,
+        expires_at=session.expires_at,
+        grace_ends_at=session.grace_ends_at,
+        extension_pending=session.status in HELD and await extensions.pending_of(tx, session.id) is not None,
+        now=tx.now,
+    )
 
 
 async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, message: str) -> SessionView:

@@ -14,6 +14,7 @@ import attrs
 from core.base.errors import DomainError
 from core.base.languages import Text
 from core.pairing_failures.causes import CauseTag
+from core.sessions.states import SessionStatus
 
 
 class Response(enum.StrEnum):
@@ -120,6 +121,17 @@ def answer_in_time(search: Search, *, now: dt.datetime) -> bool:
     In a blast a mitra who is invited again keeps their chance after the round.
     """
     return now < (search.round.ends_at if search.is_targeted else search.ends_at)
+
+
+def check_open(status: SessionStatus, *, is_paired: bool, response: str | None) -> None:
+    """Check that an invitation can still be answered, by the state of its session and the stored response to it.
+
+    `is_paired` says that the session has a mitra. Raises RequestTaken or RequestClosed.
+    """
+    if is_paired:
+        raise RequestTaken
+    if status is not SessionStatus.SEARCHING or response is not None:
+        raise RequestClosed
 
 
 def end_of_round(

@@ -9,7 +9,7 @@ from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.base.field_types import Party, Time
 from core.base.languages import Text
-from core.sessions.states import CLOSABLE, ENDED, SessionStatus
+from core.sessions.states import CLOSABLE, ENDED, HELD, SessionStatus
 
 WARNING = dt.timedelta(seconds=180)  # docs/product.md#warning
 GRACE = dt.timedelta(minutes=5)  # docs/product.md#grace-period
@@ -59,6 +59,35 @@ class ClosureExists(DomainError):
 def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:
     """Return when the warning is due; None if at most 180 s were left at `set_at`, when `expires_at` was set."""
     return expires_at - WARNING if expires_at - set_at > WARNING else None
+
+
+def status_at(
+    status: SessionStatus,
+    *,
+    expires_at: dt.datetime | None,
+    grace_ends_at: dt.datetime | None,
+    extension_pending: bool,
+    now: dt.datetime,
+) -> SessionStatus:
+    """Return the state of a session by the clock; `status` is the stored one.
+
+    The stored state may be a moment old, because the jobs process changes it after the deadline has passed. A pending
+    extension holds the grace period of an expired session.
+    """
+    if status in HELD and expires_at is not None and expires_at <= now:
+        over = expires_at + GRACE <= now and not extension_pending
+        return SessionStatus.COMPLETED if over else SessionStatus.EXPIRED
+    if status is SessionStatus.CLOSING and grace_ends_at is not None and grace_ends_at <= now:
+        return SessionStatus.COMPLETED
+    return status
+
+
+def extendable(status: SessionStatus, *, expires_at: dt.datetime | None, now: dt.datetime) -> bool:
+    """Return whether a session can be extended: it is active, or expired less than the grace period ago.
+
+    The clock decides, because the jobs process may change the state a moment late.
+    """
+    return status in HELD and expires_at is not None and now < expires_at + GRACE
 
 
 def may_end(status: SessionStatus, side: UserType, *, early_end_enabled: bool) -> bool:

@@ -31,19 +31,15 @@ CAUSES = {
 }
 
 
-def extendable(session: Session | None, *, now: dt.datetime) -> bool:
-    """Return whether a session can be extended: it is active, or expired less than the grace period ago.
-
-    The clock decides, because the jobs process may change the state a moment late.
-    """
-    if session is None or session.status not in HELD or session.expires_at is None:
-        return False
-    return now < session.expires_at + session_rules.GRACE
-
-
-async def mitra_can_answer(tx: Tx, session: Session) -> bool:
+async def _mitra_can_answer(tx: Tx, session: Session) -> bool:
     """Return whether the session's mitra is active. An inactive mitra can't sign in, and so can't answer."""
     return session.mitra_id is not None and await mitras.is_active(tx, session.mitra_id)
+
+
+async def can_be_given(tx: Tx, session: Session) -> bool:
+    """Return whether the session can be extended now, and its mitra can answer."""
+    in_time = session_rules.extendable(session.status, expires_at=session.expires_at, now=tx.now)
+    return in_time and await _mitra_can_answer(tx, session)
 
 
 async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: dt.datetime) -> Extension:
@@ -52,7 +48,7 @@ async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: d
     If the session is over or the mitra is inactive, the extension trips its safeguard instead and the payment fails.
     The caller must hold the payment's lock and have checked that it has no extension yet.
     """
-    possible = extendable(session, now=tx.now) and await mitra_can_answer(tx, session)
+    possible = await can_be_given(tx, session)
     extension = await extension_transitions.create(
         tx,
         session_id=session.id,
@@ -78,7 +74,7 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
     longer pending.
     """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
-    if (status in EARNING and session.status not in HELD) or not await mitra_can_answer(tx, session):
+    if (status in EARNING and session.status not in HELD) or not await _mitra_can_answer(tx, session):
         status = ExtensionStatus.SAFEGUARD_TRIPPED
     assert extension.payment_request_id is not None  # each extension is asked with its payment
     payment = await payments.lock(tx, extension.payment_request_id)

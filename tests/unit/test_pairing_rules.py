@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.pairing.rules import (
+    RequestClosed,
+    RequestTaken,
     Response,
     Round,
     Search,
@@ -18,6 +20,7 @@ from core.pairing.rules import (
     all_rejected,
     answer_in_time,
     begin_search,
+    check_open,
     depends_on_eligible,
     end_of_round,
     is_idle,
@@ -25,6 +28,7 @@ from core.pairing.rules import (
     round_ends,
 )
 from core.pairing_failures.causes import CauseTag
+from core.sessions.states import SessionStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 SECOND = dt.timedelta(seconds=1)
@@ -150,3 +154,20 @@ def test_targeted_causes_and_no_others_may_fall_back_to_a_blast():
     assert {tag for tag in CauseTag if tag.cause.may_fall_back} == {
         tag for tag in CauseTag if tag.startswith("targeted_")
     }
+
+
+@pytest.mark.parametrize("response", [None, *Response])
+@pytest.mark.parametrize("status", SessionStatus)
+def test_invitation_to_a_paired_session_is_taken(status: SessionStatus, response: str | None) -> None:
+    with pytest.raises(RequestTaken):
+        check_open(status, is_paired=True, response=response)
+
+
+@pytest.mark.parametrize("response", [None, *Response])
+@pytest.mark.parametrize("status", SessionStatus)
+def test_only_an_unanswered_invitation_to_a_running_search_is_open(status: SessionStatus, response: str | None) -> None:
+    if status == "searching" and response is None:
+        check_open(status, is_paired=False, response=response)
+        return
+    with pytest.raises(RequestClosed):
+        check_open(status, is_paired=False, response=response)

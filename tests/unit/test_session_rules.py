@@ -1,4 +1,4 @@
-"""When a session warns, ends and accepts a goodbye (docs/product.md#sessions)."""
+"""When a session warns, ends, can be extended and accepts a goodbye (docs/product.md#sessions)."""
 
 import datetime as dt
 import itertools
@@ -16,13 +16,16 @@ from core.sessions.rules import (
     SessionNotActive,
     SessionNotClosable,
     closures_for,
+    extendable,
     may_close,
     may_end,
+    status_at,
     warning_due,
 )
-from core.sessions.states import SessionStatus
+from core.sessions.states import HELD, SessionStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
+MOMENT = dt.timedelta(microseconds=1)
 PARTIES = (UserType.CUSTOMER, UserType.MITRA)
 
 
@@ -69,3 +72,50 @@ def test_side_reads_the_others_goodbye_after_its_own_or_after_completion(written
         assert closures_for(side, closures, SessionStatus.COMPLETED) == closures
         own = [closure for closure in closures if closure.user_type == side.value]
         assert closures_for(side, closures, SessionStatus.CLOSING) == (closures if own else [])
+
+
+def by_the_clock(status: SessionStatus, since: dt.timedelta, *, extension_pending: bool = False) -> SessionStatus:
+    """Return the state `since` the end of the paid time or, when closing, of the grace period."""
+    return status_at(
+        status,
+        expires_at=None if status is SessionStatus.SEARCHING else NOW,
+        grace_ends_at=NOW if status is SessionStatus.CLOSING else None,
+        extension_pending=extension_pending,
+        now=NOW + since,
+    )
+
+
+@pytest.mark.parametrize("status", SessionStatus)
+def test_state_by_the_clock_is_the_stored_one_before_the_end(status: SessionStatus) -> None:
+    assert by_the_clock(status, -MOMENT) is status
+
+
+@pytest.mark.parametrize("status", sorted(HELD))
+def test_state_by_the_clock_expires_at_the_end_and_is_completed_after_the_grace_period(status: SessionStatus) -> None:
+    assert by_the_clock(status, dt.timedelta(0)) is SessionStatus.EXPIRED
+    assert by_the_clock(status, GRACE - MOMENT) is SessionStatus.EXPIRED
+    assert by_the_clock(status, GRACE) is SessionStatus.COMPLETED
+    assert by_the_clock(status, GRACE, extension_pending=True) is SessionStatus.EXPIRED
+
+
+@pytest.mark.parametrize("status", sorted(set(SessionStatus) - HELD))
+def test_state_by_the_clock_changes_in_no_other_state_but_closing(status: SessionStatus) -> None:
+    after = SessionStatus.COMPLETED if status is SessionStatus.CLOSING else status
+    assert by_the_clock(status, dt.timedelta(0)) is after
+
+
+@given(status=st.sampled_from(SessionStatus), left=st.integers(-(10**6), 10**6))
+def test_only_active_and_expired_sessions_can_be_extended(status: SessionStatus, left: int) -> None:
+    expected = status in ("active", "expired") and left > -GRACE.total_seconds()
+    assert extendable(status, expires_at=NOW + dt.timedelta(seconds=left), now=NOW) is expected
+
+
+@pytest.mark.parametrize("status", sorted(HELD))
+def test_extension_at_the_end_of_the_grace_period_is_refused(status: SessionStatus) -> None:
+    assert extendable(status, expires_at=NOW, now=NOW + GRACE - MOMENT)
+    assert not extendable(status, expires_at=NOW, now=NOW + GRACE)
+
+
+@pytest.mark.parametrize("status", SessionStatus)
+def test_extension_of_a_session_without_an_end_is_refused(status: SessionStatus) -> None:
+    assert not extendable(status, expires_at=None, now=NOW)
