@@ -1,9 +1,8 @@
 """Rules of pairing: when a round ends, and with which cause a search ends (docs/product.md#pairing).
 
 A mitra is asked if they are available, have no open invitation to the session and have never rejected it. SQL applies
-this rule to all mitras at once, by `ELIGIBLE` in core/pairing/store.py: the database function
-`free_mitras` returns the available mitras, and `MAY_BE_ASKED` checks the other two conditions.
-tests/flows/test_availability.py tests all three.
+this rule to all mitras at once, by `ELIGIBLE` in core/pairing/store.py: the database function `free_mitras` returns
+the available mitras, and `MAY_BE_ASKED` checks the other two conditions. tests/flows/test_availability.py tests it.
 """
 
 import datetime as dt
