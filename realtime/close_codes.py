@@ -1,4 +1,7 @@
-"""Every close code, and what an app does after it (docs/protocol.md#close-codes)."""
+"""Every close code, and what an app does after it (docs/protocol.md#close-codes).
+
+The answer to a client's close frame repeats the client's code if that may be sent, also one that is not here.
+"""
 
 import attrs
 
@@ -13,6 +16,7 @@ class CloseCode:
     then: str
 
 
+PROTOCOL_ERROR = 1002
 CONNECTION_LOST = 1006  # never sent: client libraries report it when there was no close frame
 NOT_TEXT = 1007
 TOO_LARGE = 1009
@@ -26,7 +30,19 @@ TOO_FAST = 4429
 
 # Codes with which the service refuses a client: each close writes one log line. Those in LIMITS are also counted in the
 # metric of refusals, under these names.
-REFUSALS = frozenset({NOT_TEXT, TOO_LARGE, TRY_LATER, NOT_AUTHENTICATED, REVOKED, TOO_SLOW, TOO_MANY_SOCKETS, TOO_FAST})
+REFUSALS = frozenset(
+    {
+        PROTOCOL_ERROR,
+        NOT_TEXT,
+        TOO_LARGE,
+        TRY_LATER,
+        NOT_AUTHENTICATED,
+        REVOKED,
+        TOO_SLOW,
+        TOO_MANY_SOCKETS,
+        TOO_FAST,
+    }
+)
 LIMITS = {
     TOO_LARGE: "socket_frame_bytes",
     TOO_SLOW: "socket_unread",
@@ -35,6 +51,12 @@ LIMITS = {
 }
 
 ALL = (
+    CloseCode(
+        code=PROTOCOL_ERROR,
+        meaning="The client violated the WebSocket protocol (RFC 6455).",
+        reconnect=True,
+        then="Reconnect with backoff, and sync. Correct the client's WebSocket library if it happens again.",
+    ),
     CloseCode(
         code=CONNECTION_LOST,
         meaning="The connection was lost without a close frame: the network failed or a process died.",

@@ -16,13 +16,15 @@ from aiohttp import hdrs, web
 from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WS_KEY, WebSocketReader
 
+from realtime.close_codes import PROTOCOL_ERROR
+
 MAX_FRAME = 16_384  # bytes; the parser's own limit is exclusive, so it gets one more
 # Bytes that may arrive without completing a message: a whole frame and the headers of its fragments. The parser does
 # not report fragments, so this is the only limit for a flood of empty ones.
 MAX_UNFINISHED = MAX_FRAME + 4096
 PART_HEADERS = 256  # bytes of headers of a message that are not counted
 WAITING_BYTES = 65_536  # of messages that wait for the task; at twice as many, reading pauses
-NORMAL, PROTOCOL_ERROR = 1000, 1002
+NORMAL = 1000
 SENDABLE = frozenset({NORMAL, 1001, PROTOCOL_ERROR, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
 OURS, BEYOND = 3000, 5000  # codes for libraries and applications
 PING = b"\x89\x00"

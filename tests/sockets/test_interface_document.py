@@ -1,12 +1,16 @@
 """The AsyncAPI document is complete, and its examples work on a real service."""
 
+import inspect
 import json
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import WSCloseCode
+from aiohttp._websocket import reader_py
 
 from core.base.actor import UserType
 from core.base.environment import read as read_settings
@@ -20,6 +24,8 @@ from tools.client import Client
 pytestmark = pytest.mark.anyio
 
 DOCUMENT: dict[str, Any] = json.loads(asyncapi.encoded(read_settings({})))
+REALTIME = pathlib.Path(asyncapi.__file__).parent
+PROTOCOL = (REALTIME.parent / "docs/protocol.md").read_text()
 CLIENT_CLASSES = {type(example) for example in CLIENT}
 
 
@@ -124,6 +130,17 @@ def test_every_close_code_says_whether_to_reconnect() -> None:
         assert {code["code"] for code in channel["x-close-codes"]} == codes
     for code in codes:
         assert f"| {code} |" in DOCUMENT["info"]["description"]
+        assert f"\n| {code} |" in PROTOCOL
+
+
+def test_every_close_code_that_the_service_sends_is_declared() -> None:
+    """`realtime` closes with constants of close_codes, and the parser of aiohttp with its own codes."""
+    declared_codes = {code.code for code in close_codes.ALL}
+    of_parser = set(re.findall(r"WSCloseCode\.(\w+)", inspect.getsource(reader_py)))
+    assert of_parser
+    assert {WSCloseCode[name] for name in of_parser} <= declared_codes & close_codes.REFUSALS
+    literals = {path.name: re.findall(r"\bclose\w*\(\d{4}", path.read_text()) for path in REALTIME.glob("*.py")}
+    assert not any(literals.values()), literals
 
 
 # -- the examples

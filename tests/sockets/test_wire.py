@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from realtime import close_codes
 from tests.stack import World, new_id
 from tools.client import Client
 
@@ -191,6 +192,7 @@ async def test_close_frame_is_answered_and_the_connection_closed(world: World, s
     ],
 )
 async def test_invalid_frame_closes_with_its_code(world: World, broken: bytes, code: int) -> None:
+    assert code in close_codes.REFUSALS
     async with open_authenticated_connection(await world.customer()) as wire:
         wire.send(broken)
         assert await wire.frame() == (CLOSE, code.to_bytes(2, "big"))
