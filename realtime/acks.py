@@ -38,12 +38,7 @@ class Acks:
     def add(self, connection: Connection, frame: Ack) -> None:
         """Queue an acknowledgement; if too many are pending, answer with UNAVAILABLE."""
         if len(self._waiting) >= MOST:
-            connection.error(
-                "UNAVAILABLE",
-                SEND_AGAIN,
-                frame.ref,
-                retry_after_seconds=1,
-            )
+            connection.refuse(Unavailable, frame.ref, SEND_AGAIN, retry_after_seconds=1)
             return
         self._waiting.append((connection, frame.event_id.lower(), frame.ref))
         self._wake.set()
@@ -66,7 +61,7 @@ class Acks:
             if not isinstance(error, Unavailable):
                 log.exception("writing acknowledgements failed")
             for connection, _, ref in batch:
-                connection.error("UNAVAILABLE", Unavailable.message, ref)
+                connection.refuse(Unavailable, ref)
             return
         now = monotonic()
         for connection, event_id, _ in batch:

@@ -15,6 +15,7 @@ from aiohttp import web
 from core.base import http_texts, metrics
 from core.base.addresses import TrustedProxies, who_has
 from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
 from core.base.settings import Settings
 from core.probes import Refusal
 from realtime import close_codes
@@ -85,7 +86,7 @@ class Admission:
         self.count_refused(limit)
         return Refusal(
             status=503,
-            code="UNAVAILABLE",
+            code=Unavailable.code,
             message=http_texts.BUSY,
             retry_after_seconds=random.randint(*RETRY_S),  # noqa: S311 - not a secret
         )

@@ -107,7 +107,7 @@ class Commands:
         except DomainError as error:
             self._refuse(connection, frame, error)
         except TRANSIENT_ERRORS:
-            connection.error("UNAVAILABLE", Unavailable.message, frame.ref)
+            connection.refuse(Unavailable, frame.ref)
 
     async def _carry_out(self, connection: Connection, actor: Actor, frame: Command) -> None:
         match frame:

@@ -14,6 +14,7 @@ import msgspec
 from core.base import ids, metrics
 from core.base.actor import Actor
 from core.base.clock import monotonic
+from core.base.errors import DomainError
 from core.base.languages import DEFAULT, Language, Text
 from realtime import close_codes
 from realtime.budgets import Budget
@@ -111,6 +112,10 @@ class Connection:
     def error(self, code: str, message: Text, ref: str | None = None, **more: Any) -> None:
         """Queue an error frame in the client's language; the socket stays open."""
         self.answer("error", ref, code=code, message=message.said_in(self.language), **more)
+
+    def refuse(self, error: type[DomainError], ref: str | None, message: Text | None = None, **more: Any) -> None:
+        """Queue an error frame with the code of an error, and its message unless another is given."""
+        self.error(error.code, message or error.message, ref, **more)
 
     def flush(self) -> None:
         """Write the queued frames; close with 4408 if the client reads too slowly."""

@@ -15,7 +15,7 @@ from core.payments.states import PaymentStatus
 from core.payments.views import PaymentFailure, PaymentRequestView
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.chat_requests import ChatRequest
-from core.sessions.rules import Closure
+from core.sessions.rules import Closure, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.views import Person, SessionSearchView, SessionView
@@ -211,7 +211,7 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
     shared_frames.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
     shared_frames.Pong(server_time=AT, ref="4"),
     shared_frames.Error(
-        code="SESSION_NOT_ACTIVE",
+        code=SessionNotActive.code,
         message="The message was not stored.",
         server_time=AT,
         ref="2",

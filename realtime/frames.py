@@ -124,6 +124,10 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 
 
+# Codes of error frames for what can't be read; the other codes are those of the errors in core.
+INVALID_FRAME, UNKNOWN_TYPE = "INVALID_FRAME", "UNKNOWN_TYPE"
+
+
 class Unreadable(Exception):
     """A client frame that can't be read. `ref` is the frame's own, or None if it could not be read either."""
 
@@ -147,7 +151,7 @@ def read(path: str, data: bytes) -> Any:
             data.decode()
         except UnicodeDecodeError:
             raise NotText(
-                "INVALID_FRAME", Text(en="The frame must be UTF-8.", id="Frame harus berupa UTF-8."), None
+                INVALID_FRAME, Text(en="The frame must be UTF-8.", id="Frame harus berupa UTF-8."), None
             ) from error
         raise _explain(path, data, error) from error
 
@@ -156,24 +160,24 @@ def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return Unreadable("INVALID_FRAME", Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), None)
+        return Unreadable(INVALID_FRAME, Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), None)
     if not isinstance(raw, dict):
         return Unreadable(
-            "INVALID_FRAME", Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None
+            INVALID_FRAME, Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None
         )
     ref = raw.get("ref")
     ref = ref if isinstance(ref, str) and len(ref) <= 200 else None
     if not isinstance(raw.get("type"), str):
         return Unreadable(
-            "INVALID_FRAME", Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref
+            INVALID_FRAME, Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref
         )
     if raw["type"] not in TYPES[path]:
         return Unreadable(
-            "UNKNOWN_TYPE",
+            UNKNOWN_TYPE,
             Text(en="This endpoint has no frame of this type.", id="Tidak ada frame berjenis ini di sini."),
             ref,
         )
     field, rule = field_messages.of_decoder(str(error))
     name = f" `{field[:MAX_NAME]}`" if field else ""
     text = Text(en=f"The field{name} {rule.en}.", id=f"Isian{name} {rule.id}.")
-    return Unreadable("INVALID_FRAME", text, ref)
+    return Unreadable(INVALID_FRAME, text, ref)

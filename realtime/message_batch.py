@@ -11,11 +11,13 @@ import math
 
 from core.base import ids, logs, metrics
 from core.base.clock import real_sleep
-from core.base.errors import Unavailable
+from core.base.errors import NotFound, Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.flows import message_send
 from core.messages.rules import Draft, Marker, ReadMarkers, StoreResult, check_message
+from core.probes import INTERNAL_ERROR
+from core.sessions.rules import SessionNotActive
 from realtime import outgoing
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.feeds import Feed
@@ -37,6 +39,8 @@ CROSSED_S = 1.0
 MOST_AT_ONCE = 4  # including blocked ones; each needs a connection of the pool
 AFTER_FAILURE_S = 0.1
 TICK_S = 0.001  # the event loop's timers may be this much early
+
+NOT_STORED = Text(en="The message was not stored.", id="Pesan ini tidak tersimpan.")
 
 log = logs.get("message_batch")
 
@@ -79,12 +83,7 @@ class MessageBatch:
         if self._queue.add(item):
             self._wake.set()
         else:
-            connection.error(
-                "UNAVAILABLE",
-                SEND_AGAIN,
-                frame.ref,
-                retry_after_seconds=1,
-            )
+            connection.refuse(Unavailable, frame.ref, SEND_AGAIN, retry_after_seconds=1)
 
     def mark(self, connection: Connection, feed: Feed, *, read: bool, up_to: int) -> None:
         """Queue a read marker; a message that is read is also delivered.
@@ -166,7 +165,7 @@ class MessageBatch:
             )
         except Exception as error:
             away = isinstance(error, Unavailable)
-            self._give_up(batch, "UNAVAILABLE" if away else "INTERNAL_ERROR")
+            self._give_up(batch, Unavailable.code if away else INTERNAL_ERROR.code)
             await real_sleep(AFTER_FAILURE_S)
             if away:
                 return
@@ -202,10 +201,8 @@ class MessageBatch:
         for item, result in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(result, StoreResult):
-                code = "SESSION_NOT_ACTIVE" if result else "NOT_FOUND"
-                connection.error(
-                    code, Text(en="The message was not stored.", id="Pesan ini tidak tersimpan."), item.ref
-                )
+                error = SessionNotActive if result else NotFound
+                connection.refuse(error, item.ref, NOT_STORED)
                 continue
             connection.put(outgoing.message_ack(item.draft, result, ref=item.ref, now=self._hub.runtime.now()))
             if not result.repeated:

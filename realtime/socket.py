@@ -9,6 +9,7 @@ from aiohttp.http import WebSocketError
 
 from core.base import http_texts, languages, logs, metrics
 from core.base.clock import monotonic
+from core.base.errors import Unavailable
 from core.base.languages import Language, Text
 from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
@@ -23,7 +24,7 @@ from realtime.hub import Hub
 from realtime.websocket import Inbox
 
 CLOSED = object()
-STOPPING = Refusal(status=503, code="UNAVAILABLE", message=http_texts.STOPPING, retry_after_seconds=1)
+STOPPING = Refusal(status=503, code=Unavailable.code, message=http_texts.STOPPING, retry_after_seconds=1)
 NO_UPGRADE = Refusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
 
 log = logs.get("socket")
@@ -186,7 +187,7 @@ class Sockets:
         if budget.refusals.take(1, now):
             metrics.LIMITED.labels("socket_frames").inc()
             wait = budget.frames.seconds_until(SYNC_COST)
-            connection.error(TooFast.code, TooFast.message, frame.ref, retry_after_seconds=wait)
+            connection.refuse(TooFast, frame.ref, retry_after_seconds=wait)
         else:
             connection.close(close_codes.TOO_FAST)
         return False
@@ -203,4 +204,4 @@ def _answer_other(connection: Connection, message: Any) -> None:
     if message.type is WSMsgType.PING:
         connection.pong(message.data)
     elif message.type is WSMsgType.BINARY:
-        connection.error("INVALID_FRAME", Text(en="Frames must be text.", id="Frame harus berupa teks."))
+        connection.error(frames.INVALID_FRAME, Text(en="Frames must be text.", id="Frame harus berupa teks."))
