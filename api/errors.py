@@ -52,7 +52,7 @@ log = logs.get("api")
 def language_of(scope: Any) -> Language:
     """Return the language of a request's error messages."""
     header = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"), None)
-    return languages.preferred(header) or languages.DEFAULT
+    return languages.of_errors(header)
 
 
 def body(

@@ -5,7 +5,6 @@ before they reach the application; `HttpConnection` gives these answers the same
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -41,11 +40,6 @@ KNOWN = {
 }
 
 
-def language_of(headers: Mapping[str, str]) -> Language:
-    """Return the language of a request's error messages."""
-    return languages.preferred(headers.get("Accept-Language")) or languages.DEFAULT
-
-
 def own_headers(runtime: Runtime, request_id: str) -> dict[str, str]:
     """Return the headers of every response. `request_id` is the client's, or "" if it sent none."""
     return {"X-Server-Time": as_text(runtime.now()), "X-Request-Id": ids.request_id(request_id)}
@@ -63,7 +57,7 @@ def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]
 
 def refuse(request: web.BaseRequest, refusal: Refusal) -> web.Response:
     """Return the response to a refused request, in the language that the request prefers."""
-    content, headers = body_of(refusal, language_of(request.headers))
+    content, headers = body_of(refusal, languages.of_errors(request.headers.get("Accept-Language")))
     return web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
 
 
@@ -117,7 +111,7 @@ class HttpConnection(web.RequestHandler):
             refusal = HEADERS_TOO_LARGE
         else:
             refusal = MALFORMED
-        content, headers = self.answer_to(refusal, language_of(request.headers))
+        content, headers = self.answer_to(refusal, languages.of_errors(request.headers.get("Accept-Language")))
         answer = web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
         answer.force_close()
         return answer

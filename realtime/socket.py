@@ -10,7 +10,7 @@ from aiohttp.http import WebSocketError
 from core.base import http_texts, languages, logs, metrics
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
-from core.base.languages import Language, Text
+from core.base.languages import Text
 from core.messages.rules import TooFast
 from core.probes import Refusal, own_headers, refuse
 from realtime import close_codes, frames, websocket
@@ -28,13 +28,6 @@ STOPPING = Refusal(status=503, code=Unavailable.code, message=http_texts.STOPPIN
 NO_UPGRADE = Refusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
 
 log = logs.get("socket")
-
-
-def language_of(request: web.Request) -> Language:
-    """Return the language of a socket's error frames, from `Accept-Language`, else `X-Locale`, else the default."""
-    headers = request.headers
-    accepted = languages.preferred(headers.get("Accept-Language"))
-    return accepted or languages.parse_locale(headers.get("X-Locale")) or languages.DEFAULT
 
 
 class Sockets:
@@ -59,7 +52,9 @@ class Sockets:
         refusal = self._refusal_of(request, transport, accept)
         if accept is None or refusal is not None:
             return self._refused(request, refusal or NO_UPGRADE, address)
-        connection = Connection(self._hub.connections, transport, self._path, address, language_of(request))
+        headers = request.headers
+        language = languages.of_errors(headers.get("Accept-Language"), headers.get("X-Locale"))
+        connection = Connection(self._hub.connections, transport, self._path, address, language)
         self._admission.begin(connection)
         take = functools.partial(self._take, connection)
         overrun = functools.partial(connection.close, close_codes.TOO_FAST)

@@ -48,6 +48,11 @@ def preferred(accept_language: str | None) -> Language | None:
     return None if not accept_language else _preferred(accept_language[:MAX_HEADER])
 
 
+def of_errors(accept_language: str | None, x_locale: str | None = None) -> Language:
+    """Return the language of error messages: from `Accept-Language`, else `X-Locale` (sockets), else the default."""
+    return preferred(accept_language) or parse_locale(x_locale) or DEFAULT
+
+
 @lru_cache(maxsize=1_024)
 def _preferred(header: str) -> Language | None:
     weights: dict[Language, float] = {}
