@@ -1,4 +1,4 @@
-"""A migration during a long read of the same tables: sign-in still works, and the migration waits."""
+"""A migration during a long transaction over the same tables: sign-in still works, and the migration waits."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tools import migrate
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
-UNDO = "2026-11-22T20:00:00:000000"  # adds a column to auth_sessions if it is missing
+REPEATED = "0001"  # creates indexes of auth_sessions if they are missing, which locks the table against writes
 WAITED_S = 2.0  # how long a migration waits for a lock before it gives up
 
 
@@ -37,13 +37,15 @@ async def sign_in(stack: Stack) -> float:
     return time.monotonic() - began
 
 
-async def test_migration_during_an_audit_does_not_block_sign_in(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_migration_during_a_long_transaction_does_not_block_sign_in(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(migrate, "AGAIN_S", 0.5)
-    await stack.sql("DELETE FROM migration WHERE name = $1", UNDO)
-    audit = await asyncpg.connect(stack.database_url)
+    await stack.sql("DELETE FROM migration WHERE name = $1", REPEATED)
+    writer = await asyncpg.connect(stack.database_url)
     try:
-        async with audit.transaction(isolation="repeatable_read", readonly=True):
-            await audit.fetch("SELECT count(*) FROM auth_sessions")
+        async with writer.transaction():
+            await writer.execute("UPDATE auth_sessions SET id = id WHERE false")  # locks the table, but no row
             migration = asyncio.create_task(migrate.migrate(stack.database_url))
             until = time.monotonic() + 4 * WAITED_S
             times = []
@@ -54,7 +56,7 @@ async def test_migration_during_an_audit_does_not_block_sign_in(stack: Stack, mo
             assert len(times) > 5
         assert await asyncio.wait_for(migration, 60) == 1
     finally:
-        await audit.close()
+        await writer.close()
 
 
 async def test_audit_is_refused_while_a_migration_runs(stack: Stack) -> None:

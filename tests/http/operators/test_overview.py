@@ -172,7 +172,7 @@ def paths_of(environment: str) -> set[str]:
     """Return the paths of the internal listener with these settings."""
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
     runtime: Any = types.SimpleNamespace(
-        settings=attrs.evolve(settings, environment=environment), note_overload=lambda: None
+        settings=attrs.evolve(settings, environment=environment), note_overload=lambda: None, clock=None
     )
     with warnings.catch_warnings(action="ignore"):
         app: Any = apps.internal_app(runtime)._app

@@ -321,7 +321,7 @@ async def test_availability_counts_free_mitras_within_seconds(world: World) -> N
 
 
 async def test_invoice_requests_without_a_gateway_are_not_counted(world: World) -> None:
-    async with world.setting(invoices_per_account_per_hour=1, invoices_per_address_per_hour=1):
+    async with world.setting(invoices_max_per_account_per_hour=1, invoices_max_per_address_per_hour=1):
         customer = await world.customer()
         for _ in range(3):
             await world.request(customer)
