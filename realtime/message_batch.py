@@ -197,14 +197,14 @@ class MessageBatch:
 
     def _answer(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
         """Answer the senders, and return the messages that were stored for the first time."""
-        stored = []
+        stored, now = [], self._hub.runtime.now()
         for item, result in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(result, StoreResult):
                 error = SessionNotActive if result else NotFound
                 connection.refuse(error, item.ref, NOT_STORED)
                 continue
-            connection.put(outgoing.message_ack(item.draft, result, ref=item.ref, now=self._hub.runtime.now()))
+            connection.put(outgoing.message_ack(item.draft, result, ref=item.ref, now=now))
             if not result.repeated:
                 feed = item.feed
                 stored.append(

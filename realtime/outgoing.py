@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from core.base.actor import UserType
 from core.base.clock import as_text
 from core.events.notices import Notice, OwnStatusChanged, ReadMarkerMoved, SearchProgress, StoredMessage, TypingChanged
 from core.messages.rules import Draft, StoreResult
@@ -23,9 +24,11 @@ _moment = functools.lru_cache(maxsize=64)(as_text)  # all messages of a batch ha
 def message(stored: StoredMessage) -> bytes:
     """Return the `message` frame of a message that was just committed; only its content needs escaping."""
     at = _moment(stored.created_at)
+    # Formatting an enum costs more than this choice.
+    sender = '"mitra"' if stored.sender_type is UserType.MITRA else '"customer"'
     return (
         f'{{"type":"message","event_id":"{stored.id}","server_time":"{at}","message":{{"id":"{stored.id}",'
-        f'"session_id":"{stored.session_id}","seq":{stored.seq},"sender_type":"{stored.sender_type}",'
+        f'"session_id":"{stored.session_id}","seq":{stored.seq},"sender_type":{sender},'
         f'"sender_id":"{stored.sender_id}","client_message_id":"{stored.client_message_id}","type":"{stored.type}",'
         f'"content":{encode(stored.content).decode()},"metadata":{stored.metadata or "null"},"status":"sent",'
         f'"created_at":"{at}","delivered_at":null,"read_at":null}}}}'

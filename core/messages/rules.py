@@ -69,6 +69,8 @@ class Marker(enum.Enum):
         self.status = status
         self.field = f"{reader}_{status}"  # of ReadMarkers
 
+    __hash__ = object.__hash__  # the hot path keeps markers in dicts, and Enum would hash the name each time
+
     @classmethod
     def moved_by(cls, reader: UserType, *, read: bool) -> "tuple[Marker, ...]":
         """List the markers that move when a party has received messages, or read them: what is read is delivered."""
