@@ -22,15 +22,18 @@ class HttpClient:
     def __init__(self, *, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     def request(
         self, method: str, url: str | URL, *, timeout_s: float, **more: Any
     ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Make one request. `timeout_s` includes the wait for a connection and the reading of the body.
 
-        `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. Raises aiohttp.ClientError,
-        TimeoutError and OSError.
+        `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. Raises aiohttp.ClientError, also
+        after `close`, TimeoutError and OSError.
         """
+        if self._closed:  # work that outlives the shutdown handles it like a lost connection
+            raise aiohttp.ClientConnectionError("the client is closed")
         if self._session is None:  # aiohttp needs a running event loop for it
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -42,7 +45,8 @@ class HttpClient:
         return self._session.request(method, url, timeout=timeout, allow_redirects=False, **more)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and refuse new requests."""
+        self._closed = True
         if self._session is not None:
             await self._session.close()
 

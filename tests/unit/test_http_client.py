@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import aiohttp
 import attrs
 import pytest
 
@@ -75,6 +76,16 @@ async def test_connection_idle_for_longer_than_the_limit_is_not_used_again() -> 
             assert one.connections == 2
         finally:
             await client.close()
+
+
+async def test_request_after_close_fails_like_a_lost_connection() -> None:
+    async with provider() as one:
+        client = HttpClient()
+        for _ in range(2):
+            await client.close()
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await status(client, one.url)
+        assert one.connections == 0
 
 
 async def test_slow_provider_delays_no_other(http_client: HttpClient) -> None:
