@@ -3,11 +3,14 @@
 import json
 
 import msgspec
+import pytest
 
 from core.base import ids
 from core.events import notices
 from core.flows import message_send
 from core.publishing import Subscriber
+from core.storage import locks
+from core.storage.locks import AdvisoryLock
 from realtime.hub import Hub
 from realtime.message_queue import MessageQueue
 from tests.flows.chats import Chat, a_chat
@@ -73,3 +76,18 @@ def test_process_of_version_0_2_reads_an_envelope_without_its_unknown_fields(har
     assert (len(both.messages), len(both.read_markers)) == (1, 1)
     read = msgspec.msgpack.decode(notices.encode(both), type=Envelope02)
     assert (len(read.notices), read.messages, read.passing) == (1, [], [])
+
+
+@pytest.mark.parametrize(("lock", "number_in_0_2"), [(AdvisoryLock.MITRA_PHONE, 3), (AdvisoryLock.MITRA_LOGINS, 6)])
+def test_lock_with_a_new_number_excludes_a_process_of_version_0_2(
+    harness: Harness, lock: AdvisoryLock, number_in_0_2: int
+) -> None:
+    async def play() -> None:
+        db = harness.runtime.db
+        for number in (number_in_0_2, lock):
+            async with harness.runtime.transaction() as tx:
+                await locks.hold(tx, lock, "key")
+                assert not await db.fetchval("SELECT pg_try_advisory_xact_lock($1, hashtext($2))", number, "key")
+            assert await db.fetchval("SELECT pg_try_advisory_xact_lock($1, hashtext($2))", number, "key")
+
+    harness.run(play())
