@@ -1,7 +1,8 @@
 """The control center's page and its static files, which call `/internal` like any other client
 (docs/control-center.md).
 
-The browser gets the files of the folder `static` as they are, without a build step and without files of other origins.
+The browser gets the files of two folders as they are, without a build step and without files of other origins: those of
+the pages, and those that the apps of `/try` use too.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from api.auth import INTERNAL, anyone
 from core.base.errors import NotFound
 
 FOLDER = pathlib.Path(__file__).parent / "static"
+SHARED = pathlib.Path(__file__).parents[1] / "static" / "shared"
 # Only scripts and styles from this origin's files, none inline. Trusted types forbid to parse text as HTML.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
@@ -44,13 +46,14 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """Return path below the folder -> file, for all static files."""
+    """Return path below `/internal/static/` -> file. The folder shared with the apps is at `shared/`."""
     found = {}
-    for path in sorted(FOLDER.rglob("*.*")):
-        content = path.read_bytes()
-        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        found[path.relative_to(FOLDER).as_posix()] = File(content, media_type, tag)
+    for prefix, folder in (("", FOLDER), ("shared/", SHARED)):
+        for path in sorted(folder.rglob("*.*")):
+            content = path.read_bytes()
+            media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found[prefix + path.relative_to(folder).as_posix()] = File(content, media_type, tag)
     return found
 
 

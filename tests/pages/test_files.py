@@ -2,17 +2,25 @@
 
 import pathlib
 import re
+import urllib.parse
 from typing import Any
 
 import aiohttp
 import pytest
 
-from api.internal.control_center import FOLDER, POLICY
+from api.internal.control_center import FOLDER, POLICY, SHARED
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio
 
-SOURCES = sorted(path for path in FOLDER.rglob("*.*") if path.suffix in {".js", ".css", ".html"})
+ADDRESS = "/internal/static/"
+# Address -> file, for each file that a browser can get.
+FILES = {
+    prefix + path.relative_to(folder).as_posix(): path
+    for prefix, folder in ((ADDRESS, FOLDER), (f"{ADDRESS}shared/", SHARED))
+    for path in sorted(folder.rglob("*.*"))
+}
+SOURCES = {address: path for address, path in FILES.items() if path.suffix in {".js", ".css", ".html"}}
 PLACE = re.compile(r"""(?:from|import)\s+"([^"]+)"|(?:src|href)[=:]\s*"([^"#]+)\"""")
 
 
@@ -23,8 +31,8 @@ async def ask(world: World, path: str, **more: Any) -> tuple[int, Any, bytes]:
 
 
 async def test_every_file_has_its_content_type_and_the_strict_policy(world: World) -> None:
-    for path in (path for path in FOLDER.rglob("*.*") if path.is_file()):
-        status, headers, content = await ask(world, f"/internal/static/{path.relative_to(FOLDER).as_posix()}")
+    for address, path in FILES.items():
+        status, headers, content = await ask(world, address)
         assert status == 200
         assert content == path.read_bytes()
         expected = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
@@ -52,6 +60,8 @@ async def test_root_redirects_to_the_page_and_unchanged_files_are_304(world: Wor
 async def test_paths_outside_the_folder_are_404(world: World) -> None:
     for name in (
         "../control_center.py",
+        "shared/../../control_center.py",
+        "shared/",
         "%2e%2e/control_center.py",
         "..%2fcontrol_center.py",
         "/etc/passwd",
@@ -65,7 +75,7 @@ async def test_paths_outside_the_folder_are_404(world: World) -> None:
 
 
 def test_files_load_nothing_from_other_hosts_and_every_import_exists() -> None:
-    for path in SOURCES:
+    for address, path in SOURCES.items():
         text = path.read_text()
         elsewhere = [
             found for found in re.findall(r"https?://[^\s\"'`)]+", text) if found != "http://www.w3.org/2000/svg"
@@ -75,15 +85,14 @@ def test_files_load_nothing_from_other_hosts_and_every_import_exists() -> None:
             place = found[1] or found[2]
             if "${" in place:
                 continue
-            target = FOLDER / place.removeprefix("/internal/static/") if place.startswith("/") else path.parent / place
-            assert target.is_file(), (path, place)
+            assert urllib.parse.urljoin(address, place) in FILES, (path, place)
 
 
 def test_scripts_never_write_html_or_inline_styles() -> None:
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.cssText|\"style\""
     )
-    found = [(path.name, match[0]) for path in SOURCES for match in forbidden.finditer(path.read_text())]
+    found = [(path.name, match[0]) for path in SOURCES.values() for match in forbidden.finditer(path.read_text())]
     assert found == []
     page = (FOLDER / "index.html").read_text()
     assert re.search(r"<script(?![^>]*\bsrc=)|\sstyle=|\son[a-z]+=", page) is None
@@ -91,6 +100,6 @@ def test_scripts_never_write_html_or_inline_styles() -> None:
 
 def test_files_stay_below_a_readable_length() -> None:
     # The dictionary has a line for each text of all pages.
-    ours = [path for path in SOURCES if path.parent.name != "vendor" and path.name != "words.id.js"]
+    ours = [path for path in SOURCES.values() if path.parent.name != "vendor" and path.name != "words.id.js"]
     assert [path.name for path in ours if len(path.read_text().splitlines()) > 620] == []
     assert pathlib.Path("api/internal/static/app.js").exists()

@@ -3,7 +3,7 @@
 import json
 import re
 
-from api.internal.control_center import FOLDER
+from api.internal.control_center import FOLDER, SHARED
 from core.config.keys import KEYS
 from core.payments.states import PaymentStatus
 from core.reads.overview import KINDS
@@ -12,7 +12,12 @@ from core.reads.timeline_entries import ENDED_BY_OPERATOR
 from core.sessions.states import SessionStatus
 from tools import control_center_words
 
-SCRIPTS = {path.name: path.read_text() for path in FOLDER.rglob("*.js") if path.parent.name != "vendor"}
+SCRIPTS = {
+    path.name: path.read_text()
+    for folder in (FOLDER, SHARED)
+    for path in folder.rglob("*.js")
+    if path.parent.name != "vendor"
+}
 DICTIONARY = "".join(SCRIPTS.pop(f"words.{name}.js") for name in ("id", "rows.id"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # Texts of the service that the pages show: settings, overdue work, and why there was no chat.

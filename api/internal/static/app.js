@@ -1,14 +1,14 @@
 /** The control center's frame: sign-in, top bar, menu, and the page that the address names. */
 
 import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
-import { h } from "./kernel/dom.js";
-import { preferences } from "./kernel/preferences.js";
-import { address, here, match, route } from "./kernel/router.js";
 import { session } from "./kernel/session.js";
-import { t } from "./kernel/words.js";
-import { field, select } from "./parts/form.js";
 import { trouble } from "./parts/page.js";
 import { stepUp } from "./parts/second_factor.js";
+import { h } from "./shared/dom.js";
+import { field, select } from "./shared/form.js";
+import { preferences } from "./shared/preferences.js";
+import { address, here, match, route } from "./shared/router.js";
+import { t } from "./shared/words.js";
 import "./pages/account.js";
 import "./pages/activity.js";
 import "./pages/audit_log.js";

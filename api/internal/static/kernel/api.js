@@ -1,6 +1,6 @@
 /** Requests to the internal listener, with the access token; an expired token is renewed once. */
 
-import { preferences } from "./preferences.js";
+import { preferences } from "../shared/preferences.js";
 import { session } from "./session.js";
 
 /** An error that the service has answered. `code` is OFFLINE if the service could not be reached. */

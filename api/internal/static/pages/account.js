@@ -1,17 +1,17 @@
 /** The operator's own account: who they are, their second factor, their password and their sign-ins. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { confirm } from "../parts/dialog.js";
-import { field, form } from "../parts/form.js";
 import { Page } from "../parts/page.js";
 import { remove, setUp } from "../parts/second_factor.js";
 import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
-import { age, time } from "../parts/time.js";
-import { toast } from "../parts/toast.js";
+import { confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field, form } from "../shared/form.js";
+import { age, time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const SESSIONS = "/internal/auth/sessions";
 const MOST = 200;

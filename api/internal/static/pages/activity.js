@@ -1,12 +1,12 @@
 /** The activity of mitras: figures of each mitra, and a list of their chat requests. */
 
-import { h } from "../kernel/dom.js";
-import { duration, number, percent } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
-import { t } from "../kernel/words.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, search } from "../parts/list.js";
 import { asked, outcome } from "../parts/requests.js";
+import { h } from "../shared/dom.js";
+import { duration, number, percent } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { t } from "../shared/words.js";
 
 const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);
 

@@ -1,11 +1,11 @@
 /** The audit log: what operators changed, and which personal data they read. */
 
-import { h } from "../kernel/dom.js";
-import { address } from "../kernel/router.js";
-import { t } from "../kernel/words.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
-import { time } from "../parts/time.js";
+import { h } from "../shared/dom.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/audit-log";
 const ACTIONS = {

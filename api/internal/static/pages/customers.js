@@ -1,16 +1,16 @@
 /** Customers. The service masks phone and e-mail unless the role may see them. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
 import { nameOf } from "../parts/linked.js";
 import { ListPage, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { time } from "../parts/time.js";
+import { h } from "../shared/dom.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/customers";
 const kind = (one) => (one.is_anonymous ? chip(t("anonymous")) : chip(t("account"), "good"));

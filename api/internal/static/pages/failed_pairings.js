@@ -1,20 +1,20 @@
 /** Failed pairings: the list, and one of them with its timeline, the action, and a link to the next. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { rupiah } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { confirm } from "../parts/dialog.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { ListPage, pick } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { action, cause, chip } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { age, time } from "../parts/time.js";
 import { timeline } from "../parts/timeline.js";
-import { toast } from "../parts/toast.js";
+import { confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { rupiah } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { age, time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/failed-pairings";
 const WAITING = { operator_action: "none", order: "oldest" };

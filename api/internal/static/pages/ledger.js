@@ -1,11 +1,11 @@
 /** The ledger audit: whether all paid money is earned, in a failed pairing, or in flight. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { number } from "../kernel/format.js";
-import { t } from "../kernel/words.js";
 import { Page } from "../parts/page.js";
 import { table } from "../parts/table.js";
+import { h } from "../shared/dom.js";
+import { number } from "../shared/format.js";
+import { t } from "../shared/words.js";
 
 const PATIENCE_MS = 20 * 60_000; // the audit reads every row, and a second caller waits for the next audit
 

@@ -3,21 +3,21 @@
  */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { duration, number, percent } from "../kernel/format.js";
-import { address, go } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
 import { saveChanges } from "../parts/changes.js";
-import { ask, confirm } from "../parts/dialog.js";
-import { field, tick } from "../parts/form.js";
 import { ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { asked, outcome } from "../parts/requests.js";
 import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
-import { age, time } from "../parts/time.js";
-import { toast } from "../parts/toast.js";
+import { ask, confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field, tick } from "../shared/form.js";
+import { duration, number, percent } from "../shared/format.js";
+import { address, go } from "../shared/router.js";
+import { age, time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/mitras";
 const LATELY = 20;

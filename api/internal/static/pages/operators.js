@@ -1,16 +1,16 @@
 /** Operators and their roles: add, change, switch off. */
 
 import { ApiError, api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
 import { saveChanges } from "../parts/changes.js";
-import { ask, confirm } from "../parts/dialog.js";
-import { explain, field, select } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
 import { chip } from "../parts/status.js";
-import { time } from "../parts/time.js";
-import { toast } from "../parts/toast.js";
+import { ask, confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { explain, field, select } from "../shared/form.js";
+import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/operators";
 const MOST = 200;

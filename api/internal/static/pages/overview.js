@@ -1,16 +1,16 @@
 /** The overview: the present state, and the work that waits for an operator. It is read again every few seconds. */
 
 import { api, serviceNow } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { duration, moment, number, rupiah } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
+import { h } from "../shared/dom.js";
+import { duration, moment, number, rupiah } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { t } from "../shared/words.js";
 import "../parts/chart.js";
 import { nameOf } from "../parts/linked.js";
 import { Page } from "../parts/page.js";
 import { cause, chip, result } from "../parts/status.js";
-import { age } from "../parts/time.js";
+import { age } from "../shared/time.js";
 
 const SHOWN = 8;
 const DAY_MS = 86_400_000;

@@ -1,20 +1,20 @@
 /** Payments: look one up, read its timeline, confirm one by hand. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { rupiah } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { confirm } from "../parts/dialog.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { cause, mode, payment } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { time } from "../parts/time.js";
 import { timeline } from "../parts/timeline.js";
-import { toast } from "../parts/toast.js";
+import { confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { rupiah } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/payment-requests";
 const kind = (one) =>

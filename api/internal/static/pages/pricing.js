@@ -4,19 +4,19 @@
  */
 
 import { ApiError, api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { rupiah } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { ask, confirm } from "../parts/dialog.js";
-import { explain, field, integer, tick } from "../parts/form.js";
 import { Page } from "../parts/page.js";
 import { called, told, words } from "../parts/price.js";
 import { grip, sortable } from "../parts/sortable.js";
 import { chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { toast } from "../parts/toast.js";
+import { ask, confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { explain, field, integer, tick } from "../shared/form.js";
+import { rupiah } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const TIERS = "/internal/pricing/tiers";
 const PROMOTION = "/internal/pricing/promotions/first-session";

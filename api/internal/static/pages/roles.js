@@ -1,16 +1,16 @@
 /** Roles: which areas an operator may read or write. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { number } from "../kernel/format.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
 import { saveChanges } from "../parts/changes.js";
-import { ask } from "../parts/dialog.js";
-import { field, select, tick } from "../parts/form.js";
 import { ListPage } from "../parts/list.js";
 import { chip } from "../parts/status.js";
-import { toast } from "../parts/toast.js";
+import { ask } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field, select, tick } from "../shared/form.js";
+import { number } from "../shared/format.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/roles";
 const EVERYTHING = "*";

@@ -1,22 +1,22 @@
 /** Sessions: look one up. The timeline is on the page of its payment. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { number, rupiah } from "../kernel/format.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
 import { ENDABLE } from "../kernel/words.core.js";
-import { t } from "../kernel/words.js";
-import { ask } from "../parts/dialog.js";
-import { field } from "../parts/form.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chat, chip, mode } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { time } from "../parts/time.js";
 import { timeline } from "../parts/timeline.js";
-import { toast } from "../parts/toast.js";
+import { ask } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field } from "../shared/form.js";
+import { number, rupiah } from "../shared/format.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/sessions";
 const person = (area, path, who) => who && linked(area, `${path}/${who.id}`, nameOf(who));

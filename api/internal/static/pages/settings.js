@@ -3,15 +3,15 @@
  */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { number } from "../kernel/format.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { decimal, field, form, integer, select, tick } from "../parts/form.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
-import { time } from "../parts/time.js";
-import { toast } from "../parts/toast.js";
+import { h } from "../shared/dom.js";
+import { decimal, field, form, integer, select, tick } from "../shared/form.js";
+import { number } from "../shared/format.js";
+import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/config";
 

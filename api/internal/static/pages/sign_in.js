@@ -1,12 +1,12 @@
 /** Sign-in: e-mail and password, then a code for a second factor. A lockout is shown with a countdown. */
 
 import { ApiError, api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { preferences } from "../kernel/preferences.js";
-import { t } from "../kernel/words.js";
+import { h } from "../shared/dom.js";
+import { preferences } from "../shared/preferences.js";
+import { t } from "../shared/words.js";
 import "../parts/countdown.js";
-import { explain, field, form } from "../parts/form.js";
 import { codeInput } from "../parts/second_factor.js";
+import { explain, field, form } from "../shared/form.js";
 
 class SignInPage extends HTMLElement {
   connectedCallback() {

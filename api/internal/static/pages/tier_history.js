@@ -1,12 +1,12 @@
 /** The history of a price: who changed what, and when. */
 
-import { h } from "../kernel/dom.js";
-import { address } from "../kernel/router.js";
-import { t } from "../kernel/words.js";
 import { ListPage } from "../parts/list.js";
 import { told, words } from "../parts/price.js";
 import { chip } from "../parts/status.js";
-import { time } from "../parts/time.js";
+import { h } from "../shared/dom.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
 
 const KINDS = {
   created: "created",

@@ -1,17 +1,17 @@
 /** Calls of the payment gateway: their content, their results, and their replay. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { address, go } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { confirm } from "../parts/dialog.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip, result } from "../parts/status.js";
 import { facts } from "../parts/table.js";
-import { time } from "../parts/time.js";
-import { toast } from "../parts/toast.js";
+import { confirm } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { address, go } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
+import { t } from "../shared/words.js";
 
 const PATH = "/internal/webhook-logs";
 const FLOOD = "flood"; // a row that counts many calls from one address in one minute, without their bodies

@@ -1,6 +1,6 @@
 /** `<sesi-chart>`: one bar for each value, with a text of the same values for screen readers. */
 
-import { svg } from "../kernel/dom.js";
+import { svg } from "../shared/dom.js";
 
 const HEIGHT = 40;
 const STEP = 10;

@@ -1,6 +1,6 @@
 /** `<sesi-countdown>`: counts down from `seconds`, then dispatches a `done` event. */
 
-import { countdown } from "../kernel/format.js";
+import { countdown } from "../shared/format.js";
 
 class Countdown extends HTMLElement {
   connectedCallback() {

@@ -1,9 +1,9 @@
 /** Names of people, and links that are shown only to operators who may open them. */
 
-import { h } from "../kernel/dom.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
+import { h } from "../shared/dom.js";
+import { address } from "../shared/router.js";
+import { t } from "../shared/words.js";
 
 /** A person's name, or a text that says that they have none. */
 export const nameOf = (person) => person?.display_name ?? t("no name");

@@ -1,10 +1,10 @@
 /** A page with a list: filters that are kept in the address, a table, and a button for older rows. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { address, go, here } from "../kernel/router.js";
-import { t } from "../kernel/words.js";
-import { field, select } from "./form.js";
+import { h } from "../shared/dom.js";
+import { field, select } from "../shared/form.js";
+import { address, go, here } from "../shared/router.js";
+import { t } from "../shared/words.js";
 import { Page } from "./page.js";
 import { table } from "./table.js";
 

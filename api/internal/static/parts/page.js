@@ -4,9 +4,9 @@
  */
 
 import { ApiError } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { t } from "../kernel/words.js";
-import { explain } from "./form.js";
+import { h } from "../shared/dom.js";
+import { explain } from "../shared/form.js";
+import { t } from "../shared/words.js";
 
 /** A notice of an error, with a button to retry. */
 export function trouble(error, again) {

@@ -1,7 +1,7 @@
 /** Texts about tiers and the discount: labels of their fields, and formatted values. */
 
-import { rupiah } from "../kernel/format.js";
-import { t } from "../kernel/words.js";
+import { rupiah } from "../shared/format.js";
+import { t } from "../shared/words.js";
 import { mode } from "./status.js";
 
 const WORDS = {

@@ -1,6 +1,6 @@
 /** QR codes, drawn in the browser, so that no other server gets their content. */
 
-import { svg } from "../kernel/dom.js";
+import { svg } from "../shared/dom.js";
 import { encode } from "../vendor/uqr.js";
 
 /**

@@ -1,10 +1,10 @@
 /** Table columns of chat requests: when the mitra was asked, and the answer. */
 
-import { number } from "../kernel/format.js";
-import { t } from "../kernel/words.js";
+import { number } from "../shared/format.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
 import { linked } from "./linked.js";
 import { chip, response } from "./status.js";
-import { time } from "./time.js";
 
 export const asked = () => ({
   label: t("Invited"),

@@ -1,11 +1,11 @@
 /** Dialogs of the second factor: set it up, remove it, and enter a code when the service needs a fresh one. */
 
 import { api } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { ask } from "./dialog.js";
-import { field } from "./form.js";
+import { ask } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field } from "../shared/form.js";
+import { t } from "../shared/words.js";
 import { qr } from "./qr.js";
 
 const TOTP = "/internal/auth/totp";

@@ -3,8 +3,8 @@
  * `moved(ids)` is called with the new order.
  */
 
-import { h } from "../kernel/dom.js";
-import { t } from "../kernel/words.js";
+import { h } from "../shared/dom.js";
+import { t } from "../shared/words.js";
 
 /** The grip of an item. `name` is the name of the item. */
 export const grip = (name) =>

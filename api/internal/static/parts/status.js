@@ -1,8 +1,8 @@
 /** Labels of states, causes and results, as text and as chips. */
 
-import { h } from "../kernel/dom.js";
 import { CAUSES, PAYMENTS, SESSIONS } from "../kernel/words.core.js";
-import { t } from "../kernel/words.js";
+import { h } from "../shared/dom.js";
+import { t } from "../shared/words.js";
 
 /** Return a table of labels: value -> [English label, style]. A value without a style gets `other`. */
 const styled = (labels, styles, other = "") =>

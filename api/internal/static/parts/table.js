@@ -1,6 +1,6 @@
 /** Tables that become cards on a phone. Each cell has its column's name for that. */
 
-import { h } from "../kernel/dom.js";
+import { h } from "../shared/dom.js";
 
 /** `columns`: [{ label, cell: (row) => node or text, number?: true }]. */
 export function table(caption, columns, rows) {

@@ -1,10 +1,10 @@
 /** The timeline of a payment, and why it led to no chat, if so. */
 
-import { h } from "../kernel/dom.js";
-import { address } from "../kernel/router.js";
 import { session } from "../kernel/session.js";
-import { t } from "../kernel/words.js";
-import { time } from "./time.js";
+import { h } from "../shared/dom.js";
+import { address } from "../shared/router.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
 
 // Kind of entry -> [label, style]. The service's own English sentence, with names, follows the label.
 const KINDS = {

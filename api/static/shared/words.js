@@ -4,10 +4,10 @@
  * cause tags. Texts that the service sends (such as the meaning of a setting) are looked up in the same way; unknown ones stay English.
  */
 
+import { CORE_WORDS } from "../kernel/words.core.js";
+import { INDONESIAN } from "../kernel/words.id.js";
+import { ROWS } from "../kernel/words.rows.id.js";
 import { preferences } from "./preferences.js";
-import { CORE_WORDS } from "./words.core.js";
-import { INDONESIAN } from "./words.id.js";
-import { ROWS } from "./words.rows.id.js";
 
 const DICTIONARY = { ...INDONESIAN, ...ROWS, ...CORE_WORDS };
 

@@ -4,8 +4,8 @@
  */
 
 import { serviceNow } from "../kernel/api.js";
-import { h } from "../kernel/dom.js";
-import { ago, exactly, moment } from "../kernel/format.js";
+import { h } from "./dom.js";
+import { ago, exactly, moment } from "./format.js";
 
 const AGAIN_MS = 15_000;
 

@@ -1,8 +1,8 @@
 /** Dialogs with a form. Escape closes them, and the focus returns to where it was. */
 
-import { freshId, h } from "../kernel/dom.js";
-import { t } from "../kernel/words.js";
+import { freshId, h } from "./dom.js";
 import { form } from "./form.js";
+import { t } from "./words.js";
 
 /**
  * Open a dialog. Resolves with the result of `send`, or undefined if the dialog was closed. `send` gets the form's

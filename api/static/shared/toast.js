@@ -1,6 +1,6 @@
 /** Short messages at the edge of the page, read out by screen readers. */
 
-import { h } from "../kernel/dom.js";
+import { h } from "./dom.js";
 
 const SHOWN_MS = 6_000;
 

@@ -1,8 +1,8 @@
 /** Fields with labels, hints and error messages; and a form that sends one request at a time. */
 
 import { ApiError } from "../kernel/api.js";
-import { freshId, h } from "../kernel/dom.js";
-import { t } from "../kernel/words.js";
+import { freshId, h } from "./dom.js";
+import { t } from "./words.js";
 
 /** Make a field. `control` is an input, select or textarea with a name. A `hidden` label is only for screen readers. */
 export function field(label, control, hint, { hidden = false } = {}) {
