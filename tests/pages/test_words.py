@@ -12,13 +12,9 @@ from core.reads.timeline_entries import ENDED_BY_OPERATOR
 from core.sessions.states import SessionStatus
 from tools import control_center_words
 
-SCRIPTS = {
-    path.name: path.read_text()
-    for folder in (FOLDER, SHARED)
-    for path in folder.rglob("*.js")
-    if path.parent.name != "vendor"
-}
-DICTIONARY = "".join(SCRIPTS.pop(f"words.{name}.js") for name in ("id", "rows.id"))
+FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.js")) if path.parent.name != "vendor"]
+SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}
+DICTIONARY = "".join(path.read_text() for path in FILES if path.name.endswith(".id.js"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # Texts of the service that the pages show: settings, overdue work, and why there was no chat.
 SERVICE = {

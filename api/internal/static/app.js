@@ -1,6 +1,7 @@
 /** The control center's frame: sign-in, top bar, menu, and the page that the address names. */
 
 import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
+import { DICTIONARY } from "./kernel/dictionary.js";
 import { session } from "./kernel/session.js";
 import { trouble } from "./parts/page.js";
 import { stepUp } from "./parts/second_factor.js";
@@ -8,7 +9,7 @@ import { h } from "./shared/dom.js";
 import { field, select } from "./shared/form.js";
 import { preferences } from "./shared/preferences.js";
 import { address, here, match, route } from "./shared/router.js";
-import { t } from "./shared/words.js";
+import { addWords, t } from "./shared/words.js";
 import "./pages/account.js";
 import "./pages/activity.js";
 import "./pages/audit_log.js";
@@ -26,6 +27,8 @@ import "./pages/settings.js";
 import "./pages/sign_in.js";
 import "./pages/tier_history.js";
 import "./pages/webhooks.js";
+
+addWords(DICTIONARY);
 
 route("/", "overview-page", null);
 route("/failed-pairings", "failed-pairings-page", "failed_pairings");

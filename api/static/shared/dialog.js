@@ -6,7 +6,7 @@ import { t } from "./words.js";
 
 /**
  * Open a dialog. Resolves with the result of `send`, or undefined if the dialog was closed. `send` gets the form's
- * data; an ApiError that it throws is shown in the dialog. With `cancel` false it has no button to close it without
+ * data; a `service.Failure` that it throws is shown in the dialog. With `cancel` false it has no button to close it without
  * sending.
  */
 export function ask({ title, content = [], submit, send, danger = false, cancel = true }) {

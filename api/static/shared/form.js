@@ -1,7 +1,7 @@
 /** Fields with labels, hints and error messages; and a form that sends one request at a time. */
 
-import { ApiError } from "../kernel/api.js";
 import { freshId, h } from "./dom.js";
+import { service } from "./service.js";
 import { t } from "./words.js";
 
 /** Make a field. `control` is an input, select or textarea with a name. A `hidden` label is only for screen readers. */
@@ -36,19 +36,18 @@ export function select(properties, options, chosen) {
   return h("select", properties, made);
 }
 
-/** Return the message of an error in the operator's language. */
+/** Return the message of an error in the reader's language. */
 export function explain(error) {
-  if (!(error instanceof ApiError)) throw error;
+  if (!(error instanceof service.Failure)) throw error;
   const fields = error.details.fields?.map((one) => `${one.field}: ${t(one.message)}`) ?? [];
-  return fields.length ? fields.join("; ") : t(error.message);
+  return fields.length ? fields.join("; ") : service.message(error);
 }
 
-/** Show which required fields are empty, without a request. */
-function checkFilled(form) {
+/** Return an error that names the required fields that are empty, without a request; null if all are filled. */
+function unfilled(form) {
   const empty = [...form.elements].filter((control) => control.required && !control.value.trim());
-  if (!empty.length) return;
-  const fields = empty.map(({ name }) => ({ field: name, message: "This field is required." }));
-  throw new ApiError(422, { code: "VALIDATION_ERROR", message: fields[0].message, details: { fields } });
+  if (!empty.length) return null;
+  return { details: { fields: empty.map(({ name }) => ({ field: name, message: "This field is required." })) } };
 }
 
 /** Show each message at its field, and messages without a field above the buttons. */
@@ -68,7 +67,7 @@ function complain(form, error) {
 }
 
 /**
- * Make a form. While `send(data, event)` runs the buttons are disabled; an ApiError that it throws is shown.
+ * Make a form. While `send(data, event)` runs the buttons are disabled; a `service.Failure` that it throws is shown.
  * `other` buttons come before the one that sends.
  */
 export function form({ fields, submit, send, other = [], label, danger = false }) {
@@ -83,12 +82,16 @@ export function form({ fields, submit, send, other = [], label, danger = false }
         if (button.disabled) return;
         for (const old of made.querySelectorAll(".wrong, .form-error > *")) old.remove();
         for (const control of made.querySelectorAll("[aria-invalid]")) control.removeAttribute("aria-invalid");
+        const missing = unfilled(made);
+        if (missing) {
+          complain(made, missing);
+          return;
+        }
         button.disabled = true;
         try {
-          checkFilled(made);
           await send(new FormData(made), event);
         } catch (error) {
-          if (!(error instanceof ApiError)) throw error;
+          if (!(error instanceof service.Failure)) throw error;
           complain(made, error);
         } finally {
           button.disabled = false;

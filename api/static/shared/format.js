@@ -1,4 +1,4 @@
-/** Formats of amounts, times and durations. Times are in the operator's time zone. */
+/** Formats of amounts, times and durations. Times are in the reader's time zone. */
 
 import { preferences } from "./preferences.js";
 import { t } from "./words.js";

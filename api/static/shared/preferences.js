@@ -1,17 +1,25 @@
 /** Theme and language of this browser, kept in localStorage because they are not secret. */
 
-const KEY = "sesi.preferences";
+let key = "sesi.preferences";
+let ofPage = {}; // by the address of the page, or because storage failed; these win
 
-function read() {
+function stored() {
   try {
-    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+    return JSON.parse(localStorage.getItem(key)) ?? {};
   } catch {
     return {};
   }
 }
 
+const read = () => ({ ...stored(), ...ofPage });
+
 export const preferences = {
-  /** "en" or "id"; the browser's language until the operator chooses one. */
+  /** Keep the preferences under another key. `language` and `theme`, if given, win until the reader chooses. */
+  keepAt(newKey, { language, theme } = {}) {
+    key = newKey;
+    ofPage = { ...(language && { language }), ...(theme && { theme }) };
+  },
+  /** "en" or "id"; the browser's language until the reader chooses one. */
   get language() {
     return read().language ?? (navigator.language.toLowerCase().startsWith("id") ? "id" : "en");
   },
@@ -20,7 +28,12 @@ export const preferences = {
     return read().theme ?? "system";
   },
   set(changes) {
-    localStorage.setItem(KEY, JSON.stringify({ ...read(), ...changes }));
+    try {
+      localStorage.setItem(key, JSON.stringify({ ...stored(), ...changes }));
+      for (const name of Object.keys(changes)) delete ofPage[name];
+    } catch {
+      Object.assign(ofPage, changes); // without storage the choice lasts as long as the page
+    }
     this.apply();
   },
   apply() {

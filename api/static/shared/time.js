@@ -1,11 +1,11 @@
 /**
- * `<sesi-time at="…">`: a time in the operator's time zone; with `age`, how long ago it was. Its title is the exact
+ * `<sesi-time at="…">`: a time in the reader's time zone; with `age`, how long ago it was. Its title is the exact
  * time.
  */
 
-import { serviceNow } from "../kernel/api.js";
 import { h } from "./dom.js";
 import { ago, exactly, moment } from "./format.js";
+import { service } from "./service.js";
 
 const AGAIN_MS = 15_000;
 
@@ -21,7 +21,7 @@ class Time extends HTMLElement {
 
   #show() {
     const at = this.getAttribute("at");
-    const text = this.hasAttribute("age") ? ago(at, serviceNow()) : moment(at);
+    const text = this.hasAttribute("age") ? ago(at, service.now()) : moment(at);
     this.replaceChildren(h("time", { datetime: at, title: exactly(at) }, text));
   }
 }

@@ -1,6 +1,7 @@
 /** Requests to the internal listener, with the access token; an expired token is renewed once. */
 
 import { preferences } from "../shared/preferences.js";
+import { service } from "../shared/service.js";
 import { session } from "./session.js";
 
 /** An error that the service has answered. `code` is OFFLINE if the service could not be reached. */
@@ -38,6 +39,8 @@ export const onCodeWanted = (ask) => {
 
 /** Return the service's time, in milliseconds. */
 export const serviceNow = () => Date.now() + ahead;
+
+Object.assign(service, { Failure: ApiError, now: serviceNow });
 
 async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS }) {
   const filled = Object.entries(query ?? {}).filter(

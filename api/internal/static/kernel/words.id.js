@@ -34,7 +34,6 @@ export const INDONESIAN = {
   "Page not found.": "Halaman tidak ditemukan.",
   "Try again": "Coba lagi",
   "Showing older data; the latest could not be loaded.": "Menampilkan data lama; data terbaru tidak dapat dimuat.",
-  "This field is required.": "Ini harus diisi.",
   "This page has failed.": "Halaman ini gagal.",
 
   // Sign-in and the operator's account
@@ -106,7 +105,6 @@ export const INDONESIAN = {
   Pages: "Halaman",
   "Nothing here yet.": "Tidak ada apa-apa di sini.",
   "Nothing matches these filters.": "Tidak ada yang cocok dengan saringan ini.",
-  Cancel: "Batal",
   Save: "Simpan",
   "Saved.": "Tersimpan.",
   Add: "Tambah",
@@ -132,9 +130,6 @@ export const INDONESIAN = {
   Price: "Harga",
   Minutes: "Menit",
   Role: "Peran",
-  "{n} s": "{n} dtk",
-  "{n} min": "{n} menit",
-  "{h} h {n} min": "{h} jam {n} menit",
 
   // Overview
   Now: "Sekarang",
