@@ -9,6 +9,7 @@ BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 DOCS := .venv-docs
 DOCS_STAMP := $(DOCS)/.installed
+NODE_STAMP := node_modules/.installed
 
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,13 +26,17 @@ $(STAMP): requirements.lock pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
+$(NODE_STAMP): package-lock.json $(STAMP)
+	$(VENV)/bin/npm ci --ignore-scripts --silent
+	@touch $(NODE_STAMP)
+
 up: install       ## run the whole service on this machine, with embedded PostgreSQL and Valkey
 	@$(SESI) up
 
 demo: install     ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: install     ## run all tests, against real servers and processes
+test: install $(NODE_STAMP) ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: install    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
@@ -118,4 +123,4 @@ lock:             ## update the four lock files to the newest versions that are 
 	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
 
 clean:            ## delete the environments, the built site and the data
-	rm -rf $(VENV) $(FUZZ) $(BENCH) $(DOCS) build site .cache .sesi
+	rm -rf $(VENV) $(FUZZ) $(BENCH) $(DOCS) node_modules build site .cache .sesi

