@@ -32,6 +32,7 @@ from api.openapi import document
 from api.public import (
     catalogue,
     chat,
+    client_library,
     dev_pay,
     devices,
     logins,
@@ -40,6 +41,7 @@ from api.public import (
     payment_webhook,
     payments,
     profile,
+    try_apps,
 )
 from api.route_checks import admit
 from core.reads.catalogue import Availability
@@ -90,8 +92,10 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
 
 def public_app(runtime: Runtime) -> Gatekeeper:
     """Return the application of the public listener: the apps' routes and the webhook."""
-    routes = [*PUBLIC, *(dev_pay.ROUTES if runtime.settings.development_payment_page else [])]
-    cors = _cors(runtime.settings.public_cors_origins)
+    settings = runtime.settings
+    routes = [*PUBLIC, *client_library.ROUTES, *(try_apps.ROUTES if settings.development_routes else [])]
+    routes += dev_pay.ROUTES if settings.development_payment_page else []
+    cors = _cors(settings.public_cors_origins)
     app = _app(runtime, routes, audience="public", cors=cors)
     return Gatekeeper(app, runtime, listener="public", cors=cors)
 

@@ -12,9 +12,11 @@ REFRESH = "/api/shared/auth/refresh"
 # same address can't use it up and take mitras offline.
 POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
 WELL_KNOWN = "/.well-known/"
+# Static files have a separate limit for each address: a page loads dozens of them, and must not use up its API calls.
+STATIC = ("/client/", "/try/", "/dev/inbox")
 # Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
-REFRESHES, STRAY_POLLS = 12_000, 12_000
-REFRESH_BURST = 6_000  # as many as an address may have connections, because each may be a phone after an outage
+REFRESHES, STRAY_POLLS, STATIC_FILES = 12_000, 12_000, 12_000
+BURST = 6_000  # of refreshes and static files: as many as an address may have connections, because each may be a phone after an outage
 
 
 class RateLimits:
@@ -34,8 +36,9 @@ class RateLimits:
             burst=settings.rate_limit_address_burst,
         )
         self._refresh = Limit(name="refresh", per_minute=per_minute, burst=burst)
-        self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=REFRESH_BURST)
+        self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=BURST)
         self._stray_polls = Limit(name="stray_polls", per_minute=STRAY_POLLS, burst=STRAY_POLLS)
+        self._static = Limit(name="static_files", per_minute=STATIC_FILES, burst=BURST)
         operators = settings.operator_rate_limit_per_minute
         self._operator = Limit(name="operator", per_minute=operators, burst=max(1, operators // 2))
         sign_ins = settings.operator_sign_in_per_minute
@@ -47,11 +50,11 @@ class RateLimits:
         if self._browsers and is_preflight(scope, headers):
             return ()
         if self._listener == "internal":
-            if path in SIGN_IN:
-                return charges_of_address(self._sign_in, host_of(scope))
-            return () if claims is None else (Charge(self._operator, claims.user_id),)
+            return self._of_internal(scope, path, claims)
         if path in UNLIMITED or path.startswith(WELL_KNOWN):
             return ()
+        if f"{path}/".startswith(STATIC):
+            return charges_of_address(self._static, host_of(scope))
         if claims is None:
             return charges_of_address(self._stray_polls if path in POLLS else self._address, host_of(scope))
         if path == AVAILABILITY:
@@ -60,6 +63,11 @@ class RateLimits:
         if path in POLLS or not claims.newcomer or claims.user_id in self._runtime.caches.paid:
             return own
         return own + charges_of_address(self._address, host_of(scope))
+
+    def _of_internal(self, scope: Scope, path: str, claims: Claims | None) -> Charges:
+        if path in SIGN_IN:
+            return charges_of_address(self._sign_in, host_of(scope))
+        return () if claims is None else (Charge(self._operator, claims.user_id),)
 
     def of_refresh(self, scope: Scope, auth_session_id: str) -> Charges:
         """Return the token buckets of a refresh with one of our tokens."""

@@ -31,7 +31,7 @@ class Signature:
 
 
 def _status(handler: Any) -> int:
-    (method,) = handler.http_methods
+    method = min(handler.http_methods)  # a route has one method; only static files have GET and HEAD
     return handler.status_code or {"POST": 201, "DELETE": 204}.get(method, 200)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.internal.control_center import FOLDER, POLICY, SHARED
+from api.internal.control_center import FOLDER, POLICY
+from api.static_files import SHARED
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio

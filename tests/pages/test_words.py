@@ -3,7 +3,8 @@
 import json
 import re
 
-from api.internal.control_center import FOLDER, SHARED
+from api.internal.control_center import FOLDER
+from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.payments.states import PaymentStatus
 from core.reads.overview import KINDS
