@@ -6,6 +6,7 @@ acknowledge events and keep every frame.
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -13,8 +14,14 @@ import aiohttp
 import attrs
 
 from core.base import ids
+from tools.device_storage import DeviceStorage
+from tools.service_clock import ServiceClock
 
 HTTP_TIMEOUT_S = 15
+SUCCESSOR_S = 30.0  # how long the service gives a lost successor of a refresh token again
+LONGEST_PAUSE_S = 8.0  # of the random ones between repeats without a Retry-After
+REPEATED = frozenset({408, 429, 500, 502, 503})
+KEY = "signed_in"
 
 
 class Refused(Exception):
@@ -25,6 +32,7 @@ class Refused(Exception):
         super().__init__(f"{status} {error.get('code')}: {error.get('message')}")
         self.status = status
         self.code = error.get("code")
+        self.retry_after_s: float | None = error.get("retry_after_seconds")
         self.body = body
 
 
@@ -52,14 +60,26 @@ SignedIn = tuple[str | None, str | None, dict[str, Any]]
 class Client:
     """One device of one user."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        *,
+        http: aiohttp.ClientSession | None = None,
+        storage: DeviceStorage | None = None,
+        clock: ServiceClock | None = None,
+        dice: random.Random | None = None,
+    ) -> None:
+        """`http`, `clock` and `dice` are other ones in tests with virtual time."""
         self.addresses = addresses
+        self.storage = storage or DeviceStorage()
+        self.clock = clock or ServiceClock()
+        self.dice = dice or random.Random()
         self.access_token: str | None = None
         self.refresh_token: str | None = None
         self.user: dict[str, Any] = {}
         self._refresh_path = "/api/shared/auth/refresh"
         self._base = addresses.public
-        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S))
+        self._http = http or aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S))
         self._refreshing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -88,7 +108,10 @@ class Client:
         if self.access_token is not None:
             headers["Authorization"] = f"Bearer {self.access_token}"
         url = path if path.startswith("http") else self._base + path
+        sent_at = asyncio.get_running_loop().time()
         async with self._http.request(method, url, json=body, headers=headers, **more) as answer:
+            if (server_time := answer.headers.get("X-Server-Time")) is not None:
+                self.clock.observe(server_time, sent_at)
             if answer.status == 204:
                 return 204, None
             return answer.status, await answer.json(content_type=None)
@@ -105,7 +128,25 @@ class Client:
         """Replace the access token `before`, unless a concurrent call has replaced it already. Raises Refused."""
         async with self._refreshing:
             if self.access_token == before:
-                await self.refresh()
+                await self._refresh_patiently()
+
+    async def _refresh_patiently(self) -> None:
+        """Refresh, and repeat with the same token after a lost or a temporary answer."""
+        loop = asyncio.get_running_loop()
+        gives_up_at, pause_s = loop.time() + SUCCESSOR_S, 1.0
+        while True:
+            try:
+                return await self.refresh()
+            except Refused as refused:
+                if refused.status not in REPEATED or loop.time() > gives_up_at:
+                    raise
+                wait_s = refused.retry_after_s
+            except (aiohttp.ClientError, ConnectionError, TimeoutError):
+                if loop.time() > gives_up_at:
+                    raise
+                wait_s = None
+            await asyncio.sleep(self.dice.random() * pause_s if wait_s is None else wait_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def refresh(self) -> None:
         """Rotate the refresh token. Raises Refused."""
@@ -117,6 +158,28 @@ class Client:
     def _keep(self, answer: dict[str, Any]) -> None:
         self.access_token, self.refresh_token = answer["access_token"], answer["refresh_token"]
         self.user = next(answer[kind] for kind in ("customer", "mitra", "operator") if kind in answer)
+        self.storage.set(KEY, self.signed_in)
+
+    def restore(self) -> bool:
+        """Continue as the user in the storage; return whether there is one."""
+        stored = self.storage.get(KEY)
+        if stored is None:
+            return False
+        self.access_token, self.refresh_token, self.user = stored
+        return True
+
+    def forget(self) -> None:
+        """Forget the user and the tokens, here and in the storage."""
+        self.access_token, self.refresh_token, self.user = None, None, {}
+        self.storage.remove(KEY)
+
+    async def sign_out(self) -> None:
+        """Forget the user, then end the auth session if the service can be reached."""
+        token = self.access_token
+        self.forget()
+        if token is not None:
+            with contextlib.suppress(aiohttp.ClientError, ConnectionError, TimeoutError):
+                await self._once("POST", "/api/shared/auth/logout", None, headers={"Authorization": f"Bearer {token}"})
 
     async def sign_in_anonymously(self, name: str) -> None:
         """Sign in as a new anonymous customer with a name."""

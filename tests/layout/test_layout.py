@@ -34,7 +34,6 @@ LONGER = {
     "tools/bench/plan_calls.py",
     "tools/client.py",
     "tools/demo.py",
-    "tools/phone/phone.py",
 }
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, 123456, tzinfo=dt.UTC)
 

@@ -1,5 +1,6 @@
-"""A reference app for both roles, which the demo and the tests use (docs/clients.md)."""
+"""A reference app for both roles, which the demo and the tests use (docs/protocol.md#websockets)."""
 
-from tools.phone.phone import PAUSES_S, Phone, Reconnection, SignedOut
+from tools.phone.phone import Phone
+from tools.phone.reconnection import PAUSES_S, Reconnection, SignedOut
 
 __all__ = ["PAUSES_S", "Phone", "Reconnection", "SignedOut"]
