@@ -33,6 +33,7 @@ from api.public import (
     catalogue,
     chat,
     client_library,
+    dev_identity,
     dev_pay,
     devices,
     logins,
@@ -95,6 +96,7 @@ def public_app(runtime: Runtime) -> Gatekeeper:
     settings = runtime.settings
     routes = [*PUBLIC, *client_library.ROUTES, *(try_apps.ROUTES if settings.development_routes else [])]
     routes += dev_pay.ROUTES if settings.development_payment_page else []
+    routes += dev_identity.ROUTES if settings.development_identities else []
     cors = _cors(settings.public_cors_origins)
     app = _app(runtime, routes, audience="public", cors=cors)
     return Gatekeeper(app, runtime, listener="public", cors=cors)

@@ -207,6 +207,7 @@ async def open_runtime(
         with translate_db_errors():
             clock = await open_clock(settings, db)
         http = HttpClient()
+        keys = Keys(secret for _, secret in settings.jwt_secrets)
         runtime = Runtime(
             settings=settings,
             clock=clock,
@@ -216,12 +217,16 @@ async def open_runtime(
             bus=Bus(settings.redis_url),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
-            keys=Keys(secret for _, secret in settings.jwt_secrets),
+            keys=keys,
             passwords=PasswordHasher(rounds=settings.password_rounds),
             http=http,
             otp_sender=make_otp_sender(settings, http),
             webhook_sink=WebhookSink(settings),
-            identity_providers=make_identity_providers(settings, http),
+            identity_providers=make_identity_providers(
+                settings,
+                http,
+                development_secret=keys.development_identity if settings.development_identities else None,
+            ),
             gateway=make_gateway(settings, http),
             push_sender=make_push_sender(settings, clock, http),
             rate_limit=RateLimit(settings),

@@ -155,6 +155,14 @@ class Settings:
         return not self.production
 
     @property
+    def development_identities(self) -> bool:
+        """Whether the development identity provider takes the place of A or B where it is not configured.
+
+        Tests of disabled providers run with ENVIRONMENT=test.
+        """
+        return self.environment == "development"
+
+    @property
     def development_payment_page(self) -> bool:
         """Whether /dev/pay exists, where a click pays; never if the gateway is enabled, whatever ENVIRONMENT says."""
         return self.development_routes and not self.gateway_enabled

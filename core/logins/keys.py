@@ -26,6 +26,7 @@ class Purpose(enum.StrEnum):
     IDENTITY_TOKEN = "sesi identity token"  # noqa: S105 - a name
     LOGIN_TOKEN = "sesi operator login token"  # noqa: S105 - a name
     TOTP_SECRET = "sesi operator totp secret"  # noqa: S105 - a name
+    DEVELOPMENT_IDENTITY = "sesi development identity"
 
 
 def derive(secret: bytes, purpose: Purpose) -> bytes:
@@ -48,6 +49,7 @@ class Keys:
         self.identity_tokens = self._derived(Purpose.IDENTITY_TOKEN)
         self.login_tokens = self._derived(Purpose.LOGIN_TOKEN)
         self.totp_secrets = self._derived(Purpose.TOTP_SECRET)
+        self.development_identity = derive(self._secrets[0], Purpose.DEVELOPMENT_IDENTITY)
         self._accounts = derive(self._secrets[0], Purpose.LOGGED_ACCOUNT)
 
     def _derived(self, purpose: Purpose) -> list[bytes]:

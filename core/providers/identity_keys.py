@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import re
+from typing import Protocol
 
 import aiohttp
 import attrs
@@ -13,6 +14,7 @@ from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.settings import Settings
+from core.providers.development_identity import AUDIENCE, DevelopmentIdentity
 from core.providers.http_client import HttpClient, read_json
 
 TIMEOUT_S = 5.0  # for each attempt
@@ -23,6 +25,12 @@ AFTER_FAILURE_S = 5.0
 FRESH_S = (60.0, 3_600.0, 86_400.0)  # how long a set is cached: at least, without a Cache-Control header, at most
 
 log = logs.get("identity")
+
+
+class KeySource(Protocol):
+    """Finds a provider's key by its id. Raises Unavailable if the provider does not answer."""
+
+    async def get(self, key_id: str) -> jwt.PyJWK | None: ...
 
 
 class IdentityKeys:
@@ -114,11 +122,16 @@ class IdentityProvider:
 
     audiences: tuple[str, ...]
     issuers: tuple[str, ...]
-    keys: IdentityKeys
+    keys: KeySource
 
 
-def make_identity_providers(settings: Settings, http: HttpClient) -> dict[str, IdentityProvider]:
-    """Return the configured identity providers by letter, `a` or `b`."""
+def make_identity_providers(
+    settings: Settings, http: HttpClient, *, development_secret: bytes | None = None
+) -> dict[str, IdentityProvider]:
+    """Return the configured identity providers by letter, `a` or `b`.
+
+    With a `development_secret`, the development provider takes the place of one that is not configured.
+    """
     found = {}
     for letter in ("a", "b"):
         audiences, issuers, url = (
@@ -126,4 +139,7 @@ def make_identity_providers(settings: Settings, http: HttpClient) -> dict[str, I
         )
         if url:
             found[letter] = IdentityProvider(audiences=audiences, issuers=issuers, keys=IdentityKeys(http, url))
+        elif development_secret is not None:
+            own = DevelopmentIdentity(letter, secret=development_secret)
+            found[letter] = IdentityProvider(audiences=(AUDIENCE,), issuers=(own.issuer,), keys=own)
     return found

@@ -134,6 +134,7 @@ def test_production_starts_with_its_own_secrets():
     assert found.production
     assert not found.development_routes
     assert not found.development_payment_page
+    assert not found.development_identities
 
 
 @pytest.mark.parametrize("environment", ["development", "test"])
