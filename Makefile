@@ -86,6 +86,7 @@ pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.product_page
 	$(VENV)/bin/python -m tools.control_center_words
 	$(VENV)/bin/python -m tools.errors_page
+	$(VENV)/bin/python -m tools.client_types
 	$(VENV)/bin/python -m tools.invariants_page
 	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tests.faults.table

@@ -13,8 +13,8 @@ from api import errors, examples, query_parameters
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
 from api.examples import example_of
-from api.openapi_parts import ABOUT, ERROR, HEADERS, LIMITS, PARAMETERS, TITLE, WHO_IS_IT_FOR
-from api.refusals import Refusal, refusals_of
+from api.openapi_parts import ABOUT, DETAILS, ERROR, HEADERS, LIMITS, PARAMETERS, TITLE, WHO_IS_IT_FOR, error_code
+from api.refusals import HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, Refusal, refusals_of
 from api.route_signatures import PATH, Signature, signature_of
 from api.schemas import Schema, Schemas, first_line
 from core.base import field_messages, languages
@@ -47,12 +47,25 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
         "tags": [{"name": name} for name in sorted({o["tags"][0] for p in paths.values() for o in p.values()})],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": {"Error": ERROR, **dict(sorted(schemas.components.items()))},
+            "schemas": {
+                "Error": ERROR,
+                "ErrorCode": error_code(_codes(paths)),
+                "ErrorDetails": DETAILS,
+                **dict(sorted(schemas.components.items())),
+            },
             "headers": HEADERS,
             "parameters": PARAMETERS,
             "securitySchemes": {"bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
         },
     }
+
+
+def _codes(paths: Schema) -> set[str]:
+    """Return the codes that the routes may answer with, and those of requests that reach no route."""
+    operations = [operation for methods in paths.values() for operation in methods.values()]
+    contents = [one.get("content", {}) for operation in operations for one in operation["responses"].values()]
+    declared = {code for content in contents for media in content.values() for code in media.get("examples", ())}
+    return declared | {HEADERS_TOO_LARGE.code, METHOD_NOT_ALLOWED.code}
 
 
 def tag_of(handler: Any, path: str) -> str:

@@ -1,6 +1,9 @@
 """The fixed parts of the OpenAPI documents: texts, the error body, headers and common parameters."""
 
+from collections.abc import Iterable
+
 from api.schemas import Schema
+from core.base import field_messages
 
 TITLE = {"public": "Sesi: apps and gateway", "internal": "Sesi: control center"}
 ABOUT = """{who}
@@ -35,6 +38,22 @@ LIMITS = {
     "internal": "Requests are limited for each operator, and sign-ins for each address. Too many wrong passwords lock"
     " the sign-in for a time.",
 }
+_ID: Schema = {"type": ["string", "null"], "format": "uuid"}
+# What a client may rely on. A code has only the fields that its text in docs/errors.md names.
+DETAILS: Schema = {
+    "type": "object",
+    "description": "More about the refusal. Which fields there are depends on `code`.",
+    "additionalProperties": True,
+    "properties": {
+        "fields": field_messages.SCHEMA,
+        "more": {"type": "integer", "description": "The number of further fields that are not valid."},
+        "session_id": {**_ID, "description": "The session that is in the way, or was asked for."},
+        "payment_request_id": {**_ID, "description": "The payment request that is in the way."},
+        "attempts_remaining": {"type": "integer", "minimum": 0, "description": "Tries left for the phone code."},
+        "id": {"type": "string", "format": "uuid", "description": "The object that exists already (TIER_EXISTS)."},
+        "request_id": {"type": "string", "description": "The request's id, as in the log (INTERNAL_ERROR)."},
+    },
+}
 ERROR: Schema = {
     "type": "object",
     "description": "A refusal.",
@@ -44,19 +63,27 @@ ERROR: Schema = {
             "type": "object",
             "required": ["code", "message"],
             "properties": {
-                "code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+                "code": {"$ref": "#/components/schemas/ErrorCode"},
                 "message": {"type": "string"},
-                "details": {
-                    "type": "object",
-                    "description": "VALIDATION_ERROR has `fields`, at most 20, each with `field` and `message`, and `more`, the"
-                    " number of further ones.",
-                    "additionalProperties": True,
-                },
+                "details": {"$ref": "#/components/schemas/ErrorDetails"},
                 "retry_after_seconds": {"type": "integer", "minimum": 0},
             },
         }
     },
 }
+
+
+def error_code(codes: Iterable[str]) -> Schema:
+    """Return the schema of error codes: the known ones, and any other, because codes may be added."""
+    return {
+        "description": "The code of a refusal. New codes may be added: treat an unknown one by its HTTP status.",
+        "anyOf": [
+            {"type": "string", "enum": sorted(codes)},
+            {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+        ],
+    }
+
+
 HEADERS: Schema = {
     "X-Server-Time": {"description": "The service's time.", "schema": {"type": "string", "format": "date-time"}},
     "X-Request-Id": {"description": "The request's id, as in the log.", "schema": {"type": "string"}},

@@ -7,16 +7,9 @@ from typing import Any
 import msgspec
 
 from realtime.frame_examples import CLIENT, SERVER
+from realtime.pairing_frames import FIELD_OF_STATUS
 
 SCHEMA = "#/components/schemas/{name}"
-# Names of views, where the document's differs from that of the class without "View".
-NAMES = {
-    "ChatRequest": "Request",
-    "Closure": "Goodbye",
-    "Person": "Party",
-    "PaymentRequestView": "Payment",
-    "SessionSearchView": "Search",
-}
 # References to the project's docs, which readers of the document do not have at hand.
 SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
 
@@ -39,12 +32,27 @@ def schemas() -> dict[str, Any]:
         schema["title"] = name
         if "description" in schema:
             schema["description"] = published(schema["description"])
+    made["PairingStatus"]["allOf"] = _variants("status", FIELD_OF_STATUS)
     return made
 
 
+def _variants(choice: str, field_of: dict[str, str]) -> list[dict[str, Any]]:
+    """Return which field an object has for each value of `choice`, as conditions of JSON Schema."""
+    return [
+        {
+            "if": {"properties": {choice: {"enum": [value]}}},
+            "then": {
+                "required": [field],
+                "properties": dict.fromkeys(sorted(set(field_of.values()) - {field}), False),
+            },
+        }
+        for value, field in field_of.items()
+    ]
+
+
 def _name_of(name: str) -> str:
-    """Return the name of a class in the document."""
-    return NAMES.get(name, name.removesuffix("View"))
+    """Return the name of a class in the document, which is that of the OpenAPI document."""
+    return name.removesuffix("View")
 
 
 def _renamed(schema: Any) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 from core.base import field_messages
 from core.base.field_types import MAX_INT
 from core.base.languages import Text
+from core.messages.rules import MAX_CONTENT
 
 MAX_NAME = 100  # characters of a field's name in an error message
 # A look-ahead instead of "$", which would allow a newline at the end.
@@ -17,6 +18,9 @@ UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0
 Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
 Ref = Annotated[str, msgspec.Meta(max_length=200)]
+# For the document only: core checks these two and answers VALIDATION_ERROR, not INVALID_FRAME.
+Content = Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_CONTENT})]
+MessageType = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["text"]})]
 
 
 class Frame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -45,8 +49,8 @@ class SendMessage(Frame, tag="send_message"):
 
     session_id: Uuid
     client_message_id: Uuid
-    content: str
-    message_type: str = "text"
+    content: Content
+    message_type: MessageType = "text"
     metadata: dict[str, Any] | None = None
 
 

@@ -42,6 +42,10 @@ class PairingStatus(Event, kw_only=True, tag="pairing_status"):
     mitra: Person | UnsetType = UNSET
 
 
+# The field that PairingStatus has with each status; the others are missing.
+FIELD_OF_STATUS = {"searching": "asked", "paired": "mitra", "failed": "cause_tag", "cancelled": "cause_tag"}
+
+
 class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
     """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a
     request expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The

@@ -10,11 +10,26 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from core.base import field_messages
 from core.base.field_types import Count, Id, Party, Positive, Time
 from realtime.frames import Ref
+from realtime.refusals import CODES
 
 # Identifies the database's history. If it changes, the latest commits may be lost (realtime/interface_description.py).
 Epoch = Annotated[str, msgspec.Meta(min_length=1)]
+
+ErrorCode = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[A-Z][A-Z0-9_]*$",
+        # Codes may be added, so the known ones are no closed enumeration.
+        extra_json_schema={"anyOf": [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}]},
+    ),
+]
+
+ErrorDetails = Annotated[
+    dict[str, Any], msgspec.Meta(extra_json_schema={"properties": {"fields": field_messages.SCHEMA}})
+]
 
 
 class User(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +90,7 @@ class Error(Answer, kw_only=True, tag="error"):
     `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade
     request."""
 
-    code: Annotated[str, msgspec.Meta(pattern="^[A-Z][A-Z0-9_]*$")]
+    code: ErrorCode
     message: str
-    details: dict[str, Any] | UnsetType = UNSET
+    details: ErrorDetails | UnsetType = UNSET
     retry_after_seconds: Count | UnsetType = UNSET

@@ -51,10 +51,12 @@ class Pair:
         schema = self.resolved(schema, new=new)
         found: dict[str, Schema] = {}
         alternatives = schema.get("anyOf", schema.get("oneOf", []))
+        # A name tells several objects apart; the name of a single one may change.
+        objects = sum("$ref" in one for one in alternatives)
         for one in alternatives:
             for kind, branch in self._branches(one, new=new).items():
                 named = one["$ref"].rpartition("/")[2] if "$ref" in one and kind == "object" else None
-                found[f"object {named}" if named and len(alternatives) > 1 else kind] = branch
+                found[f"object {named}" if named and objects > 1 else kind] = branch
         if found:
             return found
         kinds = schema.get("type", "anything")

@@ -5,6 +5,17 @@ from collections.abc import Iterable
 
 from core.base.languages import Text
 
+# The JSON schema of `fields` in an error's `details`.
+SCHEMA = {
+    "type": "array",
+    "description": "The fields that are not valid, at most 20 (VALIDATION_ERROR).",
+    "items": {
+        "type": "object",
+        "required": ["field", "message"],
+        "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+    },
+}
+
 REQUIRED = Text(en="is required", id="wajib diisi")
 UNKNOWN = Text(en="is not a known field", id="tidak dikenal")
 INVALID = Text(en="must be a valid value", id="tidak sah")
