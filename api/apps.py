@@ -34,6 +34,7 @@ from api.public import (
     chat,
     client_library,
     dev_identity,
+    dev_inbox,
     dev_pay,
     devices,
     logins,
@@ -57,6 +58,7 @@ INTERNAL = [
     *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
     *audit_log.ROUTES, health.healthz, health.readyz, health.prometheus,
 ]  # fmt: skip
+DEVELOPMENT = [*try_apps.ROUTES, *dev_inbox.ROUTES]
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After", "Deprecation", "Sunset", "Link"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -94,7 +96,7 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
 def public_app(runtime: Runtime) -> Gatekeeper:
     """Return the application of the public listener: the apps' routes and the webhook."""
     settings = runtime.settings
-    routes = [*PUBLIC, *client_library.ROUTES, *(try_apps.ROUTES if settings.development_routes else [])]
+    routes = [*PUBLIC, *client_library.ROUTES, *(DEVELOPMENT if settings.development_routes else [])]
     routes += dev_pay.ROUTES if settings.development_payment_page else []
     routes += dev_identity.ROUTES if settings.development_identities else []
     cors = _cors(settings.public_cors_origins)

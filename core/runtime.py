@@ -22,6 +22,7 @@ from core.base.process import wait_for_second_signal
 from core.base.settings import Settings
 from core.bus.buckets import Charges
 from core.bus.bus import SIGNALS, Bus
+from core.bus.inbox import Inbox
 from core.bus.rate_limit import RateLimit
 from core.config.cache import Config
 from core.customers import store as customers
@@ -101,6 +102,7 @@ class Runtime:
     readiness: Readiness = attrs.field(init=False)
     flood_counts: FloodCounts = attrs.field(init=False)
     callers_ids: BatchLoader[tuple[str, ...]] = attrs.field(init=False)
+    inbox: Inbox | None = attrs.field(init=False, default=None)  # not in production
 
     def __attrs_post_init__(self) -> None:
         self.caches = Caches(revoked=RevokedLogins(keep_s=self.token_life_s))
@@ -115,6 +117,8 @@ class Runtime:
         self.readiness = Readiness(self.db, self.bus)
         self.flood_counts = FloodCounts(self.db)
         self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=())
+        if self.settings.development_routes:
+            self.inbox = Inbox(self.bus.client, now=self.now, follow=self.tasks.follow)
 
     @property
     def token_life_s(self) -> float:

@@ -55,6 +55,11 @@ class Bus:
         self._queue: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(QUEUE_SIZE)
         self.degraded = False
 
+    @property
+    def client(self) -> redis_asyncio.Redis:
+        """Return the client for short calls, which fail after DEADLINE_S."""
+        return self._client
+
     def _connect(self, timeout: float | None) -> redis_asyncio.Redis:
         return redis_asyncio.Redis.from_url(
             self._url, socket_timeout=timeout, socket_connect_timeout=DEADLINE_S, retry=Retry(NoBackoff(), 0)

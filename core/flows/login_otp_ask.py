@@ -20,6 +20,7 @@ from core.logins import codes, otp
 from core.logins.otp import Hit
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
+from core.steps import inbox
 from core.storage.transaction import Tx
 
 
@@ -148,6 +149,7 @@ async def _keep(
 async def _deliver(runtime: Runtime, code: Code) -> None:
     """Send a customer's code and store the provider's answer, also if there was none. Raises OtpDeliveryFailed."""
     reference, number_refused = None, False
+    inbox.show_code(runtime, code)
     try:
         reference = await runtime.otp_sender.send(code)
     except NumberRefused:

@@ -13,6 +13,7 @@ from core.logins.codes import Pending
 from core.mitras import store as mitras
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
+from core.steps import inbox
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
@@ -75,6 +76,7 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
 
 async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
     """Send one code. Never raises: a row whose result could not be stored is due again when its claim ends."""
+    inbox.show_code(runtime, code)
     try:
         reference, again = await _offer(runtime, code)
         metrics.CODES.labels("mitra", "not sent" if reference is None else "sent").inc()

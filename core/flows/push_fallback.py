@@ -14,6 +14,7 @@ from core.pushes import store as pushes
 from core.pushes.store import Push
 from core.runtime import Runtime
 from core.sessions import unacknowledged
+from core.steps import inbox
 from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
 from core.transactions import translate_db_errors
@@ -84,6 +85,7 @@ async def _send(runtime: Runtime, push: Push) -> Outcome:
         log.exception("sending a push failed")
         outcome = Later(after_s=pushes.HOLD_S)
     metrics.PUSHES.labels(type(outcome).__name__).inc()
+    inbox.show_push(runtime, push, outcome=type(outcome).__name__)
     return outcome
 
 

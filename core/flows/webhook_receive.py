@@ -26,7 +26,7 @@ from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls
 from core.payments.gateway_calls import Case
 from core.runtime import Runtime
-from core.steps import webhook_calls
+from core.steps import inbox, webhook_calls
 from core.steps.webhook_calls import ANSWER_S, Answer
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -66,7 +66,9 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     body = webhook_calls.parse(incoming.body)
     call = _received(runtime, incoming, body, token_valid=True)
     recorded = await _record(runtime, call)
-    return await webhook_calls.process(runtime, call, body, answer_by, recorded=recorded)
+    answer = await webhook_calls.process(runtime, call, body, answer_by, recorded=recorded)
+    inbox.show_webhook_call(runtime, call, answer)
+    return answer
 
 
 async def _refuse_unproven(runtime: Runtime, incoming: Incoming) -> Answer:
@@ -87,7 +89,9 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming) -> Answer:
     call = _received(runtime, incoming, webhook_calls.parse(incoming.body), token_valid=False)
     await asyncio.wait({runtime.tasks.follow(_keep_unproven(runtime, call))}, timeout=RECORD_S)
     log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
-    return Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
+    answer = Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
+    inbox.show_webhook_call(runtime, call, answer)
+    return answer
 
 
 async def _keep_unproven(runtime: Runtime, call: Received) -> None:

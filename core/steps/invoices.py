@@ -20,7 +20,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentRequestView
 from core.providers.invoices import Wanted, duration_s
 from core.runtime import Runtime
-from core.steps import money
+from core.steps import inbox, money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer
 from core.storage.transaction import Tx
 
@@ -138,6 +138,8 @@ async def answer_or_claim(
     if runtime.gateway is not None and request.status is PaymentStatus.PENDING:
         await idempotent.claim(request.id)
         return None
+    if request.gateway_invoice_url is not None:
+        inbox.show_invoice(runtime, request, invoice_id=None, url=request.gateway_invoice_url)
     view = await view_in(idempotent.tx, request)
     await idempotent.keep(view, http_status=CREATED)
     return view
@@ -179,4 +181,5 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
         await store_answer(tx, idempotent.keyed, view, http_status=CREATED)
+    inbox.show_invoice(runtime, request, invoice_id=invoice.id, url=invoice.url)
     return view

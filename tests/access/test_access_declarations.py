@@ -37,6 +37,8 @@ OPEN_TO_ALL = {
     "public GET /try/{file}",
     "public HEAD /try/{file}",
     "public GET /try/config.json",
+    "public GET /dev/inbox",
+    "public GET /dev/inbox.json",
     "public GET /dev/pay/{request_id}",
     "public POST /dev/pay/{request_id}",
     "public GET /dev/identity-a",
