@@ -1,0 +1,434 @@
+import { SesiError } from "./errors.js";
+import { isNewer, isRunning } from "./session.js";
+import { Sync } from "./sync.js";
+import { Transcript } from "./transcript.js";
+
+/** @import { Chat, Extension, Message, Ports, Role, Session, ShownMessage } from "./types.d.ts" */
+/** @import { Unsent } from "./outbox.js" */
+
+/**
+ * @typedef {object} Entry
+ * @property {Session} session
+ * @property {Transcript} transcript
+ * @property {Extension | null} extension
+ * @property {boolean} syncing whether an answer to `sync` is awaited on this socket
+ * @property {number} readUpTo
+ * @property {number | null} typingUntil
+ * @property {string | null} warnedFor the `expires_at` that the warning was about
+ * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch; `own` may be lost
+ */
+
+/**
+ * @typedef {object} World
+ * @property {Role} role
+ * @property {Ports} ports
+ * @property {import("./service_clock.js").ServiceClock} clock
+ * @property {import("./feed.js").Feed} feed
+ * @property {import("./outbox.js").Outbox} outbox
+ * @property {(frame: object) => boolean} send onto the chat socket; false without one
+ * @property {(route: string, options: object) => Promise<any>} call
+ * @property {(chats: Record<string, Chat>) => void} publish
+ */
+
+const PAGE = 50;
+const TYPING_MS = 5000;
+const TYPING_EVERY_MS = 3000;
+const SESSION = "/api/shared/chat/sessions/{session_id}";
+
+/** The chats of this device: running ones, and those that were opened. */
+export class Chats {
+  #world;
+  #sync;
+  /** @type {Map<string, Entry>} */
+  #entries = new Map();
+  /** @type {Record<string, Chat>} */
+  #chats = {};
+  /** @type {Map<string, number>} */
+  #typedAt = new Map();
+
+  /** @param {World} world */
+  constructor(world) {
+    this.#world = world;
+    this.#sync = new Sync({
+      role: world.role,
+      ports: world.ports,
+      entries: this.#entries,
+      send: world.send,
+      add: (entry, messages) => this.#add(entry, messages),
+      replaced: (entry, lost) => this.#replaced(entry, lost),
+      epochChanged: () => world.feed.forgetOrder(),
+    });
+  }
+
+  /** Forget all chats. */
+  clear() {
+    this.#entries.clear();
+    this.#sync.clear();
+    this.#chats = {};
+    this.#world.publish(this.#chats);
+  }
+
+  /**
+   * Handle an `auth_ok` with its snapshot of running sessions.
+   * @param {any} frame
+   * @param {boolean} isNew whether it is the first one of a socket
+   */
+  authenticated(frame, isNew) {
+    if (isNew) this.#sync.restart();
+    const isOther = this.#sync.seeEpoch(frame.epoch);
+    const running = new Set();
+    for (const session of frame.sessions) {
+      running.add(session.id);
+      const entry = this.learn(session, isOther);
+      entry.extension = session.extension ?? null;
+      if (session.unread_count > 0 && entry.readUpTo > 0) this.#mark(entry, "read", entry.readUpTo);
+      this.#publish(entry);
+    }
+    for (const entry of this.#entries.values()) {
+      const isKnown = running.has(entry.session.id);
+      if (!isKnown && isRunning(entry.session)) void this.refresh(entry.session.id);
+      const isBehind = isKnown ? entry.session.last_seq !== entry.transcript.last : isRunning(entry.session);
+      if (isBehind || entry.reread) this.#sync.request(entry);
+    }
+    if (isNew) this.#world.outbox.resend();
+  }
+
+  /**
+   * Handle a frame of `/ws/chat`. Return whether the app should see it.
+   * @param {any} frame
+   * @returns {boolean}
+   */
+  receive(frame) {
+    const entry = this.#entries.get(frame.extension?.session_id ?? frame.session_id);
+    switch (frame.type) {
+      case "message":
+        return this.#receiveMessage(frame.message);
+      case "message_ack":
+        this.#acknowledged(frame);
+        return false;
+      case "sync":
+        this.#sync.receive(frame);
+        return false;
+      case "error":
+        if (!this.#sync.refused(frame)) this.#world.outbox.refuse(frame.ref, new SesiError(0, frame));
+        return true;
+      case "message_status":
+        if (entry) this.#receiveMark(entry, frame);
+        return true;
+      case "typing":
+        if (entry) this.#receiveTyping(entry, frame.is_typing);
+        return true;
+      case "session_warning":
+        if (entry) this.#publish(Object.assign(entry, { warnedFor: frame.expires_at }));
+        return true;
+      case "session_topic_updated":
+        if (!this.#isNewest("topic", frame.session_id, frame)) return false;
+        if (entry) this.learn({ ...entry.session, topic_sensitivity: frame.topic_sensitivity });
+        return true;
+      case "extension_requested":
+      case "extension_resolved":
+        if (!this.#isNewest("extension", frame.extension.id, frame)) return false;
+        if (entry) this.#publish(Object.assign(entry, { extension: frame.extension }));
+        return true;
+      default:
+        return this.#receiveSession(frame);
+    }
+  }
+
+  /**
+   * Keep a session's view, unless a newer one is known.
+   * @param {Session} session
+   * @param {boolean} [anyway] whether an older view counts, too
+   */
+  learn(session, anyway = false) {
+    let entry = this.#entries.get(session.id);
+    if (!entry) {
+      const transcript = new Transcript(this.#world.role);
+      const nothing = { extension: null, typingUntil: null, warnedFor: null, reread: null };
+      entry = { session, transcript, syncing: false, readUpTo: 0, ...nothing };
+      this.#entries.set(session.id, entry);
+    } else if (anyway || isNewer(session, entry.session)) entry.session = session;
+    this.#publish(entry);
+    return entry;
+  }
+
+  /**
+   * Read a session, and the messages that are missing. A failure is left to the next snapshot.
+   * @param {string} id
+   */
+  async refresh(id) {
+    const session = await this.read(id);
+    if (!session) return;
+    const entry = this.learn(session);
+    if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
+  }
+
+  /**
+   * Return a session, or null after a failure.
+   * @param {string} id
+   * @returns {Promise<Session | null>}
+   */
+  async read(id) {
+    try {
+      return await this.#call(`GET ${SESSION}`, id);
+    } catch (error) {
+      if (!(error instanceof SesiError)) throw error;
+      return null;
+    }
+  }
+
+  /**
+   * Change a session and return it. Raises SesiError.
+   * @param {string} route
+   * @param {string} id
+   * @param {object} [body]
+   * @returns {Promise<Session>}
+   */
+  async act(route, id, body) {
+    try {
+      const session = await this.#world.call(route, { path: { session_id: id }, body });
+      this.learn(session);
+      return session;
+    } catch (error) {
+      void this.refresh(id); // most refusals mean that it has changed
+      throw error;
+    }
+  }
+
+  /**
+   * Answer an extension. Raises SesiError.
+   * @param {string} id session id
+   * @param {string} extensionId
+   * @param {boolean} accept
+   * @returns {Promise<Extension>}
+   */
+  async answerExtension(id, extensionId, accept) {
+    const path = { session_id: id, extension_id: extensionId };
+    const route = `POST ${SESSION}/extensions/{extension_id}/answer`;
+    const extension = await this.#world.call(route, { path, body: { accept } });
+    const entry = this.#entries.get(id);
+    if (entry) this.#publish(Object.assign(entry, { extension }));
+    return extension;
+  }
+
+  /**
+   * Read a session and the end of its transcript, unless both are known. Raises SesiError.
+   * @param {string} id
+   */
+  async open(id) {
+    const known = this.#entries.get(id);
+    if (known && known.transcript.last >= known.session.last_seq) return;
+    const [session, page] = await Promise.all([
+      this.#call(`GET ${SESSION}`, id),
+      this.#call(`GET ${SESSION}/messages`, id, { limit: PAGE }),
+    ]);
+    const entry = this.learn(session);
+    entry.transcript.beginWith(page.items);
+    this.#add(entry, page.items);
+  }
+
+  /**
+   * Read what comes before the transcript's first message. Raises SesiError.
+   * @param {string} id
+   */
+  async loadEarlier(id) {
+    const entry = this.#entries.get(id);
+    if (!entry || entry.transcript.first <= 1) return;
+    const page = await this.#call(`GET ${SESSION}/messages`, id, { before: entry.transcript.first, limit: PAGE });
+    this.#add(entry, page.items);
+  }
+
+  /**
+   * Mark everything that is shown as read.
+   * @param {string} id
+   */
+  markRead(id) {
+    const entry = this.#entries.get(id);
+    if (!entry || entry.transcript.unread(entry.readUpTo) === 0) return;
+    entry.readUpTo = entry.transcript.last;
+    this.#mark(entry, "read", entry.readUpTo);
+    this.#publish(entry);
+  }
+
+  /**
+   * Let the other party see that the user types.
+   * @param {string} id
+   */
+  typing(id) {
+    const now = this.#world.ports.time.mono();
+    if (now - (this.#typedAt.get(id) ?? -TYPING_EVERY_MS) < TYPING_EVERY_MS) return;
+    this.#typedAt.set(id, now);
+    this.#world.send({ type: "typing", session_id: id, is_typing: true });
+  }
+
+  /**
+   * Show the present state of the outbox.
+   * @param {string} id
+   */
+  show(id) {
+    const entry = this.#entries.get(id);
+    if (entry) this.#publish(entry);
+  }
+
+  /**
+   * Add a message that the service has stored.
+   * @param {Message} message
+   */
+  stored(message) {
+    const entry = this.#entries.get(message.session_id);
+    if (!entry) {
+      this.#world.outbox.take(message.client_message_id);
+      void this.refresh(message.session_id);
+      return;
+    }
+    this.#add(entry, [message]);
+    if (entry.transcript.hasHole) this.#sync.request(entry);
+  }
+
+  /** @param {Message} message */
+  #receiveMessage(message) {
+    const isNew = !this.#entries.get(message.session_id)?.transcript.has(message.seq);
+    this.stored(message);
+    return isNew;
+  }
+
+  /** @param {{ client_message_id: string, id: string, seq: number, created_at: string }} ack */
+  #acknowledged({ client_message_id, id, seq, created_at }) {
+    const unsent = this.#world.outbox.entries.find((entry) => entry.id === client_message_id);
+    if (!unsent) return;
+    const { sessionId: session_id, content, metadata } = unsent;
+    const sent = { sender_type: this.#world.role, sender_id: "", status: /** @type {const} */ ("sent"), created_at };
+    const marks = { type: /** @type {const} */ ("text"), delivered_at: null, read_at: null };
+    this.stored({ id, session_id, seq, client_message_id, content, metadata, ...sent, ...marks });
+  }
+
+  /** @param {any} frame */
+  #receiveSession(frame) {
+    const { session } = frame;
+    if (!session) return true;
+    if (!this.#isNewest("session", session.id, frame)) return false;
+    const entry = this.learn(session);
+    if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
+    return true;
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {{ status: "delivered" | "read", up_to: number }} mark
+   */
+  #receiveMark(entry, { status, up_to }) {
+    const { transcript } = entry;
+    // A `read` may be from another device of this user; then only the service knows whose it was.
+    if (status === "read" && transcript.unread(entry.readUpTo) > 0) void this.#readStatuses(entry);
+    else if (transcript.mark(status, up_to)) this.#publish(entry);
+  }
+
+  /** @param {Entry} entry */
+  async #readStatuses(entry) {
+    try {
+      const page = await this.#call(`GET ${SESSION}/messages`, entry.session.id, { limit: PAGE });
+      this.#add(entry, page.items);
+    } catch (error) {
+      if (!(error instanceof SesiError)) throw error; // marks come again with the next read
+    }
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {boolean} isTyping
+   */
+  #receiveTyping(entry, isTyping) {
+    const { clock, ports } = this.#world;
+    const until = isTyping ? clock.fromNow(TYPING_MS) : null;
+    this.#publish(Object.assign(entry, { typingUntil: until }));
+    if (!isTyping) return;
+    ports.time.after(TYPING_MS, () => {
+      if (entry.typingUntil === until) this.#publish(Object.assign(entry, { typingUntil: null }));
+    });
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {Message[]} messages
+   */
+  #add(entry, messages) {
+    const fromOther = entry.transcript.add(messages);
+    entry.reread?.transcript.add(messages);
+    for (const message of messages) this.#world.outbox.take(message.client_message_id);
+    if (fromOther.length) {
+      entry.typingUntil = null;
+      this.#mark(entry, "delivered", entry.transcript.last);
+    }
+    this.#publish(entry);
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {Message[]} lost
+   */
+  #replaced(entry, lost) {
+    for (const { client_message_id: id, session_id: sessionId, content, metadata } of lost) {
+      void this.#world.outbox.add({ id, sessionId, content, metadata, refusal: null });
+    }
+    this.#publish(entry);
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {"delivered" | "read"} type
+   * @param {number} upTo
+   */
+  #mark({ session }, type, upTo) {
+    this.#world.send({ type, session_id: session.id, up_to: upTo });
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string} id
+   * @param {{ event_id?: string }} frame
+   */
+  #isNewest(kind, id, { event_id }) {
+    return this.#world.feed.isNewest(`${kind} ${id}`, event_id);
+  }
+
+  /**
+   * @param {string} route
+   * @param {string} id
+   * @param {object} [query]
+   */
+  #call(route, id, query = {}) {
+    return this.#world.call(route, { path: { session_id: id }, query });
+  }
+
+  /** @param {Entry} entry */
+  #publish({ session, transcript, extension, readUpTo, typingUntil, warnedFor }) {
+    const unsent = this.#world.outbox.entries.filter((one) => one.sessionId === session.id);
+    const chat = Object.freeze({
+      session,
+      extension,
+      messages: [...transcript.shown(), ...unsent.map(shownUnsent)],
+      hasEarlier: transcript.first > 1,
+      unread: transcript.last > 0 ? transcript.unread(readUpTo) : session.unread_count,
+      typingUntil,
+      warned: warnedFor !== null && warnedFor === session.expires_at,
+    });
+    this.#chats = { ...this.#chats, [session.id]: chat };
+    this.#world.publish(this.#chats);
+  }
+}
+
+/**
+ * @param {Unsent} unsent
+ * @returns {ShownMessage}
+ */
+const shownUnsent = ({ id, content, metadata, refusal }) => ({
+  clientMessageId: id,
+  id: null,
+  seq: null,
+  own: true,
+  content,
+  metadata,
+  createdAt: null,
+  state: refusal ? "refused" : "sending",
+  error: refusal && new SesiError(refusal.status, refusal),
+});

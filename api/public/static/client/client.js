@@ -1,0 +1,332 @@
+import { Device } from "./device.js";
+
+/** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
+/** @import { CodeRequest, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts" */
+
+const PAY = "POST /api/client/payment/requests";
+const RETURN = "POST /api/client/chat/returning";
+const SESSION = "/api/shared/chat/sessions/{session_id}";
+
+/** One device of one user. Every method that returns a promise of an answer raises SesiError. */
+export class Client {
+  #device;
+
+  /** @param {ClientOptions} options */
+  constructor(options) {
+    this.#device = new Device(options);
+  }
+
+  /** What an app shows; a new frozen object after each change. */
+  get state() {
+    return this.#device.store.state;
+  }
+
+  /**
+   * Call `listener` after changes of the state, once a microtask. Return a function that ends it.
+   * @param {(state: State) => void} listener
+   * @returns {() => void}
+   */
+  subscribe(listener) {
+    return this.#device.store.subscribe(listener);
+  }
+
+  /**
+   * Call `listener` with each new frame of the service that an app may show. Return a function that ends it.
+   * @param {FrameListener} listener
+   * @returns {() => void}
+   */
+  on(listener) {
+    const { listeners } = this.#device;
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }
+
+  /** Read the stored sign-in, and connect if there is one. Connects again what a newer device has replaced. */
+  async start() {
+    await this.#device.start();
+  }
+
+  /** Disconnect. The sign-in and unsent messages stay stored. */
+  async stop() {
+    this.#device.stop();
+  }
+
+  /**
+   * Call a route of the public listener, such as `GET /api/client/chat/history`.
+   * @template {keyof Routes} R
+   * @param {R} route
+   * @param {RouteArguments<R>} options path, query, body and `idempotencyKey`
+   * @returns {Promise<Routes[R]["answer"]>}
+   */
+  call(route, ...[options]) {
+    return this.#device.account.call(route, options);
+  }
+
+  /** Return the service's time in milliseconds since 1970. */
+  now() {
+    return this.#device.clock.now();
+  }
+
+  /**
+   * Return the service seconds until `time`, 0 for null and past times.
+   * @param {string | null} time
+   */
+  secondsUntil(time) {
+    return time === null ? 0 : Math.max(0, (Date.parse(time) - this.now()) / 1000);
+  }
+
+  /**
+   * Run `callback` when the service's clock reaches `time`. Return a function that cancels it.
+   * @param {string} time
+   * @param {() => void} callback
+   * @returns {() => void}
+   */
+  after(time, callback) {
+    return this.#device.clock.after(Date.parse(time), callback);
+  }
+
+  /**
+   * Set the language of error messages, and of pushes from the next refresh on.
+   * @param {Locale} locale
+   */
+  setLocale(locale) {
+    this.#device.locale = locale;
+  }
+
+  /** Sign in as a new anonymous customer. */
+  signInAnonymously() {
+    return this.#device.account.signInAnonymously();
+  }
+
+  /**
+   * Have a code sent to a phone.
+   * @param {string} phone
+   * @returns {Promise<CodeRequest>}
+   */
+  requestCode(phone) {
+    return this.#device.account.requestCode(phone);
+  }
+
+  /**
+   * Sign in with the code that was sent to a phone. An anonymous customer keeps what they have.
+   * @param {string} _phone
+   * @param {string} code
+   * @param {string} otpRequestId
+   */
+  verifyCode(_phone, code, otpRequestId) {
+    return this.#device.account.verifyCode(code, otpRequestId);
+  }
+
+  /**
+   * Sign in with an identity provider's token. An anonymous customer keeps what they have.
+   * @param {"a" | "b"} provider
+   * @param {string} identityToken
+   * @param {string | null} [nonce]
+   */
+  signInWithIdentity(provider, identityToken, nonce = null) {
+    return this.#device.account.signInWithIdentity(provider, identityToken, nonce);
+  }
+
+  /** Sign out and forget everything on this device, also without a network. */
+  signOut() {
+    return this.#device.account.signOut();
+  }
+
+  /**
+   * Read the user again.
+   * @returns {Promise<Account>}
+   */
+  async refreshUser() {
+    const route = this.#device.role === "mitra" ? "GET /api/mitra/auth/me" : "GET /api/client/auth/me";
+    return this.#device.setUser(await this.call(route));
+  }
+
+  /**
+   * Set the customer's name.
+   * @param {string} name
+   * @returns {Promise<Account>}
+   */
+  async setDisplayName(name) {
+    return this.#device.setUser(await this.call("PATCH /api/client/auth/profile", { body: { display_name: name } }));
+  }
+
+  /**
+   * Make a payment request. Repeated with the same body until there is an answer, it is made once.
+   * @param {PaymentBody} body
+   */
+  pay(body) {
+    return this.#device.payments.make(PAY, body);
+  }
+
+  /**
+   * Make a payment request for a mitra of an earlier session.
+   * @param {ReturningBody} body
+   */
+  payReturning(body) {
+    return this.#device.payments.make(RETURN, body);
+  }
+
+  /** @param {string} id */
+  readPayment(id) {
+    return this.#device.payments.read(id);
+  }
+
+  /** @param {string} id */
+  abandonPayment(id) {
+    return this.#device.payments.abandon(id);
+  }
+
+  /** @param {string} paymentRequestId */
+  cancelSearch(paymentRequestId) {
+    return this.#device.payments.search("cancel", paymentRequestId);
+  }
+
+  /**
+   * Ask all mitras instead of the one who was chosen.
+   * @param {string} paymentRequestId
+   */
+  fallBackToBlast(paymentRequestId) {
+    return this.#device.payments.search("fallback-to-blast", paymentRequestId);
+  }
+
+  /**
+   * Read a session and the end of its transcript into `state.chats`.
+   * @param {string} sessionId
+   */
+  openChat(sessionId) {
+    return this.#device.chats.open(sessionId);
+  }
+
+  /**
+   * Read 50 earlier messages of an open chat.
+   * @param {string} sessionId
+   */
+  loadEarlier(sessionId) {
+    return this.#device.chats.loadEarlier(sessionId);
+  }
+
+  /**
+   * Send a message, now or as soon as there is a connection, and return its `clientMessageId`.
+   * @param {string} sessionId
+   * @param {string} content 1 to 4,000 characters
+   * @param {Record<string, unknown> | null} [metadata]
+   */
+  send(sessionId, content, metadata = null) {
+    const id = this.#device.ports.id();
+    void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
+    return id;
+  }
+
+  /**
+   * Send a refused message again.
+   * @param {string} clientMessageId
+   */
+  resend(clientMessageId) {
+    this.#device.outbox.retry(clientMessageId);
+  }
+
+  /**
+   * Give a refused message up.
+   * @param {string} clientMessageId
+   */
+  discard(clientMessageId) {
+    this.#device.outbox.take(clientMessageId);
+  }
+
+  /**
+   * Mark everything that is shown as read.
+   * @param {string} sessionId
+   */
+  markRead(sessionId) {
+    this.#device.chats.markRead(sessionId);
+  }
+
+  /**
+   * Let the other party see that the user types. Call it on each key; it is sent once in 3 s.
+   * @param {string} sessionId
+   */
+  typing(sessionId) {
+    this.#device.chats.typing(sessionId);
+  }
+
+  /**
+   * End a session.
+   * @param {string} sessionId
+   */
+  end(sessionId) {
+    return this.#device.chats.act(`POST ${SESSION}/end`, sessionId);
+  }
+
+  /**
+   * Write the goodbye.
+   * @param {string} sessionId
+   * @param {string} message 1 to 1,000 characters
+   */
+  sayGoodbye(sessionId, message) {
+    return this.#device.chats.act(`POST ${SESSION}/closure`, sessionId, { message });
+  }
+
+  /**
+   * Set whether the topic is sensitive.
+   * @param {string} sessionId
+   * @param {Sensitivity} sensitivity
+   */
+  setTopic(sessionId, sensitivity) {
+    return this.#device.chats.act(`PATCH ${SESSION}/topic`, sessionId, { topic_sensitivity: sensitivity });
+  }
+
+  /**
+   * Make a payment request for more minutes of a session.
+   * @param {string} sessionId
+   * @param {number} durationMinutes
+   */
+  extend(sessionId, durationMinutes) {
+    return this.pay({ is_extension: true, session_id: sessionId, duration_minutes: durationMinutes });
+  }
+
+  /**
+   * Answer a customer who asks for more minutes.
+   * @param {string} sessionId
+   * @param {string} extensionId
+   * @param {boolean} accept
+   * @returns {Promise<Extension>}
+   */
+  answerExtension(sessionId, extensionId, accept) {
+    return this.#device.chats.answerExtension(sessionId, extensionId, accept);
+  }
+
+  /** Let chat requests come, and send heartbeats. */
+  goOnline() {
+    return this.#device.presence.goOnline();
+  }
+
+  /** Let no more chat requests come. */
+  goOffline() {
+    return this.#device.presence.goOffline();
+  }
+
+  /**
+   * Accept a chat request. The first mitra to accept has the session.
+   * @param {string} sessionId
+   * @returns {Promise<Session>}
+   */
+  async accept(sessionId) {
+    const session = await this.#device.requests.accept(sessionId);
+    this.#device.chats.learn(session);
+    return session;
+  }
+
+  /**
+   * Reject a chat request.
+   * @param {string} sessionId
+   */
+  reject(sessionId) {
+    return this.#device.requests.reject(sessionId);
+  }
+}
+
+/**
+ * Make a client. `start` connects it.
+ * @param {ClientOptions} options
+ */
+export const createClient = (options) => new Client(options);

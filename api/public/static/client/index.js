@@ -1,0 +1,3 @@
+export { Client, createClient } from "./client.js";
+export { SesiError } from "./errors.js";
+export { browserStorage, memoryStorage } from "./storage.js";

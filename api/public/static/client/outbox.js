@@ -1,0 +1,259 @@
+import { SesiError } from "./errors.js";
+import { isTransient } from "./rest.js";
+
+/** @import { CallOptions, Message, Ports } from "./types.d.ts" */
+
+/**
+ * @typedef {object} Unsent
+ * @property {string} id client_message_id
+ * @property {string} sessionId
+ * @property {string} content
+ * @property {Record<string, unknown> | null} metadata
+ * @property {{ status: number, code: string, message: string, details: object } | null} refusal
+ */
+
+/**
+ * How one session's messages are sent: all at once, or `slow`, each after the answer to the one before.
+ * @typedef {{ inFlight: Set<string>, slow: boolean, held: boolean, timer: unknown }} Line
+ */
+
+/**
+ * @typedef {object} World
+ * @property {() => boolean} isOpen whether there is a chat socket
+ * @property {(frame: object) => void} send
+ * @property {(route: string, options: CallOptions) => Promise<Message>} call without repeats
+ * @property {(sessionId: string) => void} changed
+ * @property {(message: Message) => void} stored by the service
+ * @property {(sessionId: string) => void} refused a message, for good
+ */
+
+const RESEND_MS = 2000;
+const FRAME_BYTES = 16_384;
+const POST = "POST /api/shared/chat/sessions/{session_id}/messages";
+
+/** Own messages without an acknowledgement: stored before they are sent, and repeated unchanged. */
+export class Outbox {
+  /** @type {readonly Unsent[]} in the order in which the user wrote them */
+  entries = [];
+  #values;
+  #ports;
+  #world;
+  #key = "";
+  /** @type {Map<string, Line>} */
+  #lines = new Map();
+  /** @type {Set<string>} */
+  #unwritten = new Set();
+  /** @type {Promise<void>} */
+  #writes = Promise.resolve();
+
+  /**
+   * @param {import("./storage.js").Values} values
+   * @param {Ports} ports
+   * @param {World} world
+   */
+  constructor(values, ports, world) {
+    this.#values = values;
+    this.#ports = ports;
+    this.#world = world;
+  }
+
+  /**
+   * Read a user's stored messages. Those of an anonymous customer who has become this user are kept.
+   * @param {string} userId
+   */
+  async load(userId) {
+    const key = `${userId}:outbox`;
+    if (key === this.#key) return;
+    const carried = this.entries;
+    const before = this.#key;
+    this.#key = key;
+    /** @type {Unsent[]} */
+    const stored = (await this.#values.get(key)) ?? [];
+    this.entries = [...stored, ...carried];
+    if (carried.length) await this.#values.set(key, this.entries);
+    if (before) await this.#values.remove(before);
+    for (const { sessionId } of this.entries) this.#world.changed(sessionId);
+  }
+
+  /** Forget everything, also what is stored. */
+  async empty() {
+    const key = this.#key;
+    this.#key = "";
+    this.entries = [];
+    for (const line of this.#lines.values()) this.#ports.time.cancel(line.timer);
+    this.#lines.clear();
+    await this.#writes;
+    if (key) await this.#values.remove(key);
+  }
+
+  /**
+   * Store a message, then send it.
+   * @param {Unsent} entry
+   */
+  async add(entry) {
+    this.entries = [...this.entries, entry];
+    this.#unwritten.add(entry.id);
+    this.#world.changed(entry.sessionId);
+    await this.#write((stored) => [...stored, entry]);
+    this.#unwritten.delete(entry.id);
+    this.#flush(entry.sessionId);
+  }
+
+  /**
+   * Take a message out, because the service has it or the user gives it up.
+   * @param {string} id
+   * @returns {Unsent | undefined}
+   */
+  take(id) {
+    const entry = this.#find(id);
+    if (!entry) return undefined;
+    this.entries = this.entries.filter((one) => one !== entry);
+    void this.#write((stored) => stored.filter((one) => one.id !== id));
+    this.#world.changed(entry.sessionId);
+    this.#flush(entry.sessionId);
+    return entry;
+  }
+
+  /**
+   * Handle the refusal of a message.
+   * @param {string} id
+   * @param {SesiError} error
+   */
+  refuse(id, error) {
+    const entry = this.#find(id);
+    if (!entry) return;
+    const { status, code, message, details } = error;
+    if (code === "TOO_FAST") this.#hold(entry.sessionId, error.retryAfterSeconds ?? 1, true);
+    else if (isTransient(error)) {
+      this.#hold(entry.sessionId, error.retryAfterSeconds ?? this.#ports.time.random(), false);
+    } else {
+      this.#replace(entry, { status, code, message, details });
+      this.#world.refused(entry.sessionId);
+    }
+  }
+
+  /**
+   * Send a refused message once more.
+   * @param {string} id
+   */
+  retry(id) {
+    const entry = this.#find(id);
+    if (entry?.refusal) this.#replace(entry, null);
+  }
+
+  /** Send everything over a new socket. */
+  resend() {
+    for (const sessionId of new Set(this.entries.map((entry) => entry.sessionId))) {
+      if (!this.#line(sessionId).held) this.#sendAgain(sessionId);
+    }
+  }
+
+  /** @param {string} sessionId */
+  #flush(sessionId) {
+    const line = this.#line(sessionId);
+    if (line.held) return;
+    const waiting = this.entries.filter((entry) => entry.sessionId === sessionId && !entry.refusal);
+    if (waiting.length === 0) {
+      this.#ports.time.cancel(line.timer);
+      this.#lines.delete(sessionId);
+    }
+    for (const entry of waiting) {
+      if (this.#unwritten.has(entry.id) || !this.#world.isOpen()) return;
+      const alone = this.#transmit(entry, line);
+      if (alone || line.slow) break;
+    }
+    if (waiting.length) line.timer ??= this.#ports.time.after(RESEND_MS, () => this.#sendAgain(sessionId));
+  }
+
+  /**
+   * Send one message, unless its answer is awaited. Return whether later ones must wait for that answer.
+   * @param {Unsent} entry
+   * @param {Line} line
+   */
+  #transmit(entry, line) {
+    const { id, sessionId, content, metadata } = entry;
+    const frame = { type: "send_message", ref: id, session_id: sessionId, client_message_id: id, content };
+    const whole = metadata ? { ...frame, metadata } : frame;
+    const tooLarge = new TextEncoder().encode(JSON.stringify(whole)).length > FRAME_BYTES;
+    if (!line.inFlight.has(id)) {
+      line.inFlight.add(id);
+      if (tooLarge) void this.#post(entry);
+      else this.#world.send(whole);
+    }
+    return tooLarge;
+  }
+
+  /** @param {Unsent} entry */
+  async #post({ id, sessionId, content, metadata }) {
+    const body = { client_message_id: id, content, ...(metadata && { metadata }) };
+    try {
+      this.#world.stored(await this.#world.call(POST, { path: { session_id: sessionId }, body }));
+    } catch (error) {
+      if (!(error instanceof SesiError)) throw error;
+      this.refuse(id, error);
+    }
+  }
+
+  /** @param {string} sessionId */
+  #sendAgain(sessionId) {
+    const line = this.#line(sessionId);
+    this.#ports.time.cancel(line.timer);
+    line.timer = null;
+    line.held = false;
+    line.inFlight.clear();
+    this.#flush(sessionId);
+  }
+
+  /**
+   * Stop a session's messages for some seconds, then send them again in their order.
+   * @param {string} sessionId
+   * @param {number} seconds
+   * @param {boolean} slow
+   */
+  #hold(sessionId, seconds, slow) {
+    const line = this.#line(sessionId);
+    line.held = true;
+    line.slow ||= slow;
+    this.#ports.time.cancel(line.timer);
+    line.timer = this.#ports.time.after(seconds * 1000, () => this.#sendAgain(sessionId));
+  }
+
+  /**
+   * @param {Unsent} entry
+   * @param {Unsent["refusal"]} refusal
+   */
+  #replace(entry, refusal) {
+    const changed = { ...entry, refusal };
+    /** @param {readonly Unsent[]} entries */
+    const replaced = (entries) => entries.map((one) => (one.id === entry.id ? changed : one));
+    this.entries = replaced(this.entries);
+    this.#line(entry.sessionId).inFlight.delete(entry.id);
+    void this.#write(replaced);
+    this.#world.changed(entry.sessionId);
+    this.#flush(entry.sessionId);
+  }
+
+  /** @param {string} id */
+  #find(id) {
+    return this.entries.find((entry) => entry.id === id);
+  }
+
+  /** @param {string} sessionId */
+  #line(sessionId) {
+    const line = this.#lines.get(sessionId) ?? { inFlight: new Set(), slow: false, held: false, timer: null };
+    this.#lines.set(sessionId, line);
+    return line;
+  }
+
+  /**
+   * Change the stored messages. Other tabs of this user change them, too.
+   * @param {(stored: Unsent[]) => Unsent[]} change
+   */
+  #write(change) {
+    const key = this.#key;
+    this.#writes = this.#writes.then(async () => {
+      await this.#values.set(key, change((await this.#values.get(key)) ?? []));
+    });
+    return this.#writes;
+  }
+}

@@ -1,0 +1,149 @@
+import { SesiError } from "./errors.js";
+import { isTransient } from "./rest.js";
+
+/** @import { PaymentRequest, Ports } from "./types.d.ts" */
+
+/**
+ * @typedef {object} World
+ * @property {Ports} ports
+ * @property {import("./storage.js").Values} values
+ * @property {(route: string, options: import("./types.d.ts").CallOptions) => Promise<any>} call
+ * @property {() => string} userId
+ * @property {() => boolean} isConnected whether events about payments arrive
+ * @property {(payments: Record<string, PaymentRequest>) => void} publish
+ */
+
+const POLL_MS = 4000;
+const REQUEST = "/api/client/payment/requests/{request_id}";
+
+/** The payment requests that were made, read or reported on this device. */
+export class Payments {
+  #world;
+  /** @type {Record<string, PaymentRequest>} */
+  #requests = {};
+  /** @type {unknown} */
+  #poll = null;
+
+  /** @param {World} world */
+  constructor(world) {
+    this.#world = world;
+  }
+
+  /** Forget all requests. */
+  clear() {
+    this.#requests = {};
+    this.#world.publish(this.#requests);
+  }
+
+  /** Forget the key of a payment without an answer. */
+  async forgetKey() {
+    await this.#world.values.remove(this.#key);
+  }
+
+  /**
+   * Make a payment request. The same wish has the same idempotency key until there is an answer. Raises SesiError.
+   * @param {string} route
+   * @param {object} body
+   * @returns {Promise<PaymentRequest>}
+   */
+  async make(route, body) {
+    const { values, ports, call } = this.#world;
+    const key = this.#key;
+    const wish = JSON.stringify([route, body]);
+    const stored = await values.get(key);
+    const isRepeat = stored?.wish === wish;
+    const idempotencyKey = isRepeat ? stored.idempotencyKey : ports.id();
+    await values.set(key, { wish, idempotencyKey });
+    let request;
+    try {
+      request = await call(route, { body, idempotencyKey });
+    } catch (error) {
+      if (!(error instanceof SesiError && isTransient(error))) await values.remove(key);
+      throw error;
+    }
+    await values.remove(key);
+    this.keep(request);
+    return isRepeat ? this.read(request.payment_request_id) : request; // a repeated answer may be old
+  }
+
+  /**
+   * Read a request. Raises SesiError.
+   * @param {string} id
+   */
+  read(id) {
+    return this.#keepAnswer(`GET ${REQUEST}`, { path: { request_id: id } });
+  }
+
+  /**
+   * Give a pending request up. Raises SesiError.
+   * @param {string} id
+   */
+  abandon(id) {
+    return this.#keepAnswer(`POST ${REQUEST}/abandon`, { path: { request_id: id } });
+  }
+
+  /**
+   * Act on the search of a request, and return the request. Raises SesiError.
+   * @param {"cancel" | "fallback-to-blast"} action
+   * @param {string} id
+   */
+  search(action, id) {
+    return this.#keepAnswer(`POST /api/client/chat/${action}`, { body: { payment_request_id: id } });
+  }
+
+  /**
+   * Read a request that is known, because an event has changed it.
+   * @param {string} id
+   */
+  async refresh(id) {
+    if (this.#requests[id]) await this.read(id).catch(ignoreRefusal);
+  }
+
+  /** Read the pending requests, because an event may have been missed. */
+  async refreshPending() {
+    await Promise.all(this.#pending().map(({ payment_request_id: id }) => this.refresh(id)));
+  }
+
+  /** @param {PaymentRequest} request */
+  keep(request) {
+    this.#requests = { ...this.#requests, [request.payment_request_id]: request };
+    this.#world.publish(this.#requests);
+    this.#watch();
+  }
+
+  /** Poll while no socket brings events. */
+  async #look() {
+    if (!this.#world.isConnected()) await this.refreshPending();
+    this.#poll = null;
+    this.#watch();
+  }
+
+  #watch() {
+    if (this.#poll !== null || this.#pending().length === 0) return;
+    this.#poll = this.#world.ports.time.after(POLL_MS, () => void this.#look());
+  }
+
+  #pending() {
+    return Object.values(this.#requests).filter((request) => request.status === "pending");
+  }
+
+  get #key() {
+    return `${this.#world.userId()}:payment`;
+  }
+
+  /**
+   * @param {string} route
+   * @param {import("./types.d.ts").CallOptions} options
+   * @returns {Promise<PaymentRequest>}
+   */
+  async #keepAnswer(route, options) {
+    const request = await this.#world.call(route, options);
+    this.keep(request);
+    return request;
+  }
+}
+
+/** @param {unknown} error */
+const ignoreRefusal = (error) => {
+  if (!(error instanceof SesiError)) throw error;
+};

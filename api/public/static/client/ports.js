@@ -1,0 +1,104 @@
+import { randomId } from "./ids.js";
+
+/** @import { Ports, HttpRequest, SocketEvents } from "./types.d.ts" */
+
+const REQUEST_MS = 30_000;
+
+/**
+ * @param {string} url
+ * @param {SocketEvents} events
+ */
+function open(url, events) {
+  const socket = new WebSocket(url);
+  socket.onopen = () => events.opened();
+  socket.onmessage = ({ data }) => events.received(String(data));
+  socket.onclose = ({ code }) => events.closed(code);
+  return { send: (/** @type {string} */ text) => socket.send(text), close: () => socket.close() };
+}
+
+/** @param {HttpRequest} request */
+async function request({ method, url, headers, body }) {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), REQUEST_MS);
+  try {
+    const answer = await fetch(url, { method, headers, body, signal: abort.signal, credentials: "omit" });
+    const header = (/** @type {string} */ name) => answer.headers.get(name);
+    return { status: answer.status, header, text: await answer.text() };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * @template T
+ * @param {string} name
+ * @param {number} timeoutMs
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function lock(name, timeoutMs, work) {
+  if (!globalThis.navigator?.locks) return work();
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), timeoutMs);
+  let begun = false;
+  const begin = () => {
+    begun = true;
+    clearTimeout(timer);
+    return work();
+  };
+  try {
+    return await navigator.locks.request(name, { signal: abort.signal }, begin);
+  } catch (error) {
+    if (begun) throw error;
+    return work(); // another tab that keeps the lock must not stop this one
+  }
+}
+
+/**
+ * @param {number} ms
+ * @param {() => void} callback
+ */
+function every(ms, callback) {
+  const start = () => {
+    const timer = setInterval(callback, ms);
+    return () => clearInterval(timer);
+  };
+  if (!globalThis.document || !globalThis.Worker) return start();
+  const worker = new Worker(new URL("./timer_worker.js", import.meta.url));
+  let stop = () => worker.terminate();
+  worker.onmessage = callback;
+  worker.onerror = () => {
+    stop = start(); // the page's policy allows no worker
+  };
+  worker.postMessage(ms);
+  return () => stop();
+}
+
+/** @param {(change: "visible" | "online") => void} listener */
+function listen(listener) {
+  if (!globalThis.document) return () => {};
+  const abort = new AbortController();
+  const { signal } = abort;
+  const visible = () => document.hidden || listener("visible");
+  document.addEventListener("visibilitychange", visible, { signal });
+  addEventListener("pageshow", visible, { signal });
+  addEventListener("online", () => listener("online"), { signal });
+  return () => abort.abort();
+}
+
+/** @type {Ports} */
+export const defaultPorts = {
+  open,
+  fetch: request,
+  time: {
+    wall: () => Date.now(),
+    mono: () => performance.now(),
+    random: () => Math.random(),
+    after: (ms, callback) => setTimeout(callback, ms),
+    cancel: (timer) => clearTimeout(/** @type {any} */ (timer)),
+    every,
+  },
+  id: randomId,
+  lock,
+  page: { hidden: () => globalThis.document?.hidden ?? false, listen },
+};

@@ -1,0 +1,105 @@
+import { SesiError } from "./errors.js";
+
+/** @import { MitraStatus, Ports } from "./types.d.ts" */
+
+/**
+ * @typedef {object} World
+ * @property {Ports} ports
+ * @property {number} scale service seconds in one real second
+ * @property {(frame: object) => boolean} send onto the pairing socket; false without one
+ * @property {(route: string, once?: boolean) => Promise<any>} call `once`: without repeats
+ * @property {(patch: { status: MitraStatus | null, statusReason?: string | null }) => void} publish
+ */
+
+const HEARTBEAT = "heartbeat";
+const STATUS = "/api/mitra/status";
+
+/** Whether a mitra is online, and the heartbeats that keep them so. */
+export class Presence {
+  #world;
+  /** @type {MitraStatus | null} */
+  #status = null;
+  /** @type {(() => void) | null} */
+  #stopBeating = null;
+
+  /** @param {World} world */
+  constructor(world) {
+    this.#world = world;
+  }
+
+  /** Read the status, because it may have changed while no socket was open. */
+  async refresh() {
+    await this.#learn(this.#world.call(`GET ${STATUS}`)).catch(ignoreRefusal);
+  }
+
+  /** Go online. Raises SesiError. */
+  async goOnline() {
+    await this.#learn(this.#world.call(`POST ${STATUS}/online`));
+  }
+
+  /** Go offline. Raises SesiError. */
+  async goOffline() {
+    await this.#learn(this.#world.call(`POST ${STATUS}/offline`));
+  }
+
+  /** Forget the status. */
+  clear() {
+    this.stop();
+    this.#status = null;
+    this.#world.publish({ status: null, statusReason: null });
+  }
+
+  /** Send no more heartbeats. */
+  stop() {
+    this.#stopBeating?.();
+    this.#stopBeating = null;
+  }
+
+  /**
+   * Handle a frame of `/ws/pairing`.
+   * @param {any} frame
+   */
+  receive(frame) {
+    if (frame.type === "mitra_status_changed" && this.#status) {
+      this.#keep({ ...this.#status, is_online: frame.is_online }, frame.reason);
+    } else if (frame.type === "error" && frame.ref === HEARTBEAT && frame.code === "MITRA_OFFLINE") {
+      void this.refresh();
+    }
+  }
+
+  /** Send a heartbeat, over REST while no socket is open. */
+  async #beat() {
+    if (this.#world.send({ type: HEARTBEAT, ref: HEARTBEAT })) return;
+    try {
+      await this.#learn(this.#world.call(`POST ${STATUS}/heartbeat`, true));
+    } catch (error) {
+      ignoreRefusal(error);
+      if (/** @type {SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
+    }
+  }
+
+  /** @param {Promise<MitraStatus>} answer */
+  async #learn(answer) {
+    const status = await answer;
+    this.#keep(status, status.is_online ? null : undefined);
+  }
+
+  /**
+   * @param {MitraStatus} status
+   * @param {string | null} [reason] undefined: as before
+   */
+  #keep(status, reason) {
+    this.#status = status;
+    this.#world.publish(reason === undefined ? { status } : { status, statusReason: reason });
+    if (!status.is_online) this.stop();
+    else if (!this.#stopBeating) {
+      const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#world.scale;
+      this.#stopBeating = this.#world.ports.time.every(everyMs, () => void this.#beat());
+    }
+  }
+}
+
+/** @param {unknown} error */
+const ignoreRefusal = (error) => {
+  if (!(error instanceof SesiError)) throw error;
+};

@@ -1,0 +1,105 @@
+import { longestPause } from "./backoff.js";
+import { SesiError } from "./errors.js";
+
+/** @import { CallOptions, Ports } from "./types.d.ts" */
+
+const ATTEMPTS = 6;
+const LONGEST_RETRY_AFTER_S = 30; // an app shows a longer wait to its user instead
+const REPEATED_STATUSES = [408, 500, 502, 503];
+// `error` frames have codes only.
+const REPEATED_CODES = [
+  "NETWORK",
+  "RATE_LIMITED",
+  "TOO_FAST",
+  "IDEMPOTENCY_IN_FLIGHT",
+  "UNAVAILABLE",
+  "INTERNAL_ERROR",
+];
+const JSON_TYPE = "application/json";
+
+/**
+ * Return whether the same request can succeed without a change by the user.
+ * @param {SesiError} error
+ */
+export const isTransient = ({ status, code }) =>
+  !code.startsWith("OTP_") && (REPEATED_STATUSES.includes(status) || REPEATED_CODES.includes(code));
+
+/** Requests to the public listener. */
+export class Rest {
+  #api;
+  #ports;
+  #clock;
+  #headers;
+
+  /**
+   * @param {string} api base address
+   * @param {Ports} ports
+   * @param {import("./service_clock.js").ServiceClock} clock
+   * @param {() => Record<string, string>} headers of every request
+   */
+  constructor(api, ports, clock, headers) {
+    this.#api = api.replace(/\/$/, "");
+    this.#ports = ports;
+    this.#clock = clock;
+    this.#headers = headers;
+  }
+
+  /**
+   * Send one request and return its answer, null for 204. Raises SesiError.
+   * @param {string} route method and path, such as `GET /api/client/auth/me`
+   * @param {CallOptions} [options]
+   * @param {string | null} [token] access token
+   * @returns {Promise<any>}
+   */
+  async once(route, { path = {}, query = {}, body, idempotencyKey } = {}, token = null) {
+    const [method = "GET", template = ""] = route.split(" ");
+    const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
+    const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+    const search = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+    /** @type {Record<string, string>} */
+    const headers = { Accept: JSON_TYPE, ...this.#headers() };
+    if (body !== undefined) headers["Content-Type"] = JSON_TYPE;
+    if (token) headers.Authorization = `Bearer ${token}`;
+    if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
+    const began = this.#ports.time.mono();
+    let answer;
+    let json = null;
+    try {
+      answer = await this.#ports.fetch({
+        method,
+        url: this.#api + filled + (search && `?${search}`),
+        headers,
+        body: body === undefined ? null : JSON.stringify(body),
+      });
+      this.#clock.learn(answer.header("X-Server-Time"), began, this.#ports.time.mono());
+      json = answer.text ? JSON.parse(answer.text) : null;
+    } catch {
+      if (!answer || answer.status < 400) {
+        throw new SesiError(0, { code: "NETWORK", message: "The service can't be reached." });
+      }
+    }
+    if (answer.status < 400) return json;
+    const error = json?.error ?? { code: "ERROR", message: `The service answered ${answer.status}.` };
+    throw new SesiError(answer.status, error, answer.header("X-Request-Id"));
+  }
+
+  /**
+   * Run `attempt` until it succeeds, fails for good, or has failed too often. Raises SesiError.
+   * @template T
+   * @param {() => Promise<T>} attempt
+   * @returns {Promise<T>}
+   */
+  async repeat(attempt) {
+    for (let n = 0; ; n++) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof SesiError) || !isTransient(error) || n + 1 >= ATTEMPTS) throw error;
+        if ((error.retryAfterSeconds ?? 0) > LONGEST_RETRY_AFTER_S) throw error;
+        const { random, after } = this.#ports.time;
+        const seconds = error.retryAfterSeconds ?? random() * longestPause(n);
+        await new Promise((resolve) => after(seconds * 1000, () => resolve(null)));
+      }
+    }
+  }
+}

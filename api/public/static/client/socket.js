@@ -1,0 +1,214 @@
+import { Backoff } from "./backoff.js";
+import { closeCode } from "./close_codes.js";
+
+/** @import { Ports, SocketPort } from "./types.d.ts" */
+
+const ANSWER_MS = 10_000; // for `auth_ok` after opening, and for any frame after `ping`
+const SILENCE_S = 25; // until the first `auth_ok`, which has `ping_seconds`
+
+/**
+ * @typedef {object} Listener
+ * @property {(frame: any, isNew: boolean) => void} authenticated `isNew`: on a new socket
+ * @property {(frame: any) => void} received any other frame
+ * @property {() => void} changed opened or lost
+ * @property {(code: number) => void} ended by a close code after which the client must not reconnect
+ */
+
+/** One path's connection: at most one socket at a time, opened again until `stop`. */
+export class Connection {
+  /** Whether the present socket is authenticated. */
+  isOpen = false;
+  isStopped = true;
+  /** Counts sockets, so that a callback of an older one is ignored. */
+  generation = 0;
+  #url;
+  #ports;
+  #clock;
+  #tokens;
+  #listener;
+  #waitsWhileHidden;
+  #backoff;
+  /** @type {SocketPort | null} */
+  #port = null;
+  #token = "";
+  #silenceMs = SILENCE_S * 1000;
+  #openedAt = 0;
+  /** @type {Record<string, number>} when a frame was sent that is still to be answered, by the answer's type */
+  #asked = {};
+  /** @type {unknown} */
+  #timer = null;
+  #waits = false;
+
+  /**
+   * @param {string} url
+   * @param {Ports} ports
+   * @param {import("./service_clock.js").ServiceClock} clock
+   * @param {import("./tokens.js").Tokens} tokens
+   * @param {Listener} listener
+   * @param {boolean} waitsWhileHidden whether a hidden page reconnects only when it is visible
+   */
+  constructor(url, ports, clock, tokens, listener, waitsWhileHidden) {
+    this.#url = url;
+    this.#ports = ports;
+    this.#clock = clock;
+    this.#tokens = tokens;
+    this.#listener = listener;
+    this.#waitsWhileHidden = waitsWhileHidden;
+    this.#backoff = new Backoff(ports.time.random);
+  }
+
+  /** Connect, and stay connected. */
+  start() {
+    if (!this.isStopped) return;
+    this.isStopped = false;
+    this.#connect();
+  }
+
+  /** Disconnect, and stay so. */
+  stop() {
+    this.isStopped = true;
+    this.#leave();
+  }
+
+  /**
+   * Send a frame. Return false without an authenticated socket.
+   * @param {object} frame
+   */
+  send(frame) {
+    if (this.isOpen) this.#put(frame);
+    return this.isOpen;
+  }
+
+  /**
+   * React to a change of the page or the network: an open socket may be dead, and a wait may be over.
+   * @param {"visible" | "online"} change
+   */
+  wake(change) {
+    if (this.isStopped) return;
+    if (this.isOpen) this.#ping();
+    else if (this.#waits && (change === "online" || this.#timer === null)) this.#connect();
+  }
+
+  #connect() {
+    this.#leave();
+    const token = this.#tokens.current?.access;
+    if (this.isStopped || !token) return;
+    this.#token = token;
+    const generation = this.generation;
+    /** @param {() => void} act */
+    const ifCurrent = (act) => generation === this.generation && act();
+    this.#expectWithin(ANSWER_MS, () => this.#lost(null));
+    this.#port = this.#ports.open(this.#url, {
+      opened: () => ifCurrent(() => this.#ask("auth_ok", { type: "auth", token })),
+      received: (text) => ifCurrent(() => this.#receive(JSON.parse(text))),
+      closed: (code, retryAfterS = null) => ifCurrent(() => this.#lost(code, retryAfterS)),
+    });
+  }
+
+  /** @param {any} frame */
+  #receive(frame) {
+    if (this.isOpen) this.#expectFrame();
+    if (frame.type === "auth_ok") this.#authenticated(frame);
+    else if (frame.type === "pong") this.#measure(frame);
+    else if (frame.type === "auth_expiring") this.#renew();
+    else this.#listener.received(frame);
+  }
+
+  /** @param {any} frame */
+  #authenticated(frame) {
+    this.#measure(frame);
+    const isNew = !this.isOpen;
+    if (isNew) {
+      this.isOpen = true;
+      this.#openedAt = this.#ports.time.mono();
+      this.#silenceMs = frame.ping_seconds * 1000;
+      this.#expectFrame();
+      this.#listener.changed();
+    }
+    this.#listener.authenticated(frame, isNew);
+  }
+
+  /** Put a new token onto the open socket. */
+  async #renew() {
+    const { generation } = this;
+    await this.#tokens.renew(this.#token).catch(() => {}); // the service will close with 4401
+    const token = this.#tokens.current?.access;
+    if (generation !== this.generation || !token || token === this.#token) return;
+    this.#token = token;
+    this.#ask("auth_ok", { type: "auth", token });
+  }
+
+  /**
+   * @param {number | null} code
+   * @param {number | null} [retryAfterS]
+   */
+  async #lost(code, retryAfterS = null) {
+    const livedMs = this.isOpen ? this.#ports.time.mono() - this.#openedAt : 0;
+    const { rangeS = 0, renew = false, final = false } = closeCode(code);
+    this.#leave();
+    if (final) {
+      this.isStopped = true;
+      this.#listener.ended(/** @type {number} */ (code));
+    }
+    this.#listener.changed();
+    const { generation } = this;
+    if (renew) await this.#tokens.renew(this.#token).catch(() => {}); // tried again after the next 4401
+    if (this.isStopped || generation !== this.generation) return;
+    this.#waits = true;
+    this.#timer = this.#ports.time.after(this.#backoff.wait({ livedMs, leastRangeS: rangeS, retryAfterS }), () => {
+      this.#timer = null;
+      if (!this.#waitsWhileHidden || !this.#ports.page.hidden()) this.#connect();
+    });
+  }
+
+  /** Give the present socket up, and any wait for the next one. */
+  #leave() {
+    this.generation++;
+    this.isOpen = this.#waits = false;
+    this.#port?.close();
+    this.#port = null;
+    this.#asked = {};
+    this.#ports.time.cancel(this.#timer);
+    this.#timer = null;
+  }
+
+  #expectFrame() {
+    this.#expectWithin(this.#silenceMs, () => this.#ping());
+  }
+
+  #ping() {
+    this.#ask("pong", { type: "ping" });
+    this.#expectWithin(ANSWER_MS, () => this.#lost(null));
+  }
+
+  /**
+   * @param {number} ms
+   * @param {() => void} otherwise
+   */
+  #expectWithin(ms, otherwise) {
+    this.#ports.time.cancel(this.#timer);
+    this.#timer = this.#ports.time.after(ms, otherwise);
+  }
+
+  /**
+   * Send a frame whose answer measures the service's clock.
+   * @param {"auth_ok" | "pong"} answer
+   * @param {object} frame
+   */
+  #ask(answer, frame) {
+    this.#asked[answer] ??= this.#ports.time.mono();
+    this.#put(frame);
+  }
+
+  /** @param {{ type: string, server_time: string }} frame */
+  #measure({ type, server_time }) {
+    const began = this.#asked[type];
+    if (began !== undefined) this.#clock.learn(server_time, began, this.#ports.time.mono());
+    delete this.#asked[type];
+  }
+
+  /** @param {object} frame */
+  #put(frame) {
+    this.#port?.send(JSON.stringify(frame));
+  }
+}

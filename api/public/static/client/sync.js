@@ -1,0 +1,121 @@
+import { Transcript } from "./transcript.js";
+
+/** @import { Message } from "./types.d.ts" */
+/** @import { Entry } from "./chats.js" */
+
+/**
+ * @typedef {object} World
+ * @property {"customer" | "mitra"} role
+ * @property {import("./types.d.ts").Ports} ports
+ * @property {ReadonlyMap<string, Entry>} entries by session id
+ * @property {(frame: object) => boolean} send
+ * @property {(entry: Entry, messages: Message[]) => void} add
+ * @property {(entry: Entry, lost: Message[]) => void} replaced a transcript, without these messages of the user
+ * @property {() => void} epochChanged
+ */
+
+const REF = "sync:";
+const REREAD_WITHIN_MS = 10_000;
+
+/** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
+export class Sync {
+  #world;
+  /** @type {string | null} */
+  #epoch = null;
+  #rereadWaits = false;
+  #sockets = 0;
+
+  /** @param {World} world */
+  constructor(world) {
+    this.#world = world;
+  }
+
+  /** Begin with a new socket: answers to requests on the older one will not come. */
+  restart() {
+    this.#sockets++;
+    for (const entry of this.#world.entries.values()) entry.syncing = false;
+  }
+
+  /** Forget the epoch, because another user has signed in. */
+  clear() {
+    this.#epoch = null;
+  }
+
+  /**
+   * Ask for the messages behind those that are known, unless that was asked.
+   * @param {Entry | undefined} entry
+   */
+  request(entry) {
+    if (!entry || entry.syncing || (entry.reread && this.#rereadWaits)) return;
+    const { id } = entry.session;
+    const after = (entry.reread ?? entry).transcript.last;
+    entry.syncing = this.#world.send({ type: "sync", ref: REF + id, session_id: id, after });
+  }
+
+  /**
+   * Handle an answer to `sync`, and ask for the next page.
+   * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
+   */
+  receive({ session_id, messages, more, epoch }) {
+    const entry = this.#world.entries.get(session_id);
+    if (!entry) return;
+    entry.syncing = false;
+    if (this.seeEpoch(epoch)) return;
+    this.#world.add(entry, messages);
+    const { hasHole } = (entry.reread ?? entry).transcript;
+    if (more || (hasHole && messages.length)) this.request(entry);
+    else if (!this.#rereadWaits) this.#finishReread(entry);
+  }
+
+  /**
+   * Repeat a `sync` that was refused. Return false if the error is about something else.
+   * @param {{ ref?: string, retry_after_seconds?: number }} error
+   */
+  refused({ ref, retry_after_seconds }) {
+    if (!ref?.startsWith(REF)) return false;
+    const entry = this.#world.entries.get(ref.slice(REF.length));
+    const sockets = this.#sockets;
+    const { after, random } = this.#world.ports.time;
+    after((retry_after_seconds ?? 0.5 + random()) * 1000, () => {
+      if (!entry || sockets !== this.#sockets) return;
+      entry.syncing = false;
+      this.request(entry);
+    });
+    return true;
+  }
+
+  /**
+   * Remember the epoch. If it has changed, read all transcripts again after a random wait, and return true.
+   * @param {string} epoch
+   */
+  seeEpoch(epoch) {
+    const before = this.#epoch;
+    this.#epoch = epoch;
+    if (before === null || before === epoch) return false;
+    this.#world.epochChanged();
+    for (const entry of this.#world.entries.values()) {
+      const own = [...(entry.reread?.own ?? []), ...entry.transcript.own()];
+      entry.reread = { transcript: new Transcript(this.#world.role), own };
+    }
+    this.#rereadWaits = true;
+    const { after, random } = this.#world.ports.time;
+    after(random() * REREAD_WITHIN_MS, () => {
+      this.#rereadWaits = false;
+      for (const entry of this.#world.entries.values()) if (entry.reread) this.request(entry);
+    });
+    return true;
+  }
+
+  /** @param {Entry} entry */
+  #finishReread(entry) {
+    if (!entry.reread) return;
+    const { own, transcript } = entry.reread;
+    const stored = new Set(transcript.own().map((message) => message.client_message_id));
+    entry.transcript = transcript;
+    entry.reread = null;
+    this.#world.replaced(
+      entry,
+      own.filter((message) => !stored.has(message.client_message_id)),
+    );
+  }
+}

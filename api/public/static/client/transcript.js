@@ -1,0 +1,129 @@
+/** @import { Message, ShownMessage } from "./types.d.ts" */
+
+const RANK = { sent: 0, delivered: 1, read: 2 };
+
+/** The messages of one session by `seq`. Those from `first` to `last` are without a hole. */
+export class Transcript {
+  first = 1;
+  last = 0;
+  #newest = 0;
+  #role;
+  /** @type {Map<number, Message>} */
+  #messages = new Map();
+  /** @type {readonly ShownMessage[] | null} */
+  #shown = null;
+
+  /** @param {"customer" | "mitra"} role the reader's side */
+  constructor(role) {
+    this.#role = role;
+  }
+
+  /** Whether a message is missing before one that has arrived. */
+  get hasHole() {
+    return this.#newest > this.last;
+  }
+
+  /** @param {number} seq */
+  has(seq) {
+    return this.#messages.has(seq);
+  }
+
+  /**
+   * Begin an empty transcript with its end, which was read as a page.
+   * @param {readonly Message[]} messages in ascending order, without holes
+   */
+  beginWith(messages) {
+    if (this.#messages.size === 0 && messages[0]) {
+      this.first = messages[0].seq;
+      this.last = this.first - 1;
+    }
+    this.add(messages);
+  }
+
+  /**
+   * Add messages. Return those of the other party that are new and have none missing before them.
+   * @param {readonly Message[]} messages
+   */
+  add(messages) {
+    const before = this.last;
+    for (const message of messages) {
+      const known = this.#messages.get(message.seq);
+      this.#messages.set(message.seq, known ? later(known, message) : message);
+      this.#newest = Math.max(this.#newest, message.seq);
+    }
+    while (this.#messages.has(this.last + 1)) this.last++;
+    while (this.#messages.has(this.first - 1)) this.first--;
+    this.#shown = null;
+    return this.#between(before + 1, this.last).filter((message) => message.sender_type !== this.#role);
+  }
+
+  /**
+   * Apply the other party's mark to the reader's messages. Return whether one has changed.
+   * @param {"delivered" | "read"} status
+   * @param {number} upTo
+   */
+  mark(status, upTo) {
+    let changed = false;
+    for (const message of this.own()) {
+      if (message.seq > upTo || RANK[message.status] >= RANK[status]) continue;
+      this.#messages.set(message.seq, { ...message, status });
+      changed = true;
+    }
+    if (changed) this.#shown = null;
+    return changed;
+  }
+
+  /** Return the reader's messages, also those behind a hole. */
+  own() {
+    const own = [...this.#messages.values()].filter((message) => message.sender_type === this.#role);
+    return own.sort((a, b) => a.seq - b.seq);
+  }
+
+  /**
+   * Return how many messages of the other party neither the service nor `upTo` counts as read.
+   * @param {number} upTo
+   */
+  unread(upTo) {
+    const isUnread = (/** @type {Message} */ message) =>
+      message.sender_type !== this.#role && message.status !== "read" && message.seq > upTo;
+    return this.#between(this.first, this.last).filter(isUnread).length;
+  }
+
+  /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
+  shown() {
+    this.#shown ??= [...this.#between(this.first, this.last), ...this.#ownBeyond()].map((message) => ({
+      clientMessageId: message.client_message_id,
+      id: message.id,
+      seq: message.seq,
+      own: message.sender_type === this.#role,
+      content: message.content,
+      metadata: message.metadata,
+      createdAt: message.created_at,
+      state: message.status,
+      error: null,
+    }));
+    return this.#shown;
+  }
+
+  #ownBeyond() {
+    return this.own().filter((message) => message.seq > this.last);
+  }
+
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
+  #between(from, to) {
+    const found = [];
+    for (let seq = from; seq <= to; seq++) found.push(/** @type {Message} */ (this.#messages.get(seq)));
+    return found;
+  }
+}
+
+/**
+ * Return the later form of one message: its status only grows.
+ * @param {Message} known
+ * @param {Message} message
+ */
+const later = (known, message) =>
+  known.id === message.id && RANK[known.status] > RANK[message.status] ? { ...message, status: known.status } : message;
