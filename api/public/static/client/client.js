@@ -110,10 +110,10 @@ export class Client {
   /**
    * Sign in with the code that was sent to a phone. An anonymous customer keeps what they have.
    * @param {string} _phone
-   * @param {string} code
    * @param {string} otpRequestId
+   * @param {string} code
    */
-  verifyCode(_phone, code, otpRequestId) {
+  verifyCode(_phone, otpRequestId, code) {
     return this.#device.account.verifyCode(code, otpRequestId);
   }
 

@@ -16,8 +16,9 @@ export function memoryStorage() {
 
 /**
  * Storage in IndexedDB under keys that begin with `prefix`. A database that fails is opened again once for each access.
+ * `clear` removes all of these keys; no client may use them then.
  * @param {string} prefix
- * @returns {StoragePort}
+ * @returns {StoragePort & { clear(): Promise<void> }}
  */
 export function browserStorage(prefix) {
   /** @type {Promise<IDBDatabase> | null} */
@@ -61,6 +62,7 @@ export function browserStorage(prefix) {
     get: (key) => run("readonly", (values) => values.get(prefix + key)),
     set: (key, value) => run("readwrite", (values) => values.put(value, prefix + key)),
     remove: (key) => run("readwrite", (values) => values.delete(prefix + key)),
+    clear: () => run("readwrite", (values) => values.delete(IDBKeyRange.bound(prefix, `${prefix}\uffff`))),
   };
 }
 
