@@ -1,6 +1,7 @@
 """The development payment page, which replaces the gateway's invoice and makes the same webhook call.
 
-It does not exist in production or with the gateway enabled.
+It does not exist in production or with the gateway enabled. In a frame or a window of the apps it reports the end of
+the payment by `postMessage` (`/try/pay/pay.js`). `?lang=id|en` and `?theme=light|dark` set its language and colours.
 """
 
 import html
@@ -11,34 +12,58 @@ from litestar import Request, Response, get, post
 
 from api.auth import anyone, client_ip
 from api.parameters import path_id
+from core.base import languages
+from core.base.languages import Text
 from core.flows import webhook_receive
 from core.flows.webhook_receive import Incoming
+from core.payments.states import PaymentStatus
 from core.reads import payments
 from core.runtime import Runtime
 
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Pay (development)</title><style>body{{font:16px system-ui;max-width:24rem;margin:4rem auto;padding:0 1rem}}
-button{{font:inherit;padding:.6rem 1.2rem}}</style>
-<h1>Rp {amount}</h1><p>{minutes} minutes, {mode}</p><p>Status: <strong>{status}</strong></p>{form}</html>"""
-FORM = '<form method="post"><button>Pay</button></form>'
+PAGE = """<!doctype html><html lang="{language}" {theme}><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<link rel="icon" href="/try/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/try/shared/base.css">
+<link rel="stylesheet" href="/try/shared/parts.css"><link rel="stylesheet" href="/try/pay/pay.css">
+<script type="module" src="/try/pay/pay.js"></script>
+<main class="card" data-payment-request-id="{payment_request_id}" data-status="{status}">
+<p class="quiet">{title}</p><h1>Rp {amount}</h1><p>{what}</p><p role="status">{word}</p>{form}</main></html>"""
+FORM = '<form method="post"><button class="primary">{pay}</button></form>'
+TITLE = Text(en="Payment page for development", id="Halaman pembayaran untuk pengembangan")
+WHAT = Text(en="{minutes} minutes, {mode}", id="{minutes} menit, {mode}")
+PAY = Text(en="Pay", id="Bayar")
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+        " frame-ancestors 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "X-Frame-Options": "SAMEORIGIN",
+}
 
 
-def _page(view: payments.DevelopmentPage) -> Response[str]:
+def _page(request: Request[Any, Any, Any], view: payments.DevelopmentPage) -> Response[str]:
+    chosen = languages.parse_locale(request.query_params.get("lang"))
+    language = chosen or languages.of_errors(request.headers.get("accept-language"))
+    theme = request.query_params.get("theme")
+    status = PaymentStatus(view.status)
+    assert status.label is not None  # each state of a payment request has one
     text = PAGE.format(
+        language=language.value,
+        theme=f'data-theme="{theme}"' if theme in ("light", "dark") else "",
+        title=TITLE.said_in(language),
+        payment_request_id=view.payment_request_id,
         amount=f"{view.amount:,}".replace(",", "."),
-        minutes=view.duration_minutes,
-        mode=html.escape(view.mode),
-        status=html.escape(view.status),
-        form=FORM if view.status == "pending" else "",
+        what=WHAT.said_in(language).format(minutes=view.duration_minutes, mode=html.escape(view.mode)),
+        status=status.value,
+        word=status.label.said_in(language),
+        form=FORM.format(pay=PAY.said_in(language)) if status is PaymentStatus.PENDING else "",
     )
-    policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
-    return Response(text, media_type="text/html", headers={"Content-Security-Policy": policy})
+    return Response(text, media_type="text/html", headers=HEADERS)
 
 
 @get("/dev/pay/{request_id:str}", include_in_schema=False, **anyone())
-async def show(request_id: str, runtime: Runtime) -> Response[str]:
+async def show(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
     """Show the amount to pay."""
-    return _page(await payments.for_development_page(runtime, path_id(request_id)))
+    return _page(request, await payments.for_development_page(runtime, path_id(request_id)))
 
 
 @post("/dev/pay/{request_id:str}", status_code=200, include_in_schema=False, **anyone(foreign_body=True))
@@ -60,7 +85,7 @@ async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime
     headers = {"content-type": "application/json", "x-callback-token": (*settings.gateway_callback_token, "")[0]}
     incoming = Incoming(body=msgspec.json.encode(call), headers=headers, source_ip=client_ip(request))
     await webhook_receive.receive(runtime, incoming)
-    return _page(await payments.for_development_page(runtime, view.payment_request_id))
+    return _page(request, await payments.for_development_page(runtime, view.payment_request_id))
 
 
 ROUTES = [show, pay]

@@ -26,7 +26,7 @@ POLICY = (
     " require-trusted-types-for 'script'; trusted-types sesi-worker"
 )
 HEADERS = {
-    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin-allow-popups",  # the pages to pay and to sign in report to their opener
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "SAMEORIGIN",  # /try/ shows several apps in frames
     "Cache-Control": REVALIDATE,
