@@ -109,8 +109,9 @@ pictures: install ## take new pictures for docs/control-center.md; needs Chromiu
 	$(VENV)/bin/python -m tests.pages.pictures
 
 MINUTES ?= 3
-chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10)
-	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+CLIENT ?= python
+chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript
+	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED))
 
 lock:             ## update the four lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv

@@ -203,12 +203,9 @@ class World:
 
     async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
         """Create a mitra who signs in by code and goes online unless `online` is false."""
-        operator = await self.operator()
-        phone = f"+62812{secrets.randbelow(10**8):08d}"
-        await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
+        phone = await self.mitra_account(name)
         made = self.client()
-        # A separate address for each mitra's phone, so that no test reaches the limit of codes for an address.
-        made._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.7"
+        made._http.headers["X-Forwarded-For"] = self.new_address()
         await made.sign_in_as_mitra(phone, self.stack.inbox.code_of)
         self.mitras.append(made)
         if online:
@@ -216,6 +213,17 @@ class World:
         if self._has_heartbeats:
             self._heartbeats[made.user["id"]] = asyncio.create_task(self._send_heartbeats(made))
         return made
+
+    async def mitra_account(self, name: str) -> str:
+        """Create the account of a mitra and return the phone number."""
+        operator = await self.operator()
+        phone = f"+62812{secrets.randbelow(10**8):08d}"
+        await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
+        return phone
+
+    def new_address(self) -> str:
+        """Return an address for one mitra's phone, so that no test reaches the limit of codes for an address."""
+        return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.7"
 
     async def _send_heartbeats(self, mitra: Client) -> None:
         """Send a heartbeat at the app's cadence, online or not: the service refuses it while the mitra is offline."""

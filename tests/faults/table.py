@@ -3,7 +3,7 @@
 import ast
 import pathlib
 
-from tests.faults.chaos.schedule import KINDS
+from tests.faults.chaos.schedule import KINDS, LIBRARY_KINDS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "faults.md"
@@ -98,6 +98,12 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Phones lose the network": (
         "sockets/phones/test_many_devices.py::test_phones_show_what_is_stored_after_kills_during_the_chat",
         "chaos: phones lose the network",
+        "faults/chaos/test_short_chaos.py::test_phones_of_the_library_that_fail_and_restart_show_what_is_stored",
+    ),
+    "An app of the client library is killed, or its network hangs (`make chaos CLIENT=typescript`)": (
+        "faults/chaos/test_short_chaos.py::test_phones_of_the_library_that_fail_and_restart_show_what_is_stored",
+        "chaos: phones restart",
+        "chaos: phones hang",
     ),
     "The clock of a machine jumps": (
         "faults/test_frozen.py::test_service_clock_follows_only_the_database_clock",
@@ -160,13 +166,13 @@ def missing() -> list[str]:
     """Return the proofs that do not exist, and the chaos faults that no row names."""
     found = [proof for proofs in FAULTS.values() for proof in proofs if not _exists(proof)]
     named = {proof.removeprefix("chaos: ") for proofs in FAULTS.values() for proof in proofs}
-    return [*found, *(kind for kind in KINDS if kind not in named)]
+    return [*found, *(kind for kind in KINDS | LIBRARY_KINDS if kind not in named)]
 
 
 def _exists(proof: str) -> bool:
     what, colon, name = proof.partition(": ")
     if colon:
-        return name in (KINDS if what == "chaos" else LOADS)
+        return name in (KINDS | LIBRARY_KINDS if what == "chaos" else LOADS)
     file, _, test = proof.partition("::")
     path = ROOT / "tests" / file
     if not path.exists() or not test:

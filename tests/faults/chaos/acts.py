@@ -45,10 +45,20 @@ class FaultInjector:
         if what in ("kill", "term", "freeze"):
             await self._process(what, how, fault)
         elif what == "phones":
-            for phone in self.notes.phones[fault.whom % 2 :: 2]:
-                await phone.cut()
+            await self._phones(how, fault)
         else:
             await self._server(what, how, fault)
+
+    async def _phones(self, how: str, fault: Fault) -> None:
+        """Disturb every second phone."""
+        async with asyncio.TaskGroup() as group:
+            for phone in self.notes.phones[fault.whom % 2 :: 2]:
+                if how == "restart":
+                    group.create_task(phone.restart())
+                elif how == "hang":
+                    group.create_task(phone.hang(fault.seconds))
+                else:
+                    group.create_task(phone.cut())
 
     # -- processes
 

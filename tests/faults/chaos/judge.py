@@ -94,20 +94,17 @@ async def _messages(crowd: ChaosWorld) -> None:
 async def _transcripts(crowd: ChaosWorld) -> None:
     mine = "SELECT id::text FROM chat_sessions WHERE paired_at IS NOT NULL AND $1::uuid IN (customer_id, mitra_id)"
     for phone in crowd.notes.phones:
-        if phone.path != "chat":
-            continue
+        name = phone.client.user["display_name"]
         for row in await crowd.stack.sql(mine, phone.client.user["id"]):
             crowd.notes.counts["transcripts"] += 1
-            try:
-                await app.wait_for_transcript(crowd, phone, row["id"], timeout=RECONNECT_S)
-            except AssertionError:
-                shown, stored = phone.transcript(row["id"]), await app.stored(crowd, row["id"])
+            stored = await app.stored(crowd, row["id"])
+            shown = await phone.transcript(row["id"], len(stored), timeout=RECONNECT_S)
+            if shown != stored:
                 crowd.notes.violation(
-                    f"a phone of {phone.client.user['display_name']} shows {len(shown)} of {len(stored)} messages of {row['id']}"
+                    f"a phone of {name} shows {len(shown)} of {len(stored)} messages of {row['id']}: {await phone.describe()}"
                 )
-        told = [frame["session"]["id"] for frame in phone.events if frame["type"] == "session_completed"]
-        if len(told) != len(set(told)):  # duplicates of one event were removed: these are two events
-            crowd.notes.violation(f"{phone.client.user['display_name']} got session_completed twice")
+        for what in await phone.repeated():
+            crowd.notes.violation(f"{name} got it twice: {what}")
 
 
 def _lines(folder: pathlib.Path) -> list[str]:

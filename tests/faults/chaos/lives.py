@@ -6,6 +6,7 @@ They record what the service has promised them.
 import asyncio
 import collections
 import contextlib
+import itertools
 import random
 from typing import Any
 
@@ -14,10 +15,11 @@ import attrs
 
 from core.base import ids
 from tests.faults import people as app
+from tests.faults.chaos.library import LibraryClient, PhoneHost
+from tests.faults.chaos.phones import ChaosPhone, ReferencePhone
 from tests.faults.service import Service
 from tests.stack import CALLBACK_TOKEN, World
 from tools.client import Client, Refused
-from tools.phone import Phone
 
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 RUNNING = "/api/mitra/chat-requests/sessions/active-with-unread"
@@ -44,7 +46,7 @@ class Notes:
     acks: list[Ack] = attrs.field(factory=list)
     counts: collections.Counter[str] = attrs.field(factory=collections.Counter)
     violations: list[str] = attrs.field(factory=list)
-    phones: list[Phone] = attrs.field(factory=list)
+    phones: list[ChaosPhone] = attrs.field(factory=list)
     calls_sent: set[str] = attrs.field(factory=set)
     calls_answered: set[str] = attrs.field(factory=set)
     recess: bool = False  # while set, mitras accept no requests
@@ -83,9 +85,19 @@ class ChaosWorld(World):
         self.clients.append(made)
         return made
 
-    async def phone(self, client: Client, path: str = "chat", *, heartbeat_s: float | None = None) -> Phone:
-        """Open a phone of a client, which stays until the end of the run."""
-        made = await Phone(client, path, heartbeat_s=heartbeat_s).start()
+    async def join_customer(self, name: str) -> tuple[Client, ChaosPhone]:
+        """Create a customer with a phone, which stays until the end of the run. Raises Refused, OSError."""
+        client = await self.customer(name)
+        return client, await self._reference_phone(client)
+
+    async def join_mitra(self, name: str) -> tuple[Client, ChaosPhone]:
+        """Create a mitra with a phone, which stays until the end of the run. Raises Refused, OSError."""
+        client = await self.mitra(name)
+        cadence = (await client.get("/api/mitra/status"))["heartbeat_cadence_seconds"]
+        return client, await self._reference_phone(client, heartbeat_s=cadence)
+
+    async def _reference_phone(self, client: Client, *, heartbeat_s: float | None = None) -> ReferencePhone:
+        made = await ReferencePhone(client).start(heartbeat_s=heartbeat_s)
         self.notes.phones.append(made)
         return made
 
@@ -112,6 +124,45 @@ class ChaosWorld(World):
             await client.close()
 
 
+class LibraryWorld(ChaosWorld):
+    """The users of a run whose phones are apps of the client library."""
+
+    def __init__(self, service: Service, notes: Notes) -> None:
+        super().__init__(service, notes)
+        self._host = PhoneHost(notes.violation)
+        self._joined = itertools.count(1)
+        self._start: asyncio.Task[PhoneHost] | None = None
+
+    async def join_customer(self, name: str) -> tuple[Client, ChaosPhone]:
+        app = await self._app("customer", name)
+        await app.sign_in_anonymously(name)
+        return self._with_phone(app)
+
+    async def join_mitra(self, name: str) -> tuple[Client, ChaosPhone]:
+        number, address = await self.mitra_account(name), self.new_address()
+        app = await self._app("mitra", name, **{"X-Forwarded-For": address})
+        await app.sign_in_as_mitra(number, self.stack.inbox.code_of)
+        await app.post("/api/mitra/status/online")
+        return self._with_phone(app)
+
+    async def _app(self, role: str, name: str, **headers: str) -> LibraryClient:
+        if self._start is None:
+            self._start = asyncio.create_task(self._host.start())
+        n = next(self._joined)
+        app = LibraryClient(self.service.at(n), await self._start, f"{name} ({n})", role)
+        self.clients.append(app)
+        await app.begin(**headers)
+        return app
+
+    def _with_phone(self, app: LibraryClient) -> tuple[Client, ChaosPhone]:
+        self.notes.phones.append(app.phone)
+        return app, app.phone
+
+    async def close(self) -> None:
+        await super().close()
+        await self._host.stop()
+
+
 class SimulatedUser:
     """What customers and mitras have in common: they chat, and they record what was acknowledged."""
 
@@ -126,7 +177,7 @@ class SimulatedUser:
         """Wait a random time between `low` and `high` real seconds."""
         await asyncio.sleep(self.dice.uniform(low, high))
 
-    async def talk(self, phone: Phone, session_id: str, count: int) -> None:
+    async def talk(self, phone: ChaosPhone, session_id: str, count: int) -> None:
         """Send `count` messages one after the other, as long as the session is active."""
         last = 0
         for _ in range(count):
@@ -140,7 +191,7 @@ class SimulatedUser:
                 return
             except TimeoutError:
                 waited = f"{self.name} got no acknowledgement in {app.INSIST_S} s in {session_id}"
-                self.notes.violation(f"{waited}: {phone.connection_log()}")
+                self.notes.violation(f"{waited}: {await phone.describe()}")
                 return
             found = Ack(
                 session_id=session_id,
@@ -171,14 +222,13 @@ class Customer(SimulatedUser):
 
     async def live(self, stop: asyncio.Event) -> None:
         """Run sessions one after the other until `stop` is set; the last one is completed."""
-        client = await app.retry(lambda: self.crowd.customer(self.name))
-        phone = await self.crowd.phone(client)
+        client, phone = await app.retry(lambda: self.crowd.join_customer(self.name))
         while not stop.is_set():
             await self.session(client, phone)
             self.notes.counts["lives"] += 1
             await self.pause(0.0, 0.5)
 
-    async def session(self, client: Client, phone: Phone) -> None:
+    async def session(self, client: Client, phone: ChaosPhone) -> None:
         """Run one session from the payment request to its end."""
         wish = {"topics": ["kerja"]} if self.dice.random() < 0.3 else {}
         payment = await app.request(client, **wish)
@@ -223,7 +273,7 @@ class Customer(SimulatedUser):
                 return None
             await asyncio.sleep(0.15)
 
-    async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
+    async def chat(self, client: Client, phone: ChaosPhone, session_id: str) -> None:
         """Chat until the paid time ends, perhaps extend it, then say goodbye or leave without one."""
         about = f"/api/shared/chat/sessions/{session_id}"
         wants_more = self.dice.random() < 0.25
@@ -262,11 +312,8 @@ class Mitra(SimulatedUser):
 
     async def live(self, stop: asyncio.Event) -> None:
         """Run until cancelled at the end of the run: the customers stop first."""
-        client = await app.retry(lambda: self.crowd.mitra(self.name))
+        client, phone = await app.retry(lambda: self.crowd.join_mitra(self.name))
         self.id = client.user["id"]
-        phone = await self.crowd.phone(client)
-        cadence = (await app.retry(lambda: client.get("/api/mitra/status")))["heartbeat_cadence_seconds"]
-        await self.crowd.phone(client, "pairing", heartbeat_s=cadence)
         chats: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
@@ -295,17 +342,16 @@ class Mitra(SimulatedUser):
             path = f"/api/mitra/chat-requests/{item['session_id']}/{answer}"
             await app.retry(lambda path=path: client.post(path), done=refusals)
 
-    async def answer_extensions(self, client: Client, phone: Phone) -> None:
+    async def answer_extensions(self, client: Client, phone: ChaosPhone) -> None:
         """Approve or reject extensions; let some time out."""
-        while (found := phone._take_event(("extension_requested",), lambda _: True)) is not None:
+        while (extension := await phone.next_extension()) is not None:
             if self.dice.random() < 0.3:
                 continue
-            extension = found["extension"]
             path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
             body = {"accept": self.dice.random() < 0.7}
             await app.retry(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
 
-    async def chat(self, client: Client, phone: Phone, session_id: str) -> None:
+    async def chat(self, client: Client, phone: ChaosPhone, session_id: str) -> None:
         """Chat in one session until it ends."""
         about = f"/api/shared/chat/sessions/{session_id}"
         while True:

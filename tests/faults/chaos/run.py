@@ -3,7 +3,7 @@
 The service runs at real speed with the default configuration, so presence is judged as in production. Only session
 deadlines, which would take longer than the run, are brought forward in the database (`_hurry`).
 
-`make chaos SEED=… MINUTES=…`, or `python -m tests.faults.chaos.run --seed 7 --minutes 3`. It prints the seed, the schedule,
+`make chaos SEED=… MINUTES=… CLIENT=…`, or `python -m tests.faults.chaos.run --seed 7 --minutes 3`. It prints the seed, the schedule,
 the counts and the violations; the exit code is 1 if there are violations.
 """
 
@@ -24,7 +24,7 @@ import attrs
 from tests.faults import people as app
 from tests.faults.chaos.acts import FaultInjector
 from tests.faults.chaos.judge import all_online, judge, settled
-from tests.faults.chaos.lives import ChaosWorld, Customer, Mitra, Notes
+from tests.faults.chaos.lives import ChaosWorld, Customer, LibraryWorld, Mitra, Notes
 from tests.faults.chaos.loads import SCENARIOS
 from tests.faults.chaos.schedule import Fault, schedule
 from tests.faults.service import Service
@@ -37,6 +37,7 @@ LIVES_END_S = 150.0
 HURRY_EVERY_S, HURRY_AFTER_S, SOON_S = 1.0, 6.0, 2.0  # in real seconds: interval, age of a deadline, its new distance
 # The errors of a query while the database is killed; the last one is from a connection lost in mid-statement.
 DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+LIBRARY_TOKEN_S = "120"  # apps of the library renew their tokens during a run
 OWN_TIME_S = 10.0  # what a whole session may take on a busy machine
 
 
@@ -52,18 +53,22 @@ class Plan:
     api: int = 3
     realtime: int = 2
     jobs: int = 3
+    library: bool = False  # whether the phones are apps of the client library
+    faults: tuple[Fault, ...] | None = None  # None: the schedule of the seed
 
 
 async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
     """Run the service under faults; return the records of all users."""
-    faults = schedule(plan.seed, seconds=plan.seconds, pace=plan.pace)
+    faults = schedule(plan.seed, seconds=plan.seconds, pace=plan.pace, library=plan.library)
+    if plan.faults is not None:
+        faults = list(plan.faults)
     say(f"seed {plan.seed}, {plan.seconds:.0f} s, {len(faults)} faults:")
     for fault in faults:
         say(str(fault))
     with tempfile.TemporaryDirectory(prefix="sesi-calls-") as folder:
         service = await asyncio.to_thread(_service, plan, folder)
         notes = Notes()
-        crowd = ChaosWorld(service, notes)
+        crowd = LibraryWorld(service, notes) if plan.library else ChaosWorld(service, notes)
         acts = FaultInjector(service, notes)
         keeper = asyncio.create_task(acts.supervise())
         try:
@@ -81,7 +86,7 @@ async def chaos(plan: Plan, *, say: Callable[[str], None] = print) -> Notes:
 def _service(plan: Plan, folder: str) -> Service:
     return Service(
         counts={"api": plan.api, "realtime": plan.realtime, "jobs": plan.jobs},
-        ACCESS_TOKEN_SECONDS="86400",
+        ACCESS_TOKEN_SECONDS=LIBRARY_TOKEN_S if plan.library else "86400",
         WEBHOOK_FALLBACK_ENABLED="true",
         WEBHOOK_FALLBACK_DIR=folder,
     )
@@ -193,6 +198,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=_minutes, default=3.0, help="minutes of faults, at most 10")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="run this load instead of faults")
+    parser.add_argument("--client", choices=("python", "typescript"), default="python", help="the app on the phones")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopping the run stops its processes, too
     if args.scenario is not None:
@@ -200,7 +206,9 @@ def main() -> int:
         asyncio.run(SCENARIOS[args.scenario](notes, print))
         return _verdict(args.scenario, notes)
     seed = args.seed if args.seed is not None else time.time_ns() // 1_000_000_000 % 100_000
-    plan = Plan(seed=seed, seconds=60 * min(args.minutes, MOST_MINUTES), pace=args.pace)
+    plan = Plan(
+        seed=seed, seconds=60 * min(args.minutes, MOST_MINUTES), pace=args.pace, library=args.client == "typescript"
+    )
     return _verdict(f"seed {seed}", asyncio.run(chaos(plan)))
 
 

@@ -29,6 +29,11 @@ KINDS: dict[str, tuple[float, tuple[float, float]]] = {
     "redis refuses for long": (0.5, (3, 30)),
     "phones lose the network": (2, (0, 0)),
 }
+# More faults of phones whose app is the client library.
+LIBRARY_KINDS: dict[str, tuple[float, tuple[float, float]]] = {
+    "phones restart": (2, (0, 0)),
+    "phones hang": (1, (2, 15)),
+}
 FREEZE_30_S = "postgres hangs"  # a long run has one freeze of 30 s
 
 
@@ -46,16 +51,20 @@ class Fault:
         return f"{self.at:6.1f}  {self.kind}{span} ({self.whom})"
 
 
-def schedule(seed: int, *, seconds: float, pace: float) -> list[Fault]:
-    """Return the faults of a run of `seconds`, one in `pace` seconds on average; all end within the run."""
+def schedule(seed: int, *, seconds: float, pace: float, library: bool = False) -> list[Fault]:
+    """Return the faults of a run of `seconds`, one in `pace` seconds on average; all end within the run.
+
+    With `library`, the phones' apps fail, too.
+    """
     dice = random.Random(seed)
-    kinds = list(KINDS)
-    weights = [KINDS[kind][0] for kind in kinds]
+    ranges = KINDS | LIBRARY_KINDS if library else KINDS
+    kinds = list(ranges)
+    weights = [ranges[kind][0] for kind in kinds]
     found = []
     at = dice.uniform(0.5, 1.5)
     while at < seconds:
         kind = dice.choices(kinds, weights)[0]
-        low, high = KINDS[kind][1]
+        low, high = ranges[kind][1]
         span = min(dice.uniform(low, high), seconds - at)
         found.append(Fault(at=round(at, 2), kind=kind, whom=dice.randrange(100), seconds=round(span, 2)))
         at += dice.expovariate(1 / pace)
