@@ -1,0 +1,32 @@
+/** Sign-in by an identity provider, in a page inside the app that posts the signed token. */
+
+import { t } from "/try/shared/words.js";
+import { openWebView } from "./web_view.js";
+
+export const PROVIDERS = { a: "Identity A", b: "Identity B" };
+
+const nonce = () => {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+};
+
+/**
+ * Ask a provider ("a" or "b") for a token and sign in with it. Returns whether the customer is signed in; false if they
+ * closed the page.
+ */
+export async function signInByIdentity(scope, provider) {
+  const asked = nonce();
+  const url = `/dev/identity-${provider}?${new URLSearchParams({ origin: location.origin, nonce: asked })}`;
+  const sheet = openWebView(scope, {
+    title: t("Continue with {provider}", { provider: PROVIDERS[provider] }),
+    url,
+    link: false, // a tab could not post the token to this page
+    message(data, origin) {
+      if (origin === location.origin && data?.type === "identity") sheet.close(data.identity_token);
+    },
+  });
+  const token = await sheet.closed;
+  if (!token) return false;
+  await scope.client.signInWithIdentity(provider, token, asked);
+  return true;
+}

@@ -1,0 +1,26 @@
+/** Links that several screens have. */
+
+import { icon } from "/try/kit/icons.js";
+import { h } from "/try/shared/dom.js";
+import { t } from "/try/shared/words.js";
+
+/** The arrow at the left of a screen's head. */
+export const backLink = (href) => h("a", { class: "icon-button", href, "aria-label": t("Back") }, icon("back"));
+
+/** A row of a list that leads somewhere. */
+export const rowLink = (href, start, title, text, end = icon("next")) =>
+  h(
+    "a",
+    { class: "row-link", href },
+    start,
+    h("span", { class: "row-main" }, h("strong", {}, title), text && h("small", {}, text)),
+    end,
+  );
+
+/** The circle with the first letter of a name; `online` adds a mark for a mitra who is online. */
+export const avatar = (name, online = false) =>
+  h(
+    "span",
+    { class: `avatar ${online ? "online" : ""}`, "aria-hidden": "true" },
+    (name ?? "?").charAt(0).toUpperCase(),
+  );
