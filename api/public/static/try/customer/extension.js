@@ -17,52 +17,67 @@ const FAILED = () => ({
 
 /** The extension of one chat, from the payment request to the mitra's answer. */
 export class ExtensionWatch {
+  #asked = new Set(); // payment requests whose extension was read
+  #read = null; // the extension as it was answered; the client's state has what came as an event
+  #closed = null; // id of the extension whose outcome the customer has closed
+
   /** `changed()` is called when there is something else to show. */
   constructor(scope, sessionId, changed) {
-    this.scope = scope;
+    this.client = scope.client;
     this.sessionId = sessionId;
     this.changed = changed;
-    this.extension = null; // as the service knows it, once it was paid
-    this.answer = null; // the last answer, until the customer has closed it
-    this.#asked = new Set();
-    scope.events((frame) => {
-      if (frame.type !== "extension_resolved" || frame.extension.session_id !== sessionId) return;
-      this.extension = null;
-      this.answer = frame.extension;
-      this.changed();
-    });
     scope.watch((state) => this.#follow(state));
   }
 
-  #asked;
+  /** The extension that was asked last, or null. */
+  get #last() {
+    const known = this.client.state.chats[this.sessionId]?.extension ?? null;
+    return known === null || (this.#read !== null && this.#read.id > known.id) ? this.#read : known;
+  }
 
-  /** Return the pending payment request of an extension of this chat, or null. */
+  /** The pending payment request of an extension of this chat, or null. */
   get payment() {
-    return (
-      Object.values(this.scope.client.state.payments).find(
-        (one) => one.is_extension && one.session_id === this.sessionId && one.status === "pending",
-      ) ?? null
-    );
+    const all = Object.values(this.client.state.payments);
+    return all.find((one) => this.#isOurs(one) && one.status === "pending") ?? null;
+  }
+
+  /** The extension that the mitra is asked for, or null. */
+  get pending() {
+    return this.#last?.status === "pending" ? this.#last : null;
+  }
+
+  /** The extension that was refused, until the customer has closed the notice; else null. */
+  get refused() {
+    return ["rejected", "safeguard_tripped"].includes(this.#last?.status) && this.#last.id !== this.#closed
+      ? this.#last
+      : null;
+  }
+
+  close() {
+    this.#closed = this.refused?.id ?? null;
+    this.changed();
+  }
+
+  #isOurs(request) {
+    return request.is_extension && request.session_id === this.sessionId;
   }
 
   /** After the payment, ask for the extension: the answer has the time by which the mitra must decide. */
   #follow(state) {
     for (const request of Object.values(state.payments)) {
       const id = request.payment_request_id;
-      const paid = request.is_extension && request.session_id === this.sessionId && request.status === "confirmed";
-      if (!paid || this.#asked.has(id)) continue;
+      if (!this.#isOurs(request) || request.status !== "confirmed" || this.#asked.has(id)) continue;
       this.#asked.add(id);
-      const { client } = this.scope;
-      client
+      this.client
         .call("POST /api/shared/chat/sessions/{session_id}/extensions", {
           path: { session_id: this.sessionId },
           body: { payment_request_id: id },
         })
         .then((extension) => {
-          if (extension.status === "pending" && this.answer?.id !== extension.id) this.extension = extension;
+          this.#read = extension;
           this.changed();
         })
-        .catch(() => {}); // it is asked without this call too, and the answer comes as an event
+        .catch(() => {}); // it is asked without this call too, and the outcome comes as an event
     }
   }
 }
@@ -97,7 +112,7 @@ export async function openExtensionSheet(scope, session) {
 
 /** Return the notices about an extension: its payment, the wait for the answer, or a refusal. */
 export function extensionNotices(scope, watch, party) {
-  const { payment, extension, answer } = watch;
+  const { payment, pending, refused } = watch;
   if (payment) {
     return [
       h(
@@ -121,7 +136,7 @@ export function extensionNotices(scope, watch, party) {
       ),
     ];
   }
-  if (extension) {
+  if (pending) {
     return [
       h(
         "section",
@@ -129,28 +144,24 @@ export function extensionNotices(scope, watch, party) {
         h(
           "p",
           {},
-          t("We ask {name} for {n} more minutes.", { name: party, n: extension.requested_duration_minutes }),
+          t("We ask {name} for {n} more minutes.", { name: party, n: pending.requested_duration_minutes }),
           " ",
-          countdown(scope, () => extension.answer_by, { label: t("Time left to answer") }),
+          countdown(scope, () => pending.answer_by, { label: t("Time left to answer") }),
         ),
       ),
     ];
   }
-  const text = FAILED()[answer?.status];
-  if (!text) return [];
+  if (!refused) return [];
   return [
     h(
       "section",
       { class: "notice warn", "aria-label": t("More time") },
-      h("p", {}, text),
+      h("p", {}, FAILED()[refused.status]),
       h(
         "div",
         { class: "stack-buttons" },
         helpButton(scope),
-        actionButton(t("All right"), () => {
-          watch.answer = null;
-          watch.changed();
-        }),
+        actionButton(t("All right"), () => watch.close()),
       ),
     ),
   ];

@@ -45,7 +45,7 @@ async function endChat({ app, client, scope }, session) {
 function menu(context, session, watch) {
   const { app, scope } = context;
   const { status } = session;
-  const extendable = EXTENDABLE.includes(status) && !watch.payment && !watch.extension;
+  const extendable = EXTENDABLE.includes(status) && !watch.payment && !watch.pending;
   const endable = status === "expired" || (status === "active" && app.service.config.early_end_customer_enabled);
   openSheet(scope, {
     title: t("This chat"),
@@ -89,7 +89,7 @@ function extendButton(scope, session, kind) {
 function notices(context, scope, { session, warned }, watch, party) {
   const { status } = session;
   const asked = extensionNotices(scope, watch, party);
-  const busy = watch.payment || watch.extension;
+  const busy = watch.payment || watch.pending;
   if (status === "active") {
     if (!warned || busy) return asked;
     const text = h("p", {}, t("Less than three minutes are left. Do you want to go on?"));
@@ -158,8 +158,8 @@ export function chatScreen(context) {
       chat.warned,
       session.closures,
       watch.payment?.payment_request_id,
-      watch.extension?.id,
-      watch.answer?.id,
+      watch.pending?.id,
+      watch.refused?.id,
     ]);
     if (key === shownKey) return;
     shownKey = key;

@@ -47,7 +47,7 @@ export function introScreen({ app, client }) {
     place.replaceChildren(scene(picture), heading, h("p", { class: "lead" }, text));
     for (const [n, dot] of [...dots.children].entries()) dot.classList.toggle("on", n === step);
     next.querySelector("span").textContent = step === cards.length - 1 ? t("Let's begin") : t("Next");
-    skip.hidden = step === cards.length - 1;
+    skip.classList.toggle("unseen", step === cards.length - 1); // keeps its room, so that the button does not jump
     if (focus) heading.focus();
   }
 
