@@ -3,6 +3,7 @@
 import { browserStorage, createClient } from "/client/index.js";
 import { createShell } from "/try/kit/shell.js";
 import { connectShared, prepare, readConfig } from "/try/kit/start.js";
+import { needsUpdate } from "/try/kit/versions.js";
 import { preferences } from "/try/shared/preferences.js";
 import { go, route } from "/try/shared/router.js";
 import { Draft } from "./draft.js";
@@ -44,21 +45,13 @@ route("/profile", profileScreen);
 route("/devices", devicesScreen);
 route("/payments", paymentsScreen);
 
-/** Whether version text `a` is older than `b`: 1.9.0 is older than 1.10.0. */
-function olderThan(a, b) {
-  const [left, right] = [a, b].map((text) => text.split(".").map(Number));
-  const differs = right.findIndex((part, n) => (left[n] ?? 0) !== part);
-  return differs >= 0 && (left[differs] ?? 0) < right[differs];
-}
-
 /** Return the screen that must be shown whatever the address says, or null. */
 function gate(path) {
   const { user } = client.state;
   if (service.failed) return unreachableScreen;
   if (!service.started) return loadingScreen;
   if (service.config.maintenance) return maintenanceScreen;
-  const minimum = service.config.minimum_versions?.web;
-  if (minimum && olderThan(APP_VERSION, minimum)) return updateScreen;
+  if (needsUpdate(APP_VERSION, service.config)) return updateScreen;
   if (!draft.choices.introSeen && !user?.usp_seen) return introScreen;
   if (user === null) {
     if (path === "/" && !client.state.signedOut) return topicsScreen;

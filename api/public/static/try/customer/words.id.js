@@ -5,7 +5,6 @@ export const INDONESIAN = {
   "No mitra is available at the moment": "Belum ada mitra yang tersedia saat ini",
   "1 mitra is available now": "1 mitra tersedia sekarang",
   "{n} mitras are available now": "{n} mitra tersedia sekarang",
-  Loading: "Memuat",
   "We can't reach the service": "Layanan tidak dapat dihubungi",
   "Try again": "Coba lagi",
   "We'll be back soon": "Kami segera kembali",
@@ -30,7 +29,6 @@ export const INDONESIAN = {
   "Let's begin": "Ayo mulai",
   Next: "Lanjut",
   Continue: "Lanjutkan",
-  Back: "Kembali",
 
   // Topics and sign-in
   "What is on your mind?": "Apa yang kamu pikirkan?",
@@ -65,7 +63,6 @@ export const INDONESIAN = {
   "Hello,": "Halo,",
   Profile: "Profil",
   Now: "Sekarang",
-  "Time left": "Sisa waktu",
   "Unread:": "Belum dibaca:",
   "Your chat with {name}": "Obrolanmu dengan {name}",
   "We are looking for a mitra": "Kami sedang mencari mitra",
@@ -86,7 +83,6 @@ export const INDONESIAN = {
   "How long do you want to talk?": "Mau mengobrol berapa lama?",
   "How do you want to talk?": "Mau mengobrol dengan cara apa?",
   Chat: "Chat",
-  Call: "Telepon",
   "With {name}": "Dengan {name}",
   "{n} minutes": "{n} menit",
   "instead of": "semula",
@@ -199,7 +195,6 @@ export const INDONESIAN = {
   // History
   Online: "Online",
   Offline: "Offline",
-  "Show more": "Tampilkan lagi",
   "Your chats will be here.": "Obrolanmu akan muncul di sini.",
   Running: "Berlangsung",
   "Time is up": "Waktu habis",

@@ -24,7 +24,7 @@ const FROZEN = () => ({
 
 /**
  * Make the view of a session. `party` is the other one, "mitra" or "customer". `back` is the node at the left of the head, `end` nodes at its right. `update(chat)`, if
- * given, is called with each state; the app puts its own nodes into `notices`. `frozen(chat)` may replace the text that
+ * given, is called with each state: `update(chat, notices)`; the app puts its own nodes into `notices`. `frozen(chat)` may replace the text that
  * stands in a frozen composer.
  *
  * @returns {{ element: HTMLElement, notices: HTMLElement, log: MessageLog, focus: () => void }}
@@ -85,7 +85,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     const reason = session.status === "active" ? null : (frozen(chat) ?? FROZEN()[session.status]);
     if (reason !== frozenAs) field.freeze(reason);
     frozenAs = reason;
-    update?.(chat, state);
+    update?.(chat, notices);
     seen();
   }
 

@@ -4,6 +4,7 @@ import { actionButton, showProblem } from "/try/kit/buttons.js";
 import { chatView } from "/try/kit/chat_view.js";
 import { goodbyeForm, goodbyeOf, goodbyes } from "/try/kit/goodbyes.js";
 import { icon } from "/try/kit/icons.js";
+import { backLink } from "/try/kit/links.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { announce } from "/try/kit/status_line.js";
 import { h } from "/try/shared/dom.js";
@@ -11,7 +12,6 @@ import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
 import { ExtensionWatch, extensionNotices, openExtensionSheet } from "../extension.js";
 import { helpButton } from "../help_sheet.js";
-import { backLink } from "../links.js";
 
 const EXTENDABLE = ["active", "expired"];
 const SPOKEN = () => ({
@@ -146,10 +146,9 @@ export function chatScreen(context) {
   let noticeScope = scope.child();
   let shownKey = null;
   let status = null;
-  const watch = new ExtensionWatch(scope, id, () => view && update(client.state.chats[id]));
+  const watch = new ExtensionWatch(scope, id, () => update(client.state.chats[id], view.notices));
 
-  function update(chat) {
-    if (!chat) return;
+  function update(chat, place) {
     const { session } = chat;
     if (status !== null && status !== session.status) announce(SPOKEN()[session.status] ?? "");
     status = session.status;
@@ -166,8 +165,8 @@ export function chatScreen(context) {
     noticeScope.end();
     noticeScope = scope.child();
     const writing = document.activeElement?.closest(".notices") !== null;
-    view.notices.replaceChildren(...notices(context, noticeScope, chat, watch, session.mitra?.display_name ?? ""));
-    if (writing) view.notices.querySelector("textarea")?.focus();
+    place.replaceChildren(...notices(context, noticeScope, chat, watch, session.mitra?.display_name ?? ""));
+    if (writing) place.querySelector("textarea")?.focus();
   }
 
   const more = actionButton("", () => menu(context, client.state.chats[id].session, watch), {
@@ -176,7 +175,6 @@ export function chatScreen(context) {
     icon: icon("more"),
   });
   const view = chatView(scope, id, { party: "mitra", back: backLink("#/"), end: [more], update });
-  scope.watch((state) => update(state.chats[id]));
   client.openChat(id).catch((error) => !scope.ended && showProblem(view.element, error));
   return { title: t("Chat"), className: "chat-screen", content: view.element };
 }

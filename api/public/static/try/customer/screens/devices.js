@@ -2,13 +2,13 @@
 
 import { actionButton } from "/try/kit/buttons.js";
 import { icon } from "/try/kit/icons.js";
+import { backLink } from "/try/kit/links.js";
+import { pagedList } from "/try/kit/paged_list.js";
 import { confirmSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { moment } from "/try/kit/times.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
-import { backLink } from "../links.js";
-import { pagedList } from "./history.js";
 
 const BROWSERS = ["Firefox", "Edg", "Chrome", "Safari"]; // Edge and Chrome also name those behind them
 

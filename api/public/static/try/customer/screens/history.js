@@ -2,14 +2,15 @@
 
 import { actionButton, showProblem } from "/try/kit/buttons.js";
 import { icon } from "/try/kit/icons.js";
+import { avatar, backLink, rowLink } from "/try/kit/links.js";
+import { pagedList } from "/try/kit/paged_list.js";
+import { scene } from "/try/kit/scenes.js";
 import { topBar } from "/try/kit/shell.js";
 import { day, moment } from "/try/kit/times.js";
 import { topicName } from "/try/kit/topics.js";
 import { h } from "/try/shared/dom.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
-import { avatar, backLink, rowLink } from "../links.js";
-import { scene } from "../scenes.js";
 import { targetedPopup } from "../targeted_popup.js";
 
 const onlineBadge = (online) =>
@@ -24,31 +25,6 @@ export const mitraRow = (row) =>
     [day(row.last_session_at), ...(row.topics ?? []).slice(0, 2).map(topicName)].join(" · "),
     onlineBadge(row.mitra_is_online),
   );
-
-/** Make a list that is read page by page. `read(cursor)` returns a page, `row(item)` a node, `empty` the node without any. */
-export function pagedList(scope, { read, row, empty }) {
-  const list = h("ul", { class: "rows", hidden: true });
-  const place = h("div", { class: "stack" }, h("p", { class: "empty" }, t("Loading")));
-  let cursor;
-  const more = actionButton(t("Show more"), () => next(), { kind: "quiet", hidden: true });
-
-  async function next() {
-    const page = await read(cursor);
-    if (scope.ended) return;
-    cursor = page.next_cursor;
-    list.append(...page.items.map((item) => h("li", {}, row(item))));
-    list.hidden = list.children.length === 0;
-    more.hidden = cursor === null;
-    place.replaceChildren(list.hidden ? empty : list, more);
-  }
-
-  next().catch((error) => {
-    if (scope.ended) return;
-    place.replaceChildren();
-    showProblem(place, error);
-  });
-  return place;
-}
 
 export function historyScreen({ client, scope }) {
   return {

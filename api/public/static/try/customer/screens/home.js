@@ -4,13 +4,13 @@ import { actionButton } from "/try/kit/buttons.js";
 import { countsTo } from "/try/kit/chat_view.js";
 import { countdown } from "/try/kit/countdown.js";
 import { icon } from "/try/kit/icons.js";
+import { avatar, rowLink } from "/try/kit/links.js";
 import { openSheet } from "/try/kit/sheet.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
 import { availability } from "../availability.js";
-import { avatar, rowLink } from "../links.js";
 import { mitraRow } from "./history.js";
 
 const RUNNING = ["active", "expired", "closing"];

@@ -2,9 +2,9 @@
 
 import { actionButton } from "/try/kit/buttons.js";
 import { languageButton } from "/try/kit/looks.js";
+import { scene } from "/try/kit/scenes.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
-import { scene } from "../scenes.js";
 
 const CARDS = () => [
   [

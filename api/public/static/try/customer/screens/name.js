@@ -1,10 +1,10 @@
 /** The screen that asks for a name: mitras must know how to address a customer. */
 
 import { actionButton } from "/try/kit/buttons.js";
+import { scene } from "/try/kit/scenes.js";
 import { topBar } from "/try/kit/shell.js";
 import { freshId, h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
-import { scene } from "../scenes.js";
 
 const MAX_CHARACTERS = 100;
 

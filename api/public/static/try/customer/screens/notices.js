@@ -2,11 +2,11 @@
 
 import { actionButton } from "/try/kit/buttons.js";
 import { explain } from "/try/kit/errors.js";
+import { scene } from "/try/kit/scenes.js";
 import { moment } from "/try/kit/times.js";
 import { h } from "/try/shared/dom.js";
 import { preferences } from "/try/shared/preferences.js";
 import { t } from "/try/shared/words.js";
-import { scene } from "../scenes.js";
 
 const notice = (picture, title, texts, action = null) => ({
   title,

@@ -3,15 +3,15 @@
 import { actionButton, showProblem } from "/try/kit/buttons.js";
 import { countdown } from "/try/kit/countdown.js";
 import { icon } from "/try/kit/icons.js";
+import { backLink } from "/try/kit/links.js";
+import { scene } from "/try/kit/scenes.js";
 import { confirmSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
-import { backLink } from "../links.js";
 import { unopened } from "../pay.js";
-import { scene } from "../scenes.js";
 import { openWebView } from "../web_view.js";
 
 const READ_EVERY_MS = 4_000;

@@ -1,12 +1,12 @@
 /** Payment requests with their states, and the transactions: what was charged. */
 
+import { backLink } from "/try/kit/links.js";
+import { pagedList } from "/try/kit/paged_list.js";
 import { topBar } from "/try/kit/shell.js";
 import { moment } from "/try/kit/times.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
-import { backLink } from "../links.js";
-import { pagedList } from "./history.js";
 
 // State of a payment request -> [name, kind of badge].
 const STATES = () => ({

@@ -3,12 +3,12 @@
 import { actionButton } from "/try/kit/buttons.js";
 import { explain } from "/try/kit/errors.js";
 import { icon } from "/try/kit/icons.js";
+import { avatar, backLink } from "/try/kit/links.js";
 import { topBar } from "/try/kit/shell.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
 import { availability } from "../availability.js";
-import { avatar, backLink } from "../links.js";
 import { startPayment } from "../pay.js";
 
 const DISCOUNT = "discount"; // the value of the discounted offer; tiers have their minutes

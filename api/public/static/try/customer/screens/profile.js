@@ -2,6 +2,7 @@
 
 import { actionButton } from "/try/kit/buttons.js";
 import { icon } from "/try/kit/icons.js";
+import { avatar, backLink, rowLink } from "/try/kit/links.js";
 import { looks } from "/try/kit/looks.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
@@ -9,7 +10,6 @@ import { h } from "/try/shared/dom.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
 import { helpButton } from "../help_sheet.js";
-import { avatar, backLink, rowLink } from "../links.js";
 import { nameForm } from "./name.js";
 
 const picture = (name) => h("span", { class: "avatar" }, icon(name));

@@ -2,6 +2,8 @@
 
 import { actionButton, showProblem } from "/try/kit/buttons.js";
 import { countdown } from "/try/kit/countdown.js";
+import { backLink } from "/try/kit/links.js";
+import { scene } from "/try/kit/scenes.js";
 import { confirmSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { announce } from "/try/kit/status_line.js";
@@ -11,8 +13,6 @@ import { go } from "/try/shared/router.js";
 import { toast } from "/try/shared/toast.js";
 import { t } from "/try/shared/words.js";
 import { helpButton } from "../help_sheet.js";
-import { backLink } from "../links.js";
-import { scene } from "../scenes.js";
 import { targetedPopup } from "../targeted_popup.js";
 
 const READ_EVERY_MS = 5_000;

@@ -4,14 +4,14 @@ import { actionButton } from "/try/kit/buttons.js";
 import { codeSignIn } from "/try/kit/code_sign_in.js";
 import { explain } from "/try/kit/errors.js";
 import { icon } from "/try/kit/icons.js";
+import { backLink } from "/try/kit/links.js";
 import { languageButton } from "/try/kit/looks.js";
+import { scene } from "/try/kit/scenes.js";
 import { openSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
 import { PROVIDERS, signInByIdentity } from "../identity.js";
-import { backLink } from "../links.js";
-import { scene } from "../scenes.js";
 
 const SIGNED_OUT = () => ({
   revoked: t("You were signed out on another device."),

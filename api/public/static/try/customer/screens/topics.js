@@ -2,13 +2,13 @@
 
 import { actionButton } from "/try/kit/buttons.js";
 import { icon } from "/try/kit/icons.js";
+import { backLink } from "/try/kit/links.js";
 import { languageButton } from "/try/kit/looks.js";
 import { topBar } from "/try/kit/shell.js";
 import { topics } from "/try/kit/topics.js";
 import { h } from "/try/shared/dom.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
-import { backLink } from "../links.js";
 
 export function topicsScreen({ app, client }) {
   const { draft } = app;

@@ -1,8 +1,8 @@
 /** Links that several screens have. */
 
-import { icon } from "/try/kit/icons.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
+import { icon } from "./icons.js";
 
 /** The arrow at the left of a screen's head. */
 export const backLink = (href) => h("a", { class: "icon-button", href, "aria-label": t("Back") }, icon("back"));
