@@ -15,6 +15,7 @@ from core.base import logs
 from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
+from core.flows import login_otp_ask
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.reactions import react
@@ -91,6 +92,7 @@ async def serve(settings: Settings) -> int:
         listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),
     ]
     runtime = await open_runtime(settings, pool_size=20, react=react)
+    login_otp_ask.log_test_numbers(runtime)
     runtime.start()
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
     runtime.tasks.spawn(lease.run())

@@ -33,6 +33,8 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
   must be on loopback, whatever `ENVIRONMENT` is. To expose the development routes (`/dev`, `/internal/_test`) on another address,
   set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
   set `ENVIRONMENT=production` there.
+- **Test numbers in production without a last day.** An entry of `OTP_TEST_NUMBERS` needs its day there. An entry whose day is over
+  does not stop the start: the process logs it and ignores it ([test numbers](product.md#test-numbers)).
 - **Plain text in production.** `http://` for identity keys, codes, the gateway or pushes; `redis://` without a password; PostgreSQL with an
   `sslmode` of `disable`, `allow`, `prefer`, or none, because the last three fall back to plain text. Each host of
   `DATABASE_URL` is checked. `sslmode=require` starts, but proves nothing about the server: use `sslmode=verify-full` with `sslrootcert`.

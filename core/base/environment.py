@@ -4,6 +4,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from core.base import fixed_codes
+from core.base.fixed_codes import WrongEntry
 from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback, redis_without_password
 from core.base.settings import (
     CALLBACK_TOKEN_LENGTH,
@@ -46,7 +48,8 @@ def read(environ: Mapping[str, str]) -> Settings:
             values[field.name] = field.metadata["read"](text)
         except (ValueError, KeyError) as error:
             shown = "(hidden)" if field.metadata["secret"] else repr(text)
-            raise SettingsError(f"{name}: expected {field.metadata['expected']}, got {shown}") from error
+            reason = f": {error}" if isinstance(error, WrongEntry) else ""
+            raise SettingsError(f"{name}: expected {field.metadata['expected']}, got {shown}{reason}") from error
     settings = Settings(**values)
     _check_together(settings)
     return settings
@@ -88,12 +91,20 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
+    _check_test_numbers(s)
     if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process opens both
         raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected different ports")
     if s.production:
         _check_production(s)
         _check_encrypted(s)
     _check_exposed(s)
+
+
+def _check_test_numbers(s: Settings) -> None:
+    try:
+        fixed_codes.check(s.otp_test_numbers, countries=s.otp_countries, days_required=s.production)
+    except WrongEntry as error:
+        raise SettingsError(f"OTP_TEST_NUMBERS: expected number:code:YYYY-MM-DD entries, but {error}") from error
 
 
 def _check_identity(letter: str, *values: Any) -> None:

@@ -17,7 +17,7 @@ LIMITED = Counter(
 )
 CODES = Counter(
     "sesi_codes_total",
-    "Codes sent to the provider, by outcome.",
+    "Codes sent to the provider, by outcome, and those of test numbers.",
     ["user_type", "outcome"],
     registry=REGISTRY,
 )

@@ -7,7 +7,9 @@ from typing import Any
 
 import attrs
 
+from core.base import fixed_codes
 from core.base import setting_parsers as parse
+from core.base.fixed_codes import FixedCode
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
@@ -103,6 +105,13 @@ class Settings:
     otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
     otp_countries: tuple[str, ...] = _setting(
         "ID", parse.countries, "countries that codes are sent to, as ISO 3166 codes, comma separated"
+    )
+    otp_test_numbers: tuple[FixedCode, ...] = _setting(
+        "",
+        fixed_codes.parse,
+        "number:code:YYYY-MM-DD entries, comma separated: numbers in international form whose code is fixed until that "
+        "day (UTC), which may be left out in development",
+        secret=True,
     )
     otp_channel: str = _setting("sms", parse.at_most(16), "a channel name of at most 16 characters")
     twilio_verify_base_url: str = _setting("https://verify.twilio.com", parse.url("http", "https"), "http(s)://…")

@@ -9,11 +9,12 @@ import datetime as dt
 
 import attrs
 
-from core.base import ids, metrics, phones
+from core.base import fixed_codes, ids, logs, metrics, phones
 from core.base.actor import UserType
 from core.base.addresses import who_has
 from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
+from core.base.fixed_codes import FixedCode
 from core.customers import store as customers
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
@@ -22,6 +23,8 @@ from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
 from core.steps import inbox
 from core.storage.transaction import Tx
+
+log = logs.get("otp")
 
 
 @attrs.frozen(kw_only=True)
@@ -40,17 +43,19 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
     """
     number = phones.normalise(phone, countries=runtime.settings.otp_countries)
     otp_request_id = ids.new_id()
-    code = None if isinstance(runtime.otp_sender, OtpVerifier) else ids.new_code(otp.CODE_LENGTH)
+    fixed = _fixed_code(runtime, number)
+    code = fixed.code if fixed else _new_code(runtime)
     async with runtime.transaction() as tx:
         await _check_limits(runtime, tx, UserType.CUSTOMER, number, ip_address)
         known = await customers.has_phone(tx, number)
         await _check_budget(runtime, tx, known_phone=known)
-        hashed = (
-            None if code is None else otp.hash_code(key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code)
-        )
         asked = await _keep(
-            runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code_hash=hashed, known_phone=known
+            runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code=code, known_phone=known
         )
+        if fixed:
+            await _mark_fixed(runtime, tx, UserType.CUSTOMER, otp_request_id, fixed)
+    if fixed:
+        return asked
     await _deliver(
         runtime,
         Code(
@@ -73,11 +78,69 @@ async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Co
     otp_request_id = ids.new_id()
     async with runtime.transaction() as tx:
         await _check_limits(runtime, tx, UserType.MITRA, number, ip_address)
+        fixed = _fixed_code(runtime, number)
         asked = await _keep(
-            runtime, tx, UserType.MITRA, otp_request_id, number, ip_address, code_hash=None, known_phone=False
+            runtime,
+            tx,
+            UserType.MITRA,
+            otp_request_id,
+            number,
+            ip_address,
+            code=fixed.code if fixed else None,
+            known_phone=False,
         )
-        tx.emit(CodeAsked(otp_request_id=otp_request_id))
+        if fixed:
+            await _mark_fixed(runtime, tx, UserType.MITRA, otp_request_id, fixed)
+        else:
+            tx.emit(CodeAsked(otp_request_id=otp_request_id))
     return asked
+
+
+def log_test_numbers(runtime: Runtime) -> None:
+    """Log how many test numbers have a fixed code, and which codes no longer work because their last day is over."""
+    today = runtime.now().date()
+    working = [one for one in runtime.settings.otp_test_numbers if one.works_on(today)]
+    if working:
+        log.warning("test numbers have fixed codes", numbers=len(working))
+    for one in runtime.settings.otp_test_numbers:
+        if one not in working:
+            log.warning(
+                "the code of a test number no longer works: remove it from OTP_TEST_NUMBERS",
+                account=runtime.keys.account_hash(one.phone),
+                last_day=str(one.last_day),
+            )
+
+
+def _fixed_code(runtime: Runtime, number: str) -> FixedCode | None:
+    return fixed_codes.find(runtime.settings.otp_test_numbers, number, day=runtime.now().date())
+
+
+def _new_code(runtime: Runtime) -> str | None:
+    """Return a random code, None if the provider makes the code."""
+    return None if isinstance(runtime.otp_sender, OtpVerifier) else ids.new_code(otp.CODE_LENGTH)
+
+
+async def _mark_fixed(runtime: Runtime, tx: Tx, user_type: UserType, otp_request_id: Id, fixed: FixedCode) -> None:
+    """Record that a request needs no provider, because its code is fixed."""
+    await codes.delivered(tx, otp_request_id, reference=codes.FIXED, number_refused=False)
+    metrics.CODES.labels(user_type.value, "test number").inc()
+    inbox.show_code(
+        runtime,
+        Code(
+            phone=fixed.phone,
+            code=fixed.code,
+            channel=codes.FIXED,
+            otp_request_id=otp_request_id,
+            ttl_seconds=int(otp.LIFETIME.total_seconds()),
+        ),
+    )
+    log.warning(
+        "code requested for a test number",
+        otp_request_id=otp_request_id,
+        user_type=user_type.value,
+        account=runtime.keys.account_hash(fixed.phone),
+        last_day=str(fixed.last_day),
+    )
 
 
 async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: str, ip_address: str) -> None:
@@ -123,10 +186,14 @@ async def _keep(
     number: str,
     ip_address: str,
     *,
-    code_hash: str | None,
+    code: str | None,
     known_phone: bool,
 ) -> CodeRequest:
+    """Store a request. Without a code, the provider makes it or, for a mitra, it is made after the commit."""
     expires_at = tx.now + otp.LIFETIME
+    code_hash = None
+    if code is not None:
+        code_hash = otp.hash_code(key=runtime.keys.codes[0], otp_request_id=otp_request_id, code=code)
     await codes.create(
         tx,
         otp_request_id=otp_request_id,
@@ -136,7 +203,7 @@ async def _keep(
         channel=runtime.settings.otp_channel,
         code_hash=code_hash,
         known_phone=known_phone,
-        send_later=user_type is UserType.MITRA,
+        send_later=user_type is UserType.MITRA and code is None,
         expires_at=expires_at,
     )
     return CodeRequest(

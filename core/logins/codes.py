@@ -21,6 +21,7 @@ from core.storage.transaction import Tx
 IN_FLIGHT_S = 30.0
 GRACE_S = 3.0  # real seconds for the process that took the request to send its code first
 HOLD_S = 20.0  # real seconds of a claim: longer than both tries at the provider can take
+FIXED = "test number"  # the reference of a request whose code is fixed, so that no provider has it
 RETRY_S = 5.0  # real seconds until a retry after a failure, doubled each time
 
 

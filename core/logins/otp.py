@@ -7,11 +7,11 @@ import hmac
 import attrs
 
 from core.base.errors import DomainError, Kind
+from core.base.fixed_codes import CODE_LENGTH
 from core.base.languages import Text
 
 LIFETIME = dt.timedelta(minutes=5)  # service time, like the window
 WINDOW = dt.timedelta(hours=1)
-CODE_LENGTH = 6
 REFUSED_NUMBERS = 30  # per address in an hour: enough for a carrier's gateway, too few to test a list of numbers
 
 

@@ -1,5 +1,6 @@
 """Settings come from the environment; an invalid one stops the start with one line that names it (docs/settings.md)."""
 
+import datetime as dt
 import pathlib
 
 import pytest
@@ -78,6 +79,47 @@ def test_any_text_in_any_variable_is_accepted_or_refused_by_name(name: str, text
 @pytest.mark.parametrize("name", ["JWT_SECRETS", "DATABASE_URL", "REDIS_URL"])
 def test_invalid_secret_is_not_printed(name: str):
     assert "hunter2" not in error_of({name: "hunter2"})
+
+
+def test_test_numbers_are_read_with_their_days():
+    text = "+6281355557777:975310:2027-01-31, +6281234567891:000000,"
+    first, second = read({"OTP_TEST_NUMBERS": text}).otp_test_numbers
+    assert (first.phone, first.code, first.last_day) == ("+6281355557777", "975310", dt.date(2027, 1, 31))
+    assert (second.phone, second.code, second.last_day) == ("+6281234567891", "000000", None)
+    assert read({}).otp_test_numbers == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("081355557777:975310", "number in international form"),
+        ("975310", "number in international form"),
+        ("+6281355557777", "code of 6 digits"),
+        ("+6281355557777:12345", "code of 6 digits"),
+        ("+6281355557777:9753107", "code of 6 digits"),
+        ("+6281355557777:١٢٣٤٥٦", "code of 6 digits"),
+        ("+6281355557777:975310:", "a day such as"),
+        ("+6281355557777:975310:20270131", "a day such as"),
+        ("+6281355557777:975310:2027-02-30", "a day such as"),
+        ("+6281355557777:975310:2027-01-31:x", "a day such as"),
+        ("+6281200000001:975310", "repeats the number"),
+        ("+14155552671:975310", "country in OTP_COUNTRIES"),
+        ("+622112345678:975310", "mobile number"),
+    ],
+)
+def test_wrong_test_number_is_refused_by_position_without_being_shown(entry: str, reason: str):
+    message = error_of({"OTP_TEST_NUMBERS": f"+6281200000001:111111,{entry}"})
+    assert message.startswith("OTP_TEST_NUMBERS: expected ")
+    assert "entry 2 " in message
+    assert reason in message
+    assert entry[-7:] not in message
+    assert "111111" not in message
+
+
+def test_test_numbers_need_a_last_day_in_production():
+    entry = "+6281355557777:975310"
+    assert "entry 1 needs a last day in production" in error_of({**PRODUCTION, "OTP_TEST_NUMBERS": entry})
+    assert read({**PRODUCTION, "OTP_TEST_NUMBERS": f"{entry}:2020-01-31"}).otp_test_numbers[0].code == "975310"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "0", "-5", "٣٠"])
@@ -356,6 +398,7 @@ GOOD_SECRETS = {
     "REDIS_URL": "redis://localhost",
     "JWT_SECRETS": SECRET,
     "GATEWAY_SECRET_KEY": "key",
+    "OTP_TEST_NUMBERS": "+6281234567890:123456",
 }
 
 

@@ -33,6 +33,8 @@ from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 
+TEST_NUMBER, TEST_CODE = new_number(), "135790"
+
 
 @attrs.frozen
 class ApiWithTwilio:
@@ -46,7 +48,7 @@ class ApiWithTwilio:
 def provided(stack: Stack) -> Iterator[ApiWithTwilio]:
     """Start the process and its provider."""
     twilio = TwilioServer()
-    base = another_api(stack, "api-twilio", **twilio.environment)
+    base = another_api(stack, "api-twilio", OTP_TEST_NUMBERS=f"{TEST_NUMBER}:{TEST_CODE}", **twilio.environment)
     yield ApiWithTwilio(base, twilio)
     twilio.released.set()
     end_api(stack, "api-twilio")
@@ -460,3 +462,14 @@ async def test_code_of_previous_provider_still_verifies(world: World, provided: 
     asked = await theirs.ask()
     body = {"otp_request_id": asked["otp_request_id"], "code": theirs.code}
     assert (await refusal(device(world), "POST", VERIFY, body))[:2] == (400, "OTP_EXPIRED")
+
+
+async def test_code_of_a_test_number_is_neither_sent_nor_checked_by_the_provider(
+    world: World, provided: ApiWithTwilio
+) -> None:
+    phone = SigningInPhone(world, provided, TEST_NUMBER)
+    asked = await phone.ask()
+    assert (await phone.no(asked, wrong(TEST_CODE)))[1] == "OTP_INVALID"
+    assert (await phone.type(asked, TEST_CODE))["customer"]["phone"] == TEST_NUMBER
+    assert phone.sends == 0
+    assert provided.twilio.asked("VerificationCheck", To=TEST_NUMBER) == []
