@@ -43,6 +43,7 @@ export class World {
   requests = []; // those without an answer
   stored = new Map();
   storageFails = false;
+  written = Promise.resolve(); // writes to the storage wait for it
   locks = [];
   told = [];
   #timers = [];
@@ -117,7 +118,11 @@ export class World {
     };
     return {
       get: (key) => access(() => this.stored.get(key) ?? null),
-      set: (key, value) => access(() => void this.stored.set(key, value)),
+      set: (key, value) =>
+        access(async () => {
+          await this.written;
+          this.stored.set(key, value);
+        }),
       remove: (key) => access(() => void this.stored.delete(key)),
     };
   }

@@ -1,0 +1,152 @@
+/** Events of sessions, and a service whose database was replaced. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { contents, id, message, session, settle, World } from "./world.mjs";
+
+const S = id("s", 1);
+const _READ = `GET /api/shared/chat/sessions/${S}`;
+const page = (messages, more = {}) => ({ type: "sync", session_id: S, messages, more: false, epoch: "e1", ...more });
+const live = (one) => ({ type: "message", event_id: id("e", one.seq), message: one });
+const event = (number, more) => ({ event_id: id("e", number), ...more });
+const types = (frames) => frames.map((frame) => frame.type);
+
+/** Return a world with one running session. */
+async function chatting(more = {}, role = "customer") {
+  const world = new World();
+  const client = await world.client(role);
+  await world.authenticate("/ws/pairing");
+  if (role === "mitra") world.requests.length = 0;
+  await world.authenticate("/ws/chat", { sessions: [session(1, more)] });
+  return { world, client };
+}
+
+/** Drop the chat socket and authenticate the next one. */
+async function reconnect(world, snapshot) {
+  await world.close(1006);
+  await world.wake("online");
+  await world.authenticate("/ws/chat", snapshot);
+}
+
+test("an event is acknowledged each time, and reported once", async () => {
+  const { world } = await chatting();
+  const warning = event(1, { type: "session_warning", session_id: S, expires_at: session().expires_at });
+  await world.serve(warning);
+  await world.serve(warning);
+  const acks = world
+    .socket()
+    .take()
+    .map((frame) => [frame.type, frame.event_id]);
+  assert.deepEqual(acks, Array(2).fill(["ack", id("e", 1)]));
+  assert.deepEqual(types(world.told), ["session_warning"]);
+});
+
+test("a refused acknowledgement is sent again", async () => {
+  const { world } = await chatting();
+  await world.serve(event(1, { type: "session_warning", session_id: S, expires_at: "" }));
+  const [ack] = world.socket().take();
+  await world.serve({ type: "error", ref: ack.ref, code: "UNAVAILABLE", message: "", retry_after_seconds: 2 });
+  await world.advance(2000);
+  assert.deepEqual(world.socket().take(), [ack]);
+});
+
+test("an event that is older than the session's newest is only acknowledged", async () => {
+  const { world, client } = await chatting();
+  await world.serve(event(5, { type: "session_closing", session: session(1, { status: "closing" }) }));
+  await world.serve(event(3, { type: "session_closing", session: session(1, { status: "closing", ended_by: "x" }) }));
+  assert.equal(client.state.chats[S].session.ended_by, undefined);
+  assert.equal(world.told.length, 1);
+  assert.deepEqual(types(world.socket().take()), ["ack", "ack"]);
+});
+
+test("an old event that was never acknowledged does not turn a session back", async () => {
+  const { world, client } = await chatting({ expires_at: "2026-11-21T06:54:00Z" });
+  await world.serve(event(1, { type: "session_expired", session: session(1, { status: "expired" }) }));
+  assert.equal(client.state.chats[S].session.status, "active");
+});
+
+test("an extension makes an expired session active again", async () => {
+  const { world, client } = await chatting();
+  await world.serve(event(1, { type: "session_expired", session: session(1, { status: "expired" }) }));
+  assert.equal(client.state.chats[S].session.status, "expired");
+  const extension = { id: id("x", 1), session_id: S, status: "approved" };
+  await world.serve(event(2, { type: "extension_resolved", extension }));
+  const later = session(1, { expires_at: "2026-11-21T06:54:00Z" });
+  await world.serve(event(3, { type: "session_resumed", session: later, extension_id: extension.id }));
+  await world.serve(event(4, { type: "extension_requested", extension: { ...extension, id: id("x", 2) } }));
+  await world.serve(event(2, { type: "extension_requested", extension: { ...extension, status: "pending" } }));
+  const chat = client.state.chats[S];
+  assert.deepEqual([chat.session.status, chat.session.expires_at], ["active", later.expires_at]);
+  assert.equal(chat.extension.id, id("x", 2));
+});
+
+test("the warning holds until the session has more time", async () => {
+  const { world, client } = await chatting();
+  await world.serve(event(1, { type: "session_warning", session_id: S, expires_at: session().expires_at }));
+  assert.equal(client.state.chats[S].warned, true);
+  const later = session(1, { expires_at: "2026-11-21T06:54:00Z" });
+  await world.serve(event(2, { type: "session_resumed", session: later, extension_id: id("x", 1) }));
+  assert.equal(client.state.chats[S].warned, false);
+});
+
+test("the topic changes with its event", async () => {
+  const { world, client } = await chatting();
+  const change = { type: "session_topic_updated", session_id: S, topic_sensitivity: "sensitive" };
+  await world.serve(event(2, change));
+  await world.serve(event(1, { ...change, topic_sensitivity: "regular" }));
+  assert.equal(client.state.chats[S].session.topic_sensitivity, "sensitive");
+});
+
+test("another epoch: chats are read again, lost messages go, own lost ones are sent again", async () => {
+  const { world, client } = await chatting({ last_seq: 2 });
+  await world.serve(page([message(1, "a"), message(2, "b")]));
+  const sent = client.send(S, "lost");
+  await settle();
+  await world.serve({ type: "message_ack", client_message_id: sent, id: id("f", 3), seq: 3, created_at: "" });
+  await world.serve(live(message(4, "lost, too")));
+  await reconnect(world, { epoch: "e2", sessions: [session(1, { last_seq: 2 })] });
+  assert.deepEqual(world.socket().take(), []);
+  await world.advance(4999);
+  assert.deepEqual(world.socket().take(), []);
+  await world.advance(1);
+  const [first] = world.socket().take();
+  assert.deepEqual([first.type, first.after], ["sync", 0]);
+  await world.serve(page([message(1, "a")], { more: true, epoch: "e2" }));
+  assert.equal(
+    world
+      .socket()
+      .take()
+      .find((frame) => frame.type === "sync").after,
+    1,
+  );
+  await world.serve(page([message(2, "b")], { epoch: "e2" }));
+  assert.deepEqual(contents(client), ["a", "b", "lost"]);
+  const again = world
+    .socket()
+    .take()
+    .find((frame) => frame.type === "send_message");
+  assert.equal(again.client_message_id, sent);
+  await world.serve({ type: "message_ack", client_message_id: sent, id: id("f", 9), seq: 3, created_at: "" });
+  assert.equal(client.state.chats[S].messages[2].id, id("f", 9));
+});
+
+test("after another epoch an older view of a session counts, and so do smaller event ids", async () => {
+  const { world, client } = await chatting();
+  await world.serve(event(5, { type: "session_closing", session: session(1, { status: "closing" }) }));
+  await reconnect(world, { epoch: "e2", sessions: [session(1)] });
+  assert.equal(client.state.chats[S].session.status, "active");
+  await world.serve(event(2, { type: "session_expired", session: session(1, { status: "expired" }) }));
+  assert.equal(client.state.chats[S].session.status, "expired");
+});
+
+test("a reading after another epoch goes on over the next socket", async () => {
+  const { world, client } = await chatting({ last_seq: 1 });
+  await world.serve(page([message(1, "a")]));
+  await reconnect(world, { epoch: "e2", sessions: [session(1, { last_seq: 1 })] });
+  await world.advance(5000);
+  await reconnect(world, { epoch: "e2", sessions: [session(1, { last_seq: 1 })] });
+  const [sync] = world.socket().take();
+  assert.deepEqual([sync.type, sync.after], ["sync", 0]);
+  await world.serve(page([message(1, "z")], { epoch: "e2" }));
+  assert.deepEqual(contents(client), ["z"]);
+});

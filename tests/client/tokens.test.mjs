@@ -1,0 +1,264 @@
+/** One refresh for all calls and sockets; only a refused refresh token signs out. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { refusal, settle, tokens, user, World } from "./world.mjs";
+
+const ME = "GET /api/client/auth/me";
+const REFRESH = "POST /api/shared/auth/refresh";
+const expired = refusal("UNAUTHENTICATED");
+
+test("two calls with an expired token cause one refresh, and are sent once more", async () => {
+  const world = new World();
+  const client = await world.client();
+  const calls = [client.call(ME), client.call(ME)];
+  await world.answer(ME, 401, expired);
+  await world.answer(ME, 401, expired);
+  const refresh = await world.answer(REFRESH, 200, tokens(2));
+  assert.deepEqual(refresh.body, { refresh_token: "R1" });
+  for (const _ of calls) {
+    const again = await world.answer(ME, 200, user("customer"));
+    assert.equal(again.headers.Authorization, "Bearer A2");
+  }
+  await Promise.all(calls);
+  assert.deepEqual(world.requests, []);
+  assert.equal(JSON.parse(world.stored.get("tokens")).refresh, "R2");
+});
+
+test("a call that is refused again after the refresh fails and keeps the sign-in", async () => {
+  const world = new World();
+  const client = await world.client();
+  const call = client.call(ME);
+  await world.answer(ME, 401, expired);
+  await world.answer(REFRESH, 200, tokens(2));
+  await world.answer(ME, 401, expired);
+  await assert.rejects(call, { code: "UNAUTHENTICATED", status: 401 });
+  assert.equal(client.state.signedOut, null);
+});
+
+test("the refresh holds the lock of all tabs for 3 s at most", async () => {
+  const world = new World();
+  const client = await world.client();
+  client.call(ME).catch(() => {});
+  await world.answer(ME, 401, expired);
+  await world.request(REFRESH);
+  assert.deepEqual(world.locks, [{ name: `sesi:${user("customer").id}`, timeoutMs: 3000 }]);
+});
+
+for (const [status, body, pause] of [
+  [0, null, 500],
+  [503, refusal("UNAVAILABLE", { retry_after_seconds: 7 }), 7000],
+  [429, refusal("RATE_LIMITED", { retry_after_seconds: 3 }), 3000],
+]) {
+  test(`a refresh with the answer ${status} is repeated with the same token`, async () => {
+    const world = new World();
+    const client = await world.client();
+    const call = client.call(ME);
+    await world.answer(ME, 401, expired);
+    await world.answer(REFRESH, status, body);
+    await world.advance(pause - 1);
+    assert.deepEqual(world.requests, []);
+    await world.advance(1);
+    const again = await world.answer(REFRESH, 200, tokens(2));
+    assert.deepEqual(again.body, { refresh_token: "R1" });
+    await world.answer(ME, 200, user("customer"));
+    await call;
+    assert.equal(client.state.signedOut, null);
+  });
+}
+
+test("a refused refresh token signs out and empties the storage", async () => {
+  const world = new World();
+  const client = await world.client();
+  const call = client.call(ME);
+  await world.answer(ME, 401, expired);
+  await world.answer(REFRESH, 401, refusal("REFRESH_INVALID"));
+  await assert.rejects(call, { code: "UNAUTHENTICATED" });
+  assert.deepEqual([client.state.signedOut, client.state.user, client.state.connection], ["expired", null, "stopped"]);
+  assert.deepEqual([...world.stored.keys()], []);
+});
+
+test("tokens that another tab has stored are used instead of a refresh", async () => {
+  const world = new World();
+  const client = await world.client();
+  const call = client.call(ME);
+  world.stored.set("tokens", JSON.stringify({ access: "A2", refresh: "R2", user: user("customer") }));
+  await world.answer(ME, 401, expired);
+  const again = await world.answer(ME, 200, user("customer"));
+  assert.equal(again.headers.Authorization, "Bearer A2");
+  await call;
+});
+
+test("a refresh does not write over the tokens that another tab has stored meanwhile", async () => {
+  const world = new World();
+  const client = await world.client();
+  const call = client.call(ME);
+  await world.answer(ME, 401, expired);
+  const winner = JSON.stringify({ access: "A3", refresh: "R3", user: user("customer") });
+  const refresh = await world.request(REFRESH);
+  world.stored.set("tokens", winner);
+  refresh.resolve({ status: 200, header: () => null, text: JSON.stringify(tokens(2)) });
+  const again = await world.answer(ME, 200, user("customer"));
+  assert.equal(again.headers.Authorization, "Bearer A3");
+  assert.equal(world.stored.get("tokens"), winner);
+  await call;
+});
+
+test("a refresh that another tab has won is no sign-out", async () => {
+  const world = new World();
+  const client = await world.client();
+  const call = client.call(ME);
+  await world.answer(ME, 401, expired);
+  const refresh = await world.request(REFRESH);
+  world.stored.set("tokens", JSON.stringify({ access: "A3", refresh: "R3", user: user("customer") }));
+  refresh.resolve({ status: 401, header: () => null, text: JSON.stringify(refusal("REFRESH_INVALID")) });
+  await world.answer(ME, 200, user("customer"));
+  await call;
+  assert.equal(client.state.signedOut, null);
+});
+
+test("new tokens are stored before they are used", async () => {
+  const world = new World();
+  const client = world.newClient();
+  const signIn = client.signInAnonymously();
+  await world.answer("POST /api/shared/auth/anonymous", 201, tokens(1));
+  assert.equal((await signIn).id, user("customer").id);
+  await client.start();
+  assert.equal(await world.authenticate(), "A1");
+  const order = [];
+  const { set } = world.stored;
+  world.stored.set = (key, value) => {
+    order.push(`${key} stored`);
+    return set.call(world.stored, key, value);
+  };
+  await world.serve({ type: "auth_expiring" });
+  await world.answer(REFRESH, 200, tokens(2));
+  order.push(
+    ...world
+      .socket()
+      .take()
+      .map((frame) => `${frame.type} ${frame.token}`),
+  );
+  assert.deepEqual(order, ["tokens stored", "auth A2"]);
+});
+
+test("a new token goes over the open socket, and its auth_ok is no new start", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  client.send("019aa4b6-5f00-7000-8000-730000000001", "Halo");
+  await settle();
+  world.socket().take();
+  await world.serve({ type: "auth_expiring" });
+  await world.answer(REFRESH, 200, tokens(2));
+  assert.deepEqual(world.socket().take(), [{ type: "auth", token: "A2" }]);
+  await world.serve({ type: "auth_ok", ...world.hello("/ws/chat") });
+  assert.deepEqual(world.socket().take(), []);
+  assert.equal(world.opened(), 1);
+});
+
+test("a renewal that ends after a reconnect does not act on the new socket", async () => {
+  const world = new World();
+  await world.client();
+  await world.authenticate();
+  await world.serve({ type: "auth_expiring" });
+  await world.close(1006);
+  await world.advance(1000);
+  world.socket().events.opened();
+  await world.answer(REFRESH, 200, tokens(2));
+  assert.deepEqual(world.socket().take(), [{ type: "auth", token: "A1" }]);
+});
+
+test("4401 renews the token before the next socket", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  await world.close(4401);
+  await world.advance(60_000);
+  assert.equal(world.opened(), 1);
+  await world.answer(REFRESH, 200, tokens(2));
+  await world.advance(500);
+  assert.equal(await world.authenticate(), "A2");
+  assert.equal(client.state.signedOut, null);
+});
+
+test("4403 signs out, and nothing opens a socket again", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  await world.close(4403);
+  assert.deepEqual([client.state.signedOut, client.state.connection], ["revoked", "stopped"]);
+  assert.deepEqual([...world.stored.keys()], []);
+  const opened = world.sockets.length;
+  await world.wake("online");
+  await world.wake("visible");
+  await world.advance(120_000);
+  assert.equal(world.sockets.length, opened);
+});
+
+test("an anonymous customer signs in with a phone and keeps what they have", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  client.send("019aa4b6-5f00-7000-8000-730000000001", "Halo");
+  await settle();
+  const known = user("customer", { id: "019aa4b6-5f00-7000-8000-750000000009", is_anonymous: false });
+  const signIn = client.verifyCode("+628111", "123456", "019aa4b6-5f00-7000-8000-a00000000001");
+  await world.answer(ME, 401, expired); // an expired token would be ignored
+  await world.answer(REFRESH, 200, tokens(2));
+  await world.answer(ME, 200, user("customer"));
+  const verify = await world.request("POST /api/client/auth/otp/verify");
+  assert.equal(verify.headers.Authorization, "Bearer A2");
+  await world.close(4403); // the anonymous sign-in ends before the answer arrives
+  const answer = { ...tokens(3), customer: known };
+  verify.resolve({ status: 200, header: () => null, text: JSON.stringify(answer) });
+  assert.deepEqual(await signIn, known);
+  assert.equal(client.state.signedOut, null);
+  assert.equal(await world.authenticate(), "A3");
+  assert.deepEqual(
+    world
+      .socket()
+      .take()
+      .map((frame) => frame.content),
+    ["Halo"],
+  );
+  assert.deepEqual([...world.stored.keys()].sort(), [`${known.id}:outbox`, "tokens"]);
+});
+
+test("a sign-in that fails after 4403 leaves the user signed out", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  const signIn = client.verifyCode("+628111", "123456", "019aa4b6-5f00-7000-8000-a00000000001");
+  await world.answer(ME, 200, user("customer"));
+  const verify = await world.request("POST /api/client/auth/otp/verify");
+  await world.close(4403);
+  verify.resolve({ status: 401, header: () => null, text: JSON.stringify(refusal("OTP_INVALID")) });
+  await assert.rejects(signIn, { code: "OTP_INVALID" });
+  await settle();
+  assert.equal(client.state.signedOut, "revoked");
+});
+
+test("a phone code is sent once, even without an answer", async () => {
+  const world = new World();
+  const client = world.newClient("mitra");
+  const signIn = client.verifyCode("+628111", "123456", "019aa4b6-5f00-7000-8000-a00000000001");
+  await world.answer("POST /api/mitra/auth/otp/verify", 0);
+  await assert.rejects(signIn, { code: "NETWORK", status: 0 });
+  await world.advance(60_000);
+  assert.deepEqual(world.requests, []);
+});
+
+test("sign-out forgets everything before the service answers", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  client.send("019aa4b6-5f00-7000-8000-730000000001", "Halo");
+  const signOut = client.signOut();
+  await settle();
+  assert.deepEqual([client.state.signedOut, client.state.user], ["self", null]);
+  assert.deepEqual([...world.stored.keys()], []);
+  const logout = await world.answer("POST /api/shared/auth/logout", 0);
+  assert.equal(logout.headers.Authorization, "Bearer A1");
+  await signOut;
+});
