@@ -10,6 +10,7 @@ BENCH_STAMP := $(BENCH)/.installed
 DOCS := .venv-docs
 DOCS_STAMP := $(DOCS)/.installed
 NODE_STAMP := node_modules/.installed
+TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
 
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -39,7 +40,7 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 test: install $(NODE_STAMP) ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-check: install    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
+check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
@@ -48,6 +49,8 @@ check: install    ## check format, lint, SQL, spelling, prose, import contracts,
 	$(VENV)/bin/sqlfluff lint --quiet core piccolo_migrations
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
+	$(TSC) -p tsconfig.json
+	$(TSC) -p tests/client
 	$(VENV)/bin/python -m tools.compatibility
 	$(VENV)/bin/python -m tools.prose
 
@@ -79,7 +82,7 @@ $(DOCS_STAMP): requirements-docs.lock
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
-pages: install    ## write the generated pages in docs
+pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types of the client library
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
@@ -87,6 +90,8 @@ pages: install    ## write the generated pages in docs
 	$(VENV)/bin/python -m tools.control_center_words
 	$(VENV)/bin/python -m tools.errors_page
 	$(VENV)/bin/python -m tools.client_types
+	$(VENV)/bin/python -m tools.client_package
+	$(VENV)/bin/python -m tools.client_api_page
 	$(VENV)/bin/python -m tools.invariants_page
 	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tests.faults.table
@@ -94,6 +99,7 @@ pages: install    ## write the generated pages in docs
 
 release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
 	$(VENV)/bin/python -m tools.compatibility --release
+	$(VENV)/bin/python -m tools.client_package --release
 
 migration: install ## write the next migration, NAME=…, with what the code declares and the database lacks
 	$(VENV)/bin/python -m tools.new_migration $(NAME)

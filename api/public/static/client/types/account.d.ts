@@ -1,0 +1,49 @@
+import type { Account as User, CallOptions, Role } from "./types.d.ts";
+export type World = {
+    role: Role;
+    rest: import("./rest.js").Rest;
+    tokens: import("./tokens.js").Tokens;
+    /**
+     * a sign-in; its tokens are in use
+     */
+    began: (user: User) => Promise<void>;
+    /**
+     * the sign-in
+     */
+    ended: (reason: "self" | "revoked" | "expired") => Promise<void>;
+};
+/** Sign-in, sign-out, and calls with the access token. */
+export declare class Account {
+    #private;
+    /** @param {World} world */
+    constructor(world: World);
+    /**
+     * Call a route with the access token; refresh it once if it is refused. Raises SesiError.
+     * @param {string} route
+     * @param {CallOptions} [options]
+     * @param {boolean} [once] without repeats
+     * @returns {Promise<any>}
+     */
+    call(route: string, options?: CallOptions, once?: boolean): Promise<any>;
+    signInAnonymously(): Promise<User>;
+    /** @param {string} phone */
+    requestCode(phone: string): Promise<any>;
+    /**
+     * @param {string} code
+     * @param {string} otpRequestId
+     */
+    verifyCode(code: string, otpRequestId: string): Promise<User>;
+    /**
+     * @param {"a" | "b"} provider
+     * @param {string} identityToken
+     * @param {string | null} nonce
+     */
+    signInWithIdentity(provider: "a" | "b", identityToken: string, nonce: string | null): Promise<User>;
+    /** Forget the sign-in here, then end it at the service, if that can be reached. */
+    signOut(): Promise<void>;
+    /**
+     * End the sign-in, because the service has. A sign-in that runs may be the cause, so its outcome decides.
+     * @param {"revoked" | "expired"} reason
+     */
+    end(reason: "revoked" | "expired"): Promise<void>;
+}

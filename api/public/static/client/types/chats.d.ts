@@ -1,0 +1,120 @@
+import { Transcript } from "./transcript.js";
+import type { Chat, Extension, Message, Ports, Role, Session } from "./types.d.ts";
+export type Entry = {
+    session: Session;
+    transcript: Transcript;
+    extension: Extension | null;
+    /**
+     * whether an answer to `sync` is awaited on this socket
+     */
+    syncing: boolean;
+    readUpTo: number;
+    typingUntil: number | null;
+    /**
+     * the `expires_at` that the warning was about
+     */
+    warnedFor: string | null;
+    /**
+     * after a change of epoch; `own` may be lost
+     */
+    reread: {
+        transcript: Transcript;
+        own: Message[];
+    } | null;
+};
+export type World = {
+    role: Role;
+    ports: Ports;
+    clock: import("./service_clock.js").ServiceClock;
+    feed: import("./feed.js").Feed;
+    outbox: import("./outbox.js").Outbox;
+    /**
+     * onto the chat socket; false without one
+     */
+    send: (frame: object) => boolean;
+    call: (route: string, options: object) => Promise<any>;
+    publish: (chats: Record<string, Chat>) => void;
+};
+/** The chats of this device: running ones, and those that were opened. */
+export declare class Chats {
+    #private;
+    /** @param {World} world */
+    constructor(world: World);
+    /** Forget all chats. */
+    clear(): void;
+    /**
+     * Handle an `auth_ok` with its snapshot of running sessions.
+     * @param {any} frame
+     * @param {boolean} isNew whether it is the first one of a socket
+     */
+    authenticated(frame: any, isNew: boolean): void;
+    /**
+     * Handle a frame of `/ws/chat`. Return whether the app should see it.
+     * @param {any} frame
+     * @returns {boolean}
+     */
+    receive(frame: any): boolean;
+    /**
+     * Keep a session's view, unless a newer one is known.
+     * @param {Session} session
+     * @param {boolean} [anyway] whether an older view counts, too
+     */
+    learn(session: Session, anyway?: boolean): Entry;
+    /**
+     * Read a session, and the messages that are missing. A failure is left to the next snapshot.
+     * @param {string} id
+     */
+    refresh(id: string): Promise<void>;
+    /**
+     * Return a session, or null after a failure.
+     * @param {string} id
+     * @returns {Promise<Session | null>}
+     */
+    read(id: string): Promise<Session | null>;
+    /**
+     * Change a session and return it. Raises SesiError.
+     * @param {string} route
+     * @param {string} id
+     * @param {object} [body]
+     * @returns {Promise<Session>}
+     */
+    act(route: string, id: string, body?: object): Promise<Session>;
+    /**
+     * Answer an extension. Raises SesiError.
+     * @param {string} id session id
+     * @param {string} extensionId
+     * @param {boolean} accept
+     * @returns {Promise<Extension>}
+     */
+    answerExtension(id: string, extensionId: string, accept: boolean): Promise<Extension>;
+    /**
+     * Read a session and the end of its transcript, unless both are known. Raises SesiError.
+     * @param {string} id
+     */
+    open(id: string): Promise<void>;
+    /**
+     * Read what comes before the transcript's first message. Raises SesiError.
+     * @param {string} id
+     */
+    loadEarlier(id: string): Promise<void>;
+    /**
+     * Mark everything that is shown as read.
+     * @param {string} id
+     */
+    markRead(id: string): void;
+    /**
+     * Let the other party see that the user types.
+     * @param {string} id
+     */
+    typing(id: string): void;
+    /**
+     * Show the present state of the outbox.
+     * @param {string} id
+     */
+    show(id: string): void;
+    /**
+     * Add a message that the service has stored.
+     * @param {Message} message
+     */
+    stored(message: Message): void;
+}

@@ -1,0 +1,56 @@
+import { Account } from "./account.js";
+import { Chats } from "./chats.js";
+import { Outbox } from "./outbox.js";
+import { Payments } from "./payments.js";
+import { Presence } from "./presence.js";
+import { Requests } from "./requests.js";
+import { Rest } from "./rest.js";
+import { Search } from "./search.js";
+import { ServiceClock } from "./service_clock.js";
+import { Connection } from "./socket.js";
+import { Values } from "./storage.js";
+import { Store } from "./store.js";
+import { Tokens } from "./tokens.js";
+import type { Account as User, ClientOptions, FrameListener, Locale } from "./types.d.ts";
+/** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
+export declare class Device {
+    #private;
+    role: import("./types.d.ts").Role;
+    ports: {
+        open: (url: string, events: import("./types.d.ts").SocketEvents) => import("./types.d.ts").SocketPort;
+        fetch: (request: import("./types.d.ts").HttpRequest) => Promise<import("./types.d.ts").HttpAnswer>;
+        time: import("./types.d.ts").TimePort;
+        id: () => string;
+        lock: <T>(name: string, timeoutMs: number, work: () => Promise<T>) => Promise<T>;
+        page: import("./types.d.ts").PagePort;
+    };
+    clock: ServiceClock;
+    values: Values;
+    rest: Rest;
+    tokens: Tokens;
+    account: Account;
+    outbox: Outbox;
+    chats: Chats;
+    payments: Payments;
+    search: Search;
+    requests: Requests;
+    presence: Presence;
+    chat: Connection;
+    pairing: Connection;
+    store: Store;
+    /** @type {Set<FrameListener>} */
+    listeners: Set<FrameListener>;
+    /** @type {Locale} */
+    locale: Locale;
+    /** @param {ClientOptions} options */
+    constructor({ role, api, sockets, storage, locale, timeScale, platform, appVersion, ports: given }: ClientOptions);
+    /** Read the stored sign-in, and connect if there is one. */
+    start(): Promise<void>;
+    /** Disconnect, and keep the stored sign-in. */
+    stop(): void;
+    /**
+     * Store and show a changed user.
+     * @param {User} user
+     */
+    setUser(user: User): Promise<User>;
+}

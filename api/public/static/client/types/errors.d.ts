@@ -1,0 +1,19 @@
+/** A refusal by the service, or code `NETWORK` with status 0 when there was no answer. */
+export declare class SesiError extends Error {
+    status: number;
+    code: string;
+    details: object;
+    retryAfterSeconds: number | null;
+    requestId: string | null;
+    /**
+     * @param {number} status HTTP status; 0 for an `error` frame and when there was no answer
+     * @param {{ code: string, message: string, details?: object, retry_after_seconds?: number }} error
+     * @param {string | null} [requestId]
+     */
+    constructor(status: number, error: {
+        code: string;
+        message: string;
+        details?: object;
+        retry_after_seconds?: number;
+    }, requestId?: string | null);
+}

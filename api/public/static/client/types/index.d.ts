@@ -1,0 +1,4 @@
+export { Client, createClient } from "./client.js";
+export { SesiError } from "./errors.js";
+export { browserStorage, memoryStorage } from "./storage.js";
+export type * from "./types.d.ts";

@@ -1,0 +1,86 @@
+import { SesiError } from "./errors.js";
+import type { CallOptions, Message, Ports } from "./types.d.ts";
+export type Unsent = {
+    /**
+     * client_message_id
+     */
+    id: string;
+    sessionId: string;
+    content: string;
+    metadata: Record<string, unknown> | null;
+    refusal: {
+        status: number;
+        code: string;
+        message: string;
+        details: object;
+    } | null;
+};
+export type Line = {
+    inFlight: Set<string>;
+    slow: boolean;
+    held: boolean;
+    timer: unknown;
+};
+export type World = {
+    /**
+     * whether there is a chat socket
+     */
+    isOpen: () => boolean;
+    send: (frame: object) => void;
+    /**
+     * without repeats
+     */
+    call: (route: string, options: CallOptions) => Promise<Message>;
+    changed: (sessionId: string) => void;
+    /**
+     * by the service
+     */
+    stored: (message: Message) => void;
+    /**
+     * a message, for good
+     */
+    refused: (sessionId: string) => void;
+};
+/** Own messages without an acknowledgement: stored before they are sent, and repeated unchanged. */
+export declare class Outbox {
+    #private;
+    /** @type {readonly Unsent[]} in the order in which the user wrote them */
+    entries: readonly Unsent[];
+    /**
+     * @param {import("./storage.js").Values} values
+     * @param {Ports} ports
+     * @param {World} world
+     */
+    constructor(values: import("./storage.js").Values, ports: Ports, world: World);
+    /**
+     * Read a user's stored messages. Those of an anonymous customer who has become this user are kept.
+     * @param {string} userId
+     */
+    load(userId: string): Promise<void>;
+    /** Forget everything, also what is stored. */
+    empty(): Promise<void>;
+    /**
+     * Store a message, then send it.
+     * @param {Unsent} entry
+     */
+    add(entry: Unsent): Promise<void>;
+    /**
+     * Take a message out, because the service has it or the user gives it up.
+     * @param {string} id
+     * @returns {Unsent | undefined}
+     */
+    take(id: string): Unsent | undefined;
+    /**
+     * Handle the refusal of a message.
+     * @param {string} id
+     * @param {SesiError} error
+     */
+    refuse(id: string, error: SesiError): void;
+    /**
+     * Send a refused message once more.
+     * @param {string} id
+     */
+    retry(id: string): void;
+    /** Send everything over a new socket. */
+    resend(): void;
+}

@@ -1,0 +1,54 @@
+import type { PaymentRequest, Ports } from "./types.d.ts";
+export type World = {
+    ports: Ports;
+    values: import("./storage.js").Values;
+    call: (route: string, options: import("./types.d.ts").CallOptions) => Promise<any>;
+    userId: () => string;
+    /**
+     * whether events about payments arrive
+     */
+    isConnected: () => boolean;
+    publish: (payments: Record<string, PaymentRequest>) => void;
+};
+/** The payment requests that were made, read or reported on this device. */
+export declare class Payments {
+    #private;
+    /** @param {World} world */
+    constructor(world: World);
+    /** Forget all requests. */
+    clear(): void;
+    /** Forget the key of a payment without an answer. */
+    forgetKey(): Promise<void>;
+    /**
+     * Make a payment request. The same wish has the same idempotency key until there is an answer. Raises SesiError.
+     * @param {string} route
+     * @param {object} body
+     * @returns {Promise<PaymentRequest>}
+     */
+    make(route: string, body: object): Promise<PaymentRequest>;
+    /**
+     * Read a request. Raises SesiError.
+     * @param {string} id
+     */
+    read(id: string): Promise<PaymentRequest>;
+    /**
+     * Give a pending request up. Raises SesiError.
+     * @param {string} id
+     */
+    abandon(id: string): Promise<PaymentRequest>;
+    /**
+     * Act on the search of a request, and return the request. Raises SesiError.
+     * @param {"cancel" | "fallback-to-blast"} action
+     * @param {string} id
+     */
+    search(action: "cancel" | "fallback-to-blast", id: string): Promise<PaymentRequest>;
+    /**
+     * Read a request that is known, because an event has changed it.
+     * @param {string} id
+     */
+    refresh(id: string): Promise<void>;
+    /** Read the pending requests, because an event may have been missed. */
+    refreshPending(): Promise<void>;
+    /** @param {PaymentRequest} request */
+    keep(request: PaymentRequest): void;
+}

@@ -1,0 +1,3 @@
+import type { Ports } from "./types.d.ts";
+/** @type {Ports} */
+export declare const defaultPorts: Ports;

@@ -1,0 +1,40 @@
+import type { ChatRequest, ClosedRequest, Session } from "./types.d.ts";
+export type World = {
+    clock: import("./service_clock.js").ServiceClock;
+    feed: import("./feed.js").Feed;
+    call: (route: string, options: import("./types.d.ts").CallOptions) => Promise<any>;
+    publish: (patch: {
+        requests?: ChatRequest[];
+        closedRequests?: ClosedRequest[];
+    }) => void;
+};
+/** The chat requests that a mitra can answer. */
+export declare class Requests {
+    #private;
+    /** @param {World} world */
+    constructor(world: World);
+    /**
+     * Replace the open requests by those of a snapshot.
+     * @param {ChatRequest[]} requests
+     */
+    replace(requests: ChatRequest[]): void;
+    /** Forget all requests. */
+    clear(): void;
+    /**
+     * Handle a frame of `/ws/pairing`. Return whether the app should see it.
+     * @param {any} frame
+     * @returns {boolean}
+     */
+    receive(frame: any): boolean;
+    /**
+     * Accept a request and return its session. Raises SesiError.
+     * @param {string} id session id
+     * @returns {Promise<Session>}
+     */
+    accept(id: string): Promise<Session>;
+    /**
+     * Reject a request. Raises SesiError.
+     * @param {string} id session id
+     */
+    reject(id: string): Promise<void>;
+}

@@ -1,0 +1,55 @@
+import type { Message } from "./types.d.ts";
+import type { Entry } from "./chats.js";
+export type World = {
+    role: "customer" | "mitra";
+    ports: import("./types.d.ts").Ports;
+    /**
+     * by session id
+     */
+    entries: ReadonlyMap<string, Entry>;
+    send: (frame: object) => boolean;
+    add: (entry: Entry, messages: Message[]) => void;
+    /**
+     * a transcript, without these messages of the user
+     */
+    replaced: (entry: Entry, lost: Message[]) => void;
+    epochChanged: () => void;
+};
+/** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
+export declare class Sync {
+    #private;
+    /** @param {World} world */
+    constructor(world: World);
+    /** Begin with a new socket: answers to requests on the older one will not come. */
+    restart(): void;
+    /** Forget the epoch, because another user has signed in. */
+    clear(): void;
+    /**
+     * Ask for the messages behind those that are known, unless that was asked.
+     * @param {Entry | undefined} entry
+     */
+    request(entry: Entry | undefined): void;
+    /**
+     * Handle an answer to `sync`, and ask for the next page.
+     * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
+     */
+    receive({ session_id, messages, more, epoch }: {
+        session_id: string;
+        messages: Message[];
+        more: boolean;
+        epoch: string;
+    }): void;
+    /**
+     * Repeat a `sync` that was refused. Return false if the error is about something else.
+     * @param {{ ref?: string, retry_after_seconds?: number }} error
+     */
+    refused({ ref, retry_after_seconds }: {
+        ref?: string;
+        retry_after_seconds?: number;
+    }): boolean;
+    /**
+     * Remember the epoch. If it has changed, read all transcripts again after a random wait, and return true.
+     * @param {string} epoch
+     */
+    seeEpoch(epoch: string): boolean;
+}

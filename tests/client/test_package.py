@@ -1,0 +1,95 @@
+"""The client library as a package: its types, its size, what it may import, and that releases never change."""
+
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from tools import client_api_page, client_package
+from tools.client_package import FOLDER, ROOT, TYPES
+
+MAX_BYTES = 14 * 1024
+IMPORT = re.compile(r'(?:^(?:import|export)\b[^;()]*?\bfrom |^import |[^{ ]import\()"([^"]+)"', re.M)
+
+
+def compiled(node: str, tsc: str, project: str) -> str:
+    """Return what the compiler says about a project; empty if it passes."""
+    done = subprocess.run([node, tsc, "-p", project], capture_output=True, text=True, check=False, cwd=ROOT)
+    return done.stdout if done.returncode else ""
+
+
+def test_modules_pass_the_strict_type_check(node: str, tsc: str) -> None:
+    options = json.loads((ROOT / "tsconfig.json").read_text())["compilerOptions"]
+    assert all(options[name] for name in ("strict", "noUncheckedIndexedAccess", "exactOptionalPropertyTypes"))
+    assert compiled(node, tsc, "tsconfig.json") == ""
+
+
+def test_app_passes_the_type_check_and_its_mistakes_are_found(node: str, tsc: str, tmp_path: pathlib.Path) -> None:
+    assert compiled(node, tsc, "tests/client") == ""
+    source = (ROOT / "tests/client/consumer.ts").read_text()
+    mistakes = source.count("// @ts-expect-error")
+    assert mistakes >= 10
+    (tmp_path / "consumer.ts").write_text(source.replace("// @ts-expect-error", "//"))
+    (tmp_path / "tsconfig.json").write_text(
+        json.dumps(
+            {
+                "extends": str(ROOT / "tsconfig.json"),
+                "compilerOptions": {"paths": {"sesi-client": [str(TYPES / "index.d.ts")]}},
+                "include": ["*.ts"],
+            }
+        )
+    )
+    assert compiled(node, tsc, str(tmp_path)).count("error TS") == mistakes
+
+
+def test_declarations_are_current(tmp_path: pathlib.Path) -> None:
+    made = tmp_path / "types"
+    client_package.write_types(made)
+    expected = {path.name: path.read_text() for path in made.iterdir()}
+    assert {path.name: path.read_text() for path in TYPES.iterdir()} == expected, "run `make pages`"
+
+
+def test_api_page_is_current() -> None:
+    assert client_api_page.PAGE.read_text() == client_api_page.page(), "run `make pages`"
+
+
+def test_api_page_has_every_member_of_the_client() -> None:
+    page = client_api_page.page()
+    source = (FOLDER / "client.js").read_text()
+    members = set(re.findall(r"^  (?:async |get )?(\w+)\([^)]*\) \{$", source, re.M)) - {"constructor"}
+    assert len(members) > 30
+    assert {name for name in members if f"### Client.{name}\n" not in page} == set()
+
+
+def test_modules_fit_the_size_budget() -> None:
+    assert client_package.compressed_size() <= MAX_BYTES
+
+
+def test_modules_import_only_each_other_and_are_packaged() -> None:
+    for path in client_package.modules():
+        for target in IMPORT.findall(path.read_text()):
+            assert re.fullmatch(r"\./\w+\.(?:js|d\.ts)", target), f"{path.name} imports {target}"
+            assert (FOLDER / target).exists()
+    package = json.loads((FOLDER / "package.json").read_text())
+    packed = {path for pattern in package["files"] for path in FOLDER.glob(pattern)}
+    assert {path for path in FOLDER.iterdir() if path.name != "package.json"} <= packed
+
+
+def test_released_versions_are_unchanged() -> None:
+    known = client_package.released()
+    assert known.get(client_package.version(), client_package.digest()) == client_package.digest(), (
+        "this version is released: raise it in api/public/static/client/package.json"
+    )
+
+
+def test_changed_release_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_package, "RELEASES", tmp_path / "releases.json")
+    (tmp_path / "releases.json").write_text("{}")
+    client_package.release()
+    client_package.release()
+    assert client_package.released() == {client_package.version(): client_package.digest()}
+    (tmp_path / "releases.json").write_text(json.dumps({client_package.version(): "another"}))
+    with pytest.raises(ValueError, match="raise the version"):
+        client_package.release()
