@@ -54,6 +54,17 @@ async function lock(name, timeoutMs, work) {
   }
 }
 
+/** @type {any} */
+let workerUrl = null;
+
+/** Return the worker's address. A page that requires trusted types must allow the policy `sesi-worker`. */
+function timerWorkerUrl() {
+  const url = new URL("./timer_worker.js", import.meta.url).href;
+  const { trustedTypes } = /** @type {any} */ (globalThis);
+  workerUrl ??= trustedTypes?.createPolicy("sesi-worker", { createScriptURL: () => url }).createScriptURL("") ?? url;
+  return workerUrl;
+}
+
 /**
  * @param {number} ms
  * @param {() => void} callback
@@ -64,7 +75,7 @@ function every(ms, callback) {
     return () => clearInterval(timer);
   };
   if (!globalThis.document || !globalThis.Worker) return start();
-  const worker = new Worker(new URL("./timer_worker.js", import.meta.url));
+  const worker = new Worker(timerWorkerUrl());
   let stop = () => worker.terminate();
   worker.onmessage = callback;
   worker.onerror = () => {
