@@ -1,6 +1,14 @@
 /** The customer app: the client, what it needs from the service at a cold start, and its screens by address. */
 
 import { browserStorage, createClient } from "/client/index.js";
+import { devicesScreen } from "/try/kit/screens/devices.js";
+import {
+  loadingScreen,
+  maintenanceScreen,
+  missingScreen,
+  unreachableScreen,
+  updateScreen,
+} from "/try/kit/screens/notices.js";
 import { createShell } from "/try/kit/shell.js";
 import { connectShared, prepare, readConfig } from "/try/kit/start.js";
 import { needsUpdate } from "/try/kit/versions.js";
@@ -8,12 +16,10 @@ import { preferences } from "/try/shared/preferences.js";
 import { go, route } from "/try/shared/router.js";
 import { Draft } from "./draft.js";
 import { chatScreen } from "./screens/chat.js";
-import { devicesScreen } from "./screens/devices.js";
 import { historyScreen, mitraScreen } from "./screens/history.js";
 import { homeScreen } from "./screens/home.js";
 import { introScreen } from "./screens/intro.js";
 import { nameScreen } from "./screens/name.js";
-import { loadingScreen, maintenanceScreen, missingScreen, unreachableScreen, updateScreen } from "./screens/notices.js";
 import { paymentScreen } from "./screens/payment.js";
 import { paymentsScreen } from "./screens/payments.js";
 import { pricesScreen } from "./screens/prices.js";
@@ -42,7 +48,7 @@ route("/chat/:id", chatScreen);
 route("/history", historyScreen);
 route("/history/:id", mitraScreen);
 route("/profile", profileScreen);
-route("/devices", devicesScreen);
+route("/devices", devicesScreen("#/profile"));
 route("/payments", paymentsScreen);
 
 /** Return the screen that must be shown whatever the address says, or null. */

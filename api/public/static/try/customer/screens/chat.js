@@ -169,11 +169,12 @@ export function chatScreen(context) {
     if (writing) place.querySelector("textarea")?.focus();
   }
 
-  const more = actionButton("", () => menu(context, client.state.chats[id].session, watch), {
-    kind: "icon-button",
-    name: t("More"),
-    icon: icon("more"),
-  });
+  const open = () => client.state.chats[id] && menu(context, client.state.chats[id].session, watch);
+  const more = h(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": t("More"), onclick: open },
+    icon("more"),
+  );
   const view = chatView(scope, id, { party: "mitra", back: backLink("#/"), end: [more], update });
   client.openChat(id).catch((error) => !scope.ended && showProblem(view.element, error));
   return { title: t("Chat"), className: "chat-screen", content: view.element };

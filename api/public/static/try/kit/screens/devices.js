@@ -1,4 +1,4 @@
-/** The customer's signed-in devices; any of them can be signed out. */
+/** The devices on which the user is signed in; any of them can be signed out. */
 
 import { actionButton } from "/try/kit/buttons.js";
 import { icon } from "/try/kit/icons.js";
@@ -19,7 +19,10 @@ function deviceName({ user_agent: agent, platform, app_version: version }) {
   return version ? `${name} · ${version}` : name;
 }
 
-export function devicesScreen({ client, scope }) {
+/** Return the screen of an app. `back` is the address of the screen before it. */
+export const devicesScreen = (back) => (context) => devices(context, back);
+
+function devices({ client, scope }, back) {
   function row(device) {
     const name = deviceName(device.device_info);
     const signOut = () =>
@@ -56,7 +59,7 @@ export function devicesScreen({ client, scope }) {
     content: h(
       "div",
       { class: "screen" },
-      topBar(t("Devices"), backLink("#/profile")),
+      topBar(t("Devices"), backLink(back)),
       h("p", { class: "lead" }, t("You are signed in on these devices.")),
       pagedList(scope, {
         read: (cursor) => client.call("GET /api/shared/auth/sessions", { query: cursor ? { cursor } : {} }),
