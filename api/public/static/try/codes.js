@@ -1,0 +1,50 @@
+/** The newest phone codes of the development inbox, each with a button that copies it. */
+
+import { h } from "./shared/dom.js";
+import { toast } from "./shared/toast.js";
+import { t } from "./shared/words.js";
+
+const EVERY_MS = 1_000;
+const SHOWN = 3;
+
+/** Make a button that copies a code; none where the browser can't (on plain http from another machine). */
+export function copyButton(code) {
+  if (!navigator.clipboard) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(code);
+    toast(t("Copied {code}", { code }));
+  };
+  return h(
+    "button",
+    { type: "button", class: "small", "aria-label": t("Copy {code}", { code }), onclick: copy },
+    t("Copy"),
+  );
+}
+
+const row = ({ to, data, text }) => {
+  const code = data?.code ?? text.match(/\d{6}/)?.[0] ?? text;
+  return h("li", {}, h("span", { class: "quiet" }, to), h("code", { class: "code" }, code), copyButton(code));
+};
+
+/** Make the list. It is read each second while the page is visible, until `ended`. */
+export function codes(ended) {
+  const list = h("ul", { "aria-label": t("Newest codes"), "aria-live": "polite" });
+  const empty = h("p", { class: "quiet" }, t("Codes that the service sends appear here."));
+  let newest = null;
+  const read = async () => {
+    if (document.hidden) return;
+    const response = await fetch("/dev/inbox.json", { signal: ended }).catch(() => null);
+    if (!response?.ok) return;
+    const { items } = await response.json();
+    const found = items.filter((item) => item.kind === "code").slice(0, SHOWN);
+    const seen = JSON.stringify(found);
+    if (seen === newest) return;
+    newest = seen;
+    list.replaceChildren(...found.map(row));
+    empty.hidden = found.length > 0;
+  };
+  const timer = setInterval(read, EVERY_MS);
+  ended.addEventListener("abort", () => clearInterval(timer));
+  read();
+  return h("section", { class: "codes-strip", "aria-label": t("Newest codes") }, h("h2", {}, t("Codes")), empty, list);
+}
