@@ -110,8 +110,11 @@ export async function openExtensionSheet(scope, session) {
   });
 }
 
-/** Return the notices about an extension: its payment, the wait for the answer, or a refusal. */
-export function extensionNotices(scope, watch, party) {
+/**
+ * Return the notices about an extension: its payment, the wait for the answer, or a refusal. `scope` ends with the
+ * notices, `screenScope` with the screen: sheets stay open when the notices change.
+ */
+export function extensionNotices(scope, screenScope, watch, party) {
   const { payment, pending, refused } = watch;
   if (payment) {
     return [
@@ -130,7 +133,7 @@ export function extensionNotices(scope, watch, party) {
           { class: "stack-buttons" },
           actionButton(t("Give it up"), () => scope.client.abandonPayment(payment.payment_request_id)),
           payment.gateway_invoice_url
-            ? actionButton(t("Pay"), () => openPaymentPage(scope, payment), { kind: "primary" })
+            ? actionButton(t("Pay"), () => openPaymentPage(screenScope, payment), { kind: "primary" })
             : null,
         ),
       ),
@@ -160,7 +163,7 @@ export function extensionNotices(scope, watch, party) {
       h(
         "div",
         { class: "stack-buttons" },
-        helpButton(scope),
+        helpButton(screenScope),
         actionButton(t("All right"), () => watch.close()),
       ),
     ),

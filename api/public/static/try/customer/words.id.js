@@ -193,6 +193,7 @@ export const INDONESIAN = {
   "Your mitra": "Mitramu",
   "Your chats": "Obrolanmu",
   "Chat with {name} again": "Mengobrol lagi dengan {name}",
+  "1 session": "1 sesi",
   "{n} sessions": "{n} sesi",
 
   // Profile

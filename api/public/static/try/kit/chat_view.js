@@ -4,7 +4,6 @@ import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
 import { composer } from "./composer.js";
 import { countdown } from "./countdown.js";
-import { icon } from "./icons.js";
 import { MessageLog } from "./message_log.js";
 
 /** Return the time that the chat counts down to: the end of the paid time, or of the goodbyes. */
@@ -40,7 +39,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     label: t("Time left"),
     spoken: { 180: t("Three minutes left."), 60: t("One minute left.") },
   });
-  const clock = h("span", { class: "chat-clock" }, icon("clock"), left);
+  const clock = h("span", { class: "chat-clock" }, left);
   const field = composer(sessionId, {
     send: (text) => client.send(sessionId, text),
     typing: () => client.typing(sessionId),

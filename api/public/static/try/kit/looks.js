@@ -33,7 +33,7 @@ export const looks = (changed) =>
       t("Language"),
       "language",
       [
-        ["id", "Bahasa Indonesia"],
+        ["id", "Indonesia"],
         ["en", "English"],
       ],
       preferences.language,

@@ -64,6 +64,7 @@ export class MessageLog {
   #party = "";
   #newest = null;
   #started = false;
+  #pinned = true; // whether the reader was at the end at the last scroll
 
   /** `acts` has `earlier()`, which loads earlier messages, `resend(message)`, `discard(message)` and `seen()`. */
   constructor(acts) {
@@ -76,14 +77,18 @@ export class MessageLog {
       h("span", {}, t("New messages")),
     );
     this.typing = h("p", { class: "typing", hidden: true });
+    this.hint = h("p", { class: "log-hint" }, t("You can write now."));
     this.scroller = h(
       "div",
       { class: "log", role: "log", "aria-label": t("Messages"), "aria-relevant": "additions", tabindex: "0" },
       h("div", { class: "earlier" }, this.earlier),
+      this.hint,
       this.#list,
       this.typing,
     );
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    // A notice or the keyboard takes room: readers at the end stay there.
+    new ResizeObserver(() => this.#pinned && this.scrollToEnd()).observe(this.scroller);
     this.element = h("div", { class: "log-frame" }, this.scroller, this.toEnd);
   }
 
@@ -117,6 +122,7 @@ export class MessageLog {
     }
     this.#removeOthers(keys);
     this.earlier.hidden = !chat.hasEarlier;
+    this.hint.hidden = chat.messages.length > 0 || chat.session.status !== "active";
     this.#followEnd(chat.messages.at(-1), stay);
   }
 
@@ -179,7 +185,8 @@ export class MessageLog {
   }
 
   #scrolled() {
-    if (!this.atEnd) return;
+    this.#pinned = this.atEnd;
+    if (!this.#pinned) return;
     this.toEnd.hidden = true;
     this.acts.seen();
   }

@@ -85,15 +85,15 @@ function extendButton(scope, session, kind) {
   return actionButton(t("More time"), () => openExtensionSheet(scope, session), { kind, icon: icon("plus") });
 }
 
-/** Return the notices below the messages: what the customer can do now. */
+/** Return the notices below the messages: what the customer can do now. `scope` ends with them; sheets stay open. */
 function notices(context, scope, { session, warned }, watch, party) {
   const { status } = session;
-  const asked = extensionNotices(scope, watch, party);
+  const asked = extensionNotices(scope, context.scope, watch, party);
   const busy = watch.payment || watch.pending;
   if (status === "active") {
-    if (!warned || busy) return asked;
+    if (!warned || busy || watch.refused) return asked;
     const text = h("p", {}, t("Less than three minutes are left. Do you want to go on?"));
-    return [...asked, section(t("Warning"), "warn", text, extendButton(scope, session, "primary"))];
+    return [...asked, section(t("Warning"), "warn", text, extendButton(context.scope, session, "primary"))];
   }
   const own = goodbyeOf(session, "customer");
   if (status === "expired" || status === "closing") {
@@ -108,7 +108,7 @@ function notices(context, scope, { session, warned }, watch, party) {
         "",
         h("p", {}, h("strong", {}, title), " ", text),
         goodbyes(session, "customer", party),
-        status === "expired" && !busy ? extendButton(scope, session, "plain") : null,
+        status === "expired" && !busy ? extendButton(context.scope, session, "plain") : null,
         own ? null : goodbyeForm(scope, session.id, party),
       ),
     ];

@@ -103,7 +103,7 @@ export function mitraScreen(context) {
           "span",
           { class: "row-main" },
           h("strong", {}, row.display_name),
-          h("small", {}, t("{n} sessions", { n: row.sessions_count })),
+          h("small", {}, row.sessions_count === 1 ? t("1 session") : t("{n} sessions", { n: row.sessions_count })),
         ),
         onlineBadge(row.mitra_is_online),
       ),

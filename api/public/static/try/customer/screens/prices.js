@@ -19,8 +19,12 @@ function offer({ value, minutes, price, before = null, tag = null, checked, choo
     "label",
     { class: `pick tier ${before ? "discounted" : ""}` },
     h("input", { type: "radio", name: "offer", value, checked, onchange: choose }),
-    h("span", { class: "tier-minutes" }, t("{n} minutes", { n: minutes })),
-    h("span", { class: "tier-tags" }, tag && h("span", { class: "badge accent" }, tag)),
+    h(
+      "span",
+      { class: "tier-what" },
+      h("span", { class: "tier-minutes" }, t("{n} minutes", { n: minutes })),
+      tag && h("span", { class: "badge accent" }, tag),
+    ),
     h(
       "span",
       { class: "tier-price" },
