@@ -76,6 +76,10 @@ def _bounds(key: Key) -> str:
         return f"{key.bounds[0]} to {key.bounds[1]}"
     if key.shape is Shape.FLAG:
         return "true, false"
+    if key.shape is Shape.VERSION:
+        return "a version such as 1.4.0, or null"
+    if key.shape is Shape.NOTICE:
+        return "message_id, message_en, until; or null"
     return ", ".join(key.choices) or "a document"
 
 

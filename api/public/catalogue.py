@@ -7,7 +7,7 @@ from litestar import Request, get, post
 from api.auth import anyone, customers
 from core.base.actor import Actor
 from core.flows import customer_edit
-from core.reads import catalogue
+from core.reads import app_settings, catalogue
 from core.runtime import Runtime
 
 
@@ -46,15 +46,18 @@ async def support_handles(runtime: Runtime) -> catalogue.SupportHandles:
 
 
 @get("/api/shared/config/otp", **anyone())
-async def otp_config(runtime: Runtime) -> catalogue.OtpConfig:
+async def otp_config(runtime: Runtime) -> app_settings.OtpConfig:
     """Return the limits of phone codes."""
-    return catalogue.otp_config(runtime)
+    return app_settings.otp_config(runtime)
 
 
 @get("/api/shared/config/app", **anyone())
-async def app_config(runtime: Runtime) -> catalogue.AppConfig:
-    """Return the switches that change how apps behave."""
-    return catalogue.app_config(runtime)
+async def app_config(runtime: Runtime) -> app_settings.AppConfig:
+    """Return the switches that change how apps behave, the oldest usable versions, and the maintenance notice.
+
+    Apps read this at their start and when they come to the foreground.
+    """
+    return app_settings.app_config(runtime)
 
 
 ROUTES = [pricing, availability, onboarding_state, usp_seen, support_handles, otp_config, app_config]

@@ -19,6 +19,8 @@ class Shape(enum.Enum):
     NUMBER = "number"  # {"value": int}, or float where a row has `fraction`
     FLAG = "flag"  # {"value": bool}
     CHOICE = "choice"  # {"value": one of `choices`}
+    VERSION = "version"  # {"value": text such as 1.4.0, or null}
+    NOTICE = "notice"  # {"value": {"message_id", "message_en", "until"}, or null}
     DOCUMENT = "document"  # the JSON document itself
 
 
@@ -46,6 +48,10 @@ def _number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning
 
 def _flag(name: str, meaning: str, *, default: bool, used: bool = True) -> Key:
     return Key(name=name, shape=Shape.FLAG, default=default, meaning=meaning, used=used)
+
+
+def _version(name: str, meaning: str) -> Key:
+    return Key(name=name, shape=Shape.VERSION, default=None, meaning=meaning)
 
 
 def _document(name: str, default: Any, meaning: str, *, used: bool = True) -> Key:
@@ -175,6 +181,15 @@ KEYS: dict[str, Key] = {
             "first_session_discount_requires_identity",
             "Whether the first-session discount needs a verified phone number or an identity.",
             default=False,
+        ),
+        _version("minimum_version_android", "Oldest version of the Android apps that may be used; none: any."),
+        _version("minimum_version_ios", "Oldest version of the iOS apps that may be used; none: any."),
+        _version("minimum_version_web", "Oldest version of the web apps that may be used; none: any."),
+        Key(
+            name="maintenance",
+            shape=Shape.NOTICE,
+            default=None,
+            meaning="A notice that apps show at their start, in both languages, until a time.",
         ),
         _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
         _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),

@@ -1,5 +1,6 @@
 """The rules of configuration values: what a row stores, and which values are valid (docs/configuration.md)."""
 
+import datetime as dt
 import re
 from typing import Any
 
@@ -11,6 +12,16 @@ from core.config.keys import Key, Shape
 
 # Any scheme that an app may open, except those that run code.
 DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)
+
+# Three numbers, which apps compare one after the other.
+VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}")
+MAX_NOTICE = 500  # characters of a maintenance notice in one language
+NOTICE_RULE = Text(
+    en=f"must be null or {{message_id, message_en, until}}, with messages of 1 to {MAX_NOTICE} characters and a time with "
+    "a zone or null",
+    id=f"harus null atau {{message_id, message_en, until}}, dengan pesan sepanjang 1 sampai {MAX_NOTICE} karakter dan "
+    "waktu dengan zona atau null",
+)
 
 
 def stored(key: Key, value: Any) -> Any:
@@ -48,8 +59,40 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
         raise _refusal(key, field_messages.one_of(key.choices))
     if key.shape is Shape.NUMBER:
         _check_number(key, value, cadence_seconds)
+    if key.shape is Shape.VERSION and not (value is None or (isinstance(value, str) and VERSION.fullmatch(value))):
+        raise _refusal(
+            key, Text(en="must be null or a version such as 1.4.0", id="harus null atau versi seperti 1.4.0")
+        )
+    if key.shape is Shape.NOTICE and not (value is None or _is_notice(value)):
+        raise _refusal(key, NOTICE_RULE)
     if key.shape is Shape.DOCUMENT:
         _check_document(key, value)
+
+
+def _is_notice(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"message_id", "message_en", "until"}:
+        return False
+    messages = (value["message_id"], value["message_en"])
+    if not all(isinstance(one, str) and one.strip() and len(one) <= MAX_NOTICE for one in messages):
+        return False
+    return not has_nul(value) and (value["until"] is None or _moment(value["until"]) is not None)
+
+
+def _moment(text: Any) -> dt.datetime | None:
+    """Return an ISO 8601 time with a zone in UTC; None for anything else."""
+    try:
+        at = dt.datetime.fromisoformat(text)
+        return None if at.tzinfo is None else at.astimezone(dt.UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def notice_at(value: dict[str, Any] | None, *, now: dt.datetime) -> dict[str, Any] | None:
+    """Return the maintenance notice for apps, with `until` as a time; None without a notice or after its end."""
+    if value is None:
+        return None
+    until = _moment(value["until"])
+    return None if until is not None and until <= now else {**value, "until": until}
 
 
 def _refusal(key: Key, rule: Text) -> ValidationFailed:

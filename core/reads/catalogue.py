@@ -1,4 +1,4 @@
-"""Reads for the screens before a payment: prices, onboarding, client switches, support contacts, available mitras."""
+"""Reads for the screens before a payment: prices, onboarding, support contacts, available mitras."""
 
 import asyncio
 
@@ -8,7 +8,6 @@ from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound
 from core.base.field_types import Mode, TierId
-from core.logins.otp import CODE_LENGTH
 from core.mitras import store as mitras
 from core.mitras.rules import availability_policy
 from core.pricing import rules, store
@@ -133,45 +132,6 @@ def support_handles(runtime: Runtime) -> SupportHandles:
     """Return the configured contacts."""
     stored = runtime.config.values["support_handles"]
     return SupportHandles(handles=[SupportHandle(**stored[name]) for name in ("primary", "secondary")])
-
-
-@attrs.frozen(kw_only=True)
-class OtpConfig:
-    """Limits of phone codes that apps need to know."""
-
-    resend_cooldown_seconds: int
-    max_per_phone_per_hour: int
-    verify_max_attempts: int
-    code_length: int
-
-
-def otp_config(runtime: Runtime) -> OtpConfig:
-    """Return the configured limits."""
-    number = runtime.config.number
-    return OtpConfig(
-        resend_cooldown_seconds=number("otp_resend_cooldown_seconds"),
-        max_per_phone_per_hour=number("otp_max_per_phone_per_hour"),
-        verify_max_attempts=number("otp_verify_max_attempts"),
-        code_length=CODE_LENGTH,
-    )
-
-
-@attrs.frozen(kw_only=True)
-class AppConfig:
-    """Switches that change how apps behave, each named like its configuration row."""
-
-    early_end_customer_enabled: bool
-    early_end_mitra_enabled: bool
-    end_session_two_step_confirm: bool
-    three_minute_warning_enabled: bool
-    payment_method_qris_first: bool
-    sensitive_flip_confirmation_enabled: bool
-    sensitive_flag_one_way_latch: bool
-
-
-def app_config(runtime: Runtime) -> AppConfig:
-    """Return the configured switches."""
-    return AppConfig(**{field.name: runtime.config.flag(field.name) for field in attrs.fields(AppConfig)})
 
 
 @attrs.frozen(kw_only=True)

@@ -372,6 +372,45 @@ async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow,
         await operator.call("PUT", path, {"value": before})
 
 
+async def test_operator_writes_and_removes_the_maintenance_notice(window: BrowserWindow, world: World) -> None:
+    page, operator = window.page, await world.operator()
+    await window.open("#/settings")
+    setting = page.locator("[data-key=maintenance]")
+    save = setting.get_by_role("button", name="Save")
+    await setting.get_by_label("English").fill("We are back soon.")
+    await save.click()
+    await expect(setting.get_by_role("alert")).to_contain_text("message_id, message_en, until")
+    await setting.get_by_label("Indonesian").fill("Kami segera kembali.")
+    await setting.get_by_label("Until").fill("2030-01-31T22:00")
+    await save.click()
+    await expect(setting).to_contain_text("Last changed by Root")
+    stored = (await operator.get("/internal/config/maintenance"))["value"]
+    assert (stored["message_id"], stored["message_en"]) == ("Kami segera kembali.", "We are back soon.")
+    local = await page.evaluate(
+        "(at) => new Date(at).getTime() === new Date('2030-01-31T22:00').getTime()", stored["until"]
+    )
+    assert local is True
+    await setting.get_by_label("Indonesian").fill("")
+    await setting.get_by_label("English").fill("")
+    await save.click()
+    await world.until(lambda: operator.get("/internal/config/maintenance"), lambda row: row["value"] is None)
+    await expect(setting.get_by_label("Until")).to_have_value("")
+
+
+async def test_operator_sets_and_clears_the_oldest_usable_version(window: BrowserWindow, world: World) -> None:
+    path, operator = "/internal/config/minimum_version_web", await world.operator()
+    await window.open("#/settings")
+    setting = window.page.locator("[data-key=minimum_version_web]")
+    await expect(setting).to_contain_text("Default: none")
+    for written, value in (("1.4.0", "1.4.0"), ("", None)):
+        field = await setting.get_by_role("textbox").element_handle()
+        assert field is not None
+        await field.fill(written)
+        await setting.get_by_role("button", name="Save").click()
+        await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
+        await field.wait_for_element_state("hidden")  # the page shows the saved setting in a new field
+
+
 async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWindow, world: World) -> None:
     page, customer = window.page, await world.customer()
     await world.config("payment_session_timeout_minutes", 20)

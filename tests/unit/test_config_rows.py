@@ -1,5 +1,6 @@
 """Configuration rows: defaults, bounds, types, and the format of a row (docs/configuration.md)."""
 
+import datetime as dt
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
 from core.config.keys import KEYS, Key, Shape
-from core.config.rules import check, effective, loaded, stored
+from core.config.rules import check, effective, loaded, notice_at, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
@@ -28,6 +29,7 @@ DEFAULTS = {
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
     "sensitive_flip_confirmation_enabled": True, "sensitive_flag_one_way_latch": False, "free_trial_enabled": True,
     "free_trial_duration_minutes": 5, "anonymity": {"enabled": False},
+    "minimum_version_android": None, "minimum_version_ios": None, "minimum_version_web": None, "maintenance": None,
 }  # fmt: skip
 UNUSED = {
     "mitra_ping_interval_seconds",
@@ -198,3 +200,53 @@ def test_mitra_with_timely_heartbeats_is_never_stale(threshold: float, cadence: 
     values = {"mitra_stale_after_seconds": threshold, "require_mitra_ping": True}
     wanted = {"mitra_stale_after_seconds": holds, "require_mitra_ping": True}
     assert effective(values, cadence_seconds=cadence) == wanted
+
+
+NOTICE = {"message_id": "Kami segera kembali.", "message_en": "We are back soon.", "until": "2026-01-01T12:00:00+07:00"}
+NOON = dt.datetime(2026, 1, 1, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("value", [None, "0.0.0", "1.4.0", "10.20.300", "999999.0.1"])
+def test_version_of_three_numbers_is_accepted(value: str | None):
+    check(KEYS["minimum_version_android"], value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "1", "1.4", "1.4.0.1", "v1.4.0", "1.04.0", "1.4.0 ", "1.4.x", "1.4.0-b", 1.4, True, []]
+)
+def test_other_versions_are_refused(value: Any):
+    assert "1.4.0" in refused(KEYS["minimum_version_ios"], value)
+
+
+@pytest.mark.parametrize("until", [None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5+07:00"])
+def test_notice_in_both_languages_is_accepted(until: str | None):
+    check(KEYS["maintenance"], {**NOTICE, "until": until})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        "soon",
+        False,
+        {"message_id": "a", "message_en": "b"},
+        {**NOTICE, "more": 1},
+        {**NOTICE, "message_id": " "},
+        {**NOTICE, "message_en": "x" * 501},
+        {**NOTICE, "message_en": "\0"},
+        {**NOTICE, "message_en": None},
+        {**NOTICE, "until": ""},
+        {**NOTICE, "until": "2026-01-01T00:00:00"},
+        {**NOTICE, "until": "0001-01-01T00:00:00+14:00"},
+        {**NOTICE, "until": 5},
+    ],
+)
+def test_other_notices_are_refused(value: Any):
+    assert "message_id" in refused(KEYS["maintenance"], value)
+
+
+def test_notice_is_shown_until_its_end():
+    assert notice_at(None, now=NOON) is None
+    assert notice_at({**NOTICE, "until": None}, now=NOON) == {**NOTICE, "until": None}
+    assert notice_at(NOTICE, now=NOON - dt.timedelta(microseconds=1)) == {**NOTICE, "until": NOON}
+    assert notice_at(NOTICE, now=NOON) is None

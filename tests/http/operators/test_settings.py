@@ -52,7 +52,10 @@ SWITCHES = {
     "free_trial_enabled": True,
     "first_session_discount_requires_identity": False,
 }
-OTHERS = {"extension_default_action_on_timeout", "anonymity", "price_tiers", "support_handles"}
+VERSIONS = {"minimum_version_android", "minimum_version_ios", "minimum_version_web"}
+OTHERS = {
+    "extension_default_action_on_timeout", "anonymity", "price_tiers", "support_handles", "maintenance", *VERSIONS,
+}  # fmt: skip
 LEGACY = {
     "mitra_ping_interval_seconds", "free_trial_enabled", "free_trial_duration_minutes", "anonymity", "price_tiers",
 }  # fmt: skip
@@ -128,6 +131,8 @@ async def test_structured_config_values_are_validated(world: World) -> None:
         ("anonymity", {"enabled": True}, [{"enabled": 1}, {}, {"enabled": True, "x": 1}, True, None]),
         ("price_tiers", [], [{}, "[]", None, {"value": []}]),
         ("extension_default_action_on_timeout", "reject", ["", "Reject", None, True]),
+        ("minimum_version_android", "1.4.0", ["", "1.4", 1.4, {}]),
+        ("maintenance", {"message_id": "a", "message_en": "b", "until": None}, [{}, "", {"message_id": "a"}]),
     ):
         before = (await operator.get(path(key)))["value"]
         try:

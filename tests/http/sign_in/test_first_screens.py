@@ -1,5 +1,6 @@
 """What the apps read before a payment: onboarding state, support contacts and switches (docs/product.md#onboarding)."""
 
+import datetime as dt
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.anyio
 
 STATE, SEEN, HANDLES = "/api/client/onboarding-state", "/api/client/usp-seen", "/api/client/support-handles"
 APP, OTP = "/api/shared/config/app", "/api/shared/config/otp"
+NO_VERSIONS = {"android": None, "ios": None, "web": None}
 NOBODY = {
     "is_anonymous": True, "has_display_name": False, "usp_seen": False, "has_consulted_before": False,
     "first_session_discount_eligible": True, "has_live_session": False,
@@ -32,6 +34,7 @@ SWITCHES = {
     "three_minute_warning_enabled": True, "payment_method_qris_first": True, "sensitive_flip_confirmation_enabled": True,
     "sensitive_flag_one_way_latch": False,
 }  # fmt: skip
+APP_SETTINGS = {**SWITCHES, "minimum_versions": NO_VERSIONS, "maintenance": None}
 
 
 async def test_onboarding_flags_follow_the_customers_actions(world: World) -> None:
@@ -124,16 +127,43 @@ async def test_support_contacts_come_from_the_configuration(world: World) -> Non
 
 async def test_app_switches_follow_the_configuration_within_a_second(world: World) -> None:
     client = device(world)
-    await world.until(lambda: client.get(APP), lambda seen: seen == SWITCHES, timeout=within(1))
+    await world.until(lambda: client.get(APP), lambda seen: seen == APP_SETTINGS, timeout=within(1))
     for name, value in SWITCHES.items():
         await world.config(name, not value)
         since = time.monotonic()
         await world.until(
-            lambda: client.get(APP), lambda seen, n=name, v=value: seen == {**SWITCHES, n: not v}, timeout=within(1)
+            lambda: client.get(APP), lambda seen, n=name, v=value: seen == {**APP_SETTINGS, n: not v}, timeout=within(1)
         )
         assert time.monotonic() - since < within(1)
         await world.config(name, value)
-        await world.until(lambda: client.get(APP), lambda seen: seen == SWITCHES, timeout=within(1))
+        await world.until(lambda: client.get(APP), lambda seen: seen == APP_SETTINGS, timeout=within(1))
+
+
+async def test_oldest_usable_versions_are_those_of_the_rows(world: World) -> None:
+    client = device(world)
+    for platform in NO_VERSIONS:
+        await world.config(f"minimum_version_{platform}", "1.4.0")
+        expected = {**APP_SETTINGS, "minimum_versions": {**NO_VERSIONS, platform: "1.4.0"}}
+        await world.until(lambda: client.get(APP), lambda seen, expected=expected: seen == expected, timeout=within(1))
+        await world.config(f"minimum_version_{platform}", None)
+    await world.until(lambda: client.get(APP), lambda seen: seen == APP_SETTINGS, timeout=within(1))
+
+
+async def test_maintenance_notice_ends_at_its_time(world: World) -> None:
+    client = device(world)
+    until = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3)
+    notice = {"message_id": "Kami segera kembali.", "message_en": "We are back soon."}
+    await world.config("maintenance", {**notice, "until": until.isoformat()})
+    try:
+        shown = await world.until(lambda: client.get(APP), lambda seen: seen["maintenance"] is not None)
+        assert dt.datetime.fromisoformat(shown["maintenance"].pop("until")) == until
+        assert shown["maintenance"] == notice
+        await world.until(lambda: client.get(APP), lambda seen: seen["maintenance"] is None)
+        assert dt.datetime.now(dt.UTC) >= until
+        await world.config("maintenance", {**notice, "until": None})
+        await world.until(lambda: client.get(APP), lambda seen: seen["maintenance"] == {**notice, "until": None})
+    finally:
+        await world.config("maintenance", None)
 
 
 async def test_code_limits_follow_the_configuration_within_a_second(world: World) -> None:

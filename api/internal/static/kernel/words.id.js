@@ -562,4 +562,12 @@ export const INDONESIAN = {
   "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the session ended.":
     "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan meninggalkannya, gateway tidak membuat tagihan, atau sesinya diakhiri.",
   "The payment did not arrive in time.": "Uang tidak datang tepat waktu.",
+  Apps: "Aplikasi",
+  none: "tidak ada",
+  Indonesian: "Bahasa Indonesia",
+  English: "Bahasa Inggris",
+  Until: "Sampai",
+  "A version such as 1.4.0; blank for none.": "Versi seperti 1.4.0; kosongkan bila tidak ada.",
+  "Blank until you remove it. To remove the notice, clear both texts.":
+    "Kosongkan bila berlaku sampai Anda hapus. Untuk menghapus pemberitahuan, kosongkan kedua teks.",
 };

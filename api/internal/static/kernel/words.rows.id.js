@@ -52,6 +52,14 @@ export const ROWS = {
   "Whether the mitra app asks before it changes the topic sensitivity.":
     "Apakah aplikasi mitra bertanya sebelum sensitivitas topik diubah.",
   "Whether a sensitive session stays sensitive.": "Apakah sesi sensitif tetap sensitif.",
+  "Oldest version of the Android apps that may be used; none: any.":
+    "Versi aplikasi Android tertua yang boleh dipakai; tidak ada: semua.",
+  "Oldest version of the iOS apps that may be used; none: any.":
+    "Versi aplikasi iOS tertua yang boleh dipakai; tidak ada: semua.",
+  "Oldest version of the web apps that may be used; none: any.":
+    "Versi aplikasi web tertua yang boleh dipakai; tidak ada: semua.",
+  "A notice that apps show at their start, in both languages, until a time.":
+    "Pemberitahuan yang ditampilkan aplikasi saat dibuka, dalam kedua bahasa, sampai suatu waktu.",
   "Legacy free trial.": "Uji coba gratis yang lama.",
   "Has no effect.": "Tidak berpengaruh.",
   "Legacy tier list; prices are in pricing_tiers.": "Daftar harga lama; harga ada di pricing_tiers.",

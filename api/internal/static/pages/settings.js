@@ -4,6 +4,7 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
+import { localInput } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
 import { h } from "../shared/dom.js";
@@ -25,6 +26,7 @@ const GROUPS = [
   ["Sign-in by code", ["otp_"]],
   ["Operator sign-in", ["cc_login"]],
   ["Contacts", ["support_"]],
+  ["Apps", ["minimum_version_", "maintenance"]],
 ];
 
 const grouped = (rows) => {
@@ -39,6 +41,7 @@ const grouped = (rows) => {
 
 /** A formatted value with its unit. */
 function told(row, value) {
+  if (value === null) return t("none");
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   if (typeof value === "number") return `${number(value)} ${t(row.unit ?? "")}`.trim();
   return typeof value === "string" ? t(value) : JSON.stringify(value);
@@ -48,6 +51,12 @@ function told(row, value) {
 function control(row) {
   const name = "value";
   if (row.key === "support_handles") return handles(row);
+  if (row.key === "maintenance") return notice(row);
+  if (row.key.startsWith("minimum_version_")) {
+    const input = h("input", { name, value: row.value ?? "", inputmode: "decimal", autocomplete: "off" });
+    const hint = t("A version such as 1.4.0; blank for none.");
+    return { shown: field(row.key, input, hint, { hidden: true }), read: (data) => data.get(name).trim() || null };
+  }
   if (row.choices.length) {
     const options = row.choices.map((one) => [one, t(one)]);
     return {
@@ -83,6 +92,26 @@ function handles(row) {
     deeplink: data.get(`${part}-deeplink`).trim(),
   });
   return { shown, read: (data) => Object.fromEntries(parts.map((part) => [part, one(data, part)])) };
+}
+
+/** The maintenance notice; without messages there is none. */
+function notice(row) {
+  const { message_id, message_en, until } = row.value ?? {};
+  const shown = [
+    field(t("Indonesian"), h("textarea", { name: "message_id", lang: "id", rows: 2 }, message_id)),
+    field(t("English"), h("textarea", { name: "message_en", lang: "en", rows: 2 }, message_en)),
+    field(
+      t("Until"),
+      h("input", { name: "until", type: "datetime-local", value: until ? localInput(until) : "" }),
+      t("Blank until you remove it. To remove the notice, clear both texts."),
+    ),
+  ];
+  const read = (data) => {
+    const messages = { message_id: data.get("message_id").trim(), message_en: data.get("message_en").trim() };
+    if (!messages.message_id && !messages.message_en) return null;
+    return { ...messages, until: data.get("until") ? new Date(data.get("until")).toISOString() : null };
+  };
+  return { shown, read };
 }
 
 class SettingsPage extends Page {
@@ -150,7 +179,7 @@ class SettingsPage extends Page {
         const saved = await api.put(`${PATH}/${row.key}`, { value: can.read(data) });
         this.#fill(made, saved);
         toast(t("Saved."));
-        made.querySelector("input, select")?.focus();
+        made.querySelector("input, select, textarea")?.focus();
       },
     });
   }

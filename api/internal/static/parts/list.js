@@ -20,7 +20,8 @@ export const pick = (name, label, options, any = t("any")) => ({
   make: (value) => field(label, select({ name }, [["", any], ...options], value ?? "")),
 });
 
-const local = (iso) => {
+/** The value of a `datetime-local` input for a time, in the operator's time zone. */
+export const localInput = (iso) => {
   const at = new Date(iso);
   return Number.isNaN(at.getTime()) ? "" : new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
@@ -28,7 +29,7 @@ const local = (iso) => {
 /** A time filter, shown in the operator's time zone; the address has the time with its zone. */
 export const instant = (name, label) => ({
   name,
-  make: (value) => field(label, h("input", { type: "datetime-local", name, value: value ? local(value) : "" })),
+  make: (value) => field(label, h("input", { type: "datetime-local", name, value: value ? localInput(value) : "" })),
   read: (written) => (written ? new Date(written).toISOString() : ""),
 });
 

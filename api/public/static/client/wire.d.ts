@@ -18,7 +18,10 @@ export interface AnswerBody {
   accept: boolean;
 }
 
-/** Switches that change how apps behave, each named like its configuration row. */
+/**
+ * Switches that change how apps behave, each named like its configuration row; the oldest usable versions; and the
+ * maintenance notice, null if there is none or its time is over.
+ */
 export interface AppConfig {
   early_end_customer_enabled: boolean;
   early_end_mitra_enabled: boolean;
@@ -27,6 +30,8 @@ export interface AppConfig {
   payment_method_qris_first: boolean;
   sensitive_flip_confirmation_enabled: boolean;
   sensitive_flag_one_way_latch: boolean;
+  minimum_versions: MinimumVersions;
+  maintenance: Maintenance | null;
 }
 
 /** The confirmed payment request of the extension. */
@@ -290,6 +295,13 @@ export interface IdentityBody {
   nonce?: string | null;
 }
 
+/** A notice that apps show in the user's language until `until`; null: until it is removed. */
+export interface Maintenance {
+  message_id: string;
+  message_en: string;
+  until: string | null;
+}
+
 /** A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps. */
 export interface Message {
   id: string;
@@ -318,6 +330,13 @@ export interface MessageBody {
 /** A list without pages: all items, or the requested part. */
 export interface MessageList {
   items: Message[];
+}
+
+/** The oldest version of the apps on each platform that may be used, such as 1.4.0; null: any version. */
+export interface MinimumVersions {
+  android: string | null;
+  ios: string | null;
+  web: string | null;
 }
 
 /** A mitra, as they see themselves. */
@@ -1247,7 +1266,7 @@ export interface Routes {
   "POST /api/shared/chat/sessions/{session_id}/read": { path: { session_id: string }; body: ReadBody; answer: null };
   /** Set the session's topic sensitivity. */
   "PATCH /api/shared/chat/sessions/{session_id}/topic": { path: { session_id: string }; body: TopicBody; answer: Session };
-  /** Return the switches that change how apps behave. */
+  /** Return the switches that change how apps behave, the oldest usable versions, and the maintenance notice. */
   "GET /api/shared/config/app": { answer: AppConfig };
   /** Return the limits of phone codes. */
   "GET /api/shared/config/otp": { answer: OtpConfig };
