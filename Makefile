@@ -51,6 +51,7 @@ check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import
 	$(VENV)/bin/pyright
 	$(TSC) -p tsconfig.json
 	$(TSC) -p tests/client
+	$(TSC) -p tsconfig.apps.json
 	$(VENV)/bin/python -m tools.compatibility
 	$(VENV)/bin/python -m tools.prose
 

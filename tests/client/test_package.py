@@ -26,6 +26,11 @@ def test_modules_pass_the_strict_type_check(node: str, tsc: str) -> None:
     assert compiled(node, tsc, "tsconfig.json") == ""
 
 
+def test_apps_use_the_library_as_its_types_say(node: str, tsc: str) -> None:
+    """The apps have few annotations, so this check is not strict: it finds wrong calls, names and fields."""
+    assert compiled(node, tsc, "tsconfig.apps.json") == ""
+
+
 def test_app_passes_the_type_check_and_its_mistakes_are_found(node: str, tsc: str, tmp_path: pathlib.Path) -> None:
     assert compiled(node, tsc, "tests/client") == ""
     source = (ROOT / "tests/client/consumer.ts").read_text()

@@ -30,6 +30,7 @@ export const exactly = (iso) =>
     timeZoneName: "long",
   }).format(new Date(iso));
 
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const STEPS = [
   ["day", 86_400],
   ["hour", 3_600],
@@ -40,7 +41,7 @@ const STEPS = [
 /** "3 minutes ago", or "in 2 hours". */
 export function ago(iso, now) {
   const seconds = (new Date(iso).getTime() - now) / 1000;
-  const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+  const [unit, size] = STEPS.find(([, length]) => Math.abs(seconds) >= length) ?? STEPS[STEPS.length - 1];
   return new Intl.RelativeTimeFormat(locale(), { numeric: "auto" }).format(Math.trunc(seconds / size), unit);
 }
 

@@ -14,7 +14,11 @@ function stored() {
 const read = () => ({ ...stored(), ...ofPage });
 
 export const preferences = {
-  /** Keep the preferences under another key. `language` and `theme`, if given, win until the reader chooses. */
+  /**
+   * Keep the preferences under another key. `language` and `theme`, if given, win until the reader chooses.
+   * @param {string} newKey
+   * @param {{ language?: string | null, theme?: string | null }} [given]
+   */
   keepAt(newKey, { language, theme } = {}) {
     key = newKey;
     ofPage = { ...(language && { language }), ...(theme && { theme }) };

@@ -3,7 +3,10 @@
 import { t } from "./words.js";
 
 export const service = {
-  /** The class of the errors that the service answers; `details.fields` has the messages about fields. */
+  /**
+   * The class of the errors that the service answers; `details.fields` has the messages about fields.
+   * @type {any}
+   */
   Failure: Error,
   /** Return an error's message in the reader's language. */
   message: (error) => t(error.message),

@@ -9,6 +9,9 @@ const TICK_MS = 200;
 const ASK_MS = 30_000;
 
 class ServiceClock extends HTMLElement {
+  /** @type {import("/client/index.js").Client} */
+  client;
+
   connectedCallback() {
     this.shown = h("time", {});
     this.replaceChildren(this.shown);
@@ -38,6 +41,7 @@ class ServiceClock extends HTMLElement {
     }
     const now = new Date(this.client.now());
     const locale = preferences.language === "id" ? "id-ID" : "en-GB";
+    /** @type {Intl.DateTimeFormatOptions} */
     const options = {
       weekday: "short",
       day: "numeric",

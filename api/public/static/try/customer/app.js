@@ -53,7 +53,7 @@ route("/payments", paymentsScreen);
 
 /** Return the screen that must be shown whatever the address says, or null. */
 function gate(path) {
-  const { user } = client.state;
+  const user = /** @type {import("/client/index.js").Customer | null} */ (client.state.user);
   if (service.failed) return unreachableScreen;
   if (!service.started) return loadingScreen;
   if (service.config.maintenance) return maintenanceScreen;
@@ -93,7 +93,8 @@ const app = {
   service,
   /** Continue after a sign-in: to the prices for a new customer who was choosing a session, else home. */
   async signedIn() {
-    if (draft.choices.introSeen && !client.state.user.usp_seen) {
+    const user = /** @type {import("/client/index.js").Customer} */ (client.state.user);
+    if (draft.choices.introSeen && !user.usp_seen) {
       client.call("POST /api/client/usp-seen").catch(() => {}); // asked again at the next sign-in
     }
     const { has_live_session: live, has_consulted_before: known } = await client.call(

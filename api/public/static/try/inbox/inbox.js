@@ -119,7 +119,7 @@ class Inbox extends HTMLElement {
     const change = (name) => (event) => {
       preferences.set({ [name]: event.target.value });
       this.#frame();
-      this.querySelector(`[name=${name}]`).focus();
+      /** @type {HTMLElement} */ (this.querySelector(`[name=${name}]`)).focus();
     };
     const themes = ["system", "light", "dark"].map((value, place) => [value, t(THEMES[place])]);
     const languages = [

@@ -17,6 +17,9 @@ export function showProblem(element, error) {
 /**
  * Make a button. While `act()` runs the button is disabled, and an error that it throws is shown. `kind` is "primary",
  * "quiet", "danger" or "plain".
+ * @param {string} label
+ * @param {(...given: any[]) => unknown} act
+ * @param {Record<string, any>} [properties] `kind`, `name`, `icon`, and others of the element
  */
 export function actionButton(label, act, { kind = "plain", name = null, icon = null, ...more } = {}) {
   const button = h(

@@ -4,6 +4,7 @@ import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
 import { composer } from "./composer.js";
 import { countdown } from "./countdown.js";
+import { icon } from "./icons.js";
 import { MessageLog } from "./message_log.js";
 
 /** Return the time that the chat counts down to: the end of the paid time, or of the goodbyes. */
@@ -28,7 +29,7 @@ const FROZEN = () => ({
  *
  * @returns {{ element: HTMLElement, notices: HTMLElement, log: MessageLog, focus: () => void }}
  */
-export function chatView(scope, sessionId, { party, back = null, end = [], update = null, frozen = () => null }) {
+export function chatView(scope, sessionId, { party, back = null, end = [], update = null, frozen = (_chat) => null }) {
   const client = scope.client;
   const chatOf = (state) => state.chats[sessionId];
   const name = h("h1", { tabindex: "-1" });

@@ -37,6 +37,6 @@ export const BLOCKING = new Set([
 export function explain(error) {
   const text = TEXTS[error.code];
   if (text) return text(error.retryAfterSeconds, error.details ?? {});
-  const fields = error.details?.fields;
+  const { fields } = /** @type {import("/client/index.js").ErrorDetails} */ (error.details ?? {});
   return fields?.length ? fields.map((one) => one.message).join(" ") : error.message;
 }

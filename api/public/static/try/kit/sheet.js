@@ -45,7 +45,7 @@ export function openSheet(scope, { title, content, closable = true, wide = false
   sheet.element.addEventListener("click", (event) => closable && event.target === sheet.element && sheet.close());
   sheet.element.addEventListener("close", () => {
     sheet.element.remove();
-    if (before?.isConnected) before.focus({ preventScroll: true });
+    if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
     settle(result);
   });
   document.body.append(sheet.element);

@@ -13,7 +13,7 @@ import { statusLine } from "./status_line.js";
  *
  * `gate(path)` may return a screen that must be shown whatever the address says (maintenance, sign-in), else null.
  */
-export function createShell({ client, context = {}, gate = () => null, missing }) {
+export function createShell({ client, context = {}, gate = (_path) => null, missing }) {
   const root = h("div", { class: "app" });
   const main = h("main", { tabindex: "-1" });
   const appScope = new Scope(client);
