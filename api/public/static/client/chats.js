@@ -1,10 +1,12 @@
-import { SesiError } from "./errors.js";
+import { storedMessage, viewOf } from "./chat_view.js";
+import { ignoreRefusal, SesiError } from "./errors.js";
 import { isNewer, isRunning } from "./session.js";
+import { SessionCalls } from "./session_calls.js";
 import { Sync } from "./sync.js";
 import { Transcript } from "./transcript.js";
 
-/** @import { Chat, Extension, Message, Ports, Role, Session, ShownMessage } from "./types.d.ts" */
-/** @import { Unsent } from "./outbox.js" */
+/** @import { Call } from "./session_calls.js" */
+/** @import { Chat, Extension, Message, Ports, Role, Session } from "./types.d.ts" */
 
 /**
  * @typedef {object} Entry
@@ -26,14 +28,12 @@ import { Transcript } from "./transcript.js";
  * @property {import("./feed.js").Feed} feed
  * @property {import("./outbox.js").Outbox} outbox
  * @property {(frame: object) => boolean} send onto the chat socket; false without one
- * @property {(route: string, options: object) => Promise<any>} call
+ * @property {Call} call
  * @property {(chats: Record<string, Chat>) => void} publish
  */
 
-const PAGE = 50;
 const TYPING_MS = 5000;
 const TYPING_EVERY_MS = 3000;
-const SESSION = "/api/shared/chat/sessions/{session_id}";
 
 /** The chats of this device: running ones, and those that were opened. */
 export class Chats {
@@ -49,6 +49,7 @@ export class Chats {
   /** @param {World} world */
   constructor(world) {
     this.#world = world;
+    this.calls = new SessionCalls(world.call);
     this.#sync = new Sync({
       role: world.role,
       ports: world.ports,
@@ -157,24 +158,10 @@ export class Chats {
    * @param {string} id
    */
   async refresh(id) {
-    const session = await this.read(id);
+    const session = await this.calls.read(id).catch(ignoreRefusal);
     if (!session) return;
     const entry = this.learn(session);
     if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
-  }
-
-  /**
-   * Return a session, or null after a failure.
-   * @param {string} id
-   * @returns {Promise<Session | null>}
-   */
-  async read(id) {
-    try {
-      return await this.#call(`GET ${SESSION}`, id);
-    } catch (error) {
-      if (!(error instanceof SesiError)) throw error;
-      return null;
-    }
   }
 
   /**
@@ -186,7 +173,7 @@ export class Chats {
    */
   async act(route, id, body) {
     try {
-      const session = await this.#world.call(route, { path: { session_id: id }, body });
+      const session = await this.calls.act(route, id, body);
       this.learn(session);
       return session;
     } catch (error) {
@@ -203,9 +190,7 @@ export class Chats {
    * @returns {Promise<Extension>}
    */
   async answerExtension(id, extensionId, accept) {
-    const path = { session_id: id, extension_id: extensionId };
-    const route = `POST ${SESSION}/extensions/{extension_id}/answer`;
-    const extension = await this.#world.call(route, { path, body: { accept } });
+    const extension = await this.calls.answer(id, extensionId, accept);
     const entry = this.#entries.get(id);
     if (entry) this.#publish(Object.assign(entry, { extension }));
     return extension;
@@ -218,13 +203,10 @@ export class Chats {
   async open(id) {
     const known = this.#entries.get(id);
     if (known && known.transcript.last >= known.session.last_seq) return;
-    const [session, page] = await Promise.all([
-      this.#call(`GET ${SESSION}`, id),
-      this.#call(`GET ${SESSION}/messages`, id, { limit: PAGE }),
-    ]);
+    const [session, messages] = await Promise.all([this.calls.read(id), this.calls.messages(id)]);
     const entry = this.learn(session);
-    entry.transcript.beginWith(page.items);
-    this.#add(entry, page.items);
+    entry.transcript.beginWith(messages);
+    this.#add(entry, messages);
   }
 
   /**
@@ -234,8 +216,7 @@ export class Chats {
   async loadEarlier(id) {
     const entry = this.#entries.get(id);
     if (!entry || entry.transcript.first <= 1) return;
-    const page = await this.#call(`GET ${SESSION}/messages`, id, { before: entry.transcript.first, limit: PAGE });
-    this.#add(entry, page.items);
+    this.#add(entry, await this.calls.messages(id, entry.transcript.first));
   }
 
   /**
@@ -292,14 +273,10 @@ export class Chats {
     return isNew;
   }
 
-  /** @param {{ client_message_id: string, id: string, seq: number, created_at: string }} ack */
-  #acknowledged({ client_message_id, id, seq, created_at }) {
-    const unsent = this.#world.outbox.entries.find((entry) => entry.id === client_message_id);
-    if (!unsent) return;
-    const { sessionId: session_id, content, metadata } = unsent;
-    const sent = { sender_type: this.#world.role, sender_id: "", status: /** @type {const} */ ("sent"), created_at };
-    const marks = { type: /** @type {const} */ ("text"), delivered_at: null, read_at: null };
-    this.stored({ id, session_id, seq, client_message_id, content, metadata, ...sent, ...marks });
+  /** @param {import("./types.d.ts").MessageAckFrame} ack */
+  #acknowledged(ack) {
+    const unsent = this.#world.outbox.entries.find((entry) => entry.id === ack.client_message_id);
+    if (unsent) this.stored(storedMessage(unsent, ack, this.#world.role));
   }
 
   /** @param {any} frame */
@@ -325,12 +302,8 @@ export class Chats {
 
   /** @param {Entry} entry */
   async #readStatuses(entry) {
-    try {
-      const page = await this.#call(`GET ${SESSION}/messages`, entry.session.id, { limit: PAGE });
-      this.#add(entry, page.items);
-    } catch (error) {
-      if (!(error instanceof SesiError)) throw error; // marks come again with the next read
-    }
+    const messages = await this.calls.messages(entry.session.id).catch(ignoreRefusal); // marks come again with the next
+    if (messages) this.#add(entry, messages);
   }
 
   /**
@@ -391,44 +364,11 @@ export class Chats {
     return this.#world.feed.isNewest(`${kind} ${id}`, event_id);
   }
 
-  /**
-   * @param {string} route
-   * @param {string} id
-   * @param {object} [query]
-   */
-  #call(route, id, query = {}) {
-    return this.#world.call(route, { path: { session_id: id }, query });
-  }
-
   /** @param {Entry} entry */
-  #publish({ session, transcript, extension, readUpTo, typingUntil, warnedFor }) {
-    const unsent = this.#world.outbox.entries.filter((one) => one.sessionId === session.id);
-    const chat = Object.freeze({
-      session,
-      extension,
-      messages: [...transcript.shown(), ...unsent.map(shownUnsent)],
-      hasEarlier: transcript.first > 1,
-      unread: transcript.last > 0 ? transcript.unread(readUpTo) : session.unread_count,
-      typingUntil,
-      warned: warnedFor !== null && warnedFor === session.expires_at,
-    });
-    this.#chats = { ...this.#chats, [session.id]: chat };
+  #publish(entry) {
+    const { id } = entry.session;
+    const unsent = this.#world.outbox.entries.filter((one) => one.sessionId === id);
+    this.#chats = { ...this.#chats, [id]: viewOf(entry, unsent) };
     this.#world.publish(this.#chats);
   }
 }
-
-/**
- * @param {Unsent} unsent
- * @returns {ShownMessage}
- */
-const shownUnsent = ({ id, content, metadata, refusal }) => ({
-  clientMessageId: id,
-  id: null,
-  seq: null,
-  own: true,
-  content,
-  metadata,
-  createdAt: null,
-  state: refusal ? "refused" : "sending",
-  error: refusal && new SesiError(refusal.status, refusal),
-});

@@ -1,6 +1,7 @@
 import { Account } from "./account.js";
 import { Chats } from "./chats.js";
 import { REVOKED } from "./close_codes.js";
+import { ignoreRefusal } from "./errors.js";
 import { ackFrame, Feed, refusedAck } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
@@ -104,7 +105,7 @@ export class Device {
       publish,
       feed: this.#feed,
       payments: this.payments,
-      readSession: (id) => this.chats.read(id),
+      readSession: (id) => this.chats.calls.read(id).catch(ignoreRefusal),
     });
     this.requests = new Requests({ publish, call, clock: this.clock, feed: this.#feed });
     this.presence = new Presence({

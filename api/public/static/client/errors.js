@@ -15,3 +15,12 @@ export class SesiError extends Error {
     this.requestId = requestId;
   }
 }
+
+/**
+ * Return null for a refusal that needs no action, and raise everything else.
+ * @param {unknown} error
+ */
+export const ignoreRefusal = (error) => {
+  if (!(error instanceof SesiError)) throw error;
+  return null;
+};

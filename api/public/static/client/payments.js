@@ -1,4 +1,4 @@
-import { SesiError } from "./errors.js";
+import { ignoreRefusal, SesiError } from "./errors.js";
 import { isTransient } from "./rest.js";
 
 /** @import { PaymentRequest, Ports } from "./types.d.ts" */
@@ -142,8 +142,3 @@ export class Payments {
     return request;
   }
 }
-
-/** @param {unknown} error */
-const ignoreRefusal = (error) => {
-  if (!(error instanceof SesiError)) throw error;
-};

@@ -1,4 +1,4 @@
-import { SesiError } from "./errors.js";
+import { ignoreRefusal } from "./errors.js";
 
 /** @import { MitraStatus, Ports } from "./types.d.ts" */
 
@@ -74,7 +74,7 @@ export class Presence {
       await this.#learn(this.#world.call(`POST ${STATUS}/heartbeat`, true));
     } catch (error) {
       ignoreRefusal(error);
-      if (/** @type {SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
+      if (/** @type {import("./errors.js").SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
     }
   }
 
@@ -98,8 +98,3 @@ export class Presence {
     }
   }
 }
-
-/** @param {unknown} error */
-const ignoreRefusal = (error) => {
-  if (!(error instanceof SesiError)) throw error;
-};

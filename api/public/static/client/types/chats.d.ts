@@ -1,4 +1,6 @@
+import { SessionCalls } from "./session_calls.js";
 import { Transcript } from "./transcript.js";
+import type { Call } from "./session_calls.js";
 import type { Chat, Extension, Message, Ports, Role, Session } from "./types.d.ts";
 export type Entry = {
     session: Session;
@@ -32,12 +34,13 @@ export type World = {
      * onto the chat socket; false without one
      */
     send: (frame: object) => boolean;
-    call: (route: string, options: object) => Promise<any>;
+    call: Call;
     publish: (chats: Record<string, Chat>) => void;
 };
 /** The chats of this device: running ones, and those that were opened. */
 export declare class Chats {
     #private;
+    calls: SessionCalls;
     /** @param {World} world */
     constructor(world: World);
     /** Forget all chats. */
@@ -65,12 +68,6 @@ export declare class Chats {
      * @param {string} id
      */
     refresh(id: string): Promise<void>;
-    /**
-     * Return a session, or null after a failure.
-     * @param {string} id
-     * @returns {Promise<Session | null>}
-     */
-    read(id: string): Promise<Session | null>;
     /**
      * Change a session and return it. Raises SesiError.
      * @param {string} route

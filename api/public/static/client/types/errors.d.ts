@@ -17,3 +17,8 @@ export declare class SesiError extends Error {
         retry_after_seconds?: number;
     }, requestId?: string | null);
 }
+/**
+ * Return null for a refusal that needs no action, and raise everything else.
+ * @param {unknown} error
+ */
+export declare const ignoreRefusal: (error: unknown) => null;
