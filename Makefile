@@ -15,7 +15,7 @@ TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -33,6 +33,10 @@ $(NODE_STAMP): package-lock.json $(STAMP)
 
 up: install       ## run the whole service on this machine, with embedded PostgreSQL and Valkey
 	@$(SESI) up
+
+SCALE ?= 60
+try: install      ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 60) is its speed
+	@$(SESI) try --scale $(SCALE)
 
 demo: install     ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo

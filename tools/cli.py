@@ -18,6 +18,7 @@ from tools.commands import data, service
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
+FASTEST_TRIAL = 60.0  # beyond it, configuration rows can't give people enough real time to react
 LONGEST_DEMO_SCALE = 120.0  # beyond it, human-like pauses are too long in service time
 
 
@@ -37,6 +38,13 @@ def parser() -> argparse.ArgumentParser:
         "up",
         service.up,
         "run the whole service on this machine; uses embedded PostgreSQL and Valkey unless URLs are set",
+    )
+    trial = add("try", service.trial, "run a temporary service with two mitras, to try it out in a browser")
+    trial.add_argument(
+        "--scale",
+        type=between(float, 1.0, FASTEST_TRIAL),
+        default=FASTEST_TRIAL,
+        help="speed of service time, 1 to 60 (default 60)",
     )
     add("api", service.api, "run an API process: the public and the internal listener")
     add("realtime", service.realtime, "run a realtime process: WebSockets and pushes")

@@ -1,4 +1,5 @@
-"""`sesi up`: runs the whole service on one machine: embedded servers, migrations, defaults and the three processes."""
+"""`sesi up` and `sesi try`: run the whole service on one machine: embedded servers, migrations, defaults and the three
+processes."""
 
 import asyncio
 import contextlib
@@ -6,6 +7,7 @@ import fcntl
 import itertools
 import os
 from collections.abc import Coroutine, Mapping
+from types import MappingProxyType
 from typing import IO, Any, TypeVar
 
 import attrs
@@ -16,7 +18,7 @@ from core.base.environment import meet
 from core.base.process import stop_event
 from core.base.settings import Settings, SettingsError
 from core.flows import setup
-from core.runtime import open_runtime
+from core.runtime import Runtime, open_runtime
 from tools import environment, migrate
 from tools.children import Child, console, end_orphans, note_children, note_file
 from tools.embedded.servers import Embedded
@@ -26,19 +28,35 @@ PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
 
 
-async def prepare(settings: Settings) -> None:
-    """Migrate and seed the database.
+class Edition:
+    """What a command seeds in a new database, and what it prints."""
 
-    Print the e-mail address and password of the first administrator, if one is created.
-    """
+    rows: Mapping[str, Any] = MappingProxyType({})
+    """Values of new configuration rows, instead of their defaults."""
+
+    async def seed(self, runtime: Runtime) -> None:
+        """Add rows after the defaults."""
+
+    def show_administrator(self, email: str, password: str) -> None:
+        """Print the sign-in of the first administrator, in a line, because a narrow window would cut a table."""
+        console.print(f"administrator (shown once)  {email}  {password}", soft_wrap=True, markup=False)
+
+    def show(self, settings: Settings) -> None:
+        """Print the addresses of the service."""
+        show(settings)
+
+
+async def prepare(settings: Settings, edition: Edition) -> None:
+    """Migrate and seed the database. Show the first administrator, if one is created."""
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:
-        await setup.seed_defaults(runtime)
+        await setup.seed_defaults(runtime, edition.rows)
         await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
         administrator = None if settings.production else await setup.first_administrator(runtime)
-        if administrator is not None:  # a line, because a narrow window would cut a table
-            console.print(f"administrator (shown once)  {'  '.join(administrator)}", soft_wrap=True, markup=False)
+        if administrator is not None:
+            edition.show_administrator(*administrator)
+        await edition.seed(runtime)
     finally:
         await runtime.close()
 
@@ -104,7 +122,7 @@ def show(settings: Settings) -> None:
     console.print("Try `sesi demo`. Ctrl-C stops everything.")
 
 
-async def up(settings: Settings) -> int:
+async def up(settings: Settings, edition: Edition) -> int:
     """Run until SIGTERM or Ctrl-C; return the exit code."""
     stopping = stop_event()
     if not os.environ.get("DRAIN_SECONDS"):  # without a load balancer
@@ -123,8 +141,8 @@ async def up(settings: Settings) -> int:
             redis_url=settings.redis_url or servers.redis_url,
         )
     try:
-        await _unless_stopped(prepare(settings), stopping)
-        await _keep_all(settings, own, stopping, noted=mine is not None)
+        await _unless_stopped(prepare(settings, edition), stopping)
+        await _keep_all(settings, edition, own, stopping, noted=mine is not None)
     finally:
         if own is not None:
             await asyncio.to_thread(own.stop)
@@ -135,7 +153,9 @@ async def up(settings: Settings) -> int:
     return 0
 
 
-async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.Event, *, noted: bool) -> None:
+async def _keep_all(
+    settings: Settings, edition: Edition, own: Embedded | None, stopping: asyncio.Event, *, noted: bool
+) -> None:
     """Start the processes, restart those that end, and stop them all when `stopping` is set.
 
     With `noted`, record their process ids, so that the next `sesi up` can end them if this one is killed.
@@ -159,7 +179,7 @@ async def _keep_all(settings: Settings, own: Embedded | None, stopping: asyncio.
         keepers = [asyncio.create_task(child.keep(stopping, note)) for child in children]
         await _unless_stopped(wait_ready(settings), stopping)
         if not stopping.is_set():
-            show(settings)
+            edition.show(settings)
         await _watch(own, stopping)
     finally:
         stopping.set()

@@ -10,8 +10,9 @@ from litestar.response import Redirect
 
 from api.auth import anyone
 from api.static_files import READING, REVALIDATE, StaticFolder, answer
-from core.base.errors import NotFound
+from core.base.errors import NotFound, Unavailable
 from core.base.settings import Settings
+from core.reads import trial
 from core.runtime import Runtime
 
 FILES = StaticFolder(pathlib.Path(__file__).parent / "static" / "try", shared=True)
@@ -34,15 +35,6 @@ HEADERS = {
 
 
 @attrs.frozen(kw_only=True)
-class TrialMitra:
-    """A mitra whose sign-in code is fixed (OTP_TEST_NUMBERS)."""
-
-    phone: str
-    display_name: str
-    code: str
-
-
-@attrs.frozen(kw_only=True)
 class TrialConfig:
     """Where a browser reaches the service, its speed, and the mitras that a visitor may sign in as."""
 
@@ -50,7 +42,7 @@ class TrialConfig:
     sockets: str
     control_center: str
     time_scale: float
-    mitras: list[TrialMitra]
+    mitras: list[trial.TrialMitra]
 
 
 def _host(request: Request[Any, Any, Any], settings: Settings) -> tuple[str, str]:
@@ -71,7 +63,7 @@ def headers_of(request: Request[Any, Any, Any]) -> dict[str, str]:
     return {**HEADERS, "Content-Security-Policy": POLICY.format(sockets=sockets_url(request, runtime.settings))}
 
 
-@get("/try/config.json", include_in_schema=False, **anyone())
+@get("/try/config.json", include_in_schema=False, **anyone(Unavailable))
 async def trial_config(request: Request[Any, Any, Any], runtime: Runtime) -> TrialConfig:
     """Return where the apps find the service."""
     settings = runtime.settings
@@ -81,7 +73,7 @@ async def trial_config(request: Request[Any, Any, Any], runtime: Runtime) -> Tri
         sockets=sockets_url(request, settings),
         control_center=f"http://{name}:{settings.internal_port}/internal/",
         time_scale=settings.sesi_time_scale,
-        mitras=[],
+        mitras=await trial.mitras(runtime),
     )
 
 

@@ -1,6 +1,7 @@
 """Read and write configuration rows and the anchor of service time."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from core.config.keys import KEYS, Key
@@ -53,11 +54,12 @@ async def write(tx: Tx, key: Key, value: Any, *, operator_id: str) -> None:
     await WRITE.execute(tx, key=key.name, value=stored(key, value), updated_at=tx.now, updated_by=operator_id)
 
 
-async def seed(tx: Tx) -> int:
-    """Add the rows that are missing, with their defaults; return how many."""
+async def seed(tx: Tx, values: Mapping[str, Any]) -> int:
+    """Add the rows that are missing, with their `values` or defaults; return how many."""
     added = 0
     for key in KEYS.values():
-        added += await SEED.execute(tx, key=key.name, value=stored(key, key.default), updated_at=tx.now)
+        value = stored(key, values.get(key.name, key.default))
+        added += await SEED.execute(tx, key=key.name, value=value, updated_at=tx.now)
     return added
 
 

@@ -1,5 +1,9 @@
 """Fill a fresh database: configuration, prices, a first administrator, demo users. Safe to repeat."""
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
 import attrs
 
 from core.base import field_messages, ids, names
@@ -17,6 +21,7 @@ from core.pricing import store as pricing
 from core.pricing.rules import Promotion
 from core.runtime import Runtime
 from core.steps import second_factor
+from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)
@@ -42,11 +47,14 @@ DEMO_MITRAS = (("+6281200000001", "Ayu"), ("+6281200000002", "Bima"), ("+6281200
 DEMO_CUSTOMERS = ("Dewi", "Eka")
 
 
-async def seed_defaults(runtime: Runtime) -> int:
-    """Add missing configuration rows and the administrator role; return how many configuration rows were added."""
+async def seed_defaults(runtime: Runtime, values: Mapping[str, Any] = MappingProxyType({})) -> int:
+    """Add missing configuration rows and the administrator role; return how many configuration rows were added.
+
+    A new row has its value in `values`, else its default.
+    """
     async with runtime.transaction() as tx:
         await roles.ensure(tx, "administrator", ADMINISTRATOR)
-        return await config_store.seed(tx)
+        return await config_store.seed(tx, values)
 
 
 async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: Promotion | None) -> list[str]:
@@ -78,17 +86,29 @@ async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: 
 
 async def seed_demo(runtime: Runtime) -> list[str]:
     """Add a few mitras and customers for development; return a line of text for each one added."""
-    added = []
     async with runtime.transaction() as tx:
-        for phone, name in DEMO_MITRAS:
-            if await mitras.create(tx, phone=phone, display_name=name, is_active=True):
-                added.append(f"mitra {name}, {phone}")
+        added = await _add_mitras(tx, DEMO_MITRAS)
         if added:
             for name in DEMO_CUSTOMERS:
                 customer = await customers.create_anonymous(tx, ids.new_id())
                 await customers.set_display_name(tx, customer.id, name)
                 added.append(f"customer {name}, {customer.id}")
     return added
+
+
+async def seed_mitras(runtime: Runtime, people: Iterable[tuple[str, str]]) -> None:
+    """Add the mitras, (phone, name), whose phones no other mitra has."""
+    async with runtime.transaction() as tx:
+        await _add_mitras(tx, people)
+
+
+async def _add_mitras(tx: Tx, people: Iterable[tuple[str, str]]) -> list[str]:
+    """Add mitras; return a line of text for each one added."""
+    return [
+        f"mitra {name}, {phone}"
+        for phone, name in people
+        if await mitras.create(tx, phone=phone, display_name=name, is_active=True)
+    ]
 
 
 @attrs.frozen(kw_only=True)

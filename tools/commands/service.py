@@ -46,9 +46,16 @@ def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
 
 def up(_: argparse.Namespace) -> int:
     """Run the whole service on this machine."""
-    from tools.up import up
+    from tools.up import Edition, up
 
-    return asyncio.run(up(environment.read(servers=False)))
+    return asyncio.run(up(environment.read(servers=False), Edition()))
+
+
+def trial(args: argparse.Namespace) -> int:
+    """Run the service for trying it out in a browser."""
+    from tools.trial import run
+
+    return run(args.scale)
 
 
 def demo(args: argparse.Namespace) -> int:
