@@ -40,7 +40,7 @@ export function ask({ title, content = [], submit, send, danger = false, cancel 
     dialog.addEventListener("cancel", (event) => sending && event.preventDefault());
     dialog.addEventListener("close", () => {
       dialog.remove();
-      if (before?.isConnected) before.focus();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
       resolve(answer);
     });
     document.body.append(dialog);

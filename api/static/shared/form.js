@@ -69,6 +69,7 @@ function complain(form, error) {
 /**
  * Make a form. While `send(data, event)` runs the buttons are disabled; a `service.Failure` that it throws is shown.
  * `other` buttons come before the one that sends.
+ * @param {Record<string, any>} options
  */
 export function form({ fields, submit, send, other = [], label, danger = false }) {
   const button = h("button", { class: danger ? "danger" : "primary", type: "submit" }, submit);
