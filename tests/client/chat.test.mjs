@@ -247,3 +247,25 @@ test("the state is frozen, new after each change, and reported once a microtask"
   assert.notEqual(client.state, before);
   assert.ok(calls >= 1 && calls <= 3, `${calls} calls`);
 });
+
+test("a hole that a page leaves is asked for again, but not without end", async () => {
+  const { world, client } = await chatting({ last_seq: 1 });
+  world.socket().take();
+  await world.serve(live(message(3, "c")));
+  await world.serve(page([message(1, "a")]));
+  const sync = world.socket().take().at(-1);
+  assert.deepEqual([sync.type, sync.after], ["sync", 1]);
+  await world.serve(page([]));
+  assert.deepEqual(world.socket().take(), []);
+  await world.serve(live(message(2, "b")));
+  assert.deepEqual(contents(client), ["a", "b", "c"]);
+});
+
+test("an older copy of a message does not lower its state", async () => {
+  const { world, client } = await chatting({ last_seq: 1 });
+  const own = message(1, "a", { sender_type: "customer" });
+  await world.serve(page([own]));
+  await world.serve({ type: "message_status", session_id: S, status: "read", up_to: 1 });
+  await world.serve(page([own]));
+  assert.equal(client.state.chats[S].messages[0].state, "read");
+});

@@ -198,3 +198,27 @@ test("the messages of another user are neither shown nor sent", async () => {
   await world.authenticate("/ws/chat", { sessions: [session(1)] });
   assert.deepEqual(sent(world), []);
 });
+
+test("an answer to an earlier message does not send a later one before it is stored", async () => {
+  const { world, client } = await chatting();
+  const a = client.send(S, "a");
+  await settle();
+  world.written = new Promise(() => {});
+  client.send(S, "b");
+  await settle();
+  await world.serve(ack(a, 1));
+  assert.deepEqual(sent(world), ["a"]);
+});
+
+test("a new message waits while the service could not store the one before", async () => {
+  const { world, client } = await chatting();
+  const a = client.send(S, "a");
+  await settle();
+  world.socket().take();
+  await world.serve(error(a, "UNAVAILABLE", { retry_after_seconds: 4 }));
+  client.send(S, "b");
+  await world.advance(3999);
+  assert.deepEqual(sent(world), []);
+  await world.advance(1);
+  assert.deepEqual(sent(world), ["a", "b"]);
+});

@@ -210,3 +210,15 @@ test("stop closes the sockets, and nothing opens them again", async () => {
   assert.equal(world.opened(), 1);
   assert.equal(world.socket("/ws/pairing").isClosed, true);
 });
+
+test("a second auth_ok does not make a socket younger", async () => {
+  const { world } = await connected();
+  await world.close(1006);
+  await world.advance(500);
+  await world.authenticate();
+  await world.advance(9000);
+  await world.serve({ type: "auth_ok", ...world.hello("/ws/chat") });
+  await world.advance(1000);
+  await world.close(1006);
+  await opensAfter(world, 500);
+});
