@@ -55,7 +55,7 @@ class ChatRow {
     this.last.textContent = preview(chat);
     this.clock.classList.toggle("urgent", warned || session.status !== "active");
     this.count.hidden = unread === 0;
-    this.count.replaceChildren(h("span", { class: "hidden-label" }, t("Unread:")), String(unread));
+    this.count.replaceChildren(...(unread ? [h("span", { class: "hidden-label" }, t("Unread:")), String(unread)] : []));
   }
 }
 

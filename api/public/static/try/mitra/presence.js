@@ -32,11 +32,11 @@ export function presenceCard({ client, scope }) {
   const card = h("section", { class: "card presence", "aria-labelledby": label }, h("div", {}, title, text), toggle);
 
   async function change() {
-    if (toggle.ariaDisabled === "true" || client.state.status === null) return;
+    if (toggle.ariaDisabled === "true") return;
     toggle.ariaDisabled = "true"; // `disabled` would lose the focus
     showProblem(card, null);
     try {
-      await (client.state.status.is_online ? client.goOffline() : client.goOnline());
+      await (client.state.status?.is_online ? client.goOffline() : client.goOnline());
     } catch (error) {
       if (card.isConnected) showProblem(card, error);
     } finally {
