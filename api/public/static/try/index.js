@@ -95,15 +95,21 @@ const STEPS = () => [
 
 const guide = () =>
   h(
-    "details",
-    { class: "guide" },
-    h("summary", {}, t("What to do here")),
+    "section",
+    { class: "guide", "aria-label": t("What to do here") },
     h(
-      "ol",
+      "details",
       {},
-      STEPS().map((step) => h("li", {}, step)),
+      h("summary", {}, t("What to do here")),
+      h(
+        "ol",
+        {},
+        STEPS().map((step) => h("li", {}, step)),
+      ),
     ),
   );
+
+const APPS = () => ({ customer: t("The customer's app"), mitra: t("The mitra's app") });
 
 const appLinks = (phones) =>
   h(
@@ -119,7 +125,7 @@ const appLinks = (phones) =>
         h(
           "span",
           { class: "quiet" },
-          one.phone ? `${one.phone} · ${t("code {code}", { code: one.code })}` : t("The customer's app"),
+          one.phone ? `${one.phone} · ${t("code {code}", { code: one.code })}` : APPS()[one.role],
         ),
       ),
     ),
@@ -134,10 +140,10 @@ function show(config, client) {
   const again = () => show(config, client);
   const phones = phonesOf(config);
   document.title = t("Try Sesi");
+  const strip = h("div", { class: "strip" }, codes(ended.signal), guide());
   document.body.replaceChildren(
     header(config, client, phones, again),
-    h("div", { class: "strip" }, codes(ended.signal), guide()),
-    WIDE.matches ? h("main", { class: "phones" }, phones.map(phone)) : appLinks(phones),
+    ...(WIDE.matches ? [strip, h("main", { class: "phones" }, phones.map(phone))] : [appLinks(phones), strip]),
     h("div", { class: "toasts", role: "status" }),
   );
 }

@@ -43,4 +43,5 @@ export const INDONESIAN = {
     "Layar ini tidak cukup untuk tiga ponsel. Buka aplikasinya di jendela sendiri:",
   "code {code}": "kode {code}",
   "The customer's app": "Aplikasi pelanggan",
+  "The mitra's app": "Aplikasi mitra",
 };
