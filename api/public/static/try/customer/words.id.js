@@ -162,7 +162,8 @@ export const INDONESIAN = {
   "The time that is left is not given back.": "Sisa waktu tidak dikembalikan.",
   "Go on talking": "Lanjut mengobrol",
   "Are you sure?": "Kamu yakin?",
-  "You can't open this chat again.": "Obrolan ini tidak bisa dibuka lagi.",
+  "You can read this chat later, but write no more in it.":
+    "Obrolan ini bisa dibaca lagi, tetapi tidak bisa dilanjutkan.",
   "Yes, end it now": "Ya, akhiri sekarang",
   Warning: "Peringatan",
   "Less than three minutes are left. Do you want to go on?": "Sisa waktu kurang dari tiga menit. Mau lanjut?",

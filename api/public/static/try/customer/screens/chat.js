@@ -34,7 +34,7 @@ async function endChat({ app, client, scope }, session) {
   if (!sure || !app.service.config.end_session_two_step_confirm) return;
   await confirmSheet(scope, {
     title: t("Are you sure?"),
-    text: t("You can't open this chat again."),
+    text: t("You can read this chat later, but write no more in it."),
     submit: t("Yes, end it now"),
     cancel: t("Go on talking"),
     danger: true,
