@@ -20,6 +20,7 @@ FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "10000
 # Folders with the slowest files come first, so that at the end no worker is left alone with a slow file.
 LONG = (
     "pages",
+    "apps",
     "push",
     "tools",
     "faults",
