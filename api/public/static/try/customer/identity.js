@@ -3,7 +3,7 @@
 import { t } from "/try/shared/words.js";
 import { openWebView } from "./web_view.js";
 
-export const PROVIDERS = { a: "Identity A", b: "Identity B" };
+export const PROVIDERS = { a: "Provider A", b: "Provider B" };
 
 const nonce = () => {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

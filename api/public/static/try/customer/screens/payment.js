@@ -9,6 +9,7 @@ import { confirmSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
+import { preferences } from "/try/shared/preferences.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
 import { unopened } from "../pay.js";
@@ -21,6 +22,15 @@ const METHODS = (qrisFirst) => {
   return qrisFirst ? ["QRIS", ...others] : [...others, "QRIS"];
 };
 
+/** Return the address of a payment page. The service's own page for development takes the language and the theme. */
+function pageAddress(invoice) {
+  const url = new URL(invoice);
+  if (url.origin !== location.origin) return invoice;
+  url.searchParams.set("lang", preferences.language);
+  url.searchParams.set("theme", preferences.theme);
+  return url.href;
+}
+
 /**
  * Open the payment page of a request in a sheet. The request is read every 4 s while it is pending, because an event or
  * a webhook may be lost; the sheet closes when the request is no longer pending.
@@ -30,7 +40,7 @@ export function openPaymentPage(scope, request) {
   const id = request.payment_request_id;
   const sheet = openWebView(scope, {
     title: t("Pay {amount}", { amount: rupiah(request.amount) }),
-    url: request.gateway_invoice_url,
+    url: pageAddress(request.gateway_invoice_url),
     message: () => client.readPayment(id).catch(() => {}), // the page says that something happened, but not what
   });
   const watching = scope.child();
