@@ -36,7 +36,9 @@ export function codes(ended) {
     const response = await fetch("/dev/inbox.json", { signal: ended }).catch(() => null);
     if (!response?.ok) return;
     const { items } = await response.json();
-    const found = items.filter((item) => item.kind === "code").slice(0, SHOWN);
+    const sent = items.filter((item) => item.kind === "code");
+    const newestOfNumber = sent.filter((item) => sent.find((one) => one.to === item.to) === item);
+    const found = newestOfNumber.slice(0, SHOWN);
     const seen = JSON.stringify(found);
     if (seen === newest) return;
     newest = seen;
