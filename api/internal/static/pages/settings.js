@@ -97,7 +97,9 @@ function handles(row) {
 /** The maintenance notice; without messages there is none. */
 function notice(row) {
   const { message_id, message_en, until } = row.value ?? {};
-  const shown = [
+  const shown = h(
+    "fieldset",
+    {},
     field(t("Indonesian"), h("textarea", { name: "message_id", lang: "id", rows: 2 }, message_id)),
     field(t("English"), h("textarea", { name: "message_en", lang: "en", rows: 2 }, message_en)),
     field(
@@ -105,7 +107,7 @@ function notice(row) {
       h("input", { name: "until", type: "datetime-local", value: until ? localInput(until) : "" }),
       t("Blank until you remove it. To remove the notice, clear both texts."),
     ),
-  ];
+  );
   const read = (data) => {
     const messages = { message_id: data.get("message_id").trim(), message_en: data.get("message_en").trim() };
     if (!messages.message_id && !messages.message_en) return null;
