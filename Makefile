@@ -34,8 +34,8 @@ $(NODE_STAMP): package-lock.json $(STAMP)
 up: install       ## run the whole service on this machine, with embedded PostgreSQL and Valkey
 	@$(SESI) up
 
-SCALE ?= 60
-try: install      ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 60) is its speed
+SCALE ?= 10
+try: install      ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 10) is its speed
 	@$(SESI) try --scale $(SCALE)
 
 demo: install     ## play a paid session from payment to goodbye, in a temporary service
