@@ -14,14 +14,13 @@ import aiohttp
 import attrs
 
 from core.base import ids
-from tools.device_storage import DeviceStorage
+from tools.device_storage import SIGNED_IN, DeviceStorage
 from tools.service_clock import ServiceClock
 
 HTTP_TIMEOUT_S = 15
 SUCCESSOR_S = 30.0  # how long the service gives a lost successor of a refresh token again
 LONGEST_PAUSE_S = 8.0  # of the random ones between repeats without a Retry-After
 REPEATED = frozenset({408, 429, 500, 502, 503})
-KEY = "signed_in"
 
 
 class Refused(Exception):
@@ -158,20 +157,20 @@ class Client:
     def _keep(self, answer: dict[str, Any]) -> None:
         self.access_token, self.refresh_token = answer["access_token"], answer["refresh_token"]
         self.user = next(answer[kind] for kind in ("customer", "mitra", "operator") if kind in answer)
-        self.storage.set(KEY, self.signed_in)
+        self.storage.set(SIGNED_IN, self.signed_in)
 
     def restore(self) -> bool:
         """Continue as the user in the storage; return whether there is one."""
-        stored = self.storage.get(KEY)
+        stored = self.storage.get(SIGNED_IN)
         if stored is None:
             return False
         self.access_token, self.refresh_token, self.user = stored
         return True
 
     def forget(self) -> None:
-        """Forget the user and the tokens, here and in the storage."""
+        """Forget the user and the tokens, and everything in the storage."""
         self.access_token, self.refresh_token, self.user = None, None, {}
-        self.storage.remove(KEY)
+        self.storage.empty()
 
     async def sign_out(self) -> None:
         """Forget the user, then end the auth session if the service can be reached."""

@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+KEYS = SIGNED_IN, OUTBOX = "signed_in", "outbox"
+
 
 class Store(Protocol):
     """A place for JSON values by key, such as a file. Each method raises OSError if the place cannot be used."""
@@ -65,6 +67,11 @@ class DeviceStorage:
             self._store.remove(key)
         except OSError:
             self._fall_back()
+
+    def empty(self) -> None:
+        """Remove everything: the user has signed out."""
+        for key in KEYS:
+            self.remove(key)
 
     def _fall_back(self) -> MemoryStore:
         self.saved, self._store = False, self._memory

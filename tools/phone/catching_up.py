@@ -70,7 +70,7 @@ class CatchingUp:
             await self._take_again(frame, keep)
             return
         await keep(session_id, frame["messages"])
-        if frame["more"]:
+        if frame["more"] or self._transcripts.has_gap(session_id):
             await self.ask(session_id)
 
     def take_refusal(self, socket: Socket, frame: Frame) -> bool:

@@ -45,9 +45,9 @@ class Chat:
         if "epoch" in frame:
             self._catching_up.see_epoch(frame["epoch"], lambda: set(self.sessions))
         if kind == "auth_ok":
-            await self._take_snapshot(frame)
+            await self._take_snapshot(frame, first=frame is socket.frames[0])
         elif kind == "message":
-            await self._keep(frame["message"]["session_id"], [frame["message"]])
+            await self._take_message(frame["message"])
         elif kind == "sync":
             await self._catching_up.take_page(frame, self._keep)
         elif kind == "message_status":
@@ -57,8 +57,8 @@ class Chat:
         elif kind == "error" and not self._catching_up.take_refusal(socket, frame):
             self.outbox.take_answer(frame)
 
-    async def _take_snapshot(self, frame: Frame) -> None:
-        """After `auth_ok`, request missed messages, then send pending ones."""
+    async def _take_snapshot(self, frame: Frame, *, first: bool) -> None:
+        """After `auth_ok`, request missed messages; after the `first` one of a socket, send pending messages, too."""
         last_seqs = {session["id"]: session["last_seq"] for session in frame["sessions"]}
         ended = [one for one in self.sessions if one not in last_seqs and self.sessions[one]["status"] != "completed"]
         self.sessions.update({session["id"]: session for session in frame["sessions"]})
@@ -67,7 +67,8 @@ class Chat:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         await self._catching_up.compare(last_seqs, set(self.sessions))
-        self.outbox.resume()
+        if first:
+            self.outbox.resume()
 
     async def _read_session(self, session_id: str) -> None:
         """Read a session that is not in the snapshot: it ended while the phone was not connected."""
@@ -82,7 +83,7 @@ class Chat:
             await self._catching_up.ask(session["id"])
 
     async def _keep(self, session_id: str, messages: list[Frame]) -> None:
-        """Store messages, mark the other party's as delivered, and request those that are missing between them."""
+        """Store messages, and mark the other party's as delivered."""
         own_id = self._client.user.get("id")
         for message in messages:
             if message["sender_id"] == own_id:  # `sync` may return a message before its acknowledgement
@@ -91,6 +92,11 @@ class Chat:
         if any(message["sender_id"] != own_id for message in new):
             up_to = self.transcripts.whole(session_id)
             await self._connection.send({"type": "delivered", "session_id": session_id, "up_to": up_to})
+
+    async def _take_message(self, message: Frame) -> None:
+        """Store one message, and request those that are missing before it."""
+        session_id = message["session_id"]
+        await self._keep(session_id, [message])
         if self.transcripts.has_gap(session_id):
             await self._catching_up.ask(session_id)
 
@@ -99,7 +105,7 @@ class Chat:
         frame = self.outbox.take_answer(ack)
         if frame is not None:
             self._said[frame["client_message_id"]] = frame
-            await self._keep(frame["session_id"], [own_message(frame, ack, self._client.user)])
+            await self._take_message(own_message(frame, ack, self._client.user))
 
     # -- messages of this device
 
@@ -139,5 +145,5 @@ class Chat:
             return {"type": "error", **refused.body["error"]}
         except (aiohttp.ClientError, ConnectionError, TimeoutError):
             return None
-        await self._keep(frame["session_id"], [message])
+        await self._take_message(message)
         return {**message, "type": "message_ack"}

@@ -3,7 +3,7 @@
 from typing import Any
 
 CLOSED_KEPT = 20  # latest closed requests, so that the app can say why one has gone
-GONE = frozenset({"REQUEST_TAKEN", "REQUEST_CLOSED", "NOT_FOUND"})
+GONE = {"REQUEST_TAKEN": "taken", "REQUEST_CLOSED": "timeout", "NOT_FOUND": "timeout"}  # code -> reason
 Frame = dict[str, Any]
 
 
@@ -25,12 +25,10 @@ class ChatRequests:
         elif frame["type"] == "chat_request_closed":
             self.close(frame["session_id"], frame["reason"])
 
-    def take_answer(self, session_id: str, frame: Frame) -> None:
-        """Take the answer to `accept`: `accepted` or an `error`."""
-        if frame["type"] == "accepted":
-            self.close(session_id, "accepted")
-        elif frame["code"] in GONE:
-            self.close(session_id, "taken" if frame["code"] == "REQUEST_TAKEN" else "timeout")
+    def take_refusal(self, session_id: str, code: str | None) -> None:
+        """Take the refusal of an acceptance; some codes mean that the request is gone."""
+        if code in GONE:
+            self.close(session_id, GONE[code])
 
     def close(self, session_id: str, reason: str) -> None:
         """Remove a request from the screen."""

@@ -7,12 +7,11 @@ from typing import Any
 
 import attrs
 
-from tools.device_storage import DeviceStorage
+from tools.device_storage import OUTBOX, DeviceStorage
 
 RESEND_S = 2.0  # repeat a message that is not acknowledged within this time
 WAIT_S = 1.0  # before a message is repeated that was refused for now, without a number of seconds
 REFUSED_FOR_NOW = frozenset({"TOO_FAST", "UNAVAILABLE", "INTERNAL_ERROR", "RATE_LIMITED"})
-KEY = "outbox"
 Frame = dict[str, Any]
 
 
@@ -38,7 +37,7 @@ class Outbox:
 
     def restore(self) -> None:
         """Take up the messages that were pending when the app ended."""
-        for frame in self._storage.get(KEY) or []:
+        for frame in self._storage.get(OUTBOX) or []:
             self.add(frame)
 
     def add(self, frame: Frame) -> asyncio.Future[Frame]:
@@ -86,7 +85,7 @@ class Outbox:
             task.cancel()
 
     def _save(self) -> None:
-        self._storage.set(KEY, self.pending())
+        self._storage.set(OUTBOX, self.pending())
 
     async def _empty(self, session_id: str) -> None:
         try:

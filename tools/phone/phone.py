@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from core.base import ids
-from tools.client import Client, Socket
+from tools.client import Client, Refused, Socket
 from tools.phone.chat import Chat
 from tools.phone.chat_requests import ChatRequests
 from tools.phone.connection import Connection
@@ -20,7 +20,6 @@ from tools.phone.event_log import EventLog
 from tools.phone.presence import Presence
 from tools.phone.reconnection import SignedOut
 
-ACCEPT = "accept "  # prefix of the `ref` of an acceptance; the session id follows
 Frame = dict[str, Any]
 
 
@@ -103,12 +102,16 @@ class Phone:
         pending = self.chat.outbox.pending()
         return self._connection.log() + (f"; {len(pending)} messages pending" if pending else "")
 
+    def ended(self) -> BaseException | None:
+        """Return the exception that ended the connection task, if any: SignedOut."""
+        if self._life is None or not self._life.done() or self._life.cancelled():
+            return None
+        return self._life.exception()
+
     def _check_signed_in(self) -> None:
-        """Raise the exception that ended the connection task, if any: SignedOut."""
-        if self._life is not None and self._life.done() and not self._life.cancelled():
-            error = self._life.exception()
-            if error is not None:
-                raise error
+        error = self.ended()
+        if error is not None:
+            raise error
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -124,8 +127,6 @@ class Phone:
             self.requests.replace(frame.get("requests", []))
             if self._heartbeat_s is not None:
                 self._spawn(self.presence.read())
-        elif str(frame.get("ref")).startswith(ACCEPT):
-            self.requests.take_answer(frame["ref"].removeprefix(ACCEPT), frame)
         if frame["type"] != "message" and ("event_id" not in frame or self._log.add(frame)):
             await self._take_new(frame)
 
@@ -156,9 +157,15 @@ class Phone:
         async with asyncio.timeout(timeout):
             return await self.chat.deliver(frame | ({} if metadata is None else {"metadata": metadata}), self._life)
 
-    async def accept(self, session_id: str) -> None:
-        """Accept a chat request; it leaves `requests` with the answer."""
-        await self._connection.send({"type": "accept", "ref": ACCEPT + session_id, "session_id": session_id})
+    async def accept(self, session_id: str) -> Frame:
+        """Accept a chat request and return its session. Raises Refused, also after noting why the request is gone."""
+        try:
+            session = await self.client.post(f"/api/mitra/chat-requests/{session_id}/accept")
+        except Refused as refused:
+            self.requests.take_refusal(session_id, refused.code)
+            raise
+        self.requests.close(session_id, "accepted")
+        return session
 
     async def read(self, session_id: str) -> None:
         """Mark the transcript as read. Without a connection nothing is sent, and a later read covers it."""

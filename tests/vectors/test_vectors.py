@@ -1,0 +1,75 @@
+"""The Python client reproduces every conversation vector, and the vectors fit the interface documents."""
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.vectors import documents, player
+
+VECTORS = player.read_all()
+each_vector = pytest.mark.parametrize("vector", [pytest.param(vector, id=name) for name, vector in VECTORS.items()])
+FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
+
+
+def errors(schema: dict[str, Any], components: dict[str, Any], value: Any) -> list[str]:
+    """Return what is wrong with a value."""
+    validator = jsonschema.Draft202012Validator({**schema, "components": components}, format_checker=FORMAT_CHECKER)
+    return [f"{list(error.path)}: {error.message}" for error in validator.iter_errors(value)]
+
+
+def answer_schema(route: str, status: int) -> dict[str, Any]:
+    """Return the schema of an answer's body."""
+    method, path = route.split(" ")
+    for template, operations in documents.REST["paths"].items():
+        if method.lower() in operations and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            if status >= 400:
+                return {"$ref": "#/components/schemas/Error"}
+            content = operations[method.lower()]["responses"][str(status)].get("content", {})
+            return content.get("application/json", {}).get("schema", {"type": "null"})
+    raise LookupError(f"no route {route}")
+
+
+@each_vector
+def test_python_client_plays_the_vector(vector: dict[str, Any]) -> None:
+    performance = player.play(vector)
+    assert performance.served
+    for kind, name, value in performance.served:
+        if kind == "frame":
+            schema, _ = documents.frame_schema(performance.role, name, value["type"])
+            assert errors(schema, documents.SOCKETS["components"], value) == []
+        else:
+            status, body = value
+            assert errors(answer_schema(name, status), documents.REST["components"], body) == []
+
+
+@each_vector
+def test_vector_has_the_form_of_the_schema(vector: dict[str, Any]) -> None:
+    schema = json.loads((player.FOLDER / "schema.json").read_text(encoding="utf-8"))
+    assert errors(schema, {}, vector) == []
+
+
+@each_vector
+def test_vector_names_a_section_of_the_protocol(vector: dict[str, Any]) -> None:
+    text = (documents.ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    titles = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
+    assert vector["rule"] in titles
+
+
+def test_player_reports_a_client_that_does_something_else() -> None:
+    """A vector whose expectation is wrong fails, and so does one that leaves something out."""
+    sent = json.loads(json.dumps(VECTORS["message-sent"]))
+    for step in sent["steps"]:
+        if "expect" in step:
+            step["expect"]["frame"]["content"] = "Hola"
+    with pytest.raises(AssertionError, match="'Halo', not 'Hola'"):
+        player.play(sent)
+    silent = {**VECTORS["message-sent"], "steps": VECTORS["message-sent"]["steps"][:3]}
+    with pytest.raises(AssertionError, match="the client did"):
+        player.play(silent)
