@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tests.vectors.world import World
 from tools.client import Addresses, Client, Refused
-from tools.device_storage import DeviceStorage
+from tools.device_storage import DeviceStorage, MemoryStore
 from tools.phone import Phone, SignedOut
 from tools.phone.reconnection import REVOKED
 from tools.service_clock import ServiceClock
@@ -59,6 +59,7 @@ class PythonClient:
 
     def __init__(self, world: World, store: FragileStore, dice: FixedDice, role: str, paths: list[str]) -> None:
         loop = asyncio.get_running_loop()
+        self._store = store
         self._storage = DeviceStorage(store)
         clock = ServiceClock(monotonic=loop.time)
         http = cast(Any, world)
@@ -76,7 +77,7 @@ class PythonClient:
 
     async def abandon(self) -> None:
         """End as a killed process does: nothing is stored from here on."""
-        self._storage._store = DeviceStorage()
+        self._storage._store = MemoryStore()
         for task in self._tasks:
             task.cancel()
         for phone in self._phones.values():
@@ -147,6 +148,7 @@ class PythonClient:
             "connection": "stopped" if signed_out else "open" if connected else "connecting",
             "signed_out": signed_out,
             "saved": self._storage.saved,
+            "stored": list(self._store.values),
             "chats": chats,
             "now": self._client.clock.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
         }

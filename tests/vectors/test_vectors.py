@@ -73,3 +73,20 @@ def test_player_reports_a_client_that_does_something_else() -> None:
     silent = {**VECTORS["message-sent"], "steps": VECTORS["message-sent"]["steps"][:3]}
     with pytest.raises(AssertionError, match="the client did"):
         player.play(silent)
+
+
+def test_page_for_authors_names_every_vector() -> None:
+    """docs/clients.md says which duty each vector tests, and names no vector that does not exist."""
+    page = (documents.ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+ \|[^|]*\|([^|]*)\|", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row)}
+    assert named == set(VECTORS)
+
+
+def test_page_for_authors_names_every_call_and_step() -> None:
+    page = (documents.ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"`([a-z_]+)`", page))
+    steps = [step for vector in VECTORS.values() for step in vector["steps"]]
+    assert {key for step in steps for key in step} - {"code", "of", "on"} <= words
+    assert {step["call"] for step in steps if "call" in step} <= words
+    assert {key for step in steps for key in step.get("state", {})} <= words

@@ -1,4 +1,4 @@
-"""A reference app for both roles, which the demo and the tests use (docs/protocol.md#websockets)."""
+"""A reference app for both roles, which the demo and the tests use (docs/clients.md)."""
 
 from tools.phone.phone import Phone
 from tools.phone.reconnection import PAUSES_S, Reconnection, SignedOut

@@ -1,4 +1,4 @@
-"""The reference client: one device of a user on one socket path (docs/protocol.md#websockets).
+"""The reference client: one device of a user on one socket path (docs/clients.md).
 
 A phone keeps one socket open and reconnects with jitter. After each `auth_ok` it syncs missed messages. It acknowledges
 events, marks messages as delivered, renews its token before it expires, and repeats a message with the same id until it
@@ -20,6 +20,7 @@ from tools.phone.event_log import EventLog
 from tools.phone.presence import Presence
 from tools.phone.reconnection import SignedOut
 
+REQUEST_EVENTS = ("chat_request", "chat_request_closed")
 Frame = dict[str, Any]
 
 
@@ -132,7 +133,9 @@ class Phone:
 
     async def _take_new(self, frame: Frame) -> None:
         """Handle an event that was not here before, or a frame that is not repeated."""
-        self.requests.take_event(frame)
+        session_id = frame.get("request", frame).get("session_id")
+        if frame["type"] in REQUEST_EVENTS and self._log.is_newest(frame, f"request {session_id}"):
+            self.requests.take_event(frame)
         self.presence.take(frame)
         if "session" in frame and "event_id" in frame:
             newest = self._log.is_newest(frame, frame["session"]["id"])
