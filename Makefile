@@ -116,8 +116,9 @@ migrations: install ## record the files of a new migration; recorded files must 
 schema-history: install ## record the schema of each commit of main, for the tests of upgrades; needs git
 	$(VENV)/bin/python -m tests.migrations.record --history
 
-pictures: install ## take new pictures for docs/control-center.md; needs Chromium
+pictures: install ## take new pictures of the control center and the apps for the docs; needs Chromium
 	$(VENV)/bin/python -m tests.pages.pictures
+	$(VENV)/bin/python -m tests.apps.pictures
 
 MINUTES ?= 3
 CLIENT ?= python

@@ -19,9 +19,11 @@ TEST_NUMBERS = {"OTP_TEST_NUMBERS": ",".join(f"{number}:{CODE}" for number in NU
 class App:
     """An app in a window with the size of a phone, whose network can be lost."""
 
-    def __init__(self, world: World, page: Page) -> None:
+    def __init__(self, world: World, page: Page, *, frame: str = "main") -> None:
+        """`frame` is the name under which the app stores what it keeps."""
         self.world = world
         self.page = page
+        self.query = f"lang=en&frame={frame}"
         self._sockets: list[WebSocketRoute] = []
 
     async def watch_sockets(self) -> None:
@@ -90,7 +92,7 @@ class CustomerApp(App):
 
     async def start(self, name: str, *, topics: tuple[str, ...] = ()) -> None:
         """Open the app for the first time and come to the prices as an anonymous customer."""
-        await self.open("customer/?lang=en")
+        await self.open(f"customer/?{self.query}")
         await self.press("Skip")
         await self.choose_topics(*topics)
         await self.press("Continue without an account")
@@ -139,7 +141,7 @@ class MitraApp(App):
 
     async def start(self, number: str) -> None:
         """Sign in and go online."""
-        await self.open(f"mitra/?lang=en&phone={number.replace('+', '%2B')}")
+        await self.open(f"mitra/?{self.query}&phone={number.replace('+', '%2B')}")
         await self.press("Send the code")
         await self.type_code()
         await self.go_online()
