@@ -25,16 +25,16 @@ class Chat:
         self.transcripts = Transcripts()
         self._client = client
         self._connection = connection
-        self._catching_up = CatchingUp(client, connection, self.transcripts, missing=self._send_lost)
+        self.catching_up = CatchingUp(client, connection, self.transcripts, missing=self._send_lost)
         self.outbox = Outbox(self._transmit, client.storage)
-        self._said: dict[str, Frame] = {}  # own acknowledged messages, by client_message_id
+        self.said: dict[str, Frame] = {}  # own acknowledged messages, by client_message_id
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Stop everything that waits; pending messages stay in the storage."""
         for task in self._tasks:
             task.cancel()
-        self._catching_up.stop()
+        self.catching_up.stop()
         self.outbox.stop()
 
     # -- frames
@@ -43,18 +43,18 @@ class Chat:
         """Handle a frame of `/ws/chat` that is not an event with a session."""
         kind = frame["type"]
         if "epoch" in frame:
-            self._catching_up.see_epoch(frame["epoch"], lambda: set(self.sessions))
+            self.catching_up.see_epoch(frame["epoch"], lambda: set(self.sessions))
         if kind == "auth_ok":
             await self._take_snapshot(frame, first=frame is socket.frames[0])
         elif kind == "message":
             await self._take_message(frame["message"])
         elif kind == "sync":
-            await self._catching_up.take_page(frame, self._keep)
+            await self.catching_up.take_page(frame, self._keep)
         elif kind == "message_status":
             self.transcripts.mark(frame["session_id"], frame["status"], frame["up_to"])
         elif kind == "message_ack":
             await self._store_own(frame)
-        elif kind == "error" and not self._catching_up.take_refusal(socket, frame):
+        elif kind == "error" and not self.catching_up.take_refusal(socket, frame):
             self.outbox.take_answer(frame)
 
     async def _take_snapshot(self, frame: Frame, *, first: bool) -> None:
@@ -66,7 +66,7 @@ class Chat:
             task = asyncio.create_task(self._read_session(session_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        await self._catching_up.compare(last_seqs, set(self.sessions))
+        await self.catching_up.compare(last_seqs, set(self.sessions))
         if first:
             self.outbox.resume()
 
@@ -80,7 +80,7 @@ class Chat:
         if newest:
             self.sessions[session["id"]] = session
         if session["last_seq"] > self.transcripts.whole(session["id"]):
-            await self._catching_up.ask(session["id"])
+            await self.catching_up.ask(session["id"])
 
     async def _keep(self, session_id: str, messages: list[Frame]) -> None:
         """Store messages, and mark the other party's as delivered."""
@@ -98,13 +98,13 @@ class Chat:
         session_id = message["session_id"]
         await self._keep(session_id, [message])
         if self.transcripts.has_gap(session_id):
-            await self._catching_up.ask(session_id)
+            await self.catching_up.ask(session_id)
 
     async def _store_own(self, ack: Frame) -> None:
         """Add a pending message to the transcript: the service does not send it back."""
         frame = self.outbox.take_answer(ack)
         if frame is not None:
-            self._said[frame["client_message_id"]] = frame
+            self.said[frame["client_message_id"]] = frame
             await self._take_message(own_message(frame, ack, self._client.user))
 
     # -- messages of this device
@@ -128,7 +128,7 @@ class Chat:
 
     def _send_lost(self, session_id: str, stored: set[str]) -> None:
         """Send the acknowledged messages of a session again that the service has lost."""
-        for message_id, frame in self._said.items():
+        for message_id, frame in self.said.items():
             if frame["session_id"] == session_id and message_id not in stored:
                 self.outbox.add(frame)
 

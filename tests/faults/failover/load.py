@@ -85,7 +85,7 @@ async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Lo
             for client in (customer, mitra):
                 phone = await Phone(client).start()
                 ends.push_async_callback(phone.stop)
-                phone.reread_within_s = REREAD_S
+                phone.chat.catching_up.reread_within_s = REREAD_S
                 load.clients.append(client)
                 load.phones.append(phone)
                 load.tasks.append(asyncio.create_task(load.talk(phone, session_id, str(client.user["id"]))))

@@ -48,7 +48,7 @@ async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_devic
             for client in load.clients:
                 await signed_in(client)
             for n, phone in enumerate(load.phones):
-                said = {message_id for message_id in load.messages if message_id in phone._said}
+                said = {message_id for message_id in load.messages if message_id in phone.chat.said}
                 await phone.until(lambda p=phone, n=n, said=said: said <= shown(p, load.sessions[n // 2]))
             await check_all_stored(pair, load, same_ids=False)
             await phones_show_what_is_stored(load)
