@@ -150,7 +150,7 @@ export class Phone {
    * @param {string} requestId
    */
   verifyCode(number, code, requestId) {
-    return this.#answered((client) => client.verifyCode(number, code, requestId));
+    return this.#answered((client) => client.verifyCode(number, requestId, code));
   }
 
   /**
