@@ -14,7 +14,8 @@ from tools.phone import PAUSES_S
 SETTLE_S = 90.0  # for a payment that a sweep finds after 60 s, the session's deadlines, and a busy machine
 BY_CHOICE_S = 10.0  # a mitra who goes offline by choice returns after half a second and two calls
 RECONNECT_S = PAUSES_S[-1] + 5.0  # the longest backoff of a phone, the connection, and the requests for missed events
-STAMP_S = 75.0  # real seconds in which the sweep marks webhook calls whose process died
+# Real seconds in which the sweep, which runs every 60 s, marks calls that have been without a result for 60 s.
+STAMP_S = 135.0
 
 
 async def settled(crowd: ChaosWorld) -> None:
