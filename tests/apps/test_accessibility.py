@@ -89,6 +89,7 @@ async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: 
         see, see_mitra = Inspector(dewi, theme), Inspector(ayu, theme)
         await look_at_first_screens(see, dewi)
         await ayu.open(f"mitra/?lang=en&phone={number.replace('+', '%2B')}")
+        await expect(ayu.page.get_by_role("button", name="Send the code")).to_be_visible()
         await see_mitra("mitra's sign-in")
         await ayu.press("Send the code")
         await ayu.type_code()

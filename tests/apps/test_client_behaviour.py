@@ -14,7 +14,7 @@ from tools.client import Client
 
 pytestmark = pytest.mark.anyio
 
-A_BUTTON, B_BUTTON = "Continue with Identity A", "Continue with Identity B"
+A_BUTTON, B_BUTTON = "Continue with Provider A", "Continue with Provider B"
 ANONYMOUS = "Continue without an account"
 WRONG = "135790"
 MINUTES_S = 95  # a countdown from here has minutes, one from 60 has not
@@ -76,8 +76,8 @@ async def test_sign_in_offers_the_enabled_providers_only(
         await dewi.press("Skip")
         await dewi.press("Continue")
         await expect(dewi.page.get_by_role("link", name="Continue with your phone")).to_be_visible()
-        found = dewi.page.get_by_role("button", name=re.compile("^Continue with Identity"))
-        assert await found.all_inner_texts() == [f"{name[-1]}\n{name}" for name in shown]
+        found = dewi.page.get_by_role("button", name=re.compile("^Continue with Provider"))
+        await expect(found).to_have_text([re.compile(name) for name in shown])
     finally:
         end_api(world.stack, "production")
 
@@ -231,7 +231,7 @@ async def test_payment_opens_the_invoice_in_a_view_inside_the_app(dewi: Customer
         await dewi.choose_minutes(12)
     payment = await (await making.value).json()
     view = dewi.page.get_by_role("dialog", name="Pay Rp 12.000").locator("iframe")
-    await expect(view).to_have_attribute("src", payment["gateway_invoice_url"])
+    await expect(view).to_have_attribute("src", re.compile("^" + re.escape(payment["gateway_invoice_url"]) + r"(\?|$)"))
     assert len(dewi.page.context.pages) == 1
 
 

@@ -43,7 +43,7 @@ export function phone(one) {
     );
   return h(
     "section",
-    { class: `phone ${role}`, "aria-label": title },
+    { class: `phone ${role}`, "aria-label": [title, one.phone].filter(Boolean).join(", ") },
     h(
       "header",
       {},
