@@ -110,6 +110,18 @@ test("a pending payment is read while no socket is open, and when one has opened
   assert.equal(client.state.payments[P].status, "confirmed");
 });
 
+test("the number of mitras asked is the largest one that is known, also while the session is read", async () => {
+  const { world, client } = await open();
+  await world.serve(status("searching", { event_id: id("e", 1), asked: 2 }), "/ws/pairing");
+  await world.serve(status("searching", { asked: 5 }), "/ws/pairing");
+  const late = await world.request(SESSION);
+  await world.answer(SESSION, 200, searching(1));
+  assert.equal(client.state.search.search.asked, 5);
+  late.resolve({ status: 200, header: () => null, text: JSON.stringify(searching(1)) });
+  await settle();
+  assert.equal(client.state.search.search.asked, 5);
+});
+
 test("the search is shown with the number of mitras asked, until a mitra is found", async () => {
   const { world, client } = await open();
   await world.serve(status("searching", { event_id: id("e", 1), asked: 2 }), "/ws/pairing");

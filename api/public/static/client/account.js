@@ -2,27 +2,18 @@ import { SesiError } from "./errors.js";
 
 /** @import { Account as User, CallOptions, Role } from "./types.d.ts" */
 
-/**
- * @typedef {object} World
- * @property {Role} role
- * @property {import("./rest.js").Rest} rest
- * @property {import("./tokens.js").Tokens} tokens
- * @property {(user: User) => Promise<void>} began a sign-in; its tokens are in use
- * @property {(reason: "self" | "revoked" | "expired") => Promise<void>} ended the sign-in
- */
-
 const ANONYMOUS = "POST /api/shared/auth/anonymous";
 
 /** Sign-in, sign-out, and calls with the access token. */
 export class Account {
-  #world;
+  #device;
   #isSigningIn = false;
   /** @type {"revoked" | "expired" | null} */
   #endedMeanwhile = null;
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /**
@@ -33,7 +24,7 @@ export class Account {
    * @returns {Promise<any>}
    */
   async call(route, options, once = false) {
-    const { rest, tokens } = this.#world;
+    const { rest, tokens } = this.#device;
     /** @type {string | null} */
     let used = null;
     const attempt = () => {
@@ -52,12 +43,12 @@ export class Account {
   }
 
   signInAnonymously() {
-    return this.#signIn(() => this.#world.rest.repeat(() => this.#world.rest.once(ANONYMOUS)));
+    return this.#signIn(() => this.#device.rest.repeat(() => this.#device.rest.once(ANONYMOUS)));
   }
 
   /** @param {string} phone */
   requestCode(phone) {
-    return this.#world.rest.once(`POST ${this.#otp}/request`, { body: { phone } });
+    return this.#device.rest.once(`POST ${this.#otp}/request`, { body: { phone } });
   }
 
   /**
@@ -67,7 +58,7 @@ export class Account {
   verifyCode(code, otpRequestId) {
     const options = { body: { otp_request_id: otpRequestId, code } };
     // Not repeated: a code works once.
-    return this.#signIn((token) => this.#world.rest.once(`POST ${this.#otp}/verify`, options, token));
+    return this.#signIn((token) => this.#device.rest.once(`POST ${this.#otp}/verify`, options, token));
   }
 
   /**
@@ -77,7 +68,7 @@ export class Account {
    */
   signInWithIdentity(provider, identityToken, nonce) {
     const options = { body: { identity_token: identityToken, ...(nonce !== null && { nonce }) } };
-    const { rest } = this.#world;
+    const { rest } = this.#device;
     return this.#signIn((token) =>
       rest.repeat(() => rest.once(`POST /api/client/auth/identity-${provider}`, options, token)),
     );
@@ -85,10 +76,10 @@ export class Account {
 
   /** Forget the sign-in here, then end it at the service, if that can be reached. */
   async signOut() {
-    const { rest, tokens } = this.#world;
+    const { rest, tokens } = this.#device;
     const token = tokens.current?.access;
     if (!token) return;
-    await this.#world.ended("self");
+    await this.#device.ended("self");
     await rest.once("POST /api/shared/auth/logout", {}, token).catch(() => {}); // signed out here in any case
   }
 
@@ -98,11 +89,11 @@ export class Account {
    */
   async end(reason) {
     if (this.#isSigningIn) this.#endedMeanwhile = reason;
-    else if (this.#world.tokens.current) await this.#world.ended(reason);
+    else if (this.#device.tokens.current) await this.#device.ended(reason);
   }
 
   get #otp() {
-    return `/api/${this.#world.role === "mitra" ? "mitra" : "client"}/auth/otp`;
+    return `/api/${this.#device.role === "mitra" ? "mitra" : "client"}/auth/otp`;
   }
 
   /**
@@ -110,17 +101,17 @@ export class Account {
    * @returns {Promise<User>}
    */
   async #signIn(request) {
-    const { tokens } = this.#world;
+    const { tokens } = this.#device;
     this.#isSigningIn = true;
     try {
       // An expired token would be ignored, and the customer would lose what they have.
       if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
       const before = tokens.current;
       const answer = await request(isAnonymous(before?.user) ? (before?.access ?? null) : null);
-      if (before && !isAnonymous(before.user)) await this.#world.ended("self");
+      if (before && !isAnonymous(before.user)) await this.#device.ended("self");
       const user = await tokens.keep(answer);
       this.#endedMeanwhile = null;
-      await this.#world.began(user);
+      await this.#device.began(user);
       return user;
     } finally {
       this.#isSigningIn = false;

@@ -1,12 +1,10 @@
 import { storedMessage, viewOf } from "./chat_view.js";
 import { ignoreRefusal, SesiError } from "./errors.js";
 import { isNewer, isRunning } from "./session.js";
-import { SessionCalls } from "./session_calls.js";
 import { Sync } from "./sync.js";
 import { Transcript } from "./transcript.js";
 
-/** @import { Call } from "./session_calls.js" */
-/** @import { Chat, Extension, Message, Ports, Role, Session } from "./types.d.ts" */
+/** @import { Chat, Extension, Message, Session } from "./types.d.ts" */
 
 /**
  * @typedef {object} Entry
@@ -20,24 +18,15 @@ import { Transcript } from "./transcript.js";
  * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch; `own` may be lost
  */
 
-/**
- * @typedef {object} World
- * @property {Role} role
- * @property {Ports} ports
- * @property {import("./service_clock.js").ServiceClock} clock
- * @property {import("./feed.js").Feed} feed
- * @property {import("./outbox.js").Outbox} outbox
- * @property {(frame: object) => boolean} send onto the chat socket; false without one
- * @property {Call} call
- * @property {(chats: Record<string, Chat>) => void} publish
- */
-
+const SESSION = "/api/shared/chat/sessions/{session_id}";
+const ANSWER = `POST ${SESSION}/extensions/{extension_id}/answer`;
+const PAGE = 50;
 const TYPING_MS = 5000;
 const TYPING_EVERY_MS = 3000;
 
 /** The chats of this device: running ones, and those that were opened. */
 export class Chats {
-  #world;
+  #device;
   #sync;
   /** @type {Map<string, Entry>} */
   #entries = new Map();
@@ -46,19 +35,10 @@ export class Chats {
   /** @type {Map<string, number>} */
   #typedAt = new Map();
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
-    this.calls = new SessionCalls(world.call);
-    this.#sync = new Sync({
-      role: world.role,
-      ports: world.ports,
-      entries: this.#entries,
-      send: world.send,
-      add: (entry, messages) => this.#add(entry, messages),
-      replaced: (entry, lost) => this.#replaced(entry, lost),
-      epochChanged: () => world.feed.forgetOrder(),
-    });
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
+    this.#sync = new Sync(device, this.#entries);
   }
 
   /** Forget all chats. */
@@ -66,7 +46,7 @@ export class Chats {
     this.#entries.clear();
     this.#sync.clear();
     this.#chats = {};
-    this.#world.publish(this.#chats);
+    this.#device.store.update({ chats: this.#chats });
   }
 
   /**
@@ -91,7 +71,7 @@ export class Chats {
       const isBehind = isKnown ? entry.session.last_seq !== entry.transcript.last : isRunning(entry.session);
       if (isBehind || entry.reread) this.#sync.request(entry);
     }
-    if (isNew) this.#world.outbox.resend();
+    if (isNew) this.#device.outbox.resend();
   }
 
   /**
@@ -111,7 +91,7 @@ export class Chats {
         this.#sync.receive(frame);
         return false;
       case "error":
-        if (!this.#sync.refused(frame)) this.#world.outbox.refuse(frame.ref, new SesiError(0, frame));
+        if (!this.#sync.refused(frame)) this.#device.outbox.refuse(frame.ref, new SesiError(0, frame));
         return true;
       case "message_status":
         if (entry) this.#receiveMark(entry, frame);
@@ -144,7 +124,7 @@ export class Chats {
   learn(session, anyway = false) {
     let entry = this.#entries.get(session.id);
     if (!entry) {
-      const transcript = new Transcript(this.#world.role);
+      const transcript = new Transcript(this.#device.role);
       const nothing = { extension: null, typingUntil: null, warnedFor: null, reread: null };
       entry = { session, transcript, syncing: false, readUpTo: 0, ...nothing };
       this.#entries.set(session.id, entry);
@@ -158,10 +138,19 @@ export class Chats {
    * @param {string} id
    */
   async refresh(id) {
-    const session = await this.calls.read(id).catch(ignoreRefusal);
+    const session = await this.read(id).catch(ignoreRefusal);
     if (!session) return;
     const entry = this.learn(session);
     if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
+  }
+
+  /**
+   * Read a session. Raises SesiError.
+   * @param {string} id
+   * @returns {Promise<Session>}
+   */
+  read(id) {
+    return this.#device.account.call(`GET ${SESSION}`, { path: { session_id: id } });
   }
 
   /**
@@ -173,7 +162,8 @@ export class Chats {
    */
   async act(route, id, body) {
     try {
-      const session = await this.calls.act(route, id, body);
+      /** @type {Session} */
+      const session = await this.#device.account.call(route, { path: { session_id: id }, body });
       this.learn(session);
       return session;
     } catch (error) {
@@ -190,7 +180,8 @@ export class Chats {
    * @returns {Promise<Extension>}
    */
   async answerExtension(id, extensionId, accept) {
-    const extension = await this.calls.answer(id, extensionId, accept);
+    const path = { session_id: id, extension_id: extensionId };
+    const extension = await this.#device.account.call(ANSWER, { path, body: { accept } });
     const entry = this.#entries.get(id);
     if (entry) this.#publish(Object.assign(entry, { extension }));
     return extension;
@@ -203,10 +194,10 @@ export class Chats {
   async open(id) {
     const known = this.#entries.get(id);
     if (known && known.transcript.last >= known.session.last_seq) return;
-    const [session, messages] = await Promise.all([this.calls.read(id), this.calls.messages(id)]);
+    const [session, messages] = await Promise.all([this.read(id), this.#page(id)]);
     const entry = this.learn(session);
     entry.transcript.beginWith(messages);
-    this.#add(entry, messages);
+    this.add(entry, messages);
   }
 
   /**
@@ -216,7 +207,7 @@ export class Chats {
   async loadEarlier(id) {
     const entry = this.#entries.get(id);
     if (!entry || entry.transcript.first <= 1) return;
-    this.#add(entry, await this.calls.messages(id, entry.transcript.first));
+    this.add(entry, await this.#page(id, entry.transcript.first));
   }
 
   /**
@@ -236,10 +227,10 @@ export class Chats {
    * @param {string} id
    */
   typing(id) {
-    const now = this.#world.ports.time.mono();
+    const now = this.#device.ports.time.mono();
     if (now - (this.#typedAt.get(id) ?? -TYPING_EVERY_MS) < TYPING_EVERY_MS) return;
     this.#typedAt.set(id, now);
-    this.#world.send({ type: "typing", session_id: id, is_typing: true });
+    this.#device.chat.send({ type: "typing", session_id: id, is_typing: true });
   }
 
   /**
@@ -258,12 +249,23 @@ export class Chats {
   stored(message) {
     const entry = this.#entries.get(message.session_id);
     if (!entry) {
-      this.#world.outbox.take(message.client_message_id);
+      this.#device.outbox.take(message.client_message_id);
       void this.refresh(message.session_id);
       return;
     }
-    this.#add(entry, [message]);
+    this.add(entry, [message]);
     if (entry.transcript.hasHole) this.#sync.request(entry);
+  }
+
+  /**
+   * Return the messages before a `seq`, or the last ones.
+   * @param {string} id
+   * @param {number} [before]
+   * @returns {Promise<Message[]>}
+   */
+  async #page(id, before) {
+    const options = { path: { session_id: id }, query: { before, limit: PAGE } };
+    return (await this.#device.account.call(`GET ${SESSION}/messages`, options)).items;
   }
 
   /** @param {Message} message */
@@ -275,8 +277,8 @@ export class Chats {
 
   /** @param {import("./types.d.ts").MessageAckFrame} ack */
   #acknowledged(ack) {
-    const unsent = this.#world.outbox.entries.find((entry) => entry.id === ack.client_message_id);
-    if (unsent) this.stored(storedMessage(unsent, ack, this.#world.role));
+    const unsent = this.#device.outbox.entries.find((entry) => entry.id === ack.client_message_id);
+    if (unsent) this.stored(storedMessage(unsent, ack, this.#device.role));
   }
 
   /** @param {any} frame */
@@ -302,8 +304,8 @@ export class Chats {
 
   /** @param {Entry} entry */
   async #readStatuses(entry) {
-    const messages = await this.calls.messages(entry.session.id).catch(ignoreRefusal); // marks come again with the next
-    if (messages) this.#add(entry, messages);
+    const messages = await this.#page(entry.session.id).catch(ignoreRefusal); // marks come again with the next
+    if (messages) this.add(entry, messages);
   }
 
   /**
@@ -311,7 +313,7 @@ export class Chats {
    * @param {boolean} isTyping
    */
   #receiveTyping(entry, isTyping) {
-    const { clock, ports } = this.#world;
+    const { clock, ports } = this.#device;
     const until = isTyping ? clock.fromNow(TYPING_MS) : null;
     this.#publish(Object.assign(entry, { typingUntil: until }));
     if (!isTyping) return;
@@ -321,13 +323,14 @@ export class Chats {
   }
 
   /**
+   * Add messages that the service has stored.
    * @param {Entry} entry
    * @param {Message[]} messages
    */
-  #add(entry, messages) {
+  add(entry, messages) {
     const fromOther = entry.transcript.add(messages);
     entry.reread?.transcript.add(messages);
-    for (const message of messages) this.#world.outbox.take(message.client_message_id);
+    for (const message of messages) this.#device.outbox.take(message.client_message_id);
     if (fromOther.length) {
       entry.typingUntil = null;
       this.#mark(entry, "delivered", entry.transcript.last);
@@ -336,12 +339,13 @@ export class Chats {
   }
 
   /**
+   * Show a transcript that was read again, and send the user's messages that are not in it.
    * @param {Entry} entry
    * @param {Message[]} lost
    */
-  #replaced(entry, lost) {
+  replaced(entry, lost) {
     for (const { client_message_id: id, session_id: sessionId, content, metadata } of lost) {
-      void this.#world.outbox.add({ id, sessionId, content, metadata, refusal: null });
+      void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
     }
     this.#publish(entry);
   }
@@ -352,7 +356,7 @@ export class Chats {
    * @param {number} upTo
    */
   #mark({ session }, type, upTo) {
-    this.#world.send({ type, session_id: session.id, up_to: upTo });
+    this.#device.chat.send({ type, session_id: session.id, up_to: upTo });
   }
 
   /**
@@ -361,14 +365,14 @@ export class Chats {
    * @param {{ event_id?: string }} frame
    */
   #isNewest(kind, id, { event_id }) {
-    return this.#world.feed.isNewest(`${kind} ${id}`, event_id);
+    return this.#device.feed.isNewest(`${kind} ${id}`, event_id);
   }
 
   /** @param {Entry} entry */
   #publish(entry) {
     const { id } = entry.session;
-    const unsent = this.#world.outbox.entries.filter((one) => one.sessionId === id);
+    const unsent = this.#device.outbox.entries.filter((one) => one.sessionId === id);
     this.#chats = { ...this.#chats, [id]: viewOf(entry, unsent) };
-    this.#world.publish(this.#chats);
+    this.#device.store.update({ chats: this.#chats });
   }
 }

@@ -1,7 +1,5 @@
 import { Account } from "./account.js";
 import { Chats } from "./chats.js";
-import { REVOKED } from "./close_codes.js";
-import { ignoreRefusal } from "./errors.js";
 import { ackFrame, Feed, refusedAck } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
@@ -16,7 +14,7 @@ import { browserStorage, Values } from "./storage.js";
 import { Store } from "./store.js";
 import { Tokens } from "./tokens.js";
 
-/** @import { Account as User, CallOptions, ClientOptions, FrameListener, Locale, State } from "./types.d.ts" */
+/** @import { Account as User, ClientOptions, FrameListener, State } from "./types.d.ts" */
 
 /** @type {State} */
 const NOTHING = {
@@ -37,102 +35,31 @@ const NOTHING = {
 /** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
 export class Device {
   store = new Store(NOTHING);
+  feed = new Feed();
   /** @type {Set<FrameListener>} */
   listeners = new Set();
-  /** @type {Locale} */
-  locale;
-  #feed = new Feed();
   #isStarted = false;
   #stopListening = () => {};
 
   /** @param {ClientOptions} options */
-  constructor({ role, api, sockets, storage, locale = "id", timeScale = 1, platform, appVersion, ports: given }) {
-    const ports = { ...defaultPorts, ...given };
-    /** @param {Partial<State>} patch */
-    const publish = (patch) => this.store.update(patch);
-    /** @type {Account["call"]} */
-    const call = (route, options) => this.account.call(route, options);
+  constructor({ role, api, sockets, storage, locale = "id", timeScale = 1, platform, appVersion, ports }) {
     const app = { ...(platform && { "X-Platform": platform }), ...(appVersion && { "X-App-Version": appVersion }) };
-
     this.role = role;
-    this.ports = ports;
     this.locale = locale;
-    this.clock = new ServiceClock(ports.time, timeScale);
-    this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => publish({ saved: false }));
-    this.rest = new Rest(api, ports, this.clock, () => ({
-      "Accept-Language": this.locale,
-      "X-Locale": this.locale,
-      ...app,
-    }));
-    this.tokens = new Tokens(this.values, ports, this.rest, {
-      renewed: (user) => publish({ user }),
-      refused: () => void this.account.end("expired"),
-    });
-    this.account = new Account({
-      role,
-      rest: this.rest,
-      tokens: this.tokens,
-      began: (user) => this.#began(user),
-      ended: (reason) => this.#ended(reason),
-    });
-    this.outbox = new Outbox(this.values, ports, {
-      isOpen: () => this.chat.isOpen,
-      send: (frame) => this.chat.send(frame),
-      changed: (sessionId) => this.chats.show(sessionId),
-      stored: (message) => this.chats.stored(message),
-      refused: (sessionId) => void this.chats.refresh(sessionId),
-      call: (route, options) => this.account.call(route, options, true),
-    });
-    this.chats = new Chats({
-      role,
-      ports,
-      call,
-      clock: this.clock,
-      feed: this.#feed,
-      outbox: this.outbox,
-      send: (frame) => this.chat.send(frame),
-      publish: (chats) => publish({ chats }),
-    });
-    this.payments = new Payments({
-      ports,
-      call,
-      values: this.values,
-      userId: () => this.tokens.current?.user.id ?? "",
-      isConnected: () => this.pairing.isOpen,
-      publish: (payments) => publish({ payments }),
-    });
-    this.search = new Search({
-      publish,
-      feed: this.#feed,
-      payments: this.payments,
-      readSession: (id) => this.chats.calls.read(id).catch(ignoreRefusal),
-    });
-    this.requests = new Requests({ publish, call, clock: this.clock, feed: this.#feed });
-    this.presence = new Presence({
-      publish,
-      ports,
-      scale: timeScale,
-      send: (frame) => this.pairing.send(frame),
-      call: (route, once) => this.account.call(route, {}, once),
-    });
-    const base = sockets.replace(/\/$/, "");
-    /** @param {"chat" | "pairing"} path */
-    const connection = (path) =>
-      new Connection(
-        `${base}/ws/${path}`,
-        ports,
-        this.clock,
-        this.tokens,
-        {
-          authenticated: (frame, isNew) => this.#authenticated(path, frame, isNew),
-          received: (frame) => this.#received(path, frame),
-          changed: () => this.#showConnection(),
-          ended: (code) => void (code === REVOKED && this.account.end("revoked")),
-        },
-        role === "customer",
-      );
-    this.chat = connection("chat");
-    this.pairing = connection("pairing");
+    this.ports = { ...defaultPorts, ...ports };
+    this.clock = new ServiceClock(this.ports.time, timeScale);
+    this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => this.store.update({ saved: false }));
+    this.rest = new Rest(this, api, app);
+    this.tokens = new Tokens(this);
+    this.account = new Account(this);
+    this.outbox = new Outbox(this);
+    this.chats = new Chats(this);
+    this.payments = new Payments(this);
+    this.search = new Search(this);
+    this.requests = new Requests(this);
+    this.presence = new Presence(this);
+    this.chat = new Connection(this, sockets, "chat");
+    this.pairing = new Connection(this, sockets, "pairing");
   }
 
   /** Read the stored sign-in, and connect if there is one. */
@@ -149,7 +76,7 @@ export class Device {
     });
     await this.tokens.load();
     const user = this.tokens.current?.user;
-    if (user) await this.#began(user);
+    if (user) await this.began(user);
   }
 
   /** Disconnect, and keep the stored sign-in. */
@@ -169,8 +96,11 @@ export class Device {
     return user;
   }
 
-  /** @param {User} user */
-  async #began(user) {
+  /**
+   * Use the tokens of a user who has signed in.
+   * @param {User} user
+   */
+  async began(user) {
     this.#disconnect();
     if (this.store.state.user?.id !== user.id) this.chats.clear();
     this.store.update({ user, signedOut: null });
@@ -178,13 +108,16 @@ export class Device {
     if (this.#isStarted) this.#connect();
   }
 
-  /** @param {"self" | "revoked" | "expired"} reason */
-  async #ended(reason) {
+  /**
+   * Forget the user and everything of theirs.
+   * @param {"self" | "revoked" | "expired"} reason
+   */
+  async ended(reason) {
     this.#disconnect();
     const forgetKey = this.payments.forgetKey();
     const forgetTokens = this.tokens.forget();
-    for (const part of [this.chats, this.payments, this.search, this.requests, this.presence]) part.clear();
-    this.store.update({ user: null, signedOut: reason });
+    for (const part of [this.chats, this.requests, this.presence]) part.clear();
+    this.store.update({ ...NOTHING, saved: this.store.state.saved, signedOut: reason });
     await Promise.all([forgetKey, forgetTokens, this.outbox.empty()]);
   }
 
@@ -192,29 +125,30 @@ export class Device {
     if (!this.tokens.current) return;
     this.chat.start();
     this.pairing.start();
-    this.#showConnection();
+    this.showConnection();
   }
 
   #disconnect() {
     this.presence.stop();
     this.chat.stop();
     this.pairing.stop();
-    this.#showConnection();
+    this.showConnection();
   }
 
-  #showConnection() {
-    const sockets = [this.chat, this.pairing];
-    const isOpen = sockets.every((socket) => socket.isOpen);
-    const isStopped = sockets.some((socket) => socket.isStopped);
+  /** Show the state of both sockets as one. */
+  showConnection() {
+    const isOpen = this.chat.isOpen && this.pairing.isOpen;
+    const isStopped = this.chat.isStopped || this.pairing.isStopped;
     this.store.update({ connection: isStopped ? "stopped" : isOpen ? "open" : "connecting" });
   }
 
   /**
+   * Handle an `auth_ok`.
    * @param {"chat" | "pairing"} path
    * @param {any} frame
-   * @param {boolean} isNew
+   * @param {boolean} isNew whether it is the first one of a socket
    */
-  #authenticated(path, frame, isNew) {
+  authenticated(path, frame, isNew) {
     if (path === "chat") this.chats.authenticated(frame, isNew);
     else if (this.role === "customer") this.search.authenticated(frame);
     else {
@@ -224,16 +158,17 @@ export class Device {
   }
 
   /**
+   * Handle any other frame, and acknowledge it if it is an event.
    * @param {"chat" | "pairing"} path
    * @param {any} frame
    */
-  #received(path, frame) {
+  received(path, frame) {
     const refused = refusedAck(frame);
     const isEvent = frame.event_id !== undefined && frame.type !== "message";
     if (refused) {
       const wait = (frame.retry_after_seconds ?? 1) * 1000;
       this.ports.time.after(wait, () => this[path].send(ackFrame(refused)));
-    } else if (!isEvent || this.#feed.isNew(frame.event_id)) {
+    } else if (!isEvent || this.feed.isNew(frame.event_id)) {
       const isShown = path === "chat" ? this.chats.receive(frame) : this.#receivePairing(frame);
       if (isShown) for (const listener of [...this.listeners]) queueMicrotask(() => listener(frame));
     }

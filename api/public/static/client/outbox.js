@@ -1,7 +1,7 @@
 import { SesiError } from "./errors.js";
 import { isTransient } from "./rest.js";
 
-/** @import { CallOptions, Message, Ports } from "./types.d.ts" */
+/** @import { Message } from "./types.d.ts" */
 
 /**
  * @typedef {object} Unsent
@@ -17,16 +17,6 @@ import { isTransient } from "./rest.js";
  * @typedef {{ inFlight: Set<string>, slow: boolean, held: boolean, timer: unknown }} Line
  */
 
-/**
- * @typedef {object} World
- * @property {() => boolean} isOpen whether there is a chat socket
- * @property {(frame: object) => void} send
- * @property {(route: string, options: CallOptions) => Promise<Message>} call without repeats
- * @property {(sessionId: string) => void} changed
- * @property {(message: Message) => void} stored by the service
- * @property {(sessionId: string) => void} refused a message, for good
- */
-
 const RESEND_MS = 2000;
 const FRAME_BYTES = 16_384;
 const POST = "POST /api/shared/chat/sessions/{session_id}/messages";
@@ -35,9 +25,7 @@ const POST = "POST /api/shared/chat/sessions/{session_id}/messages";
 export class Outbox {
   /** @type {readonly Unsent[]} in the order in which the user wrote them */
   entries = [];
-  #values;
-  #ports;
-  #world;
+  #device;
   #key = "";
   /** @type {Map<string, Line>} */
   #lines = new Map();
@@ -46,15 +34,9 @@ export class Outbox {
   /** @type {Promise<void>} */
   #writes = Promise.resolve();
 
-  /**
-   * @param {import("./storage.js").Values} values
-   * @param {Ports} ports
-   * @param {World} world
-   */
-  constructor(values, ports, world) {
-    this.#values = values;
-    this.#ports = ports;
-    this.#world = world;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /**
@@ -68,11 +50,11 @@ export class Outbox {
     const before = this.#key;
     this.#key = key;
     /** @type {Unsent[]} */
-    const stored = (await this.#values.get(key)) ?? [];
+    const stored = (await this.#device.values.get(key)) ?? [];
     this.entries = [...stored, ...carried];
-    if (carried.length) await this.#values.set(key, this.entries);
-    if (before) await this.#values.remove(before);
-    for (const { sessionId } of this.entries) this.#world.changed(sessionId);
+    if (carried.length) await this.#device.values.set(key, this.entries);
+    if (before) await this.#device.values.remove(before);
+    for (const { sessionId } of this.entries) this.#device.chats.show(sessionId);
   }
 
   /** Forget everything, also what is stored. */
@@ -80,10 +62,10 @@ export class Outbox {
     const key = this.#key;
     this.#key = "";
     this.entries = [];
-    for (const line of this.#lines.values()) this.#ports.time.cancel(line.timer);
+    for (const line of this.#lines.values()) this.#device.ports.time.cancel(line.timer);
     this.#lines.clear();
     await this.#writes;
-    if (key) await this.#values.remove(key);
+    if (key) await this.#device.values.remove(key);
   }
 
   /**
@@ -93,7 +75,7 @@ export class Outbox {
   async add(entry) {
     this.entries = [...this.entries, entry];
     this.#unwritten.add(entry.id);
-    this.#world.changed(entry.sessionId);
+    this.#device.chats.show(entry.sessionId);
     await this.#write((stored) => [...stored, entry]);
     this.#unwritten.delete(entry.id);
     this.#flush(entry.sessionId);
@@ -109,7 +91,7 @@ export class Outbox {
     if (!entry) return undefined;
     this.entries = this.entries.filter((one) => one !== entry);
     void this.#write((stored) => stored.filter((one) => one.id !== id));
-    this.#world.changed(entry.sessionId);
+    this.#device.chats.show(entry.sessionId);
     this.#flush(entry.sessionId);
     return entry;
   }
@@ -125,10 +107,10 @@ export class Outbox {
     const { status, code, message, details } = error;
     if (code === "TOO_FAST") this.#hold(entry.sessionId, error.retryAfterSeconds ?? 1, true);
     else if (isTransient(error)) {
-      this.#hold(entry.sessionId, error.retryAfterSeconds ?? this.#ports.time.random(), false);
+      this.#hold(entry.sessionId, error.retryAfterSeconds ?? this.#device.ports.time.random(), false);
     } else {
       this.#replace(entry, { status, code, message, details });
-      this.#world.refused(entry.sessionId);
+      void this.#device.chats.refresh(entry.sessionId);
     }
   }
 
@@ -154,15 +136,15 @@ export class Outbox {
     if (line.held) return;
     const waiting = this.entries.filter((entry) => entry.sessionId === sessionId && !entry.refusal);
     if (waiting.length === 0) {
-      this.#ports.time.cancel(line.timer);
+      this.#device.ports.time.cancel(line.timer);
       this.#lines.delete(sessionId);
     }
     for (const entry of waiting) {
-      if (this.#unwritten.has(entry.id) || !this.#world.isOpen()) return;
+      if (this.#unwritten.has(entry.id) || !this.#device.chat.isOpen) return;
       const alone = this.#transmit(entry, line);
       if (alone || line.slow) break;
     }
-    if (waiting.length) line.timer ??= this.#ports.time.after(RESEND_MS, () => this.#sendAgain(sessionId));
+    if (waiting.length) line.timer ??= this.#device.ports.time.after(RESEND_MS, () => this.#sendAgain(sessionId));
   }
 
   /**
@@ -178,7 +160,7 @@ export class Outbox {
     if (!line.inFlight.has(id)) {
       line.inFlight.add(id);
       if (tooLarge) void this.#post(entry);
-      else this.#world.send(whole);
+      else this.#device.chat.send(whole);
     }
     return tooLarge;
   }
@@ -187,7 +169,7 @@ export class Outbox {
   async #post({ id, sessionId, content, metadata }) {
     const body = { client_message_id: id, content, ...(metadata && { metadata }) };
     try {
-      this.#world.stored(await this.#world.call(POST, { path: { session_id: sessionId }, body }));
+      this.#device.chats.stored(await this.#device.account.call(POST, { path: { session_id: sessionId }, body }, true));
     } catch (error) {
       if (!(error instanceof SesiError)) throw error;
       this.refuse(id, error);
@@ -197,7 +179,7 @@ export class Outbox {
   /** @param {string} sessionId */
   #sendAgain(sessionId) {
     const line = this.#line(sessionId);
-    this.#ports.time.cancel(line.timer);
+    this.#device.ports.time.cancel(line.timer);
     line.timer = null;
     line.held = false;
     line.inFlight.clear();
@@ -214,8 +196,8 @@ export class Outbox {
     const line = this.#line(sessionId);
     line.held = true;
     line.slow ||= slow;
-    this.#ports.time.cancel(line.timer);
-    line.timer = this.#ports.time.after(seconds * 1000, () => this.#sendAgain(sessionId));
+    this.#device.ports.time.cancel(line.timer);
+    line.timer = this.#device.ports.time.after(seconds * 1000, () => this.#sendAgain(sessionId));
   }
 
   /**
@@ -229,7 +211,7 @@ export class Outbox {
     this.entries = replaced(this.entries);
     this.#line(entry.sessionId).inFlight.delete(entry.id);
     void this.#write(replaced);
-    this.#world.changed(entry.sessionId);
+    this.#device.chats.show(entry.sessionId);
     this.#flush(entry.sessionId);
   }
 
@@ -252,7 +234,7 @@ export class Outbox {
   #write(change) {
     const key = this.#key;
     this.#writes = this.#writes.then(async () => {
-      await this.#values.set(key, change((await this.#values.get(key)) ?? []));
+      await this.#device.values.set(key, change((await this.#device.values.get(key)) ?? []));
     });
     return this.#writes;
   }

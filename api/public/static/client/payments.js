@@ -1,43 +1,33 @@
 import { ignoreRefusal, SesiError } from "./errors.js";
 import { isTransient } from "./rest.js";
 
-/** @import { PaymentRequest, Ports } from "./types.d.ts" */
-
-/**
- * @typedef {object} World
- * @property {Ports} ports
- * @property {import("./storage.js").Values} values
- * @property {(route: string, options: import("./types.d.ts").CallOptions) => Promise<any>} call
- * @property {() => string} userId
- * @property {() => boolean} isConnected whether events about payments arrive
- * @property {(payments: Record<string, PaymentRequest>) => void} publish
- */
+/** @import { PaymentRequest } from "./types.d.ts" */
 
 const POLL_MS = 4000;
 const REQUEST = "/api/client/payment/requests/{request_id}";
 
 /** The payment requests that were made, read or reported on this device. */
 export class Payments {
-  #world;
+  #device;
   /** @type {Record<string, PaymentRequest>} */
   #requests = {};
   /** @type {unknown} */
   #poll = null;
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /** Forget all requests. */
   clear() {
     this.#requests = {};
-    this.#world.publish(this.#requests);
+    this.#device.store.update({ payments: this.#requests });
   }
 
   /** Forget the key of a payment without an answer. */
   async forgetKey() {
-    await this.#world.values.remove(this.#key);
+    await this.#device.values.remove(this.#key);
   }
 
   /**
@@ -47,7 +37,7 @@ export class Payments {
    * @returns {Promise<PaymentRequest>}
    */
   async make(route, body) {
-    const { values, ports, call } = this.#world;
+    const { values, ports, account } = this.#device;
     const key = this.#key;
     const wish = JSON.stringify([route, body]);
     const stored = await values.get(key);
@@ -56,7 +46,7 @@ export class Payments {
     await values.set(key, { wish, idempotencyKey });
     let request;
     try {
-      request = await call(route, { body, idempotencyKey });
+      request = await account.call(route, { body, idempotencyKey });
     } catch (error) {
       if (!(error instanceof SesiError && isTransient(error))) await values.remove(key);
       throw error;
@@ -107,20 +97,20 @@ export class Payments {
   /** @param {PaymentRequest} request */
   keep(request) {
     this.#requests = { ...this.#requests, [request.payment_request_id]: request };
-    this.#world.publish(this.#requests);
+    this.#device.store.update({ payments: this.#requests });
     this.#watch();
   }
 
   /** Poll while no socket brings events. */
   async #look() {
-    if (!this.#world.isConnected()) await this.refreshPending();
+    if (!this.#device.pairing.isOpen) await this.refreshPending();
     this.#poll = null;
     this.#watch();
   }
 
   #watch() {
     if (this.#poll !== null || this.#pending().length === 0) return;
-    this.#poll = this.#world.ports.time.after(POLL_MS, () => void this.#look());
+    this.#poll = this.#device.ports.time.after(POLL_MS, () => void this.#look());
   }
 
   #pending() {
@@ -128,7 +118,7 @@ export class Payments {
   }
 
   get #key() {
-    return `${this.#world.userId()}:payment`;
+    return `${this.#device.tokens.current?.user.id}:payment`;
   }
 
   /**
@@ -137,7 +127,7 @@ export class Payments {
    * @returns {Promise<PaymentRequest>}
    */
   async #keepAnswer(route, options) {
-    const request = await this.#world.call(route, options);
+    const request = await this.#device.account.call(route, options);
     this.keep(request);
     return request;
   }

@@ -1,52 +1,43 @@
 import { ignoreRefusal } from "./errors.js";
 
-/** @import { MitraStatus, Ports } from "./types.d.ts" */
-
-/**
- * @typedef {object} World
- * @property {Ports} ports
- * @property {number} scale service seconds in one real second
- * @property {(frame: object) => boolean} send onto the pairing socket; false without one
- * @property {(route: string, once?: boolean) => Promise<any>} call `once`: without repeats
- * @property {(patch: { status: MitraStatus | null, statusReason?: string | null }) => void} publish
- */
+/** @import { MitraStatus } from "./types.d.ts" */
 
 const HEARTBEAT = "heartbeat";
 const STATUS = "/api/mitra/status";
 
 /** Whether a mitra is online, and the heartbeats that keep them so. */
 export class Presence {
-  #world;
+  #device;
   /** @type {MitraStatus | null} */
   #status = null;
   /** @type {(() => void) | null} */
   #stopBeating = null;
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /** Read the status, because it may have changed while no socket was open. */
   async refresh() {
-    await this.#learn(this.#world.call(`GET ${STATUS}`)).catch(ignoreRefusal);
+    await this.#learn(this.#device.account.call(`GET ${STATUS}`)).catch(ignoreRefusal);
   }
 
   /** Go online. Raises SesiError. */
   async goOnline() {
-    await this.#learn(this.#world.call(`POST ${STATUS}/online`));
+    await this.#learn(this.#device.account.call(`POST ${STATUS}/online`));
   }
 
   /** Go offline. Raises SesiError. */
   async goOffline() {
-    await this.#learn(this.#world.call(`POST ${STATUS}/offline`));
+    await this.#learn(this.#device.account.call(`POST ${STATUS}/offline`));
   }
 
   /** Forget the status. */
   clear() {
     this.stop();
     this.#status = null;
-    this.#world.publish({ status: null, statusReason: null });
+    this.#device.store.update({ status: null, statusReason: null });
   }
 
   /** Send no more heartbeats. */
@@ -69,9 +60,9 @@ export class Presence {
 
   /** Send a heartbeat, over REST while no socket is open. */
   async #beat() {
-    if (this.#world.send({ type: HEARTBEAT, ref: HEARTBEAT })) return;
+    if (this.#device.pairing.send({ type: HEARTBEAT, ref: HEARTBEAT })) return;
     try {
-      await this.#learn(this.#world.call(`POST ${STATUS}/heartbeat`, true));
+      await this.#learn(this.#device.account.call(`POST ${STATUS}/heartbeat`, {}, true));
     } catch (error) {
       ignoreRefusal(error);
       if (/** @type {import("./errors.js").SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
@@ -90,11 +81,11 @@ export class Presence {
    */
   #keep(status, reason) {
     this.#status = status;
-    this.#world.publish(reason === undefined ? { status } : { status, statusReason: reason });
+    this.#device.store.update(reason === undefined ? { status } : { status, statusReason: reason });
     if (!status.is_online) this.stop();
     else if (!this.#stopBeating) {
-      const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#world.scale;
-      this.#stopBeating = this.#world.ports.time.every(everyMs, () => void this.#beat());
+      const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#device.clock.scale;
+      this.#stopBeating = this.#device.ports.time.every(everyMs, () => void this.#beat());
     }
   }
 }

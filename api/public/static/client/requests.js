@@ -2,14 +2,6 @@ import { SesiError } from "./errors.js";
 
 /** @import { ChatRequest, ClosedRequest, Session } from "./types.d.ts" */
 
-/**
- * @typedef {object} World
- * @property {import("./service_clock.js").ServiceClock} clock
- * @property {import("./feed.js").Feed} feed
- * @property {(route: string, options: import("./types.d.ts").CallOptions) => Promise<any>} call
- * @property {(patch: { requests?: ChatRequest[], closedRequests?: ClosedRequest[] }) => void} publish
- */
-
 const CLOSED_KEPT = 20;
 /** @type {Record<string, string>} what a refused acceptance says about the request */
 const CLOSED_BY = { REQUEST_TAKEN: "taken", REQUEST_CLOSED: "timeout", NOT_FOUND: "timeout" };
@@ -17,7 +9,7 @@ const ROUTE = "POST /api/mitra/chat-requests/{session_id}";
 
 /** The chat requests that a mitra can answer. */
 export class Requests {
-  #world;
+  #device;
   /** @type {ChatRequest[]} */
   #open = [];
   /** @type {ClosedRequest[]} newest first */
@@ -25,9 +17,9 @@ export class Requests {
   /** @type {Map<string, () => void>} cancels the removal at `answer_by`, by session id */
   #removals = new Map();
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /**
@@ -56,7 +48,7 @@ export class Requests {
   receive(frame) {
     const id = frame.request?.session_id ?? frame.session_id;
     if (frame.type !== "chat_request" && frame.type !== "chat_request_closed") return true;
-    if (!this.#world.feed.isNewest(`request ${id}`, frame.event_id)) return false;
+    if (!this.#device.feed.isNewest(`request ${id}`, frame.event_id)) return false;
     if (frame.request) this.#add(frame.request);
     else this.#close(id, frame.reason);
     return true;
@@ -69,7 +61,7 @@ export class Requests {
    */
   async accept(id) {
     try {
-      const session = await this.#world.call(`${ROUTE}/accept`, { path: { session_id: id } });
+      const session = await this.#device.account.call(`${ROUTE}/accept`, { path: { session_id: id } });
       this.#remove(id);
       return session;
     } catch (error) {
@@ -84,7 +76,7 @@ export class Requests {
    * @param {string} id session id
    */
   async reject(id) {
-    await this.#world.call(`${ROUTE}/reject`, { path: { session_id: id } });
+    await this.#device.account.call(`${ROUTE}/reject`, { path: { session_id: id } });
     this.#remove(id);
   }
 
@@ -97,7 +89,7 @@ export class Requests {
     this.#removals.get(id)?.();
     this.#removals.set(
       id,
-      this.#world.clock.after(Date.parse(request.answer_by), () => this.#remove(id)),
+      this.#device.clock.after(Date.parse(request.answer_by), () => this.#remove(id)),
     );
     this.#publish();
   }
@@ -121,6 +113,6 @@ export class Requests {
   }
 
   #publish() {
-    this.#world.publish({ requests: this.#open, closedRequests: this.#closed });
+    this.#device.store.update({ requests: this.#open, closedRequests: this.#closed });
   }
 }

@@ -1,7 +1,6 @@
-import { longestPause } from "./backoff.js";
 import { SesiError } from "./errors.js";
 
-/** @import { CallOptions, Ports } from "./types.d.ts" */
+/** @import { CallOptions } from "./types.d.ts" */
 
 const ATTEMPTS = 6;
 const LONGEST_RETRY_AFTER_S = 30; // an app shows a longer wait to its user instead
@@ -17,6 +16,14 @@ const REPEATED_CODES = [
 ];
 const JSON_TYPE = "application/json";
 
+const LONGEST_PAUSES_S = [1, 2, 4, 8, 10, 30];
+
+/**
+ * Return the longest pause in seconds before attempt `n` (0 for the first one).
+ * @param {number} n
+ */
+export const longestPause = (n) => LONGEST_PAUSES_S[n] ?? 30;
+
 /**
  * Return whether the same request can succeed without a change by the user.
  * @param {SesiError} error
@@ -26,21 +33,18 @@ export const isTransient = ({ status, code }) =>
 
 /** Requests to the public listener. */
 export class Rest {
+  #device;
   #api;
-  #ports;
-  #clock;
   #headers;
 
   /**
+   * @param {import("./device.js").Device} device
    * @param {string} api base address
-   * @param {Ports} ports
-   * @param {import("./service_clock.js").ServiceClock} clock
-   * @param {() => Record<string, string>} headers of every request
+   * @param {Record<string, string>} headers of every request
    */
-  constructor(api, ports, clock, headers) {
+  constructor(device, api, headers) {
+    this.#device = device;
     this.#api = api.replace(/\/$/, "");
-    this.#ports = ports;
-    this.#clock = clock;
     this.#headers = headers;
   }
 
@@ -56,22 +60,23 @@ export class Rest {
     const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
     const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
     const search = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+    const { locale } = this.#device;
     /** @type {Record<string, string>} */
-    const headers = { Accept: JSON_TYPE, ...this.#headers() };
+    const headers = { Accept: JSON_TYPE, "Accept-Language": locale, "X-Locale": locale, ...this.#headers };
     if (body !== undefined) headers["Content-Type"] = JSON_TYPE;
     if (token) headers.Authorization = `Bearer ${token}`;
     if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
-    const began = this.#ports.time.mono();
+    const began = this.#device.ports.time.mono();
     let answer;
     let json = null;
     try {
-      answer = await this.#ports.fetch({
+      answer = await this.#device.ports.fetch({
         method,
         url: this.#api + filled + (search && `?${search}`),
         headers,
         body: body === undefined ? null : JSON.stringify(body),
       });
-      this.#clock.learn(answer.header("X-Server-Time"), began, this.#ports.time.mono());
+      this.#device.clock.learn(answer.header("X-Server-Time"), began, this.#device.ports.time.mono());
       json = answer.text ? JSON.parse(answer.text) : null;
     } catch {
       if (!answer || answer.status < 400) {
@@ -96,7 +101,7 @@ export class Rest {
       } catch (error) {
         if (!(error instanceof SesiError) || !isTransient(error) || n + 1 >= ATTEMPTS) throw error;
         if ((error.retryAfterSeconds ?? 0) > LONGEST_RETRY_AFTER_S) throw error;
-        const { random, after } = this.#ports.time;
+        const { random, after } = this.#device.ports.time;
         const seconds = error.retryAfterSeconds ?? random() * longestPause(n);
         await new Promise((resolve) => after(seconds * 1000, () => resolve(null)));
       }

@@ -1,28 +1,14 @@
-/** @import { SearchEnd, Session } from "./types.d.ts" */
+import { ignoreRefusal } from "./errors.js";
 
-/**
- * @typedef {object} World
- * @property {import("./feed.js").Feed} feed
- * @property {import("./payments.js").Payments} payments
- * @property {(sessionId: string) => Promise<Session | null>} readSession null after a failure
- * @property {(patch: { search?: Session | null, searchEnd?: SearchEnd | null }) => void} publish
- */
+/** @import { SearchEnd, Session } from "./types.d.ts" */
 
 /** A customer's search for a mitra. */
 export class Search {
-  #world;
-  /** @type {Session | null} */
-  #session = null;
+  #device;
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
-  }
-
-  /** Forget the search. */
-  clear() {
-    this.#session = null;
-    this.#world.publish({ search: null, searchEnd: null });
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /**
@@ -30,10 +16,10 @@ export class Search {
    * @param {{ searching: Session | null }} frame
    */
   authenticated({ searching }) {
-    const before = this.#session;
+    const before = this.#device.store.state.search;
     this.#show(searching);
     if (before && before.id !== searching?.id) void this.#findEnd(before);
-    void this.#world.payments.refreshPending();
+    void this.#device.payments.refreshPending();
   }
 
   /**
@@ -42,35 +28,43 @@ export class Search {
    * @returns {boolean}
    */
   receive(frame) {
-    const { feed, payments } = this.#world;
-    if (frame.type === "payment_updated") {
-      const request = frame.payment_request;
-      if (!feed.isNewest(`payment ${request.payment_request_id}`, frame.event_id)) return false;
-      payments.keep(request);
-    }
-    if (frame.type !== "pairing_status") return true;
-    if (!feed.isNewest(`pairing ${frame.payment_request_id}`, frame.event_id)) return false;
+    const { feed, payments } = this.#device;
+    const { type, event_id, payment_request: request } = frame;
+    const id = (request ?? frame).payment_request_id;
+    if (id && !feed.isNewest(`${type} ${id}`, event_id)) return false;
+    if (type === "payment_updated") payments.keep(request);
+    if (type !== "pairing_status") return true;
     if (frame.status === "searching") void this.#searching(frame);
     else this.#ended(frame);
-    if (frame.event_id) void payments.refresh(frame.payment_request_id);
+    if (event_id) void payments.refresh(id);
     return true;
   }
 
   /** @param {any} frame */
   async #searching({ session_id, asked }) {
-    const known = this.#session;
-    if (known?.id !== session_id) {
-      const session = await this.#world.readSession(session_id);
-      if (session?.status === "searching") this.#show(session);
-    } else if (known?.search && asked > known.search.asked) {
-      this.#show({ ...known, search: { ...known.search, asked } });
+    const known = () => {
+      const { search } = this.#device.store.state;
+      return search?.id === session_id ? search : null;
+    };
+    const read = known() ?? (await this.#device.chats.read(session_id).catch(ignoreRefusal));
+    const session = known() ?? read; // another event may have come before the answer
+    if (session?.search && session.status === "searching") {
+      this.#show({ ...session, search: { ...session.search, asked: Math.max(asked, session.search.asked) } });
     }
   }
 
   /** @param {any} frame */
   #ended({ status, session_id, payment_request_id, cause_tag, mitra }) {
-    if (this.#session && this.#session.search?.payment_request_id !== payment_request_id) return;
-    this.#end({ status, session_id, payment_request_id, ...(cause_tag && { cause_tag }), ...(mitra && { mitra }) });
+    const { search } = this.#device.store.state;
+    if (search && search.search?.payment_request_id !== payment_request_id) return;
+    const searchEnd = {
+      status,
+      session_id,
+      payment_request_id,
+      ...(cause_tag && { cause_tag }),
+      ...(mitra && { mitra }),
+    };
+    this.#device.store.update({ search: null, searchEnd });
   }
 
   /**
@@ -78,25 +72,18 @@ export class Search {
    * @param {Session} before
    */
   async #findEnd({ id, search }) {
-    const session = await this.#world.readSession(id);
+    const session = await this.#device.chats.read(id).catch(ignoreRefusal);
     if (!session || !search || session.status === "searching") return;
     const { payment_request_id } = search;
-    const request = await this.#world.payments.read(payment_request_id).catch(() => null);
+    const request = await this.#device.payments.read(payment_request_id).catch(() => null);
     const cause = request?.failure?.cause_tag;
     const status = session.mitra ? "paired" : cause === "customer_cancelled" ? "cancelled" : "failed";
     const details = session.mitra ? { mitra: session.mitra } : cause ? { cause_tag: cause } : {};
-    this.#world.publish({ searchEnd: { status, session_id: id, payment_request_id, ...details } });
+    this.#device.store.update({ searchEnd: { status, session_id: id, payment_request_id, ...details } });
   }
 
   /** @param {Session | null} session */
   #show(session) {
-    this.#session = session;
-    this.#world.publish(session ? { search: session, searchEnd: null } : { search: null });
-  }
-
-  /** @param {SearchEnd} searchEnd */
-  #end(searchEnd) {
-    this.#session = null;
-    this.#world.publish({ search: null, searchEnd });
+    this.#device.store.update(session ? { search: session, searchEnd: null } : { search: null });
   }
 }

@@ -3,7 +3,6 @@ const DRIFT = 1e-4; // how much a device's monotonic clock may differ from the s
 /** The service's clock, measured by answers and kept by the device's monotonic clock, never by its calendar. */
 export class ServiceClock {
   #time;
-  #scale;
   /** @type {{ service: number, mono: number, width: number } | null} */
   #best = null;
 
@@ -13,7 +12,7 @@ export class ServiceClock {
    */
   constructor(time, scale) {
     this.#time = time;
-    this.#scale = scale;
+    this.scale = scale;
   }
 
   /** Return the service's time in milliseconds since 1970. Before the first answer it is the device's. */
@@ -26,7 +25,7 @@ export class ServiceClock {
    * @param {number} ms
    */
   fromNow(ms) {
-    return this.now() + ms * this.#scale;
+    return this.now() + ms * this.scale;
   }
 
   /**
@@ -41,7 +40,7 @@ export class ServiceClock {
     const sample = { service, mono: (began + ended) / 2, width: ended - began };
     const best = this.#best;
     if (best) {
-      const slack = (best.width / 2 + (ended - best.mono) * DRIFT) * this.#scale;
+      const slack = (best.width / 2 + (ended - best.mono) * DRIFT) * this.scale;
       // A monotonic clock may stop while the device sleeps: then the estimate does not fit the answer.
       const fits = this.#at(began, best) - slack <= service && service <= this.#at(ended, best) + slack;
       if (fits && sample.width > best.width + (ended - best.mono) * DRIFT) return;
@@ -58,7 +57,7 @@ export class ServiceClock {
     /** @type {unknown} */
     let timer;
     const arm = () => {
-      const left = (time - this.now()) / this.#scale;
+      const left = (time - this.now()) / this.scale;
       if (left <= 0 && timer !== undefined) callback();
       // At most 10 s at a time, because the estimate of the clock may change.
       else timer = this.#time.after(Math.min(Math.max(left, 0), 10_000), arm);
@@ -72,6 +71,6 @@ export class ServiceClock {
    * @param {{ service: number, mono: number }} best
    */
   #at(mono, best) {
-    return best.service + (mono - best.mono) * this.#scale;
+    return best.service + (mono - best.mono) * this.scale;
   }
 }

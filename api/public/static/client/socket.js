@@ -1,18 +1,25 @@
-import { Backoff } from "./backoff.js";
-import { closeCode } from "./close_codes.js";
+import { longestPause } from "./rest.js";
 
-/** @import { Ports, SocketPort } from "./types.d.ts" */
+/** @import { SocketPort } from "./types.d.ts" */
 
 const ANSWER_MS = 10_000; // for `auth_ok` after opening, and for any frame after `ping`
 const SILENCE_S = 25; // until the first `auth_ok`, which has `ping_seconds`
 
+const STABLE_MS = 10_000;
+
 /**
- * @typedef {object} Listener
- * @property {(frame: any, isNew: boolean) => void} authenticated `isNew`: on a new socket
- * @property {(frame: any) => void} received any other frame
- * @property {() => void} changed opened or lost
- * @property {(code: number) => void} ended by a close code after which the client must not reconnect
+ * What each close code asks of a client; all others mean: reconnect with backoff. `rangeS` is the least upper end of
+ * the random wait, `renew` refreshes the token first, `final` ends the connection.
+ * @type {Record<number, { rangeS?: number, renew?: boolean, final?: boolean }>}
  */
+const CLOSE_CODES = {
+  1012: { rangeS: 5 },
+  1013: { rangeS: 10 },
+  4401: { renew: true },
+  4403: { final: true },
+  4409: { final: true },
+};
+const REVOKED = 4403;
 
 /** One path's connection: at most one socket at a time, opened again until `stop`. */
 export class Connection {
@@ -21,13 +28,10 @@ export class Connection {
   isStopped = true;
   /** Counts sockets, so that a callback of an older one is ignored. */
   generation = 0;
+  #device;
+  #path;
   #url;
-  #ports;
-  #clock;
-  #tokens;
-  #listener;
-  #waitsWhileHidden;
-  #backoff;
+  #failures = 0;
   /** @type {SocketPort | null} */
   #port = null;
   #token = "";
@@ -40,21 +44,14 @@ export class Connection {
   #waits = false;
 
   /**
-   * @param {string} url
-   * @param {Ports} ports
-   * @param {import("./service_clock.js").ServiceClock} clock
-   * @param {import("./tokens.js").Tokens} tokens
-   * @param {Listener} listener
-   * @param {boolean} waitsWhileHidden whether a hidden page reconnects only when it is visible
+   * @param {import("./device.js").Device} device
+   * @param {string} sockets base address
+   * @param {"chat" | "pairing"} path
    */
-  constructor(url, ports, clock, tokens, listener, waitsWhileHidden) {
-    this.#url = url;
-    this.#ports = ports;
-    this.#clock = clock;
-    this.#tokens = tokens;
-    this.#listener = listener;
-    this.#waitsWhileHidden = waitsWhileHidden;
-    this.#backoff = new Backoff(ports.time.random);
+  constructor(device, sockets, path) {
+    this.#device = device;
+    this.#path = path;
+    this.#url = `${sockets.replace(/\/$/, "")}/ws/${path}`;
   }
 
   /** Connect, and stay connected. */
@@ -91,14 +88,14 @@ export class Connection {
 
   #connect() {
     this.#leave();
-    const token = this.#tokens.current?.access;
+    const token = this.#device.tokens.current?.access;
     if (this.isStopped || !token) return;
     this.#token = token;
     const generation = this.generation;
     /** @param {() => void} act */
     const ifCurrent = (act) => generation === this.generation && act();
     this.#expectWithin(ANSWER_MS, () => this.#lost(null));
-    this.#port = this.#ports.open(this.#url, {
+    this.#port = this.#device.ports.open(this.#url, {
       opened: () => ifCurrent(() => this.#ask("auth_ok", { type: "auth", token })),
       received: (text) => ifCurrent(() => this.#receive(JSON.parse(text))),
       closed: (code, retryAfterS = null) => ifCurrent(() => this.#lost(code, retryAfterS)),
@@ -111,7 +108,7 @@ export class Connection {
     if (frame.type === "auth_ok") this.#authenticated(frame);
     else if (frame.type === "pong") this.#measure(frame);
     else if (frame.type === "auth_expiring") this.#renew();
-    else this.#listener.received(frame);
+    else this.#device.received(this.#path, frame);
   }
 
   /** @param {any} frame */
@@ -120,19 +117,19 @@ export class Connection {
     const isNew = !this.isOpen;
     if (isNew) {
       this.isOpen = true;
-      this.#openedAt = this.#ports.time.mono();
+      this.#openedAt = this.#device.ports.time.mono();
       this.#silenceMs = frame.ping_seconds * 1000;
       this.#expectFrame();
-      this.#listener.changed();
+      this.#device.showConnection();
     }
-    this.#listener.authenticated(frame, isNew);
+    this.#device.authenticated(this.#path, frame, isNew);
   }
 
   /** Put a new token onto the open socket. */
   async #renew() {
     const { generation } = this;
-    await this.#tokens.renew(this.#token).catch(() => {}); // the service will close with 4401
-    const token = this.#tokens.current?.access;
+    await this.#device.tokens.renew(this.#token).catch(() => {}); // the service will close with 4401
+    const token = this.#device.tokens.current?.access;
     if (generation !== this.generation || !token || token === this.#token) return;
     this.#token = token;
     this.#ask("auth_ok", { type: "auth", token });
@@ -143,21 +140,26 @@ export class Connection {
    * @param {number | null} [retryAfterS]
    */
   async #lost(code, retryAfterS = null) {
-    const livedMs = this.isOpen ? this.#ports.time.mono() - this.#openedAt : 0;
-    const { rangeS = 0, renew = false, final = false } = closeCode(code);
+    const livedMs = this.isOpen ? this.#device.ports.time.mono() - this.#openedAt : 0;
+    const { rangeS = 0, renew, final } = CLOSE_CODES[code ?? 0] ?? {};
+    const { after, random } = this.#device.ports.time;
     this.#leave();
     if (final) {
       this.isStopped = true;
-      this.#listener.ended(/** @type {number} */ (code));
+      if (code === REVOKED) void this.#device.account.end("revoked");
     }
-    this.#listener.changed();
+    this.#device.showConnection();
     const { generation } = this;
-    if (renew) await this.#tokens.renew(this.#token).catch(() => {}); // tried again after the next 4401
+    if (renew) await this.#device.tokens.renew(this.#token).catch(() => {}); // tried again after the next 4401
     if (this.isStopped || generation !== this.generation) return;
     this.#waits = true;
-    this.#timer = this.#ports.time.after(this.#backoff.wait({ livedMs, leastRangeS: rangeS, retryAfterS }), () => {
+    if (livedMs >= STABLE_MS) this.#failures = 0;
+    // Random, so that the clients of a stopped process do not return together.
+    const waitS =
+      retryAfterS === null ? random() * Math.max(longestPause(this.#failures++), rangeS) : retryAfterS + random();
+    this.#timer = after(waitS * 1000, () => {
       this.#timer = null;
-      if (!this.#waitsWhileHidden || !this.#ports.page.hidden()) this.#connect();
+      if (this.#device.role === "mitra" || !this.#device.ports.page.hidden()) this.#connect();
     });
   }
 
@@ -168,7 +170,7 @@ export class Connection {
     this.#port?.close();
     this.#port = null;
     this.#asked = {};
-    this.#ports.time.cancel(this.#timer);
+    this.#device.ports.time.cancel(this.#timer);
     this.#timer = null;
   }
 
@@ -186,8 +188,8 @@ export class Connection {
    * @param {() => void} otherwise
    */
   #expectWithin(ms, otherwise) {
-    this.#ports.time.cancel(this.#timer);
-    this.#timer = this.#ports.time.after(ms, otherwise);
+    this.#device.ports.time.cancel(this.#timer);
+    this.#timer = this.#device.ports.time.after(ms, otherwise);
   }
 
   /**
@@ -196,14 +198,14 @@ export class Connection {
    * @param {object} frame
    */
   #ask(answer, frame) {
-    this.#asked[answer] ??= this.#ports.time.mono();
+    this.#asked[answer] ??= this.#device.ports.time.mono();
     this.#put(frame);
   }
 
   /** @param {{ type: string, server_time: string }} frame */
   #measure({ type, server_time }) {
     const began = this.#asked[type];
-    if (began !== undefined) this.#clock.learn(server_time, began, this.#ports.time.mono());
+    if (began !== undefined) this.#device.clock.learn(server_time, began, this.#device.ports.time.mono());
     delete this.#asked[type];
   }
 

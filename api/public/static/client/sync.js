@@ -3,37 +3,31 @@ import { Transcript } from "./transcript.js";
 /** @import { Message } from "./types.d.ts" */
 /** @import { Entry } from "./chats.js" */
 
-/**
- * @typedef {object} World
- * @property {"customer" | "mitra"} role
- * @property {import("./types.d.ts").Ports} ports
- * @property {ReadonlyMap<string, Entry>} entries by session id
- * @property {(frame: object) => boolean} send
- * @property {(entry: Entry, messages: Message[]) => void} add
- * @property {(entry: Entry, lost: Message[]) => void} replaced a transcript, without these messages of the user
- * @property {() => void} epochChanged
- */
-
 const REF = "sync:";
 const REREAD_WITHIN_MS = 10_000;
 
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
 export class Sync {
-  #world;
+  #device;
+  #entries;
   /** @type {string | null} */
   #epoch = null;
   #rereadWaits = false;
   #sockets = 0;
 
-  /** @param {World} world */
-  constructor(world) {
-    this.#world = world;
+  /**
+   * @param {import("./device.js").Device} device
+   * @param {ReadonlyMap<string, Entry>} entries by session id
+   */
+  constructor(device, entries) {
+    this.#device = device;
+    this.#entries = entries;
   }
 
   /** Begin with a new socket: answers to requests on the older one will not come. */
   restart() {
     this.#sockets++;
-    for (const entry of this.#world.entries.values()) entry.syncing = false;
+    for (const entry of this.#entries.values()) entry.syncing = false;
   }
 
   /** Forget the epoch, because another user has signed in. */
@@ -49,7 +43,7 @@ export class Sync {
     if (!entry || entry.syncing || (entry.reread && this.#rereadWaits)) return;
     const { id } = entry.session;
     const after = (entry.reread ?? entry).transcript.last;
-    entry.syncing = this.#world.send({ type: "sync", ref: REF + id, session_id: id, after });
+    entry.syncing = this.#device.chat.send({ type: "sync", ref: REF + id, session_id: id, after });
   }
 
   /**
@@ -57,11 +51,11 @@ export class Sync {
    * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
    */
   receive({ session_id, messages, more, epoch }) {
-    const entry = this.#world.entries.get(session_id);
+    const entry = this.#entries.get(session_id);
     if (!entry) return;
     entry.syncing = false;
     if (this.seeEpoch(epoch)) return;
-    this.#world.add(entry, messages);
+    this.#device.chats.add(entry, messages);
     const { hasHole } = (entry.reread ?? entry).transcript;
     if (more || (hasHole && messages.length)) this.request(entry);
     else if (!this.#rereadWaits) this.#finishReread(entry);
@@ -73,9 +67,9 @@ export class Sync {
    */
   refused({ ref, retry_after_seconds }) {
     if (!ref?.startsWith(REF)) return false;
-    const entry = this.#world.entries.get(ref.slice(REF.length));
+    const entry = this.#entries.get(ref.slice(REF.length));
     const sockets = this.#sockets;
-    const { after, random } = this.#world.ports.time;
+    const { after, random } = this.#device.ports.time;
     after((retry_after_seconds ?? 0.5 + random()) * 1000, () => {
       if (!entry || sockets !== this.#sockets) return;
       entry.syncing = false;
@@ -92,16 +86,16 @@ export class Sync {
     const before = this.#epoch;
     this.#epoch = epoch;
     if (before === null || before === epoch) return false;
-    this.#world.epochChanged();
-    for (const entry of this.#world.entries.values()) {
+    this.#device.feed.forgetOrder();
+    for (const entry of this.#entries.values()) {
       const own = [...(entry.reread?.own ?? []), ...entry.transcript.own()];
-      entry.reread = { transcript: new Transcript(this.#world.role), own };
+      entry.reread = { transcript: new Transcript(this.#device.role), own };
     }
     this.#rereadWaits = true;
-    const { after, random } = this.#world.ports.time;
+    const { after, random } = this.#device.ports.time;
     after(random() * REREAD_WITHIN_MS, () => {
       this.#rereadWaits = false;
-      for (const entry of this.#world.entries.values()) if (entry.reread) this.request(entry);
+      for (const entry of this.#entries.values()) if (entry.reread) this.request(entry);
     });
     return true;
   }
@@ -113,7 +107,7 @@ export class Sync {
     const stored = new Set(transcript.own().map((message) => message.client_message_id));
     entry.transcript = transcript;
     entry.reread = null;
-    this.#world.replaced(
+    this.#device.chats.replaced(
       entry,
       own.filter((message) => !stored.has(message.client_message_id)),
     );

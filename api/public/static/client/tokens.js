@@ -1,6 +1,6 @@
 import { SesiError } from "./errors.js";
 
-/** @import { Account, Ports } from "./types.d.ts" */
+/** @import { Account } from "./types.d.ts" */
 /** @typedef {{ access: string, refresh: string, user: Account }} SignedIn */
 
 const LOCK_MS = 3000;
@@ -12,27 +12,16 @@ export class Tokens {
   current = null;
   /** @type {Promise<void> | null} */
   #renewal = null;
-  #values;
-  #ports;
-  #rest;
-  #listener;
+  #device;
 
-  /**
-   * @param {import("./storage.js").Values} values
-   * @param {Ports} ports
-   * @param {import("./rest.js").Rest} rest
-   * @param {{ renewed: (user: Account) => void, refused: () => void }} listener of refreshes
-   */
-  constructor(values, ports, rest, listener) {
-    this.#values = values;
-    this.#ports = ports;
-    this.#rest = rest;
-    this.#listener = listener;
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
+    this.#device = device;
   }
 
   /** Read the stored tokens. */
   async load() {
-    this.current = await this.#values.get(KEY);
+    this.current = await this.#device.values.get(KEY);
   }
 
   /**
@@ -43,7 +32,7 @@ export class Tokens {
   async keep(answer) {
     const user = answer.customer ?? answer.mitra;
     const signedIn = { access: answer.access_token, refresh: answer.refresh_token, user };
-    await this.#values.set(KEY, signedIn);
+    await this.#device.values.set(KEY, signedIn);
     this.current = signedIn;
     return user;
   }
@@ -55,13 +44,13 @@ export class Tokens {
   async setUser(user) {
     if (!this.current) return;
     this.current = { ...this.current, user };
-    await this.#values.set(KEY, this.current);
+    await this.#device.values.set(KEY, this.current);
   }
 
   /** Forget the tokens. */
   async forget() {
     this.current = null;
-    await this.#values.remove(KEY);
+    await this.#device.values.remove(KEY);
   }
 
   /**
@@ -71,7 +60,7 @@ export class Tokens {
    */
   async renew(used) {
     if (this.current?.access !== used) return;
-    this.#renewal ??= this.#rest
+    this.#renewal ??= this.#device.rest
       .repeat(() => this.#rotate(used))
       .finally(() => {
         this.#renewal = null;
@@ -86,19 +75,19 @@ export class Tokens {
   async #rotate(used) {
     const mine = this.current;
     if (mine?.access !== used) return;
-    await this.#ports.lock(`sesi:${mine.user.id}`, LOCK_MS, async () => {
+    await this.#device.ports.lock(`sesi:${mine.user.id}`, LOCK_MS, async () => {
       if (await this.#useNewer(mine)) return;
       const body = { refresh_token: mine.refresh };
       let answer;
       try {
-        answer = await this.#rest.once("POST /api/shared/auth/refresh", { body });
+        answer = await this.#device.rest.once("POST /api/shared/auth/refresh", { body });
       } catch (error) {
         if (!(error instanceof SesiError) || error.code !== "REFRESH_INVALID") throw error;
-        if (!(await this.#useNewer(mine))) this.#listener.refused();
+        if (!(await this.#useNewer(mine))) void this.#device.account.end("expired");
         return;
       }
       if (await this.#useNewer(mine)) return;
-      this.#listener.renewed(await this.keep(answer));
+      this.#device.store.update({ user: await this.keep(answer) });
     });
   }
 
@@ -108,7 +97,7 @@ export class Tokens {
    */
   async #useNewer(mine) {
     /** @type {SignedIn | null} */
-    const stored = await this.#values.get(KEY);
+    const stored = await this.#device.values.get(KEY);
     if (this.current !== mine) return true;
     if (!stored || stored.user.id !== mine.user.id || stored.refresh === mine.refresh) return false;
     this.current = stored;

@@ -1,22 +1,9 @@
-import type { Account as User, CallOptions, Role } from "./types.d.ts";
-export type World = {
-    role: Role;
-    rest: import("./rest.js").Rest;
-    tokens: import("./tokens.js").Tokens;
-    /**
-     * a sign-in; its tokens are in use
-     */
-    began: (user: User) => Promise<void>;
-    /**
-     * the sign-in
-     */
-    ended: (reason: "self" | "revoked" | "expired") => Promise<void>;
-};
+import type { Account as User, CallOptions } from "./types.d.ts";
 /** Sign-in, sign-out, and calls with the access token. */
 export declare class Account {
     #private;
-    /** @param {World} world */
-    constructor(world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /**
      * Call a route with the access token; refresh it once if it is refused. Raises SesiError.
      * @param {string} route

@@ -1,7 +1,5 @@
-import { SessionCalls } from "./session_calls.js";
 import { Transcript } from "./transcript.js";
-import type { Call } from "./session_calls.js";
-import type { Chat, Extension, Message, Ports, Role, Session } from "./types.d.ts";
+import type { Extension, Message, Session } from "./types.d.ts";
 export type Entry = {
     session: Session;
     transcript: Transcript;
@@ -24,25 +22,11 @@ export type Entry = {
         own: Message[];
     } | null;
 };
-export type World = {
-    role: Role;
-    ports: Ports;
-    clock: import("./service_clock.js").ServiceClock;
-    feed: import("./feed.js").Feed;
-    outbox: import("./outbox.js").Outbox;
-    /**
-     * onto the chat socket; false without one
-     */
-    send: (frame: object) => boolean;
-    call: Call;
-    publish: (chats: Record<string, Chat>) => void;
-};
 /** The chats of this device: running ones, and those that were opened. */
 export declare class Chats {
     #private;
-    calls: SessionCalls;
-    /** @param {World} world */
-    constructor(world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /** Forget all chats. */
     clear(): void;
     /**
@@ -68,6 +52,12 @@ export declare class Chats {
      * @param {string} id
      */
     refresh(id: string): Promise<void>;
+    /**
+     * Read a session. Raises SesiError.
+     * @param {string} id
+     * @returns {Promise<Session>}
+     */
+    read(id: string): Promise<Session>;
     /**
      * Change a session and return it. Raises SesiError.
      * @param {string} route
@@ -114,4 +104,16 @@ export declare class Chats {
      * @param {Message} message
      */
     stored(message: Message): void;
+    /**
+     * Add messages that the service has stored.
+     * @param {Entry} entry
+     * @param {Message[]} messages
+     */
+    add(entry: Entry, messages: Message[]): void;
+    /**
+     * Show a transcript that was read again, and send the user's messages that are not in it.
+     * @param {Entry} entry
+     * @param {Message[]} lost
+     */
+    replaced(entry: Entry, lost: Message[]): void;
 }

@@ -1,5 +1,6 @@
 import { Account } from "./account.js";
 import { Chats } from "./chats.js";
+import { Feed } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
 import { Presence } from "./presence.js";
@@ -11,11 +12,12 @@ import { Connection } from "./socket.js";
 import { Values } from "./storage.js";
 import { Store } from "./store.js";
 import { Tokens } from "./tokens.js";
-import type { Account as User, ClientOptions, FrameListener, Locale } from "./types.d.ts";
+import type { Account as User, ClientOptions, FrameListener } from "./types.d.ts";
 /** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
 export declare class Device {
     #private;
     role: import("./types.d.ts").Role;
+    locale: import("./types.d.ts").Locale;
     ports: {
         open: (url: string, events: import("./types.d.ts").SocketEvents) => import("./types.d.ts").SocketPort;
         fetch: (request: import("./types.d.ts").HttpRequest) => Promise<import("./types.d.ts").HttpAnswer>;
@@ -38,12 +40,11 @@ export declare class Device {
     chat: Connection;
     pairing: Connection;
     store: Store;
+    feed: Feed;
     /** @type {Set<FrameListener>} */
     listeners: Set<FrameListener>;
-    /** @type {Locale} */
-    locale: Locale;
     /** @param {ClientOptions} options */
-    constructor({ role, api, sockets, storage, locale, timeScale, platform, appVersion, ports: given }: ClientOptions);
+    constructor({ role, api, sockets, storage, locale, timeScale, platform, appVersion, ports }: ClientOptions);
     /** Read the stored sign-in, and connect if there is one. */
     start(): Promise<void>;
     /** Disconnect, and keep the stored sign-in. */
@@ -53,4 +54,29 @@ export declare class Device {
      * @param {User} user
      */
     setUser(user: User): Promise<User>;
+    /**
+     * Use the tokens of a user who has signed in.
+     * @param {User} user
+     */
+    began(user: User): Promise<void>;
+    /**
+     * Forget the user and everything of theirs.
+     * @param {"self" | "revoked" | "expired"} reason
+     */
+    ended(reason: "self" | "revoked" | "expired"): Promise<void>;
+    /** Show the state of both sockets as one. */
+    showConnection(): void;
+    /**
+     * Handle an `auth_ok`.
+     * @param {"chat" | "pairing"} path
+     * @param {any} frame
+     * @param {boolean} isNew whether it is the first one of a socket
+     */
+    authenticated(path: "chat" | "pairing", frame: any, isNew: boolean): void;
+    /**
+     * Handle any other frame, and acknowledge it if it is an event.
+     * @param {"chat" | "pairing"} path
+     * @param {any} frame
+     */
+    received(path: "chat" | "pairing", frame: any): void;
 }

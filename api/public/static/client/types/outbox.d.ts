@@ -1,5 +1,4 @@
 import { SesiError } from "./errors.js";
-import type { CallOptions, Message, Ports } from "./types.d.ts";
 export type Unsent = {
     /**
      * client_message_id
@@ -21,37 +20,13 @@ export type Line = {
     held: boolean;
     timer: unknown;
 };
-export type World = {
-    /**
-     * whether there is a chat socket
-     */
-    isOpen: () => boolean;
-    send: (frame: object) => void;
-    /**
-     * without repeats
-     */
-    call: (route: string, options: CallOptions) => Promise<Message>;
-    changed: (sessionId: string) => void;
-    /**
-     * by the service
-     */
-    stored: (message: Message) => void;
-    /**
-     * a message, for good
-     */
-    refused: (sessionId: string) => void;
-};
 /** Own messages without an acknowledgement: stored before they are sent, and repeated unchanged. */
 export declare class Outbox {
     #private;
     /** @type {readonly Unsent[]} in the order in which the user wrote them */
     entries: readonly Unsent[];
-    /**
-     * @param {import("./storage.js").Values} values
-     * @param {Ports} ports
-     * @param {World} world
-     */
-    constructor(values: import("./storage.js").Values, ports: Ports, world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /**
      * Read a user's stored messages. Those of an anonymous customer who has become this user are kept.
      * @param {string} userId

@@ -1,20 +1,9 @@
-import type { PaymentRequest, Ports } from "./types.d.ts";
-export type World = {
-    ports: Ports;
-    values: import("./storage.js").Values;
-    call: (route: string, options: import("./types.d.ts").CallOptions) => Promise<any>;
-    userId: () => string;
-    /**
-     * whether events about payments arrive
-     */
-    isConnected: () => boolean;
-    publish: (payments: Record<string, PaymentRequest>) => void;
-};
+import type { PaymentRequest } from "./types.d.ts";
 /** The payment requests that were made, read or reported on this device. */
 export declare class Payments {
     #private;
-    /** @param {World} world */
-    constructor(world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /** Forget all requests. */
     clear(): void;
     /** Forget the key of a payment without an answer. */

@@ -1,28 +1,8 @@
-import type { MitraStatus, Ports } from "./types.d.ts";
-export type World = {
-    ports: Ports;
-    /**
-     * service seconds in one real second
-     */
-    scale: number;
-    /**
-     * onto the pairing socket; false without one
-     */
-    send: (frame: object) => boolean;
-    /**
-     * `once`: without repeats
-     */
-    call: (route: string, once?: boolean) => Promise<any>;
-    publish: (patch: {
-        status: MitraStatus | null;
-        statusReason?: string | null;
-    }) => void;
-};
 /** Whether a mitra is online, and the heartbeats that keep them so. */
 export declare class Presence {
     #private;
-    /** @param {World} world */
-    constructor(world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /** Read the status, because it may have changed while no socket was open. */
     refresh(): Promise<void>;
     /** Go online. Raises SesiError. */

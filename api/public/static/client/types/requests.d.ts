@@ -1,18 +1,9 @@
-import type { ChatRequest, ClosedRequest, Session } from "./types.d.ts";
-export type World = {
-    clock: import("./service_clock.js").ServiceClock;
-    feed: import("./feed.js").Feed;
-    call: (route: string, options: import("./types.d.ts").CallOptions) => Promise<any>;
-    publish: (patch: {
-        requests?: ChatRequest[];
-        closedRequests?: ClosedRequest[];
-    }) => void;
-};
+import type { ChatRequest, Session } from "./types.d.ts";
 /** The chat requests that a mitra can answer. */
 export declare class Requests {
     #private;
-    /** @param {World} world */
-    constructor(world: World);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /**
      * Replace the open requests by those of a snapshot.
      * @param {ChatRequest[]} requests

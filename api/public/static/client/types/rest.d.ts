@@ -1,5 +1,10 @@
 import { SesiError } from "./errors.js";
-import type { CallOptions, Ports } from "./types.d.ts";
+import type { CallOptions } from "./types.d.ts";
+/**
+ * Return the longest pause in seconds before attempt `n` (0 for the first one).
+ * @param {number} n
+ */
+export declare const longestPause: (n: number) => number;
 /**
  * Return whether the same request can succeed without a change by the user.
  * @param {SesiError} error
@@ -9,12 +14,11 @@ export declare const isTransient: ({ status, code }: SesiError) => boolean;
 export declare class Rest {
     #private;
     /**
+     * @param {import("./device.js").Device} device
      * @param {string} api base address
-     * @param {Ports} ports
-     * @param {import("./service_clock.js").ServiceClock} clock
-     * @param {() => Record<string, string>} headers of every request
+     * @param {Record<string, string>} headers of every request
      */
-    constructor(api: string, ports: Ports, clock: import("./service_clock.js").ServiceClock, headers: () => Record<string, string>);
+    constructor(device: import("./device.js").Device, api: string, headers: Record<string, string>);
     /**
      * Send one request and return its answer, null for 204. Raises SesiError.
      * @param {string} route method and path, such as `GET /api/client/auth/me`

@@ -1,6 +1,7 @@
 /** The service's clock, measured by answers and kept by the device's monotonic clock, never by its calendar. */
 export declare class ServiceClock {
     #private;
+    scale: number;
     /**
      * @param {import("./types.d.ts").TimePort} time
      * @param {number} scale service seconds in one real second

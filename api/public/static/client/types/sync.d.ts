@@ -1,25 +1,13 @@
 import type { Message } from "./types.d.ts";
 import type { Entry } from "./chats.js";
-export type World = {
-    role: "customer" | "mitra";
-    ports: import("./types.d.ts").Ports;
-    /**
-     * by session id
-     */
-    entries: ReadonlyMap<string, Entry>;
-    send: (frame: object) => boolean;
-    add: (entry: Entry, messages: Message[]) => void;
-    /**
-     * a transcript, without these messages of the user
-     */
-    replaced: (entry: Entry, lost: Message[]) => void;
-    epochChanged: () => void;
-};
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
 export declare class Sync {
     #private;
-    /** @param {World} world */
-    constructor(world: World);
+    /**
+     * @param {import("./device.js").Device} device
+     * @param {ReadonlyMap<string, Entry>} entries by session id
+     */
+    constructor(device: import("./device.js").Device, entries: ReadonlyMap<string, Entry>);
     /** Begin with a new socket: answers to requests on the older one will not come. */
     restart(): void;
     /** Forget the epoch, because another user has signed in. */

@@ -1,4 +1,4 @@
-import type { Account, Ports } from "./types.d.ts";
+import type { Account } from "./types.d.ts";
 export type SignedIn = {
     access: string;
     refresh: string;
@@ -9,16 +9,8 @@ export declare class Tokens {
     #private;
     /** @type {SignedIn | null} */
     current: SignedIn | null;
-    /**
-     * @param {import("./storage.js").Values} values
-     * @param {Ports} ports
-     * @param {import("./rest.js").Rest} rest
-     * @param {{ renewed: (user: Account) => void, refused: () => void }} listener of refreshes
-     */
-    constructor(values: import("./storage.js").Values, ports: Ports, rest: import("./rest.js").Rest, listener: {
-        renewed: (user: Account) => void;
-        refused: () => void;
-    });
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /** Read the stored tokens. */
     load(): Promise<void>;
     /**
