@@ -102,7 +102,7 @@ class LibraryClient(Client):
     async def sign_in_as_mitra(self, phone: str, code_of: Callable[[str], "asyncio.Future[str]"]) -> None:
         asked = await self.phone.do("requestCode", phone)
         code = await code_of(asked["otp_request_id"])
-        self.user = await self.phone.do("verifyCode", phone, code, asked["otp_request_id"])
+        self.user = await self.phone.do("verifyCode", code, asked["otp_request_id"])
 
 
 class LibraryPhone:

@@ -145,12 +145,11 @@ export class Phone {
 
   /**
    * Sign in with a code, and return the user. Raises SesiError.
-   * @param {string} number
    * @param {string} code
    * @param {string} requestId
    */
-  verifyCode(number, code, requestId) {
-    return this.#answered((client) => client.verifyCode(number, requestId, code));
+  verifyCode(code, requestId) {
+    return this.#answered((client) => client.verifyCode(requestId, code));
   }
 
   /**

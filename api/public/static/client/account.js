@@ -1,8 +1,8 @@
 import { SesiError } from "./errors.js";
 
-/** @import { Account as User, CallOptions, Role } from "./types.d.ts" */
+/** @import { Account as User, CallOptions } from "./types.d.ts" */
 
-const ANONYMOUS = "POST /api/shared/auth/anonymous";
+export const ANONYMOUS = "POST /api/shared/auth/anonymous";
 
 /** Sign-in, sign-out, and calls with the access token. */
 export class Account {
@@ -42,36 +42,34 @@ export class Account {
     }
   }
 
-  signInAnonymously() {
-    return this.#signIn(() => this.#device.rest.repeat(() => this.#device.rest.once(ANONYMOUS)));
-  }
-
-  /** @param {string} phone */
-  requestCode(phone) {
-    return this.#device.rest.once(`POST ${this.#otp}/request`, { body: { phone } });
-  }
-
   /**
-   * @param {string} code
-   * @param {string} otpRequestId
+   * Sign in. An anonymous customer keeps what they have. Raises SesiError.
+   * @param {string} route
+   * @param {object} [body]
+   * @param {boolean} [once] without repeats
+   * @returns {Promise<User>}
    */
-  verifyCode(code, otpRequestId) {
-    const options = { body: { otp_request_id: otpRequestId, code } };
-    // Not repeated: a code works once.
-    return this.#signIn((token) => this.#device.rest.once(`POST ${this.#otp}/verify`, options, token));
-  }
-
-  /**
-   * @param {"a" | "b"} provider
-   * @param {string} identityToken
-   * @param {string | null} nonce
-   */
-  signInWithIdentity(provider, identityToken, nonce) {
-    const options = { body: { identity_token: identityToken, ...(nonce !== null && { nonce }) } };
-    const { rest } = this.#device;
-    return this.#signIn((token) =>
-      rest.repeat(() => rest.once(`POST /api/client/auth/identity-${provider}`, options, token)),
-    );
+  async signIn(route, body, once) {
+    const { rest, tokens } = this.#device;
+    this.#isSigningIn = true;
+    try {
+      // An expired token would be ignored, and the customer would lose what they have.
+      if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
+      const before = tokens.current;
+      const token = isAnonymous(before?.user) && route !== ANONYMOUS ? before?.access : null;
+      const attempt = () => rest.once(route, { body }, token);
+      const answer = await (once ? attempt() : rest.repeat(attempt));
+      if (before && !isAnonymous(before.user)) await this.#device.ended("self");
+      const user = await tokens.keep(answer);
+      this.#endedMeanwhile = null;
+      await this.#device.began(user);
+      return user;
+    } finally {
+      this.#isSigningIn = false;
+      const reason = this.#endedMeanwhile;
+      this.#endedMeanwhile = null;
+      if (reason) await this.end(reason);
+    }
   }
 
   /** Forget the sign-in here, then end it at the service, if that can be reached. */
@@ -90,35 +88,6 @@ export class Account {
   async end(reason) {
     if (this.#isSigningIn) this.#endedMeanwhile = reason;
     else if (this.#device.tokens.current) await this.#device.ended(reason);
-  }
-
-  get #otp() {
-    return `/api/${this.#device.role === "mitra" ? "mitra" : "client"}/auth/otp`;
-  }
-
-  /**
-   * @param {(token: string | null) => Promise<any>} request sent with the token of an anonymous customer
-   * @returns {Promise<User>}
-   */
-  async #signIn(request) {
-    const { tokens } = this.#device;
-    this.#isSigningIn = true;
-    try {
-      // An expired token would be ignored, and the customer would lose what they have.
-      if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
-      const before = tokens.current;
-      const answer = await request(isAnonymous(before?.user) ? (before?.access ?? null) : null);
-      if (before && !isAnonymous(before.user)) await this.#device.ended("self");
-      const user = await tokens.keep(answer);
-      this.#endedMeanwhile = null;
-      await this.#device.began(user);
-      return user;
-    } finally {
-      this.#isSigningIn = false;
-      const reason = this.#endedMeanwhile;
-      this.#endedMeanwhile = null;
-      if (reason) await this.end(reason);
-    }
   }
 }
 

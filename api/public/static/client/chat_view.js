@@ -1,6 +1,6 @@
 import { SesiError } from "./errors.js";
 
-/** @import { Chat, Message, MessageAckFrame, Role, ShownMessage } from "./types.d.ts" */
+/** @import { Chat, ShownMessage } from "./types.d.ts" */
 /** @import { Unsent } from "./outbox.js" */
 
 /**
@@ -19,29 +19,6 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
     typingUntil,
     warned: warnedFor !== null && warnedFor === session.expires_at,
   });
-
-/**
- * Return a message of the outbox as the service has stored it.
- * @param {Unsent} unsent
- * @param {MessageAckFrame} ack
- * @param {Role} role
- * @returns {Message}
- */
-export const storedMessage = ({ sessionId, content, metadata }, { client_message_id, id, seq, created_at }, role) => ({
-  id,
-  session_id: sessionId,
-  seq,
-  sender_type: role,
-  sender_id: "",
-  client_message_id,
-  type: "text",
-  content,
-  metadata,
-  status: "sent",
-  created_at,
-  delivered_at: null,
-  read_at: null,
-});
 
 /**
  * @param {Unsent} unsent

@@ -1,10 +1,11 @@
-import { storedMessage, viewOf } from "./chat_view.js";
+import { viewOf } from "./chat_view.js";
 import { ignoreRefusal, SesiError } from "./errors.js";
 import { isNewer, isRunning } from "./session.js";
 import { Sync } from "./sync.js";
 import { Transcript } from "./transcript.js";
 
-/** @import { Chat, Extension, Message, Session } from "./types.d.ts" */
+/** @import { Extension, Session } from "./types.d.ts" */
+/** @import { Message } from "./transcript.js" */
 
 /**
  * @typedef {object} Entry
@@ -30,8 +31,6 @@ export class Chats {
   #sync;
   /** @type {Map<string, Entry>} */
   #entries = new Map();
-  /** @type {Record<string, Chat>} */
-  #chats = {};
   /** @type {Map<string, number>} */
   #typedAt = new Map();
 
@@ -45,8 +44,7 @@ export class Chats {
   clear() {
     this.#entries.clear();
     this.#sync.clear();
-    this.#chats = {};
-    this.#device.store.update({ chats: this.#chats });
+    this.#device.store.update({ chats: {} });
   }
 
   /**
@@ -81,38 +79,39 @@ export class Chats {
    */
   receive(frame) {
     const entry = this.#entries.get(frame.extension?.session_id ?? frame.session_id);
+    const { type, session } = frame;
+    if (type === "message") return this.#receiveMessage(frame.message);
+    if (type === "message_ack") this.#acknowledged(frame);
+    else if (type === "sync") this.#sync.receive(frame);
+    else if (type === "error") {
+      if (!this.#sync.refused(frame)) this.#device.outbox.refuse(frame.ref, new SesiError(0, frame));
+    } else if (session) this.#receiveSession(session);
+    else if (entry) this.#change(entry, frame);
+    return type !== "message_ack" && type !== "sync";
+  }
+
+  /**
+   * Handle a frame that changes a chat.
+   * @param {Entry} entry
+   * @param {any} frame
+   */
+  #change(entry, frame) {
     switch (frame.type) {
-      case "message":
-        return this.#receiveMessage(frame.message);
-      case "message_ack":
-        this.#acknowledged(frame);
-        return false;
-      case "sync":
-        this.#sync.receive(frame);
-        return false;
-      case "error":
-        if (!this.#sync.refused(frame)) this.#device.outbox.refuse(frame.ref, new SesiError(0, frame));
-        return true;
       case "message_status":
-        if (entry) this.#receiveMark(entry, frame);
-        return true;
+        this.#receiveMark(entry, frame);
+        break;
       case "typing":
-        if (entry) this.#receiveTyping(entry, frame.is_typing);
-        return true;
-      case "session_warning":
-        if (entry) this.#publish(Object.assign(entry, { warnedFor: frame.expires_at }));
-        return true;
+        this.#receiveTyping(entry, frame.is_typing);
+        break;
       case "session_topic_updated":
-        if (!this.#isNewest("topic", frame.session_id, frame)) return false;
-        if (entry) this.learn({ ...entry.session, topic_sensitivity: frame.topic_sensitivity });
-        return true;
+        this.learn({ ...entry.session, topic_sensitivity: frame.topic_sensitivity });
+        break;
+      case "session_warning":
+        this.#publish(Object.assign(entry, { warnedFor: frame.expires_at }));
+        break;
       case "extension_requested":
       case "extension_resolved":
-        if (!this.#isNewest("extension", frame.extension.id, frame)) return false;
-        if (entry) this.#publish(Object.assign(entry, { extension: frame.extension }));
-        return true;
-      default:
-        return this.#receiveSession(frame);
+        this.#publish(Object.assign(entry, { extension: frame.extension }));
     }
   }
 
@@ -139,9 +138,7 @@ export class Chats {
    */
   async refresh(id) {
     const session = await this.read(id).catch(ignoreRefusal);
-    if (!session) return;
-    const entry = this.learn(session);
-    if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
+    if (session) this.#receiveSession(session);
   }
 
   /**
@@ -278,17 +275,15 @@ export class Chats {
   /** @param {import("./types.d.ts").MessageAckFrame} ack */
   #acknowledged(ack) {
     const unsent = this.#device.outbox.entries.find((entry) => entry.id === ack.client_message_id);
-    if (unsent) this.stored(storedMessage(unsent, ack, this.#device.role));
+    if (!unsent) return;
+    const { sessionId, content, metadata } = unsent;
+    this.stored({ ...ack, session_id: sessionId, sender_type: this.#device.role, content, metadata, status: "sent" });
   }
 
-  /** @param {any} frame */
-  #receiveSession(frame) {
-    const { session } = frame;
-    if (!session) return true;
-    if (!this.#isNewest("session", session.id, frame)) return false;
+  /** @param {Session} session */
+  #receiveSession(session) {
     const entry = this.learn(session);
     if (session.last_seq > entry.transcript.last) this.#sync.request(entry);
-    return true;
   }
 
   /**
@@ -359,20 +354,11 @@ export class Chats {
     this.#device.chat.send({ type, session_id: session.id, up_to: upTo });
   }
 
-  /**
-   * @param {string} kind
-   * @param {string} id
-   * @param {{ event_id?: string }} frame
-   */
-  #isNewest(kind, id, { event_id }) {
-    return this.#device.feed.isNewest(`${kind} ${id}`, event_id);
-  }
-
   /** @param {Entry} entry */
   #publish(entry) {
     const { id } = entry.session;
     const unsent = this.#device.outbox.entries.filter((one) => one.sessionId === id);
-    this.#chats = { ...this.#chats, [id]: viewOf(entry, unsent) };
-    this.#device.store.update({ chats: this.#chats });
+    const { store } = this.#device;
+    store.update({ chats: { ...store.state.chats, [id]: viewOf(entry, unsent) } });
   }
 }

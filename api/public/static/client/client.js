@@ -1,3 +1,4 @@
+import { ANONYMOUS } from "./account.js";
 import { Device } from "./device.js";
 
 /** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
@@ -95,7 +96,7 @@ export class Client {
 
   /** Sign in as a new anonymous customer. */
   signInAnonymously() {
-    return this.#device.account.signInAnonymously();
+    return this.#device.account.signIn(ANONYMOUS);
   }
 
   /**
@@ -104,17 +105,17 @@ export class Client {
    * @returns {Promise<CodeRequest>}
    */
   requestCode(phone) {
-    return this.#device.account.requestCode(phone);
+    return this.#device.rest.once(`${this.#otp}/request`, { body: { phone } });
   }
 
   /**
    * Sign in with the code that was sent to a phone. An anonymous customer keeps what they have.
-   * @param {string} _phone
    * @param {string} otpRequestId
    * @param {string} code
    */
-  verifyCode(_phone, otpRequestId, code) {
-    return this.#device.account.verifyCode(code, otpRequestId);
+  verifyCode(otpRequestId, code) {
+    // Not repeated: a code works once.
+    return this.#device.account.signIn(`${this.#otp}/verify`, { otp_request_id: otpRequestId, code }, true);
   }
 
   /**
@@ -124,7 +125,8 @@ export class Client {
    * @param {string | null} [nonce]
    */
   signInWithIdentity(provider, identityToken, nonce = null) {
-    return this.#device.account.signInWithIdentity(provider, identityToken, nonce);
+    const body = { identity_token: identityToken, ...(nonce !== null && { nonce }) };
+    return this.#device.account.signIn(`POST /api/client/auth/identity-${provider}`, body);
   }
 
   /** Sign out and forget everything on this device, also without a network. */
@@ -173,12 +175,12 @@ export class Client {
 
   /** @param {string} id */
   abandonPayment(id) {
-    return this.#device.payments.abandon(id);
+    return this.#device.payments.ask(`${PAY}/{request_id}/abandon`, { path: { request_id: id } });
   }
 
   /** @param {string} paymentRequestId */
   cancelSearch(paymentRequestId) {
-    return this.#device.payments.search("cancel", paymentRequestId);
+    return this.#search("cancel", paymentRequestId);
   }
 
   /**
@@ -186,7 +188,7 @@ export class Client {
    * @param {string} paymentRequestId
    */
   fallBackToBlast(paymentRequestId) {
-    return this.#device.payments.search("fallback-to-blast", paymentRequestId);
+    return this.#search("fallback-to-blast", paymentRequestId);
   }
 
   /**
@@ -297,12 +299,12 @@ export class Client {
 
   /** Let chat requests come, and send heartbeats. */
   goOnline() {
-    return this.#device.presence.goOnline();
+    return this.#device.presence.change("online");
   }
 
   /** Let no more chat requests come. */
   goOffline() {
-    return this.#device.presence.goOffline();
+    return this.#device.presence.change("offline");
   }
 
   /**
@@ -322,6 +324,18 @@ export class Client {
    */
   reject(sessionId) {
     return this.#device.requests.reject(sessionId);
+  }
+
+  get #otp() {
+    return `POST /api/${this.#device.role === "mitra" ? "mitra" : "client"}/auth/otp`;
+  }
+
+  /**
+   * @param {"cancel" | "fallback-to-blast"} action
+   * @param {string} id
+   */
+  #search(action, id) {
+    return this.#device.payments.ask(`POST /api/client/chat/${action}`, { body: { payment_request_id: id } });
   }
 }
 

@@ -116,7 +116,8 @@ export class Device {
     this.#disconnect();
     const forgetKey = this.payments.forgetKey();
     const forgetTokens = this.tokens.forget();
-    for (const part of [this.chats, this.requests, this.presence]) part.clear();
+    this.chats.clear();
+    this.requests.replace([]);
     this.store.update({ ...NOTHING, saved: this.store.state.saved, signedOut: reason });
     await Promise.all([forgetKey, forgetTokens, this.outbox.empty()]);
   }
@@ -168,17 +169,21 @@ export class Device {
     if (refused) {
       const wait = (frame.retry_after_seconds ?? 1) * 1000;
       this.ports.time.after(wait, () => this[path].send(ackFrame(refused)));
-    } else if (!isEvent || this.feed.isNew(frame.event_id)) {
-      const isShown = path === "chat" ? this.chats.receive(frame) : this.#receivePairing(frame);
+    } else if (!isEvent || this.feed.isNew(frame)) {
+      const isShown = this.#handle(path, frame);
       if (isShown) for (const listener of [...this.listeners]) queueMicrotask(() => listener(frame));
     }
     if (isEvent) this[path].send(ackFrame(frame.event_id));
   }
 
-  /** @param {any} frame */
-  #receivePairing(frame) {
-    if (this.role === "customer") return this.search.receive(frame);
-    this.presence.receive(frame);
-    return this.requests.receive(frame);
+  /**
+   * Return whether the app should see a frame.
+   * @param {"chat" | "pairing"} path
+   * @param {any} frame
+   */
+  #handle(path, frame) {
+    if (path === "chat") return this.chats.receive(frame);
+    for (const part of this.role === "customer" ? [this.search] : [this.presence, this.requests]) part.receive(frame);
+    return true;
   }
 }

@@ -9,25 +9,17 @@ export class Feed {
   #newest = new Map();
 
   /**
-   * Return whether an event is new.
-   * @param {string} eventId
+   * Return whether an event is new, and no later one about the same object has arrived.
+   * @param {any} frame
    */
-  isNew(eventId) {
-    if (this.#seen.has(eventId)) return false;
-    this.#seen.add(eventId);
+  isNew(frame) {
+    const { event_id: id } = frame;
+    if (this.#seen.has(id)) return false;
+    this.#seen.add(id);
     if (this.#seen.size > REMEMBERED) this.#seen.delete(/** @type {string} */ (this.#seen.values().next().value));
-    return true;
-  }
-
-  /**
-   * Return whether no later event about the same object has arrived.
-   * @param {string} object its kind and id
-   * @param {string | undefined} eventId undefined for a frame that is not kept
-   */
-  isNewest(object, eventId) {
-    if (eventId === undefined) return true;
-    if (eventId < (this.#newest.get(object) ?? "")) return false;
-    this.#newest.set(object, eventId);
+    const object = objectOf(frame);
+    if (id < (this.#newest.get(object) ?? "")) return false;
+    this.#newest.set(object, id);
     return true;
   }
 
@@ -36,6 +28,14 @@ export class Feed {
     this.#newest.clear();
   }
 }
+
+/** @param {any} frame */
+const objectOf = ({ type, session, extension, request, payment_request, session_id, payment_request_id }) => {
+  if (session) return `session ${session.id}`;
+  if (extension) return `extension ${extension.id}`;
+  if (type.startsWith("chat_request")) return `request ${request?.session_id ?? session_id}`;
+  return `${type} ${payment_request?.payment_request_id ?? payment_request_id ?? session_id}`;
+};
 
 /** @param {string} eventId */
 export const ackFrame = (eventId) => ({ type: "ack", ref: ACK + eventId, event_id: eventId });

@@ -84,16 +84,14 @@ export class Outbox {
   /**
    * Take a message out, because the service has it or the user gives it up.
    * @param {string} id
-   * @returns {Unsent | undefined}
    */
   take(id) {
     const entry = this.#find(id);
-    if (!entry) return undefined;
+    if (!entry) return;
     this.entries = this.entries.filter((one) => one !== entry);
     void this.#write((stored) => stored.filter((one) => one.id !== id));
     this.#device.chats.show(entry.sessionId);
     this.#flush(entry.sessionId);
-    return entry;
   }
 
   /**
@@ -154,20 +152,22 @@ export class Outbox {
    */
   #transmit(entry, line) {
     const { id, sessionId, content, metadata } = entry;
-    const frame = { type: "send_message", ref: id, session_id: sessionId, client_message_id: id, content };
-    const whole = metadata ? { ...frame, metadata } : frame;
-    const tooLarge = new TextEncoder().encode(JSON.stringify(whole)).length > FRAME_BYTES;
+    const body = { client_message_id: id, content, ...(metadata && { metadata }) };
+    const frame = { type: "send_message", ref: id, session_id: sessionId, ...body };
+    const tooLarge = new TextEncoder().encode(JSON.stringify(frame)).length > FRAME_BYTES;
     if (!line.inFlight.has(id)) {
       line.inFlight.add(id);
-      if (tooLarge) void this.#post(entry);
-      else this.#device.chat.send(whole);
+      if (tooLarge) void this.#post(entry, body);
+      else this.#device.chat.send(frame);
     }
     return tooLarge;
   }
 
-  /** @param {Unsent} entry */
-  async #post({ id, sessionId, content, metadata }) {
-    const body = { client_message_id: id, content, ...(metadata && { metadata }) };
+  /**
+   * @param {Unsent} entry
+   * @param {object} body
+   */
+  async #post({ id, sessionId }, body) {
     try {
       this.#device.chats.stored(await this.#device.account.call(POST, { path: { session_id: sessionId }, body }, true));
     } catch (error) {

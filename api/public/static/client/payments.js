@@ -4,25 +4,16 @@ import { isTransient } from "./rest.js";
 /** @import { PaymentRequest } from "./types.d.ts" */
 
 const POLL_MS = 4000;
-const REQUEST = "/api/client/payment/requests/{request_id}";
 
 /** The payment requests that were made, read or reported on this device. */
 export class Payments {
   #device;
-  /** @type {Record<string, PaymentRequest>} */
-  #requests = {};
   /** @type {unknown} */
   #poll = null;
 
   /** @param {import("./device.js").Device} device */
   constructor(device) {
     this.#device = device;
-  }
-
-  /** Forget all requests. */
-  clear() {
-    this.#requests = {};
-    this.#device.store.update({ payments: this.#requests });
   }
 
   /** Forget the key of a payment without an answer. */
@@ -61,24 +52,19 @@ export class Payments {
    * @param {string} id
    */
   read(id) {
-    return this.#keepAnswer(`GET ${REQUEST}`, { path: { request_id: id } });
+    return this.ask("GET /api/client/payment/requests/{request_id}", { path: { request_id: id } });
   }
 
   /**
-   * Give a pending request up. Raises SesiError.
-   * @param {string} id
+   * Call a route whose answer is a payment request. Raises SesiError.
+   * @param {string} route
+   * @param {import("./types.d.ts").CallOptions} options
+   * @returns {Promise<PaymentRequest>}
    */
-  abandon(id) {
-    return this.#keepAnswer(`POST ${REQUEST}/abandon`, { path: { request_id: id } });
-  }
-
-  /**
-   * Act on the search of a request, and return the request. Raises SesiError.
-   * @param {"cancel" | "fallback-to-blast"} action
-   * @param {string} id
-   */
-  search(action, id) {
-    return this.#keepAnswer(`POST /api/client/chat/${action}`, { body: { payment_request_id: id } });
+  async ask(route, options) {
+    const request = await this.#device.account.call(route, options);
+    this.keep(request);
+    return request;
   }
 
   /**
@@ -86,7 +72,7 @@ export class Payments {
    * @param {string} id
    */
   async refresh(id) {
-    if (this.#requests[id]) await this.read(id).catch(ignoreRefusal);
+    if (this.#device.store.state.payments[id]) await this.read(id).catch(ignoreRefusal);
   }
 
   /** Read the pending requests, because an event may have been missed. */
@@ -96,8 +82,8 @@ export class Payments {
 
   /** @param {PaymentRequest} request */
   keep(request) {
-    this.#requests = { ...this.#requests, [request.payment_request_id]: request };
-    this.#device.store.update({ payments: this.#requests });
+    const { store } = this.#device;
+    store.update({ payments: { ...store.state.payments, [request.payment_request_id]: request } });
     this.#watch();
   }
 
@@ -114,21 +100,10 @@ export class Payments {
   }
 
   #pending() {
-    return Object.values(this.#requests).filter((request) => request.status === "pending");
+    return Object.values(this.#device.store.state.payments).filter((request) => request.status === "pending");
   }
 
   get #key() {
     return `${this.#device.tokens.current?.user.id}:payment`;
-  }
-
-  /**
-   * @param {string} route
-   * @param {import("./types.d.ts").CallOptions} options
-   * @returns {Promise<PaymentRequest>}
-   */
-  async #keepAnswer(route, options) {
-    const request = await this.#device.account.call(route, options);
-    this.keep(request);
-    return request;
   }
 }

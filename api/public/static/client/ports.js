@@ -1,5 +1,3 @@
-import { randomId } from "./ids.js";
-
 /** @import { Ports, HttpRequest, SocketEvents } from "./types.d.ts" */
 
 const REQUEST_MS = 30_000;
@@ -38,16 +36,13 @@ async function request({ method, url, headers, body }) {
  */
 async function lock(name, timeoutMs, work) {
   if (!globalThis.navigator?.locks) return work();
-  const abort = new AbortController();
-  const timer = setTimeout(() => abort.abort(), timeoutMs);
   let begun = false;
   const begin = () => {
     begun = true;
-    clearTimeout(timer);
     return work();
   };
   try {
-    return await navigator.locks.request(name, { signal: abort.signal }, begin);
+    return await navigator.locks.request(name, { signal: AbortSignal.timeout(timeoutMs) }, begin);
   } catch (error) {
     if (begun) throw error;
     return work(); // another tab that keeps the lock must not stop this one
@@ -96,6 +91,13 @@ function listen(listener) {
   addEventListener("online", () => listener("online"), { signal });
   return () => abort.abort();
 }
+
+/** Return a random UUID (version 4), also on pages without TLS, where `crypto.randomUUID` is missing. */
+const randomId = () =>
+  "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replaceAll("x", () => {
+    const [byte = 0] = crypto.getRandomValues(new Uint8Array(1));
+    return (byte % 16).toString(16);
+  });
 
 /** @type {Ports} */
 export const defaultPorts = {

@@ -8,8 +8,6 @@ const STATUS = "/api/mitra/status";
 /** Whether a mitra is online, and the heartbeats that keep them so. */
 export class Presence {
   #device;
-  /** @type {MitraStatus | null} */
-  #status = null;
   /** @type {(() => void) | null} */
   #stopBeating = null;
 
@@ -20,24 +18,15 @@ export class Presence {
 
   /** Read the status, because it may have changed while no socket was open. */
   async refresh() {
-    await this.#learn(this.#device.account.call(`GET ${STATUS}`)).catch(ignoreRefusal);
+    await this.#learn(`GET ${STATUS}`).catch(ignoreRefusal);
   }
 
-  /** Go online. Raises SesiError. */
-  async goOnline() {
-    await this.#learn(this.#device.account.call(`POST ${STATUS}/online`));
-  }
-
-  /** Go offline. Raises SesiError. */
-  async goOffline() {
-    await this.#learn(this.#device.account.call(`POST ${STATUS}/offline`));
-  }
-
-  /** Forget the status. */
-  clear() {
-    this.stop();
-    this.#status = null;
-    this.#device.store.update({ status: null, statusReason: null });
+  /**
+   * Go online or offline, or say that the mitra still is online. Raises SesiError.
+   * @param {"online" | "offline" | "heartbeat"} action
+   */
+  async change(action) {
+    await this.#learn(`POST ${STATUS}/${action}`, action === HEARTBEAT);
   }
 
   /** Send no more heartbeats. */
@@ -51,8 +40,9 @@ export class Presence {
    * @param {any} frame
    */
   receive(frame) {
-    if (frame.type === "mitra_status_changed" && this.#status) {
-      this.#keep({ ...this.#status, is_online: frame.is_online }, frame.reason);
+    const { status } = this.#device.store.state;
+    if (frame.type === "mitra_status_changed" && status) {
+      this.#keep({ ...status, is_online: frame.is_online }, frame.reason);
     } else if (frame.type === "error" && frame.ref === HEARTBEAT && frame.code === "MITRA_OFFLINE") {
       void this.refresh();
     }
@@ -62,16 +52,19 @@ export class Presence {
   async #beat() {
     if (this.#device.pairing.send({ type: HEARTBEAT, ref: HEARTBEAT })) return;
     try {
-      await this.#learn(this.#device.account.call(`POST ${STATUS}/heartbeat`, {}, true));
+      await this.change(HEARTBEAT);
     } catch (error) {
       ignoreRefusal(error);
       if (/** @type {import("./errors.js").SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
     }
   }
 
-  /** @param {Promise<MitraStatus>} answer */
-  async #learn(answer) {
-    const status = await answer;
+  /**
+   * @param {string} route
+   * @param {boolean} [once] without repeats
+   */
+  async #learn(route, once) {
+    const status = await this.#device.account.call(route, {}, once);
     this.#keep(status, status.is_online ? null : undefined);
   }
 
@@ -80,7 +73,6 @@ export class Presence {
    * @param {string | null} [reason] undefined: as before
    */
   #keep(status, reason) {
-    this.#status = status;
     this.#device.store.update(reason === undefined ? { status } : { status, statusReason: reason });
     if (!status.is_online) this.stop();
     else if (!this.#stopBeating) {

@@ -1,6 +1,6 @@
 import { SesiError } from "./errors.js";
 
-/** @import { ChatRequest, ClosedRequest, Session } from "./types.d.ts" */
+/** @import { ChatRequest, Session } from "./types.d.ts" */
 
 const CLOSED_KEPT = 20;
 /** @type {Record<string, string>} what a refused acceptance says about the request */
@@ -10,10 +10,6 @@ const ROUTE = "POST /api/mitra/chat-requests/{session_id}";
 /** The chat requests that a mitra can answer. */
 export class Requests {
   #device;
-  /** @type {ChatRequest[]} */
-  #open = [];
-  /** @type {ClosedRequest[]} newest first */
-  #closed = [];
   /** @type {Map<string, () => void>} cancels the removal at `answer_by`, by session id */
   #removals = new Map();
 
@@ -29,29 +25,17 @@ export class Requests {
   replace(requests) {
     for (const cancel of this.#removals.values()) cancel();
     this.#removals.clear();
-    this.#open = [];
-    this.#publish();
+    this.#device.store.update({ requests: [] });
     for (const request of requests) this.#add(request);
   }
 
-  /** Forget all requests. */
-  clear() {
-    this.#closed = [];
-    this.replace([]);
-  }
-
   /**
-   * Handle a frame of `/ws/pairing`. Return whether the app should see it.
+   * Handle a frame of `/ws/pairing`.
    * @param {any} frame
-   * @returns {boolean}
    */
   receive(frame) {
-    const id = frame.request?.session_id ?? frame.session_id;
-    if (frame.type !== "chat_request" && frame.type !== "chat_request_closed") return true;
-    if (!this.#device.feed.isNewest(`request ${id}`, frame.event_id)) return false;
-    if (frame.request) this.#add(frame.request);
-    else this.#close(id, frame.reason);
-    return true;
+    if (frame.type === "chat_request") this.#add(frame.request);
+    if (frame.type === "chat_request_closed") this.#close(frame.session_id, frame.reason);
   }
 
   /**
@@ -83,15 +67,14 @@ export class Requests {
   /** @param {ChatRequest} request */
   #add(request) {
     const { session_id: id } = request;
-    const index = this.#open.findIndex((one) => one.session_id === id);
-    if (index < 0) this.#open = [...this.#open, request];
-    else this.#open = this.#open.with(index, request);
+    const { requests } = this.#device.store.state;
+    const index = requests.findIndex((one) => one.session_id === id);
+    this.#device.store.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
     this.#removals.get(id)?.();
     this.#removals.set(
       id,
       this.#device.clock.after(Date.parse(request.answer_by), () => this.#remove(id)),
     );
-    this.#publish();
   }
 
   /**
@@ -99,8 +82,8 @@ export class Requests {
    * @param {string} reason
    */
   #close(id, reason) {
-    const others = this.#closed.filter((one) => one.session_id !== id);
-    this.#closed = [{ session_id: id, reason }, ...others].slice(0, CLOSED_KEPT);
+    const others = this.#device.store.state.closedRequests.filter((one) => one.session_id !== id);
+    this.#device.store.update({ closedRequests: [{ session_id: id, reason }, ...others].slice(0, CLOSED_KEPT) });
     this.#remove(id);
   }
 
@@ -108,11 +91,7 @@ export class Requests {
   #remove(id) {
     this.#removals.get(id)?.();
     this.#removals.delete(id);
-    this.#open = this.#open.filter((one) => one.session_id !== id);
-    this.#publish();
-  }
-
-  #publish() {
-    this.#device.store.update({ requests: this.#open, closedRequests: this.#closed });
+    const { requests } = this.#device.store.state;
+    this.#device.store.update({ requests: requests.filter((one) => one.session_id !== id) });
   }
 }

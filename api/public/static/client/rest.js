@@ -55,17 +55,21 @@ export class Rest {
    * @param {string | null} [token] access token
    * @returns {Promise<any>}
    */
-  async once(route, { path = {}, query = {}, body, idempotencyKey } = {}, token = null) {
+  async once(route, { path = {}, query = {}, body, idempotencyKey } = {}, token) {
     const [method = "GET", template = ""] = route.split(" ");
     const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
-    const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+    const pairs = Object.entries(query).filter(([, value]) => (value ?? null) !== null);
     const search = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
     const { locale } = this.#device;
-    /** @type {Record<string, string>} */
-    const headers = { Accept: JSON_TYPE, "Accept-Language": locale, "X-Locale": locale, ...this.#headers };
-    if (body !== undefined) headers["Content-Type"] = JSON_TYPE;
-    if (token) headers.Authorization = `Bearer ${token}`;
-    if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
+    const headers = {
+      Accept: JSON_TYPE,
+      "Accept-Language": locale,
+      "X-Locale": locale,
+      ...this.#headers,
+      ...(body && { "Content-Type": JSON_TYPE }),
+      ...(token && { Authorization: `Bearer ${token}` }),
+      ...(idempotencyKey && { "Idempotency-Key": idempotencyKey }),
+    };
     const began = this.#device.ports.time.mono();
     let answer;
     let json = null;
@@ -74,7 +78,7 @@ export class Rest {
         method,
         url: this.#api + filled + (search && `?${search}`),
         headers,
-        body: body === undefined ? null : JSON.stringify(body),
+        body: body ? JSON.stringify(body) : null,
       });
       this.#device.clock.learn(answer.header("X-Server-Time"), began, this.#device.ports.time.mono());
       json = answer.text ? JSON.parse(answer.text) : null;
@@ -100,9 +104,9 @@ export class Rest {
         return await attempt();
       } catch (error) {
         if (!(error instanceof SesiError) || !isTransient(error) || n + 1 >= ATTEMPTS) throw error;
-        if ((error.retryAfterSeconds ?? 0) > LONGEST_RETRY_AFTER_S) throw error;
         const { random, after } = this.#device.ports.time;
         const seconds = error.retryAfterSeconds ?? random() * longestPause(n);
+        if (seconds > LONGEST_RETRY_AFTER_S) throw error;
         await new Promise((resolve) => after(seconds * 1000, () => resolve(null)));
       }
     }

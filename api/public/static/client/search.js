@@ -23,21 +23,16 @@ export class Search {
   }
 
   /**
-   * Handle a frame of `/ws/pairing`. Return whether the app should see it.
+   * Handle a frame of `/ws/pairing`.
    * @param {any} frame
-   * @returns {boolean}
    */
   receive(frame) {
-    const { feed, payments } = this.#device;
-    const { type, event_id, payment_request: request } = frame;
-    const id = (request ?? frame).payment_request_id;
-    if (id && !feed.isNewest(`${type} ${id}`, event_id)) return false;
-    if (type === "payment_updated") payments.keep(request);
-    if (type !== "pairing_status") return true;
+    const { payments } = this.#device;
+    if (frame.type === "payment_updated") payments.keep(frame.payment_request);
+    if (frame.type !== "pairing_status") return;
     if (frame.status === "searching") void this.#searching(frame);
     else this.#ended(frame);
-    if (event_id) void payments.refresh(id);
-    return true;
+    if (frame.event_id) void payments.refresh(frame.payment_request_id);
   }
 
   /** @param {any} frame */

@@ -9,13 +9,16 @@ const ORDER = ["searching", "active", "expired", "closing", "completed", "cancel
  * @param {Session} known
  */
 export function isNewer(session, known) {
-  const [rank, knownRank] = [ORDER.indexOf(session.status), ORDER.indexOf(known.status)];
-  const [end, knownEnd] = [session, known].map(({ expires_at }) => Date.parse(expires_at ?? "") || 0);
-  const isOver = Math.max(rank, knownRank) > ORDER.indexOf("expired");
-  return isOver || end === knownEnd
-    ? rank >= knownRank
-    : /** @type {number} */ (end) > /** @type {number} */ (knownEnd);
+  const isOver = Math.max(rank(session), rank(known)) > ORDER.indexOf("expired");
+  if (isOver || end(session) === end(known)) return rank(session) >= rank(known);
+  return end(session) > end(known);
 }
+
+/** @param {Session} session */
+const rank = ({ status }) => ORDER.indexOf(status);
+
+/** @param {Session} session */
+const end = ({ expires_at }) => Date.parse(expires_at ?? "") || 0;
 
 /**
  * Return whether messages or goodbyes can still come.

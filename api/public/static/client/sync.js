@@ -1,6 +1,6 @@
 import { Transcript } from "./transcript.js";
 
-/** @import { Message } from "./types.d.ts" */
+/** @import { Message } from "./transcript.js" */
 /** @import { Entry } from "./chats.js" */
 
 const REF = "sync:";

@@ -1,4 +1,9 @@
-/** @import { Message, ShownMessage } from "./types.d.ts" */
+/** @import { Message as Sent, ShownMessage } from "./types.d.ts" */
+/**
+ * What the library needs of a message.
+ * @typedef {Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata"
+ *   | "status" | "created_at">} Message
+ */
 
 const RANK = { sent: 0, delivered: 1, read: 2 };
 
@@ -91,22 +96,20 @@ export class Transcript {
 
   /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
   shown() {
-    this.#shown ??= [...this.#between(this.first, this.last), ...this.#ownBeyond()].map((message) => ({
-      clientMessageId: message.client_message_id,
-      id: message.id,
-      seq: message.seq,
-      own: message.sender_type === this.#role,
-      content: message.content,
-      metadata: message.metadata,
-      createdAt: message.created_at,
-      state: message.status,
-      error: null,
-    }));
+    this.#shown ??= [...this.#between(this.first, this.last), ...this.own().filter(({ seq }) => seq > this.last)].map(
+      (message) => ({
+        clientMessageId: message.client_message_id,
+        id: message.id,
+        seq: message.seq,
+        own: message.sender_type === this.#role,
+        content: message.content,
+        metadata: message.metadata,
+        createdAt: message.created_at,
+        state: message.status,
+        error: null,
+      }),
+    );
     return this.#shown;
-  }
-
-  #ownBeyond() {
-    return this.own().filter((message) => message.seq > this.last);
   }
 
   /**

@@ -1,4 +1,6 @@
 import type { Account as User, CallOptions } from "./types.d.ts";
+/** @import { Account as User, CallOptions } from "./types.d.ts" */
+export declare const ANONYMOUS = "POST /api/shared/auth/anonymous";
 /** Sign-in, sign-out, and calls with the access token. */
 export declare class Account {
     #private;
@@ -12,20 +14,14 @@ export declare class Account {
      * @returns {Promise<any>}
      */
     call(route: string, options?: CallOptions, once?: boolean): Promise<any>;
-    signInAnonymously(): Promise<User>;
-    /** @param {string} phone */
-    requestCode(phone: string): Promise<any>;
     /**
-     * @param {string} code
-     * @param {string} otpRequestId
+     * Sign in. An anonymous customer keeps what they have. Raises SesiError.
+     * @param {string} route
+     * @param {object} [body]
+     * @param {boolean} [once] without repeats
+     * @returns {Promise<User>}
      */
-    verifyCode(code: string, otpRequestId: string): Promise<User>;
-    /**
-     * @param {"a" | "b"} provider
-     * @param {string} identityToken
-     * @param {string | null} nonce
-     */
-    signInWithIdentity(provider: "a" | "b", identityToken: string, nonce: string | null): Promise<User>;
+    signIn(route: string, body?: object, once?: boolean): Promise<User>;
     /** Forget the sign-in here, then end it at the service, if that can be reached. */
     signOut(): Promise<void>;
     /**

@@ -1,5 +1,6 @@
 import { Transcript } from "./transcript.js";
-import type { Extension, Message, Session } from "./types.d.ts";
+import type { Extension, Session } from "./types.d.ts";
+import type { Message } from "./transcript.js";
 export type Entry = {
     session: Session;
     transcript: Transcript;

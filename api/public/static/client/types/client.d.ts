@@ -60,11 +60,10 @@ export declare class Client {
     requestCode(phone: string): Promise<CodeRequest>;
     /**
      * Sign in with the code that was sent to a phone. An anonymous customer keeps what they have.
-     * @param {string} _phone
      * @param {string} otpRequestId
      * @param {string} code
      */
-    verifyCode(_phone: string, otpRequestId: string, code: string): Promise<Account>;
+    verifyCode(otpRequestId: string, code: string): Promise<Account>;
     /**
      * Sign in with an identity provider's token. An anonymous customer keeps what they have.
      * @param {"a" | "b"} provider

@@ -2,16 +2,10 @@
 export declare class Feed {
     #private;
     /**
-     * Return whether an event is new.
-     * @param {string} eventId
+     * Return whether an event is new, and no later one about the same object has arrived.
+     * @param {any} frame
      */
-    isNew(eventId: string): boolean;
-    /**
-     * Return whether no later event about the same object has arrived.
-     * @param {string} object its kind and id
-     * @param {string | undefined} eventId undefined for a frame that is not kept
-     */
-    isNewest(object: string, eventId: string | undefined): boolean;
+    isNew(frame: any): boolean;
     /** Forget the order of events, because the service's database was replaced. */
     forgetOrder(): void;
 }

@@ -42,9 +42,8 @@ export declare class Outbox {
     /**
      * Take a message out, because the service has it or the user gives it up.
      * @param {string} id
-     * @returns {Unsent | undefined}
      */
-    take(id: string): Unsent | undefined;
+    take(id: string): void;
     /**
      * Handle the refusal of a message.
      * @param {string} id

@@ -4,8 +4,6 @@ export declare class Payments {
     #private;
     /** @param {import("./device.js").Device} device */
     constructor(device: import("./device.js").Device);
-    /** Forget all requests. */
-    clear(): void;
     /** Forget the key of a payment without an answer. */
     forgetKey(): Promise<void>;
     /**
@@ -21,16 +19,12 @@ export declare class Payments {
      */
     read(id: string): Promise<PaymentRequest>;
     /**
-     * Give a pending request up. Raises SesiError.
-     * @param {string} id
+     * Call a route whose answer is a payment request. Raises SesiError.
+     * @param {string} route
+     * @param {import("./types.d.ts").CallOptions} options
+     * @returns {Promise<PaymentRequest>}
      */
-    abandon(id: string): Promise<PaymentRequest>;
-    /**
-     * Act on the search of a request, and return the request. Raises SesiError.
-     * @param {"cancel" | "fallback-to-blast"} action
-     * @param {string} id
-     */
-    search(action: "cancel" | "fallback-to-blast", id: string): Promise<PaymentRequest>;
+    ask(route: string, options: import("./types.d.ts").CallOptions): Promise<PaymentRequest>;
     /**
      * Read a request that is known, because an event has changed it.
      * @param {string} id

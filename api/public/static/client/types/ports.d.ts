@@ -1,3 +1,4 @@
+/** @import { Ports, HttpRequest, SocketEvents } from "./types.d.ts" */
 import type { Ports } from "./types.d.ts";
 /** @type {Ports} */
 export declare const defaultPorts: Ports;

@@ -5,12 +5,11 @@ export declare class Presence {
     constructor(device: import("./device.js").Device);
     /** Read the status, because it may have changed while no socket was open. */
     refresh(): Promise<void>;
-    /** Go online. Raises SesiError. */
-    goOnline(): Promise<void>;
-    /** Go offline. Raises SesiError. */
-    goOffline(): Promise<void>;
-    /** Forget the status. */
-    clear(): void;
+    /**
+     * Go online or offline, or say that the mitra still is online. Raises SesiError.
+     * @param {"online" | "offline" | "heartbeat"} action
+     */
+    change(action: "online" | "offline" | "heartbeat"): Promise<void>;
     /** Send no more heartbeats. */
     stop(): void;
     /**

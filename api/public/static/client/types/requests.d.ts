@@ -9,14 +9,11 @@ export declare class Requests {
      * @param {ChatRequest[]} requests
      */
     replace(requests: ChatRequest[]): void;
-    /** Forget all requests. */
-    clear(): void;
     /**
-     * Handle a frame of `/ws/pairing`. Return whether the app should see it.
+     * Handle a frame of `/ws/pairing`.
      * @param {any} frame
-     * @returns {boolean}
      */
-    receive(frame: any): boolean;
+    receive(frame: any): void;
     /**
      * Accept a request and return its session. Raises SesiError.
      * @param {string} id session id

@@ -13,9 +13,8 @@ export declare class Search {
         searching: Session | null;
     }): void;
     /**
-     * Handle a frame of `/ws/pairing`. Return whether the app should see it.
+     * Handle a frame of `/ws/pairing`.
      * @param {any} frame
-     * @returns {boolean}
      */
-    receive(frame: any): boolean;
+    receive(frame: any): void;
 }

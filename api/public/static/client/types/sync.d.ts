@@ -1,4 +1,4 @@
-import type { Message } from "./types.d.ts";
+import type { Message } from "./transcript.js";
 import type { Entry } from "./chats.js";
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
 export declare class Sync {

@@ -90,7 +90,7 @@ export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
       sending = input.readOnly = true;
       showProblem(input, null);
       try {
-        signedIn(await client.verifyCode(phone, code.otp_request_id, digits).catch(fail));
+        signedIn(await client.verifyCode(code.otp_request_id, digits).catch(fail));
       } catch (error) {
         input.value = "";
         showProblem(input, error);
