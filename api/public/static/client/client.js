@@ -240,7 +240,7 @@ export class Client {
    * @param {string} sessionId
    */
   markRead(sessionId) {
-    this.#device.chats.markRead(sessionId);
+    this.#device.ephemeral.markRead(sessionId);
   }
 
   /**
@@ -248,7 +248,7 @@ export class Client {
    * @param {string} sessionId
    */
   typing(sessionId) {
-    this.#device.chats.typing(sessionId);
+    this.#device.ephemeral.typing(sessionId);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { Account } from "./account.js";
 import { Chats } from "./chats.js";
+import { EphemeralFrames } from "./ephemeral_frames.js";
 import { ackFrame, Feed, refusedAck } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
@@ -12,6 +13,7 @@ import { ServiceClock } from "./service_clock.js";
 import { Connection } from "./socket.js";
 import { browserStorage, Values } from "./storage.js";
 import { Store } from "./store.js";
+import { Sync } from "./sync.js";
 import { Tokens } from "./tokens.js";
 
 /** @import { Account as User, ClientOptions, FrameListener, State } from "./types.d.ts" */
@@ -54,6 +56,8 @@ export class Device {
     this.account = new Account(this);
     this.outbox = new Outbox(this);
     this.chats = new Chats(this);
+    this.sync = new Sync(this);
+    this.ephemeral = new EphemeralFrames(this);
     this.payments = new Payments(this);
     this.search = new Search(this);
     this.requests = new Requests(this);

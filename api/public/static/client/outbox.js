@@ -86,7 +86,7 @@ export class Outbox {
    * @param {string} id
    */
   take(id) {
-    const entry = this.#find(id);
+    const entry = this.find(id);
     if (!entry) return;
     this.entries = this.entries.filter((one) => one !== entry);
     void this.#write((stored) => stored.filter((one) => one.id !== id));
@@ -100,13 +100,13 @@ export class Outbox {
    * @param {SesiError} error
    */
   refuse(id, error) {
-    const entry = this.#find(id);
+    const entry = this.find(id);
     if (!entry) return;
     const { status, code, message, details } = error;
+    const { random } = this.#device.ports.time;
     if (code === "TOO_FAST") this.#hold(entry.sessionId, error.retryAfterSeconds ?? 1, true);
-    else if (isTransient(error)) {
-      this.#hold(entry.sessionId, error.retryAfterSeconds ?? this.#device.ports.time.random(), false);
-    } else {
+    else if (isTransient(error)) this.#hold(entry.sessionId, error.retryAfterSeconds ?? random(), false);
+    else {
       this.#replace(entry, { status, code, message, details });
       void this.#device.chats.refresh(entry.sessionId);
     }
@@ -117,7 +117,7 @@ export class Outbox {
    * @param {string} id
    */
   retry(id) {
-    const entry = this.#find(id);
+    const entry = this.find(id);
     if (entry?.refusal) this.#replace(entry, null);
   }
 
@@ -215,8 +215,11 @@ export class Outbox {
     this.#flush(entry.sessionId);
   }
 
-  /** @param {string} id */
-  #find(id) {
+  /**
+   * Return a message that is here.
+   * @param {string} id
+   */
+  find(id) {
     return this.entries.find((entry) => entry.id === id);
   }
 

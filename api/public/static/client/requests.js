@@ -10,8 +10,6 @@ const ROUTE = "POST /api/mitra/chat-requests/{session_id}";
 /** The chat requests that a mitra can answer. */
 export class Requests {
   #device;
-  /** @type {Map<string, () => void>} cancels the removal at `answer_by`, by session id */
-  #removals = new Map();
 
   /** @param {import("./device.js").Device} device */
   constructor(device) {
@@ -23,8 +21,6 @@ export class Requests {
    * @param {ChatRequest[]} requests
    */
   replace(requests) {
-    for (const cancel of this.#removals.values()) cancel();
-    this.#removals.clear();
     this.#device.store.update({ requests: [] });
     for (const request of requests) this.#add(request);
   }
@@ -70,11 +66,9 @@ export class Requests {
     const { requests } = this.#device.store.state;
     const index = requests.findIndex((one) => one.session_id === id);
     this.#device.store.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
-    this.#removals.get(id)?.();
-    this.#removals.set(
-      id,
-      this.#device.clock.after(Date.parse(request.answer_by), () => this.#remove(id)),
-    );
+    this.#device.clock.after(Date.parse(request.answer_by), () => {
+      if (this.#device.store.state.requests.includes(request)) this.#remove(id);
+    });
   }
 
   /**
@@ -89,8 +83,6 @@ export class Requests {
 
   /** @param {string} id */
   #remove(id) {
-    this.#removals.get(id)?.();
-    this.#removals.delete(id);
     const { requests } = this.#device.store.state;
     this.#device.store.update({ requests: requests.filter((one) => one.session_id !== id) });
   }

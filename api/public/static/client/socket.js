@@ -104,7 +104,7 @@ export class Connection {
 
   /** @param {any} frame */
   #receive(frame) {
-    if (this.isOpen) this.#expectFrame();
+    if (this.isOpen) this.#expectWithin(this.#silenceMs, () => this.#ping());
     if (frame.type === "auth_ok") this.#authenticated(frame);
     else if (frame.type === "pong") this.#measure(frame);
     else if (frame.type === "auth_expiring") this.#renew();
@@ -119,7 +119,7 @@ export class Connection {
       this.isOpen = true;
       this.#openedAt = this.#device.ports.time.mono();
       this.#silenceMs = frame.ping_seconds * 1000;
-      this.#expectFrame();
+      this.#expectWithin(this.#silenceMs, () => this.#ping());
       this.#device.showConnection();
     }
     this.#device.authenticated(this.#path, frame, isNew);
@@ -172,10 +172,6 @@ export class Connection {
     this.#asked = {};
     this.#device.ports.time.cancel(this.#timer);
     this.#timer = null;
-  }
-
-  #expectFrame() {
-    this.#expectWithin(this.#silenceMs, () => this.#ping());
   }
 
   #ping() {

@@ -9,25 +9,20 @@ const REREAD_WITHIN_MS = 10_000;
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
 export class Sync {
   #device;
-  #entries;
   /** @type {string | null} */
   #epoch = null;
   #rereadWaits = false;
   #sockets = 0;
 
-  /**
-   * @param {import("./device.js").Device} device
-   * @param {ReadonlyMap<string, Entry>} entries by session id
-   */
-  constructor(device, entries) {
+  /** @param {import("./device.js").Device} device */
+  constructor(device) {
     this.#device = device;
-    this.#entries = entries;
   }
 
   /** Begin with a new socket: answers to requests on the older one will not come. */
   restart() {
     this.#sockets++;
-    for (const entry of this.#entries.values()) entry.syncing = false;
+    for (const entry of this.#device.chats.entries.values()) entry.syncing = false;
   }
 
   /** Forget the epoch, because another user has signed in. */
@@ -51,7 +46,7 @@ export class Sync {
    * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
    */
   receive({ session_id, messages, more, epoch }) {
-    const entry = this.#entries.get(session_id);
+    const entry = this.#device.chats.entries.get(session_id);
     if (!entry) return;
     entry.syncing = false;
     if (this.seeEpoch(epoch)) return;
@@ -67,7 +62,7 @@ export class Sync {
    */
   refused({ ref, retry_after_seconds }) {
     if (!ref?.startsWith(REF)) return false;
-    const entry = this.#entries.get(ref.slice(REF.length));
+    const entry = this.#device.chats.entries.get(ref.slice(REF.length));
     const sockets = this.#sockets;
     const { after, random } = this.#device.ports.time;
     after((retry_after_seconds ?? 0.5 + random()) * 1000, () => {
@@ -87,7 +82,7 @@ export class Sync {
     this.#epoch = epoch;
     if (before === null || before === epoch) return false;
     this.#device.feed.forgetOrder();
-    for (const entry of this.#entries.values()) {
+    for (const entry of this.#device.chats.entries.values()) {
       const own = [...(entry.reread?.own ?? []), ...entry.transcript.own()];
       entry.reread = { transcript: new Transcript(this.#device.role), own };
     }
@@ -95,7 +90,7 @@ export class Sync {
     const { after, random } = this.#device.ports.time;
     after(random() * REREAD_WITHIN_MS, () => {
       this.#rereadWaits = false;
-      for (const entry of this.#entries.values()) if (entry.reread) this.request(entry);
+      for (const entry of this.#device.chats.entries.values()) if (entry.reread) this.request(entry);
     });
     return true;
   }

@@ -59,7 +59,7 @@ export class Transcript {
     while (this.#messages.has(this.last + 1)) this.last++;
     while (this.#messages.has(this.first - 1)) this.first--;
     this.#shown = null;
-    return this.#between(before + 1, this.last).filter((message) => message.sender_type !== this.#role);
+    return this.#between(before + 1, this.last).filter((message) => !this.#isOwn(message));
   }
 
   /**
@@ -80,7 +80,7 @@ export class Transcript {
 
   /** Return the reader's messages, also those behind a hole. */
   own() {
-    const own = [...this.#messages.values()].filter((message) => message.sender_type === this.#role);
+    const own = [...this.#messages.values()].filter((message) => this.#isOwn(message));
     return own.sort((a, b) => a.seq - b.seq);
   }
 
@@ -89,9 +89,8 @@ export class Transcript {
    * @param {number} upTo
    */
   unread(upTo) {
-    const isUnread = (/** @type {Message} */ message) =>
-      message.sender_type !== this.#role && message.status !== "read" && message.seq > upTo;
-    return this.#between(this.first, this.last).filter(isUnread).length;
+    const others = this.#between(Math.max(this.first, upTo + 1), this.last).filter((message) => !this.#isOwn(message));
+    return others.filter(({ status }) => status !== "read").length;
   }
 
   /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
@@ -101,7 +100,7 @@ export class Transcript {
         clientMessageId: message.client_message_id,
         id: message.id,
         seq: message.seq,
-        own: message.sender_type === this.#role,
+        own: this.#isOwn(message),
         content: message.content,
         metadata: message.metadata,
         createdAt: message.created_at,
@@ -110,6 +109,11 @@ export class Transcript {
       }),
     );
     return this.#shown;
+  }
+
+  /** @param {Message} message */
+  #isOwn({ sender_type }) {
+    return sender_type === this.#role;
   }
 
   /**

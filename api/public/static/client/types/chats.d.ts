@@ -26,6 +26,8 @@ export type Entry = {
 /** The chats of this device: running ones, and those that were opened. */
 export declare class Chats {
     #private;
+    /** @type {Map<string, Entry>} by session id */
+    entries: Map<string, Entry>;
     /** @param {import("./device.js").Device} device */
     constructor(device: import("./device.js").Device);
     /** Forget all chats. */
@@ -86,25 +88,17 @@ export declare class Chats {
      */
     loadEarlier(id: string): Promise<void>;
     /**
-     * Mark everything that is shown as read.
-     * @param {string} id
-     */
-    markRead(id: string): void;
-    /**
-     * Let the other party see that the user types.
-     * @param {string} id
-     */
-    typing(id: string): void;
-    /**
-     * Show the present state of the outbox.
-     * @param {string} id
-     */
-    show(id: string): void;
-    /**
-     * Add a message that the service has stored.
+     * Add a message that the service has stored. Return whether it is new.
      * @param {Message} message
      */
-    stored(message: Message): void;
+    stored(message: Message): boolean;
+    /**
+     * Return the messages before a `seq`, or the last ones. Raises SesiError.
+     * @param {string} id
+     * @param {number} [before]
+     * @returns {Promise<Message[]>}
+     */
+    page(id: string, before?: number): Promise<Message[]>;
     /**
      * Add messages that the service has stored.
      * @param {Entry} entry
@@ -117,4 +111,10 @@ export declare class Chats {
      * @param {Message[]} lost
      */
     replaced(entry: Entry, lost: Message[]): void;
+    /**
+     * Show a chat and what the outbox has for it, after changes.
+     * @param {string} id
+     * @param {Partial<Entry>} [changes]
+     */
+    show(id: string, changes?: Partial<Entry>): void;
 }

@@ -1,5 +1,6 @@
 import { Account } from "./account.js";
 import { Chats } from "./chats.js";
+import { EphemeralFrames } from "./ephemeral_frames.js";
 import { Feed } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
@@ -11,6 +12,7 @@ import { ServiceClock } from "./service_clock.js";
 import { Connection } from "./socket.js";
 import { Values } from "./storage.js";
 import { Store } from "./store.js";
+import { Sync } from "./sync.js";
 import { Tokens } from "./tokens.js";
 import type { Account as User, ClientOptions, FrameListener } from "./types.d.ts";
 /** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
@@ -33,6 +35,8 @@ export declare class Device {
     account: Account;
     outbox: Outbox;
     chats: Chats;
+    sync: Sync;
+    ephemeral: EphemeralFrames;
     payments: Payments;
     search: Search;
     requests: Requests;

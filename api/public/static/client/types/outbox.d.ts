@@ -57,4 +57,9 @@ export declare class Outbox {
     retry(id: string): void;
     /** Send everything over a new socket. */
     resend(): void;
+    /**
+     * Return a message that is here.
+     * @param {string} id
+     */
+    find(id: string): Unsent | undefined;
 }

@@ -3,11 +3,8 @@ import type { Entry } from "./chats.js";
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
 export declare class Sync {
     #private;
-    /**
-     * @param {import("./device.js").Device} device
-     * @param {ReadonlyMap<string, Entry>} entries by session id
-     */
-    constructor(device: import("./device.js").Device, entries: ReadonlyMap<string, Entry>);
+    /** @param {import("./device.js").Device} device */
+    constructor(device: import("./device.js").Device);
     /** Begin with a new socket: answers to requests on the older one will not come. */
     restart(): void;
     /** Forget the epoch, because another user has signed in. */
