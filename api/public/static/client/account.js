@@ -1,4 +1,4 @@
-import { SesiError } from "./errors.js";
+import { hasCode } from "./errors.js";
 
 /** @import { Account as User, CallOptions } from "./types.d.ts" */
 
@@ -35,7 +35,7 @@ export class Account {
     try {
       return await send();
     } catch (error) {
-      if (!(error instanceof SesiError) || error.code !== "UNAUTHENTICATED" || used === null) throw error;
+      if (!hasCode(error, "UNAUTHENTICATED") || used === null) throw error;
       await tokens.renew(used);
       if (!tokens.current) throw error;
       return send();

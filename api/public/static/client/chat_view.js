@@ -1,7 +1,9 @@
 import { SesiError } from "./errors.js";
 
-/** @import { Chat, ShownMessage } from "./types.d.ts" */
+/** @import { Chat, Session, ShownMessage } from "./types.d.ts" */
 /** @import { Unsent } from "./outbox.js" */
+
+const ORDER = ["searching", "active", "expired", "closing", "completed", "cancelled", "failed"];
 
 /**
  * Return a chat as an app shows it.
@@ -21,17 +23,55 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
   });
 
 /**
- * @param {Unsent} unsent
+ * Return a message as an app shows it.
+ * @param {{ client_message_id: string, id: string | null, seq: number | null, content: string,
+ *   metadata: ShownMessage["metadata"], created_at: string | null }} message
+ * @param {boolean} own
+ * @param {ShownMessage["state"]} state
+ * @param {SesiError | null} [error]
  * @returns {ShownMessage}
  */
-const shownUnsent = ({ id, content, metadata, refusal }) => ({
-  clientMessageId: id,
-  id: null,
-  seq: null,
-  own: true,
+export const shown = ({ client_message_id, id, seq, content, metadata, created_at }, own, state, error = null) => ({
+  clientMessageId: client_message_id,
+  id,
+  seq,
+  own,
   content,
   metadata,
-  createdAt: null,
-  state: refusal ? "refused" : "sending",
-  error: refusal && new SesiError(refusal.status, refusal),
+  createdAt: created_at,
+  state,
+  error,
 });
+
+/** @param {Unsent} unsent */
+const shownUnsent = ({ id, content, metadata, refusal }) =>
+  shown(
+    { client_message_id: id, id: null, seq: null, content, metadata, created_at: null },
+    true,
+    refusal ? "refused" : "sending",
+    refusal && new SesiError(refusal.status, refusal),
+  );
+
+/**
+ * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension
+ * makes it active again until a later time.
+ * @param {Session} session
+ * @param {Session} known
+ */
+export function isNewer(session, known) {
+  const isOver = Math.max(rank(session), rank(known)) > ORDER.indexOf("expired");
+  if (isOver || end(session) === end(known)) return rank(session) >= rank(known);
+  return end(session) > end(known);
+}
+
+/** @param {Session} session */
+const rank = ({ status }) => ORDER.indexOf(status);
+
+/** @param {Session} session */
+const end = ({ expires_at }) => Date.parse(expires_at ?? "") || 0;
+
+/**
+ * Return whether messages or goodbyes can still come.
+ * @param {Session} session
+ */
+export const isRunning = ({ status }) => ["active", "expired", "closing"].includes(status);

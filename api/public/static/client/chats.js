@@ -1,6 +1,5 @@
-import { viewOf } from "./chat_view.js";
+import { isNewer, isRunning, viewOf } from "./chat_view.js";
 import { ignoreRefusal, SesiError } from "./errors.js";
-import { isNewer, isRunning } from "./session.js";
 import { Transcript } from "./transcript.js";
 
 /** @import { Extension, Session } from "./types.d.ts" */
@@ -37,7 +36,7 @@ export class Chats {
   clear() {
     this.entries.clear();
     this.#device.sync.clear();
-    this.#device.store.update({ chats: {} });
+    this.#device.update({ chats: {} });
   }
 
   /**
@@ -263,18 +262,6 @@ export class Chats {
   }
 
   /**
-   * Show a transcript that was read again, and send the user's messages that are not in it.
-   * @param {Entry} entry
-   * @param {Message[]} lost
-   */
-  replaced(entry, lost) {
-    for (const { client_message_id: id, session_id: sessionId, content, metadata } of lost) {
-      void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
-    }
-    this.show(entry.session.id);
-  }
-
-  /**
    * Show a chat and what the outbox has for it, after changes.
    * @param {string} id
    * @param {Partial<Entry>} [changes]
@@ -283,8 +270,8 @@ export class Chats {
     const entry = this.entries.get(id);
     if (!entry) return;
     Object.assign(entry, changes);
-    const { store, outbox } = this.#device;
+    const { state, outbox } = this.#device;
     const unsent = outbox.entries.filter((one) => one.sessionId === id);
-    store.update({ chats: { ...store.state.chats, [id]: viewOf(entry, unsent) } });
+    this.#device.update({ chats: { ...state.chats, [id]: viewOf(entry, unsent) } });
   }
 }

@@ -19,7 +19,7 @@ export class Client {
 
   /** What an app shows; a new frozen object after each change. */
   get state() {
-    return this.#device.store.state;
+    return this.#device.state;
   }
 
   /**
@@ -28,7 +28,7 @@ export class Client {
    * @returns {() => void}
    */
   subscribe(listener) {
-    return this.#device.store.subscribe(listener);
+    return this.#device.subscribe(listener);
   }
 
   /**

@@ -35,8 +35,7 @@ const NOTHING = {
 };
 
 /** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
-export class Device {
-  store = new Store(NOTHING);
+export class Device extends Store {
   feed = new Feed();
   /** @type {Set<FrameListener>} */
   listeners = new Set();
@@ -45,13 +44,13 @@ export class Device {
 
   /** @param {ClientOptions} options */
   constructor({ role, api, sockets, storage, locale = "id", timeScale = 1, platform, appVersion, ports }) {
-    const app = { ...(platform && { "X-Platform": platform }), ...(appVersion && { "X-App-Version": appVersion }) };
+    super(NOTHING);
     this.role = role;
     this.locale = locale;
     this.ports = { ...defaultPorts, ...ports };
     this.clock = new ServiceClock(this.ports.time, timeScale);
-    this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => this.store.update({ saved: false }));
-    this.rest = new Rest(this, api, app);
+    this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => this.update({ saved: false }));
+    this.rest = new Rest(this, api, { "X-Platform": platform, "X-App-Version": appVersion });
     this.tokens = new Tokens(this);
     this.account = new Account(this);
     this.outbox = new Outbox(this);
@@ -96,7 +95,7 @@ export class Device {
    */
   async setUser(user) {
     await this.tokens.setUser(user);
-    this.store.update({ user });
+    this.update({ user });
     return user;
   }
 
@@ -106,8 +105,8 @@ export class Device {
    */
   async began(user) {
     this.#disconnect();
-    if (this.store.state.user?.id !== user.id) this.chats.clear();
-    this.store.update({ user, signedOut: null });
+    if (this.state.user?.id !== user.id) this.chats.clear();
+    this.update({ user, signedOut: null });
     await this.outbox.load(user.id);
     if (this.#isStarted) this.#connect();
   }
@@ -122,7 +121,7 @@ export class Device {
     const forgetTokens = this.tokens.forget();
     this.chats.clear();
     this.requests.replace([]);
-    this.store.update({ ...NOTHING, saved: this.store.state.saved, signedOut: reason });
+    this.update({ ...NOTHING, saved: this.state.saved, signedOut: reason });
     await Promise.all([forgetKey, forgetTokens, this.outbox.empty()]);
   }
 
@@ -144,7 +143,7 @@ export class Device {
   showConnection() {
     const isOpen = this.chat.isOpen && this.pairing.isOpen;
     const isStopped = this.chat.isStopped || this.pairing.isStopped;
-    this.store.update({ connection: isStopped ? "stopped" : isOpen ? "open" : "connecting" });
+    this.update({ connection: isStopped ? "stopped" : isOpen ? "open" : "connecting" });
   }
 
   /**
@@ -187,7 +186,7 @@ export class Device {
    */
   #handle(path, frame) {
     if (path === "chat") return this.chats.receive(frame);
-    for (const part of this.role === "customer" ? [this.search] : [this.presence, this.requests]) part.receive(frame);
+    for (const part of [this.search, this.presence, this.requests]) part.receive(frame);
     return true;
   }
 }

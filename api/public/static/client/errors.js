@@ -17,6 +17,13 @@ export class SesiError extends Error {
 }
 
 /**
+ * Return whether an error is a refusal with this code.
+ * @param {unknown} error
+ * @param {string} code
+ */
+export const hasCode = (error, code) => error instanceof SesiError && error.code === code;
+
+/**
  * Return null for a refusal that needs no action, and raise everything else.
  * @param {unknown} error
  */

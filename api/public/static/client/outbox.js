@@ -205,12 +205,9 @@ export class Outbox {
    * @param {Unsent["refusal"]} refusal
    */
   #replace(entry, refusal) {
-    const changed = { ...entry, refusal };
-    /** @param {readonly Unsent[]} entries */
-    const replaced = (entries) => entries.map((one) => (one.id === entry.id ? changed : one));
-    this.entries = replaced(this.entries);
+    entry.refusal = refusal;
     this.#line(entry.sessionId).inFlight.delete(entry.id);
-    void this.#write(replaced);
+    void this.#write((stored) => stored.map((one) => (one.id === entry.id ? entry : one)));
     this.#device.chats.show(entry.sessionId);
     this.#flush(entry.sessionId);
   }

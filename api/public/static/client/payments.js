@@ -72,7 +72,7 @@ export class Payments {
    * @param {string} id
    */
   async refresh(id) {
-    if (this.#device.store.state.payments[id]) await this.read(id).catch(ignoreRefusal);
+    if (this.#device.state.payments[id]) await this.read(id).catch(ignoreRefusal);
   }
 
   /** Read the pending requests, because an event may have been missed. */
@@ -82,8 +82,8 @@ export class Payments {
 
   /** @param {PaymentRequest} request */
   keep(request) {
-    const { store } = this.#device;
-    store.update({ payments: { ...store.state.payments, [request.payment_request_id]: request } });
+    const { payments } = this.#device.state;
+    this.#device.update({ payments: { ...payments, [request.payment_request_id]: request } });
     this.#watch();
   }
 
@@ -100,7 +100,7 @@ export class Payments {
   }
 
   #pending() {
-    return Object.values(this.#device.store.state.payments).filter((request) => request.status === "pending");
+    return Object.values(this.#device.state.payments).filter((request) => request.status === "pending");
   }
 
   get #key() {

@@ -1,4 +1,4 @@
-import { ignoreRefusal } from "./errors.js";
+import { hasCode, ignoreRefusal } from "./errors.js";
 
 /** @import { MitraStatus } from "./types.d.ts" */
 
@@ -40,7 +40,7 @@ export class Presence {
    * @param {any} frame
    */
   receive(frame) {
-    const { status } = this.#device.store.state;
+    const { status } = this.#device.state;
     if (frame.type === "mitra_status_changed" && status) {
       this.#keep({ ...status, is_online: frame.is_online }, frame.reason);
     } else if (frame.type === "error" && frame.ref === HEARTBEAT && frame.code === "MITRA_OFFLINE") {
@@ -55,7 +55,7 @@ export class Presence {
       await this.change(HEARTBEAT);
     } catch (error) {
       ignoreRefusal(error);
-      if (/** @type {import("./errors.js").SesiError} */ (error).code === "MITRA_OFFLINE") await this.refresh();
+      if (hasCode(error, "MITRA_OFFLINE")) await this.refresh();
     }
   }
 
@@ -73,7 +73,7 @@ export class Presence {
    * @param {string | null} [reason] undefined: as before
    */
   #keep(status, reason) {
-    this.#device.store.update(reason === undefined ? { status } : { status, statusReason: reason });
+    this.#device.update(reason === undefined ? { status } : { status, statusReason: reason });
     if (!status.is_online) this.stop();
     else if (!this.#stopBeating) {
       const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#device.clock.scale;

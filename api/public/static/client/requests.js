@@ -21,7 +21,7 @@ export class Requests {
    * @param {ChatRequest[]} requests
    */
   replace(requests) {
-    this.#device.store.update({ requests: [] });
+    this.#device.update({ requests: [] });
     for (const request of requests) this.#add(request);
   }
 
@@ -63,11 +63,11 @@ export class Requests {
   /** @param {ChatRequest} request */
   #add(request) {
     const { session_id: id } = request;
-    const { requests } = this.#device.store.state;
+    const { requests } = this.#device.state;
     const index = requests.findIndex((one) => one.session_id === id);
-    this.#device.store.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
+    this.#device.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
     this.#device.clock.after(Date.parse(request.answer_by), () => {
-      if (this.#device.store.state.requests.includes(request)) this.#remove(id);
+      if (this.#device.state.requests.includes(request)) this.#remove(id);
     });
   }
 
@@ -76,14 +76,14 @@ export class Requests {
    * @param {string} reason
    */
   #close(id, reason) {
-    const others = this.#device.store.state.closedRequests.filter((one) => one.session_id !== id);
-    this.#device.store.update({ closedRequests: [{ session_id: id, reason }, ...others].slice(0, CLOSED_KEPT) });
+    const others = this.#device.state.closedRequests.filter((one) => one.session_id !== id);
+    this.#device.update({ closedRequests: [{ session_id: id, reason }, ...others].slice(0, CLOSED_KEPT) });
     this.#remove(id);
   }
 
   /** @param {string} id */
   #remove(id) {
-    const { requests } = this.#device.store.state;
-    this.#device.store.update({ requests: requests.filter((one) => one.session_id !== id) });
+    const { requests } = this.#device.state;
+    this.#device.update({ requests: requests.filter((one) => one.session_id !== id) });
   }
 }

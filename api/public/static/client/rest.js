@@ -4,9 +4,12 @@ import { SesiError } from "./errors.js";
 
 const ATTEMPTS = 6;
 const LONGEST_RETRY_AFTER_S = 30; // an app shows a longer wait to its user instead
-const REPEATED_STATUSES = [408, 500, 502, 503];
-// `error` frames have codes only.
-const REPEATED_CODES = [
+const REPEATED = [
+  408,
+  500,
+  502,
+  503,
+  // `error` frames have codes only.
   "NETWORK",
   "RATE_LIMITED",
   "TOO_FAST",
@@ -14,7 +17,6 @@ const REPEATED_CODES = [
   "UNAVAILABLE",
   "INTERNAL_ERROR",
 ];
-const JSON_TYPE = "application/json";
 
 const LONGEST_PAUSES_S = [1, 2, 4, 8, 10, 30];
 
@@ -29,7 +31,14 @@ export const longestPause = (n) => LONGEST_PAUSES_S[n] ?? 30;
  * @param {SesiError} error
  */
 export const isTransient = ({ status, code }) =>
-  !code.startsWith("OTP_") && (REPEATED_STATUSES.includes(status) || REPEATED_CODES.includes(code));
+  !code.startsWith("OTP_") && REPEATED.some((one) => one === status || one === code);
+
+/**
+ * Return the fields that have a value.
+ * @param {object} fields
+ * @returns {Record<string, string>}
+ */
+const present = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => (value ?? null) !== null));
 
 /** Requests to the public listener. */
 export class Rest {
@@ -40,7 +49,7 @@ export class Rest {
   /**
    * @param {import("./device.js").Device} device
    * @param {string} api base address
-   * @param {Record<string, string>} headers of every request
+   * @param {Record<string, string | undefined>} headers of every request
    */
   constructor(device, api, headers) {
     this.#device = device;
@@ -58,18 +67,16 @@ export class Rest {
   async once(route, { path = {}, query = {}, body, idempotencyKey } = {}, token) {
     const [method = "GET", template = ""] = route.split(" ");
     const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
-    const pairs = Object.entries(query).filter(([, value]) => (value ?? null) !== null);
-    const search = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+    const search = new URLSearchParams(present(query)).toString();
     const { locale } = this.#device;
-    const headers = {
-      Accept: JSON_TYPE,
+    const headers = present({
       "Accept-Language": locale,
       "X-Locale": locale,
       ...this.#headers,
-      ...(body && { "Content-Type": JSON_TYPE }),
-      ...(token && { Authorization: `Bearer ${token}` }),
-      ...(idempotencyKey && { "Idempotency-Key": idempotencyKey }),
-    };
+      "Content-Type": body && "application/json",
+      Authorization: token && `Bearer ${token}`,
+      "Idempotency-Key": idempotencyKey,
+    });
     const began = this.#device.ports.time.mono();
     let answer;
     let json = null;

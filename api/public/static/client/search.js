@@ -16,7 +16,7 @@ export class Search {
    * @param {{ searching: Session | null }} frame
    */
   authenticated({ searching }) {
-    const before = this.#device.store.state.search;
+    const before = this.#device.state.search;
     this.#show(searching);
     if (before && before.id !== searching?.id) void this.#findEnd(before);
     void this.#device.payments.refreshPending();
@@ -38,7 +38,7 @@ export class Search {
   /** @param {any} frame */
   async #searching({ session_id, asked }) {
     const known = () => {
-      const { search } = this.#device.store.state;
+      const { search } = this.#device.state;
       return search?.id === session_id ? search : null;
     };
     const read = known() ?? (await this.#device.chats.read(session_id).catch(ignoreRefusal));
@@ -50,7 +50,7 @@ export class Search {
 
   /** @param {any} frame */
   #ended({ status, session_id, payment_request_id, cause_tag, mitra }) {
-    const { search } = this.#device.store.state;
+    const { search } = this.#device.state;
     if (search && search.search?.payment_request_id !== payment_request_id) return;
     const searchEnd = {
       status,
@@ -59,7 +59,7 @@ export class Search {
       ...(cause_tag && { cause_tag }),
       ...(mitra && { mitra }),
     };
-    this.#device.store.update({ search: null, searchEnd });
+    this.#device.update({ search: null, searchEnd });
   }
 
   /**
@@ -74,11 +74,11 @@ export class Search {
     const cause = request?.failure?.cause_tag;
     const status = session.mitra ? "paired" : cause === "customer_cancelled" ? "cancelled" : "failed";
     const details = session.mitra ? { mitra: session.mitra } : cause ? { cause_tag: cause } : {};
-    this.#device.store.update({ searchEnd: { status, session_id: id, payment_request_id, ...details } });
+    this.#device.update({ searchEnd: { status, session_id: id, payment_request_id, ...details } });
   }
 
   /** @param {Session | null} session */
   #show(session) {
-    this.#device.store.update(session ? { search: session, searchEnd: null } : { search: null });
+    this.#device.update(session ? { search: session, searchEnd: null } : { search: null });
   }
 }

@@ -102,9 +102,9 @@ export class Sync {
     const stored = new Set(transcript.own().map((message) => message.client_message_id));
     entry.transcript = transcript;
     entry.reread = null;
-    this.#device.chats.replaced(
-      entry,
-      own.filter((message) => !stored.has(message.client_message_id)),
-    );
+    for (const { client_message_id: id, session_id: sessionId, content, metadata } of own) {
+      if (!stored.has(id)) void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
+    }
+    this.#device.chats.show(entry.session.id);
   }
 }

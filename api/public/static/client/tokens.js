@@ -1,4 +1,4 @@
-import { SesiError } from "./errors.js";
+import { hasCode } from "./errors.js";
 
 /** @import { Account } from "./types.d.ts" */
 /** @typedef {{ access: string, refresh: string, user: Account }} SignedIn */
@@ -82,12 +82,12 @@ export class Tokens {
       try {
         answer = await this.#device.rest.once("POST /api/shared/auth/refresh", { body });
       } catch (error) {
-        if (!(error instanceof SesiError) || error.code !== "REFRESH_INVALID") throw error;
+        if (!hasCode(error, "REFRESH_INVALID")) throw error;
         if (!(await this.#useNewer(mine))) void this.#device.account.end("expired");
         return;
       }
       if (await this.#useNewer(mine)) return;
-      this.#device.store.update({ user: await this.keep(answer) });
+      this.#device.update({ user: await this.keep(answer) });
     });
   }
 

@@ -1,3 +1,5 @@
+import { shown } from "./chat_view.js";
+
 /** @import { Message as Sent, ShownMessage } from "./types.d.ts" */
 /**
  * What the library needs of a message.
@@ -95,19 +97,9 @@ export class Transcript {
 
   /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
   shown() {
-    this.#shown ??= [...this.#between(this.first, this.last), ...this.own().filter(({ seq }) => seq > this.last)].map(
-      (message) => ({
-        clientMessageId: message.client_message_id,
-        id: message.id,
-        seq: message.seq,
-        own: this.#isOwn(message),
-        content: message.content,
-        metadata: message.metadata,
-        createdAt: message.created_at,
-        state: message.status,
-        error: null,
-      }),
-    );
+    const beyond = this.own().filter(({ seq }) => seq > this.last);
+    const messages = [...this.#between(this.first, this.last), ...beyond];
+    this.#shown ??= messages.map((message) => shown(message, this.#isOwn(message), message.status));
     return this.#shown;
   }
 

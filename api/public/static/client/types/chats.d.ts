@@ -106,12 +106,6 @@ export declare class Chats {
      */
     add(entry: Entry, messages: Message[]): void;
     /**
-     * Show a transcript that was read again, and send the user's messages that are not in it.
-     * @param {Entry} entry
-     * @param {Message[]} lost
-     */
-    replaced(entry: Entry, lost: Message[]): void;
-    /**
      * Show a chat and what the outbox has for it, after changes.
      * @param {string} id
      * @param {Partial<Entry>} [changes]

@@ -16,7 +16,7 @@ import { Sync } from "./sync.js";
 import { Tokens } from "./tokens.js";
 import type { Account as User, ClientOptions, FrameListener } from "./types.d.ts";
 /** The parts of the library, put together: who gets which frame, and what a sign-in and its end change. */
-export declare class Device {
+export declare class Device extends Store {
     #private;
     role: import("./types.d.ts").Role;
     locale: import("./types.d.ts").Locale;
@@ -43,7 +43,6 @@ export declare class Device {
     presence: Presence;
     chat: Connection;
     pairing: Connection;
-    store: Store;
     feed: Feed;
     /** @type {Set<FrameListener>} */
     listeners: Set<FrameListener>;

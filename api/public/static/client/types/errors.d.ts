@@ -18,6 +18,12 @@ export declare class SesiError extends Error {
     }, requestId?: string | null);
 }
 /**
+ * Return whether an error is a refusal with this code.
+ * @param {unknown} error
+ * @param {string} code
+ */
+export declare const hasCode: (error: unknown, code: string) => boolean;
+/**
  * Return null for a refusal that needs no action, and raise everything else.
  * @param {unknown} error
  */

@@ -16,9 +16,9 @@ export declare class Rest {
     /**
      * @param {import("./device.js").Device} device
      * @param {string} api base address
-     * @param {Record<string, string>} headers of every request
+     * @param {Record<string, string | undefined>} headers of every request
      */
-    constructor(device: import("./device.js").Device, api: string, headers: Record<string, string>);
+    constructor(device: import("./device.js").Device, api: string, headers: Record<string, string | undefined>);
     /**
      * Send one request and return its answer, null for 204. Raises SesiError.
      * @param {string} route method and path, such as `GET /api/client/auth/me`

@@ -1,9 +1,3 @@
-/** @import { Message as Sent, ShownMessage } from "./types.d.ts" */
-/**
- * What the library needs of a message.
- * @typedef {Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata"
- *   | "status" | "created_at">} Message
- */
 import type { Message as Sent, ShownMessage } from "./types.d.ts";
 export type Message = Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata" | "status" | "created_at">;
 /** The messages of one session by `seq`. Those from `first` to `last` are without a hole. */
