@@ -97,9 +97,10 @@ export class Transcript {
 
   /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
   shown() {
+    if (this.#shown) return this.#shown;
     const beyond = this.own().filter(({ seq }) => seq > this.last);
     const messages = [...this.#between(this.first, this.last), ...beyond];
-    this.#shown ??= messages.map((message) => shown(message, this.#isOwn(message), message.status));
+    this.#shown = messages.map((message) => shown(message, this.#isOwn(message), message.status));
     return this.#shown;
   }
 
