@@ -132,7 +132,7 @@ test("the search is shown with the number of mitras asked, until a mitra is foun
   assert.equal(client.state.search.search.asked, 5);
   const mitra = { id: id("u", 2), display_name: "Dewi" };
   await world.serve(status("paired", { event_id: id("e", 2), mitra }), "/ws/pairing");
-  const end = { status: "paired", session_id: S, payment_request_id: P, mitra };
+  const end = { status: "paired", session_id: S, payment_request_id: P, cause_tag: undefined, mitra };
   assert.deepEqual([client.state.search, client.state.searchEnd], [null, end]);
   assert.deepEqual(
     world

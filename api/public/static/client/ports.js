@@ -94,10 +94,9 @@ function listen(listener) {
 
 /** Return a random UUID (version 4), also on pages without TLS, where `crypto.randomUUID` is missing. */
 const randomId = () =>
-  "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replaceAll("x", () => {
-    const [byte = 0] = crypto.getRandomValues(new Uint8Array(1));
-    return (byte % 16).toString(16);
-  });
+  "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replaceAll("x", () =>
+    ((crypto.getRandomValues(new Uint8Array(1))[0] ?? 0) % 16).toString(16),
+  );
 
 /** @type {Ports} */
 export const defaultPorts = {

@@ -52,14 +52,7 @@ export class Search {
   #ended({ status, session_id, payment_request_id, cause_tag, mitra }) {
     const { search } = this.#device.state;
     if (search && search.search?.payment_request_id !== payment_request_id) return;
-    const searchEnd = {
-      status,
-      session_id,
-      payment_request_id,
-      ...(cause_tag && { cause_tag }),
-      ...(mitra && { mitra }),
-    };
-    this.#device.update({ search: null, searchEnd });
+    this.#device.update({ search: null, searchEnd: { status, session_id, payment_request_id, cause_tag, mitra } });
   }
 
   /**
@@ -71,10 +64,10 @@ export class Search {
     if (!session || !search || session.status === "searching") return;
     const { payment_request_id } = search;
     const request = await this.#device.payments.read(payment_request_id).catch(() => null);
-    const cause = request?.failure?.cause_tag;
-    const status = session.mitra ? "paired" : cause === "customer_cancelled" ? "cancelled" : "failed";
-    const details = session.mitra ? { mitra: session.mitra } : cause ? { cause_tag: cause } : {};
-    this.#device.update({ searchEnd: { status, session_id: id, payment_request_id, ...details } });
+    const { mitra } = session;
+    const cause_tag = request?.failure?.cause_tag;
+    const status = mitra ? "paired" : cause_tag === "customer_cancelled" ? "cancelled" : "failed";
+    this.#device.update({ searchEnd: { status, session_id: id, payment_request_id, cause_tag, mitra } });
   }
 
   /** @param {Session | null} session */

@@ -3,8 +3,6 @@ import { longestPause } from "./rest.js";
 /** @import { SocketPort } from "./types.d.ts" */
 
 const ANSWER_MS = 10_000; // for `auth_ok` after opening, and for any frame after `ping`
-const SILENCE_S = 25; // until the first `auth_ok`, which has `ping_seconds`
-
 const STABLE_MS = 10_000;
 
 /**
@@ -35,7 +33,7 @@ export class Connection {
   /** @type {SocketPort | null} */
   #port = null;
   #token = "";
-  #silenceMs = SILENCE_S * 1000;
+  #silenceMs = 0;
   #openedAt = 0;
   /** @type {Record<string, number>} when a frame was sent that is still to be answered, by the answer's type */
   #asked = {};

@@ -61,7 +61,7 @@ export class Transcript {
     while (this.#messages.has(this.last + 1)) this.last++;
     while (this.#messages.has(this.first - 1)) this.first--;
     this.#shown = null;
-    return this.#between(before + 1, this.last).filter((message) => !this.#isOwn(message));
+    return this.#others(before + 1);
   }
 
   /**
@@ -91,8 +91,7 @@ export class Transcript {
    * @param {number} upTo
    */
   unread(upTo) {
-    const others = this.#between(Math.max(this.first, upTo + 1), this.last).filter((message) => !this.#isOwn(message));
-    return others.filter(({ status }) => status !== "read").length;
+    return this.#others(Math.max(this.first, upTo + 1)).filter(({ status }) => status !== "read").length;
   }
 
   /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
@@ -102,6 +101,11 @@ export class Transcript {
     const messages = [...this.#between(this.first, this.last), ...beyond];
     this.#shown = messages.map((message) => shown(message, this.#isOwn(message), message.status));
     return this.#shown;
+  }
+
+  /** @param {number} from */
+  #others(from) {
+    return this.#between(from, this.last).filter((message) => !this.#isOwn(message));
   }
 
   /** @param {Message} message */

@@ -161,8 +161,8 @@ export interface SearchEnd {
   status: "paired" | "failed" | "cancelled";
   session_id: string | null;
   payment_request_id: string;
-  cause_tag?: CauseTag;
-  mitra?: Person;
+  cause_tag?: CauseTag | null | undefined;
+  mitra?: Person | null | undefined;
 }
 
 /** A chat request that this mitra can no longer answer, and why. */
