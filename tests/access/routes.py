@@ -46,7 +46,7 @@ class Route:
 
 def _routes_of(listener: str) -> list[Route]:
     # Building the applications connects to nothing: only the settings are read.
-    settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
+    settings = read({"ENVIRONMENT": "test", "DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://nowhere"})
     make = {"public": apps.public_app, "internal": apps.internal_app}[listener]
     with warnings.catch_warnings(action="ignore"):  # Litestar's deprecation warnings
         app: Any = make(types.SimpleNamespace(settings=settings, note_overload=None, clock=None))._app  # type: ignore[arg-type]

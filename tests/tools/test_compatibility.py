@@ -140,7 +140,7 @@ def test_interfaces_keep_what_the_last_release_had() -> None:
 def test_declared_change_is_accepted_and_a_stale_declaration_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    earlier = copy.deepcopy(compatibility.released())
+    earlier = copy.deepcopy(now())
     earlier["errors.json"]["OLD_CODE"] = 400
     monkeypatch.setattr(compatibility, "released", lambda: earlier)
     monkeypatch.setattr(compatibility, "DECLARED", tmp_path / "changes.toml")

@@ -62,7 +62,7 @@ async def test_trial_shows_where_to_begin_and_deletes_its_data() -> None:
         client, operator = Client(addresses), Client(addresses)
         config = await client.get("/try/config.json")
         assert config["sockets"] == addresses.realtime
-        assert config["time_scale"] == 60
+        assert config["time_scale"] == 10
         assert [one["display_name"] for one in config["mitras"]] == ["Ayu", "Bima"]
         ayu = config["mitras"][0]
 

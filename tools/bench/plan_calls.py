@@ -13,7 +13,7 @@ import inspect
 import pathlib
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -321,8 +321,8 @@ class Caller:
         }
         if hint in plain and not name.endswith(("_id", "_ids")):
             return plain[hint]
-        if typing.get_origin(hint) in (dict, list, Sequence):
-            return {} if typing.get_origin(hint) is dict else []
+        if typing.get_origin(hint) in (dict, Mapping, list, Sequence):
+            return {} if typing.get_origin(hint) in (dict, Mapping) else []
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
             return next(iter(hint))
         if isinstance(hint, type) and attrs.has(hint):

@@ -31,7 +31,9 @@ SECOND_FACTOR = {
 WRITES = [
     route
     for route in ROUTES
-    if route.listener == "internal" and route.method != "GET" and route.path not in OF_ONESELF | SECOND_FACTOR
+    if route.listener == "internal"
+    and route.method not in {"GET", "HEAD"}
+    and route.path not in OF_ONESELF | SECOND_FACTOR
 ]
 Call = tuple[str, Any]  # path, body
 

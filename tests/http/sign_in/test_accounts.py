@@ -401,13 +401,10 @@ async def test_phone_gets_three_codes_an_hour(fast_world: World) -> None:
 async def test_address_gets_ten_codes_an_hour_under_concurrency(world: World) -> None:
     address = f"203.0.113.{secrets.randbelow(250) + 1}"
     phones = [await a_phone(world, known=n % 2 == 0, address=address) for n in range(30)]
-    await world.config("otp_max_per_ip_per_hour", 10)
-    try:
+    async with world.setting(otp_max_per_ip_per_hour=10):
         answers = await outcomes([phone.ask() for phone in phones])
         status, answer, header = await (await a_phone(world, address=address)).ask_raw()
         elsewhere = await (await a_phone(world)).ask()
-    finally:
-        await world.config("otp_max_per_ip_per_hour", 1_000_000)
     assert sorted(status for status, _ in answers) == [200] * 10 + [429] * 20
     assert {answer["code"] for status, answer in answers if status == 429} == {"OTP_RATE_LIMIT_IP"}
     assert (status, answer["error"]["code"]) == (429, "OTP_RATE_LIMIT_IP")
