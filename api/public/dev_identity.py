@@ -2,6 +2,7 @@
 
 An app opens a page in a popup or a frame, as /dev/identity-a?origin=…&nonce=…, and receives
 `{type: "identity", provider, identity_token}` by postMessage. The pages exist only with ENVIRONMENT=development.
+`?lang=id|en` and `?theme=light|dark` set their language and colours.
 """
 
 import base64
@@ -13,6 +14,8 @@ from typing import Any
 from litestar import Request, Response, get, post
 
 from api.auth import anyone
+from core.base import languages
+from core.base.languages import Language, Text
 from core.flows import development_identity
 from core.runtime import Runtime
 
@@ -25,21 +28,24 @@ if (origin && receiver) receiver.postMessage({ type: "identity", provider, ident
 if (origin && window.opener) window.close();
 """
 SCRIPT_HASH = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Identity provider {name} (development)</title><style>:root{{color-scheme:light dark}}
-body{{font:16px system-ui;max-width:24rem;margin:2rem auto;padding:0 1rem}}
-button,input{{font:inherit;padding:.6rem 1rem;width:100%;box-sizing:border-box;margin:.3rem 0}}
-textarea{{width:100%;box-sizing:border-box}}</style></head>
-<body {data}><main><h1>Identity provider {name}</h1><p>For development: no password, any address.</p>{content}</main>
-</body></html>"""
-FORM = """<form method="post"><input type="hidden" name="origin" value="{origin}">
-<input type="hidden" name="nonce" value="{nonce}">{persons}</form>
-<form method="post"><input type="hidden" name="origin" value="{origin}"><input type="hidden" name="nonce" value="{nonce}">
-<label for="email">Another e-mail address</label><input id="email" name="email" type="email" required maxlength="254"
-autocomplete="off"><button>Sign in</button></form>"""
+PAGE = """<!doctype html><html lang="{language}" {theme}><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<link rel="icon" href="/try/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/try/shared/base.css">
+<link rel="stylesheet" href="/try/shared/parts.css"><link rel="stylesheet" href="/try/pay/pay.css">
+<body {data}><main class="card"><h1>{title}</h1><p class="quiet">{note}</p>{content}</main></body></html>"""
+FORM = """<form method="post">{hidden}{persons}</form>
+<form method="post">{hidden}<label for="email">{other}</label><input id="email" name="email" type="email" required
+maxlength="254" autocomplete="off"><button class="primary">{sign_in}</button></form>"""
+HIDDEN = '<input type="hidden" name="{name}" value="{value}">'
 PERSON = '<button name="email" value="{email}">{email}</button>'
-SIGNED = """<p>Signed in as {email}.</p><label for="token">Identity token</label>
+SIGNED = """<p role="status">{signed}</p><label for="token">{label}</label>
 <textarea id="token" rows="8" readonly>{token}</textarea><script>{script}</script>"""
+TITLE = Text(en="Identity provider {name} (development)", id="Penyedia identitas {name} (pengembangan)")
+NOTE = Text(en="For development: no password, any address.", id="Untuk pengembangan: tanpa kata sandi, alamat apa pun.")
+OTHER = Text(en="Another e-mail address", id="Alamat surel lain")
+SIGN_IN = Text(en="Sign in", id="Masuk")
+SIGNED_IN = Text(en="Signed in as {email}.", id="Masuk sebagai {email}.")
+TOKEN = Text(en="Identity token", id="Token identitas")
 
 
 def _letter(request: Request[Any, Any, Any]) -> str:
@@ -47,13 +53,25 @@ def _letter(request: Request[Any, Any, Any]) -> str:
     return request.scope["path"].split("/")[2].removeprefix("identity-")
 
 
-def _page(runtime: Runtime, letter: str, content: str, **data: str) -> Response[str]:
-    attributes = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
-    text = PAGE.format(name=letter.upper(), data=attributes, content=content)
+def _language(request: Request[Any, Any, Any]) -> Language:
+    chosen = languages.parse_locale(request.query_params.get("lang"))
+    return chosen or languages.of_errors(request.headers.get("accept-language"))
+
+
+def _page(request: Request[Any, Any, Any], runtime: Runtime, content: str, **data: str) -> Response[str]:
+    language, theme = _language(request), request.query_params.get("theme")
+    text = PAGE.format(
+        language=language.value,
+        theme=f'data-theme="{theme}"' if theme in ("light", "dark") else "",
+        title=TITLE.said_in(language).format(name=_letter(request).upper()),
+        note=NOTE.said_in(language),
+        data=" ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items()),
+        content=content,
+    )
     # Apps of other origins may show the page in a frame, too.
     parents = " ".join(["'self'", *(one for one in runtime.settings.public_cors_origins if ";" not in one)])
     policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; form-action 'self';"
+        f"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'sha256-{SCRIPT_HASH}'; form-action 'self';"
         f" base-uri 'none'; frame-ancestors {parents}"
     )
     headers = {"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"}
@@ -76,9 +94,12 @@ async def show(request: Request[Any, Any, Any], runtime: Runtime) -> Response[st
     letter = _letter(request)
     development_identity.provider(runtime, letter)
     given = _fields(request.scope["query_string"].decode("latin-1"))
-    hidden = {"origin": html.escape(_origin(runtime, request, given)), "nonce": html.escape(given.get("nonce", ""))}
+    kept = {"origin": _origin(runtime, request, given), "nonce": given.get("nonce", "")}
+    hidden = "".join(HIDDEN.format(name=name, value=html.escape(value)) for name, value in kept.items())
     persons = "".join(PERSON.format(email=email) for email in PERSONS)
-    return _page(runtime, letter, FORM.format(persons=persons, **hidden))
+    language = _language(request)
+    words = {"other": OTHER.said_in(language), "sign_in": SIGN_IN.said_in(language)}
+    return _page(request, runtime, FORM.format(hidden=hidden, persons=persons, **words))
 
 
 @post(["/dev/identity-a", "/dev/identity-b"], status_code=200, include_in_schema=False, **anyone(foreign_body=True))
@@ -89,8 +110,10 @@ async def sign_in(request: Request[Any, Any, Any], runtime: Runtime) -> Response
     email, nonce = given.get("email", ""), given.get("nonce")
     origin = _origin(runtime, request, given)
     token = development_identity.sign_token(runtime, letter, email=email, nonce=nonce)
-    content = SIGNED.format(email=html.escape(email), token=token, script=SCRIPT)
-    return _page(runtime, letter, content, provider=letter, origin=origin, token=token)
+    language = _language(request)
+    signed = SIGNED_IN.said_in(language).format(email=html.escape(email))
+    content = SIGNED.format(signed=signed, label=TOKEN.said_in(language), token=token, script=SCRIPT)
+    return _page(request, runtime, content, provider=letter, origin=origin, token=token)
 
 
 @get(["/dev/identity-a/jwks.json", "/dev/identity-b/jwks.json"], include_in_schema=False, **anyone())

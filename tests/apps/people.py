@@ -19,10 +19,11 @@ TEST_NUMBERS = {"OTP_TEST_NUMBERS": ",".join(f"{number}:{CODE}" for number in NU
 class App:
     """An app in a window with the size of a phone, whose network can be lost."""
 
-    def __init__(self, world: World, page: Page, *, frame: str = "main") -> None:
-        """`frame` is the name under which the app stores what it keeps."""
+    def __init__(self, world: World, page: Page, *, frame: str = "main", base: str | None = None) -> None:
+        """`frame` is the name under which the app stores what it keeps, `base` another address of the service."""
         self.world = world
         self.page = page
+        self.base = base or world.stack.addresses.public
         self.query = f"lang=en&frame={frame}"
         self._sockets: list[WebSocketRoute] = []
 
@@ -37,7 +38,7 @@ class App:
 
     async def open(self, path: str) -> None:
         """Go to an address of the apps."""
-        await self.page.goto(f"{self.world.stack.addresses.public}/try/{path}")
+        await self.page.goto(f"{self.base}/try/{path}")
 
     async def press(self, name: str | re.Pattern[str], *, within: Locator | None = None) -> None:
         """Press a button."""
@@ -165,10 +166,12 @@ async def mitra_account(world: World, name: str, number: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def customer_app(browser: Browser, world: World, **options: Any) -> AsyncIterator[CustomerApp]:
-    """Open a window for the customer app."""
+async def customer_app(
+    browser: Browser, world: World, *, base: str | None = None, **options: Any
+) -> AsyncIterator[CustomerApp]:
+    """Open a window for the customer app, at another address of the service if `base` is given."""
     async with open_window(browser, world.stack.addresses.public, **{**PHONE, **options}) as window:
-        app = CustomerApp(world, window.page)
+        app = CustomerApp(world, window.page, base=base)
         await app.watch_sockets()
         yield app
 

@@ -29,9 +29,11 @@ async def test_paid_session_in_two_windows_survives_a_reload_and_a_lost_network(
 ) -> None:
     world = fast_world
     await mitra_account(world, "Ayu", NUMBERS[0])
+    # Another address than the one that the service knows: the payment page must open there, too.
+    localhost = world.stack.addresses.public.replace("127.0.0.1", "localhost")
     async with (
         world.setting(**PATIENT),
-        customer_app(browser, world) as dewi,
+        customer_app(browser, world, base=localhost) as dewi,
         mitra_app(browser, world) as ayu,
     ):
         began = time.monotonic()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from tests.http.sign_in.outside import Server
 from tests.http.sign_in.people import another_api, end_api
@@ -79,6 +79,19 @@ async def test_frame_hands_the_token_to_the_app(browser: Browser, origins: Origi
     await page.wait_for_function("window.received.length")
     (message,) = await page.evaluate("window.received")
     assert (message["origin"], message["provider"]) == (origins.base, "a")
+    await page.close()
+
+
+async def test_page_has_the_language_and_theme_of_the_app(browser: Browser, origins: Origins) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{origins.base}/dev/identity-a?lang=id&theme=dark")
+    dark = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    await page.get_by_label("Alamat surel lain").fill("eka@example.test")
+    await page.get_by_role("button", name="Masuk").click()
+    await expect(page.get_by_role("status")).to_have_text("Masuk sebagai eka@example.test.")
+    assert await page.locator("html").get_attribute("lang") == "id"
+    await page.goto(f"{origins.base}/dev/identity-a?theme=light")
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
     await page.close()
 
 

@@ -1,5 +1,6 @@
 /** Sign-in by an identity provider, in a page inside the app that posts the signed token. */
 
+import { preferences } from "/try/shared/preferences.js";
 import { t } from "/try/shared/words.js";
 import { openWebView } from "./web_view.js";
 
@@ -16,7 +17,9 @@ const nonce = () => {
  */
 export async function signInByIdentity(scope, provider) {
   const asked = nonce();
-  const url = `/dev/identity-${provider}?${new URLSearchParams({ origin: location.origin, nonce: asked })}`;
+  const { language: lang, theme } = preferences;
+  const query = new URLSearchParams({ origin: location.origin, nonce: asked, lang, theme });
+  const url = `/dev/identity-${provider}?${query}`;
   const sheet = openWebView(scope, {
     title: t("Continue with {provider}", { provider: PROVIDERS[provider] }),
     url,

@@ -22,10 +22,14 @@ const METHODS = (qrisFirst) => {
   return qrisFirst ? ["QRIS", ...others] : [...others, "QRIS"];
 };
 
-/** Return the address of a payment page. The service's own page for development takes the language and the theme. */
+/**
+ * Return the address of a payment page. The service's own page for development is opened at the address by which this
+ * device reaches the service, which may be another one than the service knows, and takes the language and the theme.
+ */
 function pageAddress(invoice) {
-  const url = new URL(invoice);
-  if (url.origin !== location.origin) return invoice;
+  const { pathname } = new URL(invoice);
+  if (!pathname.startsWith("/dev/pay/")) return invoice;
+  const url = new URL(pathname, location.origin);
   url.searchParams.set("lang", preferences.language);
   url.searchParams.set("theme", preferences.theme);
   return url.href;
