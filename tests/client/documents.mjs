@@ -1,10 +1,11 @@
-/** What the player serves: a vector's few fields, laid over the examples of the interface documents. */
+/** What the player serves: a vector's few fields, laid over the frames and bodies that the service has sent. */
 
 import { readFileSync } from "node:fs";
 
 const read = (path) => JSON.parse(readFileSync(new URL(path, import.meta.url), "utf8"));
-const SOCKETS = read("../../docs/api/sockets.asyncapi.json");
 const OBJECTS = read("../vectors/objects.json");
+/** Only a fault of the service makes it send such a frame. */
+const UNRECORDED_ERROR = { type: "error", code: "UNAVAILABLE", message: "The service is unavailable." };
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Return `fields` with what they leave out taken from the example; each item of a list is laid over its first. */
@@ -21,13 +22,10 @@ function layOver(fields, example) {
 
 /** Return a whole frame of the service for the fields of a vector. */
 export function wholeFrame(role, path, fields) {
-  const references = Object.values(SOCKETS.channels[path.slice("/ws/".length)].messages);
-  const messages = references.map(({ $ref }) => SOCKETS.components.messages[$ref.split("/").at(-1)]);
-  const message = messages.find((one) => one.name === fields.type && one["x-sent-to"]?.includes(role));
-  if (!message) throw new Error(`the service sends no ${fields.type} to a ${role} on ${path}`);
-  const { ref: _, ...example } = message.examples[0].payload;
-  if (fields.type === "auth_ok") example.user = { id: "$me", type: role };
-  return layOver(fields, example);
+  const recorded = OBJECTS.frames[`${role} ${path}`];
+  if (fields.type === "error") return layOver(fields, recorded[`error ${fields.code}`] ?? UNRECORDED_ERROR);
+  if (!recorded[fields.type]) throw new Error(`no ${fields.type} to a ${role} on ${path} was recorded`);
+  return layOver(fields, recorded[fields.type]);
 }
 
 /** Return a whole body for the fields of a vector: `like` names the object of objects.json under it. */

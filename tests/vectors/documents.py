@@ -1,4 +1,4 @@
-"""What the player serves: a vector's few fields, laid over the examples of the interface documents."""
+"""What the player serves: a vector's few fields, laid over the frames and bodies that the service has sent."""
 
 import json
 import pathlib
@@ -9,6 +9,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOCKETS = json.loads((ROOT / "docs/api/sockets.asyncapi.json").read_text(encoding="utf-8"))
 REST = json.loads((ROOT / "docs/api/public.openapi.json").read_text(encoding="utf-8"))
 OBJECTS = json.loads((pathlib.Path(__file__).parent / "objects.json").read_text(encoding="utf-8"))
+# Only a fault of the service makes it send such a frame.
+UNRECORDED_ERROR = {"type": "error", "code": "UNAVAILABLE", "message": "The service is unavailable."}
 BEGINS_AT = "2026-11-21T06:30:00Z"  # the service's time when a vector begins
 
 
@@ -23,21 +25,22 @@ def lay_over(fields: Any, example: Any) -> Any:
     return fields
 
 
-def frame_schema(role: str, path: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema and the example of a frame that the service sends to users of this role."""
+def frame_schema(role: str, path: str, kind: str) -> dict[str, Any]:
+    """Return the schema of a frame that the service sends to users of this role."""
     for reference in SOCKETS["channels"][path.removeprefix("/ws/")]["messages"].values():
         message = SOCKETS["components"]["messages"][reference["$ref"].rsplit("/", 1)[1]]
         if message["name"] == kind and role in message.get("x-sent-to", ()):
-            return message["payload"], message["examples"][0]["payload"]
+            return message["payload"]
     raise LookupError(f"the service sends no {kind} to a {role} on {path}")
 
 
 def whole_frame(role: str, path: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a whole frame for the fields of a vector."""
-    example = {key: value for key, value in frame_schema(role, path, fields["type"])[1].items() if key != "ref"}
-    if fields["type"] == "auth_ok":
-        example |= {"user": {"id": "$me", "type": role}}
-    return lay_over(fields, example)
+    """Return a whole frame for the fields of a vector. Raises KeyError if none of its type was recorded."""
+    recorded = OBJECTS["frames"][f"{role} {path}"]
+    kind = fields["type"]
+    if kind == "error":
+        return lay_over(fields, recorded.get(f"error {fields['code']}", UNRECORDED_ERROR))
+    return lay_over(fields, recorded[kind])
 
 
 def whole_body(body: Any) -> Any:

@@ -38,11 +38,38 @@ def test_python_client_plays_the_vector(vector: dict[str, Any]) -> None:
     assert performance.served
     for kind, name, value in performance.served:
         if kind == "frame":
-            schema, _ = documents.frame_schema(performance.role, name, value["type"])
+            schema = documents.frame_schema(performance.role, name, value["type"])
             assert errors(schema, documents.SOCKETS["components"], value) == []
         else:
             status, body = value
             assert errors(answer_schema(name, status), documents.REST["components"], body) == []
+
+
+def fields_of(value: Any, place: str = "") -> set[str]:
+    """Return the paths of all fields of a value; the items of a list have the same path."""
+    if isinstance(value, list):
+        return set[str]().union(*(fields_of(item, f"{place}[]") for item in value))
+    if not isinstance(value, dict):
+        return set()
+    inner = (fields_of(item, f"{place}.{key}") for key, item in value.items())
+    return {f"{place}.{key}" for key in value}.union(*inner)
+
+
+def recorded_fields() -> dict[str, set[str]]:
+    """Return the fields that the service has sent, by the type of the frame; those of bodies are under `body`."""
+    found = {"body": set[str]().union(*map(fields_of, documents.OBJECTS["schemas"].values()))}
+    for frames in documents.OBJECTS["frames"].values():
+        for frame in frames.values():
+            found[frame["type"]] = found.get(frame["type"], set()) | fields_of(frame)
+    return found
+
+
+@each_vector
+def test_vector_serves_only_fields_that_were_recorded(vector: dict[str, Any]) -> None:
+    recorded = recorded_fields()
+    for kind, _, value in player.play(vector).served:
+        name, served = (value["type"], value) if kind == "frame" else ("body", value[1])
+        assert fields_of(served) - {".metadata.note"} <= recorded[name]
 
 
 @each_vector

@@ -1,0 +1,196 @@
+"""Record the service's frames and answers for the vectors: `python -m tests.vectors.record`.
+
+Two customers and two mitras search, race, talk and say goodbye on a real service. Vectors lay what they serve over this
+recording, objects.json. tests/client/test_recording.py compares it with what the service sends now.
+"""
+
+import asyncio
+import json
+import pathlib
+import time
+from typing import Any
+
+import jwt
+
+from core.base import ids
+from tests.stack import Stack, World
+from tests.vectors.renaming import Renaming
+from tools.client import Client, Refused, Socket
+
+FILE = pathlib.Path(__file__).parent / "objects.json"
+SHORT_LIFE_S = 40  # less than the 60 s before its end at which a token expires soon
+FLOOD = 60  # frames, more than WS_MESSAGES_BURST
+ROUTES = {
+    "GET /api/client/auth/me": "Customer",
+    "GET /api/mitra/auth/me": "Mitra",
+    "GET /api/mitra/status": "MitraStatus",
+    "POST /api/mitra/status/heartbeat": "MitraStatus",
+    "GET /api/shared/chat/sessions/{session_id}": "Session",
+}
+Recording = dict[str, Any]
+
+
+class Recorder:
+    """The users of one recording, and what the service has sent them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._frames: dict[str, dict[str, Any]] = {}
+        self._bodies: dict[str, Any] = {}
+
+    def _keep(self, place: str, frame: dict[str, Any]) -> None:
+        name = f"error {frame['code']}" if frame["type"] == "error" else frame["type"]
+        self._frames.setdefault(place, {})[name] = frame
+
+    async def _take(self, socket: Socket, place: str, kind: str) -> None:
+        self._keep(place, await socket.wait(kind))
+
+    async def _open(self, client: Client, path: str) -> Socket:
+        """Open a socket; record its snapshot and a pong."""
+        socket = await client.open(path)
+        place = f"{'customer' if 'is_anonymous' in client.user else 'mitra'} /ws/{path}"
+        self._keep(place, socket.frames[0])
+        await socket.send({"type": "ping", "ref": "1"})
+        await self._take(socket, place, "pong")
+        return socket
+
+    async def _refused(self, client: Client, method: str, path: str, body: Any = None, **more: Any) -> None:
+        try:
+            await client.call(method, path, body, **more)
+        except Refused as refused:
+            self._bodies[str(refused.code)] = refused.body
+            return
+        raise AssertionError(f"{method} {path} was not refused")
+
+    async def play(self) -> Recording:
+        """Play the conversation; return the recording."""
+        world = self._world
+        self._dewi, self._rani = await world.customer("Dewi"), await world.customer("Rani")
+        self._ayu, self._sari = await world.mitra("Ayu"), await world.mitra("Sari")
+        async with world.setting(max_customers_per_mitra=1):
+            session_id = await self._pair()
+        await self._record_bodies(session_id)
+        await self._talk(session_id)
+        await self._say_goodbye(session_id)
+        renaming = Renaming(
+            customer=self._dewi.user["id"],
+            mitra=self._ayu.user["id"],
+            session=session_id,
+            phone=self._ayu.user["phone"],
+        )
+        return {
+            "schemas": {name: renaming.apply(body) for name, body in sorted(self._bodies.items())},
+            "routes": ROUTES,
+            "frames": {
+                place: {name: renaming.apply(frame) for name, frame in sorted(frames.items())}
+                for place, frames in sorted(self._frames.items())
+            },
+        }
+
+    async def _pair(self) -> str:
+        """Let two customers search and one mitra accept both; return the first one's session."""
+        ayu, sari = await self._ayu.open("pairing"), await self._sari.open("pairing")
+        chat = await self._dewi.open("chat")
+        first = (await self._world.paid(self._dewi))["session_id"]
+        asked = await ayu.wait("chat_request")
+        assert asked["request"]["session_id"] == first
+        self._keep("mitra /ws/pairing", asked)
+        await self._open(self._ayu, "pairing")
+        await self._open(self._dewi, "pairing")
+        second = (await self._world.paid(self._rani))["session_id"]
+        await ayu.wait("chat_request", where=lambda frame: frame["request"]["session_id"] == second)
+        await self._ayu.post(f"/api/mitra/chat-requests/{first}/accept")
+        await self._take(chat, "customer /ws/chat", "session_started")
+        await self._take(sari, "mitra /ws/pairing", "chat_request_closed")
+        await self._refused(self._sari, "POST", f"/api/mitra/chat-requests/{first}/accept")
+        await self._refused(self._ayu, "POST", f"/api/mitra/chat-requests/{second}/accept")
+        operator = await self._world.operator()
+        await operator.post(f"/internal/mitras/{self._sari.user['id']}/force-offline")
+        await self._take(sari, "mitra /ws/pairing", "mitra_status_changed")
+        return first
+
+    async def _record_bodies(self, session_id: str) -> None:
+        """Record the answers and refusals of routes."""
+        session = f"/api/shared/chat/sessions/{session_id}"
+        for client, role in ((self._dewi, "customer"), (self._ayu, "mitra")):
+            old = client.refresh_token
+            self._bodies[f"{role.title()}Tokens"] = await client.post(
+                "/api/shared/auth/refresh", {"refresh_token": old}
+            )
+        self._bodies["Session"] = await self._dewi.get(session)
+        self._bodies["Customer"] = await self._dewi.get("/api/client/auth/me")
+        self._bodies["Mitra"] = await self._ayu.get("/api/mitra/auth/me")
+        self._bodies["MitraStatus"] = await self._ayu.get("/api/mitra/status")
+        stranger = self._world.client()
+        await self._refused(stranger, "GET", "/api/client/auth/me")
+        await self._refused(stranger, "POST", "/api/shared/auth/refresh", {"refresh_token": "R0"})
+        async with self._world.setting(anonymous_max_per_address_per_hour=1):
+            await self._refused(stranger, "POST", "/api/shared/auth/anonymous")
+
+    async def _talk(self, session_id: str) -> None:
+        """Record the frames of an active chat."""
+        dewi, ayu = await self._open(self._dewi, "chat"), await self._open(self._ayu, "chat")
+        place = "customer /ws/chat"
+        self._keep(place, await dewi.say(session_id, "Halo"))
+        await ayu.wait("message")
+        await ayu.send({"type": "read", "session_id": session_id, "up_to": 1})
+        self._keep(place, await dewi.wait("message_status", where=lambda frame: frame["status"] == "read"))
+        await ayu.send({"type": "typing", "session_id": session_id, "is_typing": True})
+        await self._take(dewi, place, "typing")
+        await ayu.say(session_id, "Halo Dewi")
+        await self._take(dewi, place, "message")
+        await dewi.send({"type": "sync", "ref": "1", "session_id": session_id, "after": 0})
+        await self._take(dewi, place, "sync")
+        self._keep(place, await dewi.say(session_id, ""))
+        body = {"client_message_id": ids.new_id(), "content": "Halo"}
+        self._bodies["Message"] = await self._dewi.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
+        await self._take(await self._expiring_socket(), place, "auth_expiring")
+
+    async def _expiring_socket(self) -> Socket:
+        """Open a chat socket with a token that ends soon."""
+        kid, secret = self._world.stack.env["JWT_SECRETS"].split(",")[0].split(":")
+        claims = jwt.decode(self._dewi.access_token or "", options={"verify_signature": False})
+        device = self._world.client()
+        device.access_token = jwt.encode(
+            {**claims, "exp": int(time.time()) + SHORT_LIFE_S}, secret, headers={"kid": kid}
+        )
+        return await device.open("chat")
+
+    async def _say_goodbye(self, session_id: str) -> None:
+        """End the session, and send too much to it."""
+        path, place = f"/api/shared/chat/sessions/{session_id}", "customer /ws/chat"
+        chat = await self._dewi.open("chat")
+        async with self._world.setting(early_end_customer_enabled=True):
+            await self._dewi.post(f"{path}/end")
+        await self._take(chat, place, "session_closing")
+        await self._dewi.post(f"{path}/closure", {"message": "Terima kasih Kak."})
+        await self._ayu.post(f"{path}/closure", {"message": "Jaga diri, Dewi."})
+        await self._take(chat, place, "session_completed")
+        self._keep(place, await chat.say(session_id, "Halo"))
+        for _ in range(FLOOD):
+            await chat.send({"type": "sync", "session_id": session_id, "after": 0})
+        self._keep(place, await chat.wait("error", where=lambda frame: frame["code"] == "TOO_FAST"))
+
+
+async def record(stack: Stack) -> Recording:
+    """Return a new recording of the service."""
+    world = World(stack)
+    try:
+        return await Recorder(world).play()
+    finally:
+        await world.leave_searches()
+        await world.close()
+
+
+def main() -> None:
+    """Start a service, and write objects.json."""
+    stack = Stack()
+    try:
+        recording = asyncio.run(record(stack))
+    finally:
+        stack.close()
+    FILE.write_text(json.dumps(recording, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
