@@ -17,6 +17,7 @@ const CALLS = {
   send: (client, { session_id, content, metadata }) => client.send(session_id, content, metadata),
   request: (client, { method, path }) => client.call(`${method} ${path}`),
   mark_read: (client, { session_id }) => client.markRead(session_id),
+  typing: (client, { session_id }) => client.typing(session_id),
   accept: (client, { session_id }) => client.accept(session_id),
   go_online: (client) => client.goOnline(),
   sign_out: (client) => client.signOut(),
@@ -240,7 +241,12 @@ class Player {
     else if (fault === "late_close") {
       this.#stage.sockets.filter(({ path }) => path === on)[of].events.closed(code);
     } else if (fault === "storage_fails") this.#stage.storageFails = true;
-    else {
+    else if (fault === "hidden") this.#stage.hidden = true;
+    else if (fault === "online") await this.#stage.wake("online");
+    else if (fault === "visible") {
+      this.#stage.hidden = false;
+      await this.#stage.wake("visible");
+    } else {
       this.#stage = this.#stage.next(); // killed
       this.#begin();
     }
@@ -261,9 +267,9 @@ class Player {
   /** Return what the app shows, by the names of docs/clients.md. */
   #state() {
     const { state } = this.#client;
-    const chats = Object.entries(state.chats).map(([id, { session, messages }]) => {
+    const chats = Object.entries(state.chats).map(([id, { session, messages, typingUntil }]) => {
       const shown = messages.map((one) => ({ ...one, error: one.error?.code }));
-      return [id, { status: session.status, messages: shown }];
+      return [id, { status: session.status, messages: shown, typing: typingUntil !== null }];
     });
     return {
       connection: state.connection,
