@@ -18,6 +18,7 @@ const CALLS = {
   request: (client, { method, path }) => client.call(`${method} ${path}`),
   mark_read: (client, { session_id }) => client.markRead(session_id),
   typing: (client, { session_id }) => client.typing(session_id),
+  pay: (client, wish) => client.pay(wish),
   accept: (client, { session_id }) => client.accept(session_id),
   go_online: (client) => client.goOnline(),
   sign_out: (client) => client.signOut(),

@@ -10,8 +10,8 @@ export class Stage extends World {
   /** Return the stage of the next run on the same device: the storage stays, nothing else. */
   next() {
     const stage = new Stage();
-    const { now, wallIsAhead, random, storageFails } = this;
-    Object.assign(stage, { now, wallIsAhead, random, storageFails, stored: new Map(this.stored) });
+    const { now, wallIsAhead, random, storageFails, made } = this;
+    Object.assign(stage, { now, wallIsAhead, random, storageFails, made, stored: new Map(this.stored) });
     return stage;
   }
 

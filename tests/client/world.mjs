@@ -48,7 +48,7 @@ export class World {
   told = [];
   #timers = [];
   #rolled = 0;
-  #made = 0;
+  made = 0; // ids, also in earlier runs on the device
   #listeners = new Set();
 
   get ports() {
@@ -96,7 +96,7 @@ export class World {
         cancel,
         every,
       },
-      id: () => id("m", ++this.#made),
+      id: () => id("m", ++this.made),
       lock: async (name, timeoutMs, work) => {
         this.locks.push({ name, timeoutMs });
         return work();

@@ -26,6 +26,7 @@ ROUTES = {
     "GET /api/mitra/status": "MitraStatus",
     "POST /api/mitra/status/heartbeat": "MitraStatus",
     "GET /api/shared/chat/sessions/{session_id}": "Session",
+    "GET /api/client/payment/requests/{request_id}": "PaymentRequest",
 }
 Recording = dict[str, Any]
 
@@ -119,6 +120,7 @@ class Recorder:
             )
         self._bodies["Session"] = await self._dewi.get(session)
         self._bodies["Customer"] = await self._dewi.get("/api/client/auth/me")
+        self._bodies["PaymentRequest"] = await self._world.request(await self._world.customer("Putri"))
         self._bodies["Mitra"] = await self._ayu.get("/api/mitra/auth/me")
         self._bodies["MitraStatus"] = await self._ayu.get("/api/mitra/status")
         stranger = self._world.client()

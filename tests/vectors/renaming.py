@@ -13,6 +13,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 FIXED: dict[str, Any] = {
     "access_token": "A2",
     "refresh_token": "R2",
+    "gateway_invoice_url": "https://pay.example.test/019aa4b6",
     "epoch": "86d9a77de846a836",
     "digest": "0" * 64,
     "request_id": "01HZX3J9M7Q8W2",

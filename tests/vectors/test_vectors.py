@@ -11,7 +11,7 @@ from tests.vectors import documents, player
 
 VECTORS = player.read_all()
 each_vector = pytest.mark.parametrize("vector", [pytest.param(vector, id=name) for name, vector in VECTORS.items()])
-# The Python client has no screen: no user types, and no system hides it.
+# The Python client has no screen: no user types or pays, and no system hides it.
 PLAYED = {name: vector for name, vector in VECTORS.items() if "needs" not in vector["given"]}
 each_played_vector = pytest.mark.parametrize(
     "vector", [pytest.param(vector, id=name) for name, vector in PLAYED.items()]
