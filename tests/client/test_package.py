@@ -10,7 +10,7 @@ import pytest
 from tools import client_api_page, client_package
 from tools.client_package import FOLDER, ROOT, TYPES
 
-MAX_BYTES = 14_470  # may only fall; the goal is 14 KiB
+MAX_BYTES = 14 * 1024
 IMPORT = re.compile(r'(?:^(?:import|export)\b[^;()]*?\bfrom |^import |[^{ ]import\()"([^"]+)"', re.M)
 
 
