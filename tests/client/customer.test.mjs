@@ -180,15 +180,15 @@ test("a payment is replaced by its newest event", async () => {
 test("the actions on a payment keep what the service answers", async () => {
   const { world, client } = await open();
   for (const [act, route, name] of [
-    [() => client.abandonPayment(P), `POST /api/client/payment/requests/${P}/abandon`, "abandoned"],
-    [() => client.cancelSearch(P), "POST /api/client/chat/cancel", "failed_pairing"],
-    [() => client.fallBackToBlast(P), "POST /api/client/chat/fallback-to-blast", "confirmed"],
     [
       () => client.payReturning({ mitra_id: "x", mode: "chat", duration_minutes: 12 }),
       "POST /api/client/chat/returning",
       "pending",
     ],
     [() => client.extend(S, 12), PAY, "pending"],
+    [() => client.abandonPayment(P), `POST /api/client/payment/requests/${P}/abandon`, "abandoned"],
+    [() => client.cancelSearch(P), "POST /api/client/chat/cancel", "failed_pairing"],
+    [() => client.fallBackToBlast(P), "POST /api/client/chat/fallback-to-blast", "confirmed"],
   ]) {
     const acted = act();
     await world.answer(route, 200, request({ status: name }));

@@ -1,4 +1,4 @@
-import { hasCode } from "./errors.js";
+import { hasCode, SesiError } from "./errors.js";
 
 /** @import { Account as User, CallOptions } from "./types.d.ts" */
 
@@ -7,9 +7,8 @@ export const ANONYMOUS = "POST /api/shared/auth/anonymous";
 /** Sign-in, sign-out, and calls with the access token. */
 export class Account {
   #device;
-  #isSigningIn = false;
-  /** @type {"revoked" | "expired" | null} */
-  #endedMeanwhile = null;
+  /** @type {"revoked" | "expired" | null | undefined} undefined while no sign-in runs */
+  #endedMeanwhile;
 
   /** @param {import("./device.js").Device} device */
   constructor(device) {
@@ -27,9 +26,14 @@ export class Account {
     const { rest, tokens } = this.#device;
     /** @type {string | null} */
     let used = null;
-    const attempt = () => {
-      used = tokens.current?.access ?? null;
-      return rest.once(route, options, used);
+    const { ends } = tokens;
+    const attempt = async () => {
+      if (ends === tokens.ends) {
+        used = tokens.current?.access ?? null;
+        const answer = await rest.once(route, options, used);
+        if (ends === tokens.ends) return answer;
+      }
+      throw new SesiError(401, { code: "UNAUTHENTICATED", message: "Signed out." });
     };
     const send = () => (once ? attempt() : rest.repeat(attempt));
     try {
@@ -51,7 +55,7 @@ export class Account {
    */
   async signIn(route, body, once) {
     const { rest, tokens } = this.#device;
-    this.#isSigningIn = true;
+    this.#endedMeanwhile = null;
     try {
       // An expired token would be ignored, and the customer would lose what they have.
       if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
@@ -65,9 +69,8 @@ export class Account {
       await this.#device.began(user);
       return user;
     } finally {
-      this.#isSigningIn = false;
       const reason = this.#endedMeanwhile;
-      this.#endedMeanwhile = null;
+      this.#endedMeanwhile = undefined;
       if (reason) await this.end(reason);
     }
   }
@@ -86,10 +89,10 @@ export class Account {
    * @param {"revoked" | "expired"} reason
    */
   async end(reason) {
-    if (this.#isSigningIn) this.#endedMeanwhile = reason;
+    if (this.#endedMeanwhile !== undefined) this.#endedMeanwhile = reason;
     else if (this.#device.tokens.current) await this.#device.ended(reason);
   }
 }
 
-/** @param {User | undefined} user */
-const isAnonymous = (user) => user !== undefined && "is_anonymous" in user && user.is_anonymous;
+/** @param {any} user */
+const isAnonymous = (user) => user?.is_anonymous;

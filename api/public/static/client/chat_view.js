@@ -24,14 +24,19 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
 
 /**
  * Return a message as an app shows it.
- * @param {{ client_message_id: string, id: string | null, seq: number | null, content: string,
- *   metadata: ShownMessage["metadata"], created_at: string | null }} message
+ * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
+ *   metadata: ShownMessage["metadata"], created_at?: string | null }} message
  * @param {boolean} own
  * @param {ShownMessage["state"]} state
  * @param {SesiError | null} [error]
  * @returns {ShownMessage}
  */
-export const shown = ({ client_message_id, id, seq, content, metadata, created_at }, own, state, error = null) => ({
+export const shown = (
+  { client_message_id, id = null, seq = null, content, metadata, created_at = null },
+  own,
+  state,
+  error = null,
+) => ({
   clientMessageId: client_message_id,
   id,
   seq,
@@ -46,7 +51,7 @@ export const shown = ({ client_message_id, id, seq, content, metadata, created_a
 /** @param {Unsent} unsent */
 const shownUnsent = ({ id, content, metadata, refusal }) =>
   shown(
-    { client_message_id: id, id: null, seq: null, content, metadata, created_at: null },
+    { client_message_id: id, content, metadata },
     true,
     refusal ? "refused" : "sending",
     refusal && new SesiError(refusal.status, refusal),

@@ -58,10 +58,10 @@ export class Chats {
       this.show(session.id, { extension: session.extension ?? null });
     }
     for (const entry of this.entries.values()) {
-      const isKnown = running.has(entry.session.id);
-      if (!isKnown && isRunning(entry.session)) void this.refresh(entry.session.id);
-      const isBehind = isKnown ? entry.session.last_seq !== entry.transcript.last : isRunning(entry.session);
-      if (isBehind || entry.reread) sync.request(entry);
+      const { session, transcript, reread } = entry;
+      const isOver = isRunning(session) && !running.has(session.id);
+      if (isOver) void this.refresh(session.id);
+      if (isOver || session.last_seq > transcript.last || reread) sync.request(entry);
     }
     if (isNew) outbox.resend();
   }
@@ -83,9 +83,11 @@ export class Chats {
       case "sync":
         sync.receive(frame);
         return false;
-      case "error":
-        if (!sync.refused(frame)) outbox.refuse(frame.ref, new SesiError(0, frame));
+      case "error": {
+        const error = new SesiError(0, frame);
+        if (!sync.refused(frame.ref, error)) outbox.refuse(frame.ref, error);
         break;
+      }
       case "message_status":
         void ephemeral.receiveMark(frame);
         break;
@@ -118,9 +120,16 @@ export class Chats {
   learn(session, anyway = false) {
     let entry = this.entries.get(session.id);
     if (!entry) {
-      const transcript = new Transcript(this.#device.role);
-      const nothing = { extension: null, typingUntil: null, warnedFor: null, reread: null };
-      entry = { session, transcript, syncing: false, readUpTo: 0, ...nothing };
+      entry = {
+        session,
+        transcript: new Transcript(this.#device.role),
+        extension: null,
+        syncing: false,
+        readUpTo: 0,
+        typingUntil: null,
+        warnedFor: null,
+        reread: null,
+      };
       this.entries.set(session.id, entry);
     } else if (anyway || isNewer(session, entry.session)) entry.session = session;
     this.show(session.id);

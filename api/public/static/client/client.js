@@ -105,7 +105,7 @@ export class Client {
    * @returns {Promise<CodeRequest>}
    */
   requestCode(phone) {
-    return this.#device.rest.once(`${this.#otp}/request`, { body: { phone } });
+    return this.#device.rest.once(`POST ${this.#auth}/otp/request`, { body: { phone } });
   }
 
   /**
@@ -115,7 +115,7 @@ export class Client {
    */
   verifyCode(otpRequestId, code) {
     // Not repeated: a code works once.
-    return this.#device.account.signIn(`${this.#otp}/verify`, { otp_request_id: otpRequestId, code }, true);
+    return this.#device.account.signIn(`POST ${this.#auth}/otp/verify`, { otp_request_id: otpRequestId, code }, true);
   }
 
   /**
@@ -125,7 +125,7 @@ export class Client {
    * @param {string | null} [nonce]
    */
   signInWithIdentity(provider, identityToken, nonce = null) {
-    const body = { identity_token: identityToken, ...(nonce !== null && { nonce }) };
+    const body = { identity_token: identityToken, nonce };
     return this.#device.account.signIn(`POST /api/client/auth/identity-${provider}`, body);
   }
 
@@ -139,8 +139,7 @@ export class Client {
    * @returns {Promise<Account>}
    */
   async refreshUser() {
-    const route = this.#device.role === "mitra" ? "GET /api/mitra/auth/me" : "GET /api/client/auth/me";
-    return this.#device.setUser(await this.call(route));
+    return this.#device.setUser(await this.call(`GET ${this.#auth}/me`));
   }
 
   /**
@@ -326,8 +325,9 @@ export class Client {
     return this.#device.requests.reject(sessionId);
   }
 
-  get #otp() {
-    return `POST /api/${this.#device.role === "mitra" ? "mitra" : "client"}/auth/otp`;
+  /** @returns {"/api/mitra/auth" | "/api/client/auth"} */
+  get #auth() {
+    return this.#device.role === "mitra" ? "/api/mitra/auth" : "/api/client/auth";
   }
 
   /**

@@ -39,7 +39,7 @@ export class Device extends Store {
   feed = new Feed();
   /** @type {Set<FrameListener>} */
   listeners = new Set();
-  #isStarted = false;
+  isStarted = false;
   #stopListening = () => {};
 
   /** @param {ClientOptions} options */
@@ -67,11 +67,11 @@ export class Device extends Store {
 
   /** Read the stored sign-in, and connect if there is one. */
   async start() {
-    if (this.#isStarted) {
+    if (this.isStarted) {
       this.#connect();
       return;
     }
-    this.#isStarted = true;
+    this.isStarted = true;
     this.#stopListening = this.ports.page.listen((change) => {
       this.chat.wake(change);
       this.pairing.wake(change);
@@ -84,7 +84,7 @@ export class Device extends Store {
 
   /** Disconnect, and keep the stored sign-in. */
   stop() {
-    this.#isStarted = false;
+    this.isStarted = false;
     this.#stopListening();
     this.#disconnect();
   }
@@ -108,7 +108,7 @@ export class Device extends Store {
     if (this.state.user?.id !== user.id) this.chats.clear();
     this.update({ user, signedOut: null });
     await this.outbox.load(user.id);
-    if (this.#isStarted) this.#connect();
+    if (this.isStarted) this.#connect();
   }
 
   /**
@@ -117,12 +117,10 @@ export class Device extends Store {
    */
   async ended(reason) {
     this.#disconnect();
-    const forgetKey = this.payments.forgetKey();
-    const forgetTokens = this.tokens.forget();
+    const done = [this.payments.forgetKey(), this.tokens.forget(reason), this.outbox.empty()];
     this.chats.clear();
-    this.requests.replace([]);
     this.update({ ...NOTHING, saved: this.state.saved, signedOut: reason });
-    await Promise.all([forgetKey, forgetTokens, this.outbox.empty()]);
+    await Promise.all(done);
   }
 
   #connect() {

@@ -18,10 +18,10 @@ export class SesiError extends Error {
 
 /**
  * Return whether an error is a refusal with this code.
- * @param {unknown} error
+ * @param {any} error
  * @param {string} code
  */
-export const hasCode = (error, code) => error instanceof SesiError && error.code === code;
+export const hasCode = (error, code) => error.code === code;
 
 /**
  * Return null for a refusal that needs no action, and raise everything else.

@@ -46,6 +46,4 @@ export const ackFrame = (eventId) => ({ type: "ack", ref: ACK + eventId, event_i
  * @returns {string | null}
  */
 export const refusedAck = (frame) =>
-  frame.type === "error" && frame.code === "UNAVAILABLE" && frame.ref?.startsWith(ACK)
-    ? frame.ref.slice(ACK.length)
-    : null;
+  frame.code === "UNAVAILABLE" && frame.ref?.startsWith(ACK) ? frame.ref.slice(ACK.length) : null;

@@ -1,4 +1,4 @@
-import { SesiError } from "./errors.js";
+import { ignoreRefusal } from "./errors.js";
 import { isTransient } from "./rest.js";
 
 /** @import { Message } from "./types.d.ts" */
@@ -49,11 +49,11 @@ export class Outbox {
     const carried = this.entries;
     const before = this.#key;
     this.#key = key;
-    /** @type {Unsent[]} */
-    const stored = (await this.#device.values.get(key)) ?? [];
-    this.entries = [...stored, ...carried];
-    if (carried.length) await this.#device.values.set(key, this.entries);
-    if (before) await this.#device.values.remove(before);
+    await this.#write((stored) => {
+      this.entries = [...stored, ...this.entries];
+      return [...stored, ...carried];
+    });
+    await this.#device.values.remove(before);
     for (const { sessionId } of this.entries) this.#device.chats.show(sessionId);
   }
 
@@ -97,15 +97,14 @@ export class Outbox {
   /**
    * Handle the refusal of a message.
    * @param {string} id
-   * @param {SesiError} error
+   * @param {import("./errors.js").SesiError} error
    */
   refuse(id, error) {
     const entry = this.find(id);
     if (!entry) return;
     const { status, code, message, details } = error;
     const { random } = this.#device.ports.time;
-    if (code === "TOO_FAST") this.#hold(entry.sessionId, error.retryAfterSeconds ?? 1, true);
-    else if (isTransient(error)) this.#hold(entry.sessionId, error.retryAfterSeconds ?? random(), false);
+    if (isTransient(error)) this.#hold(entry.sessionId, error.retryAfterSeconds ?? random(), code === "TOO_FAST");
     else {
       this.#replace(entry, { status, code, message, details });
       void this.#device.chats.refresh(entry.sessionId);
@@ -171,8 +170,8 @@ export class Outbox {
     try {
       this.#device.chats.stored(await this.#device.account.call(POST, { path: { session_id: sessionId }, body }, true));
     } catch (error) {
-      if (!(error instanceof SesiError)) throw error;
-      this.refuse(id, error);
+      ignoreRefusal(error);
+      this.refuse(id, /** @type {import("./errors.js").SesiError} */ (error));
     }
   }
 

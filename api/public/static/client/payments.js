@@ -1,4 +1,4 @@
-import { ignoreRefusal, SesiError } from "./errors.js";
+import { ignoreRefusal } from "./errors.js";
 import { isTransient } from "./rest.js";
 
 /** @import { PaymentRequest } from "./types.d.ts" */
@@ -39,7 +39,7 @@ export class Payments {
     try {
       request = await account.call(route, { body, idempotencyKey });
     } catch (error) {
-      if (!(error instanceof SesiError && isTransient(error))) await values.remove(key);
+      if (!isTransient(error)) await values.remove(key);
       throw error;
     }
     await values.remove(key);
@@ -83,7 +83,9 @@ export class Payments {
   /** @param {PaymentRequest} request */
   keep(request) {
     const { payments } = this.#device.state;
-    this.#device.update({ payments: { ...payments, [request.payment_request_id]: request } });
+    const { payment_request_id: id, status } = request;
+    if (status === "pending" && payments[id] && payments[id].status !== status) return; // read before the change
+    this.#device.update({ payments: { ...payments, [id]: request } });
     this.#watch();
   }
 

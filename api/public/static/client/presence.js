@@ -26,7 +26,7 @@ export class Presence {
    * @param {"online" | "offline" | "heartbeat"} action
    */
   async change(action) {
-    await this.#learn(`POST ${STATUS}/${action}`, action === HEARTBEAT);
+    await this.#learn(`POST ${STATUS}/${action}`, action !== HEARTBEAT);
   }
 
   /** Send no more heartbeats. */
@@ -61,10 +61,12 @@ export class Presence {
 
   /**
    * @param {string} route
-   * @param {boolean} [once] without repeats
+   * @param {boolean} [isChange] whether the answer is the newest state in any case
    */
-  async #learn(route, once) {
-    const status = await this.#device.account.call(route, {}, once);
+  async #learn(route, isChange) {
+    const before = this.#device.state.status;
+    const status = await this.#device.account.call(route, {}, route.endsWith(HEARTBEAT));
+    if (!isChange && this.#device.state.status !== before) return; // this answer may be older
     this.#keep(status, status.is_online ? null : undefined);
   }
 
@@ -75,7 +77,7 @@ export class Presence {
   #keep(status, reason) {
     this.#device.update(reason === undefined ? { status } : { status, statusReason: reason });
     if (!status.is_online) this.stop();
-    else if (!this.#stopBeating) {
+    else if (!this.#stopBeating && this.#device.isStarted) {
       const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#device.clock.scale;
       this.#stopBeating = this.#device.ports.time.every(everyMs, () => void this.#beat());
     }

@@ -1,5 +1,3 @@
-import { SesiError } from "./errors.js";
-
 /** @import { ChatRequest, Session } from "./types.d.ts" */
 
 const CLOSED_KEPT = 20;
@@ -45,7 +43,7 @@ export class Requests {
       this.#remove(id);
       return session;
     } catch (error) {
-      const reason = error instanceof SesiError && CLOSED_BY[error.code];
+      const reason = CLOSED_BY[/** @type {any} */ (error).code];
       if (reason) this.#close(id, reason);
       throw error;
     }
@@ -63,9 +61,8 @@ export class Requests {
   /** @param {ChatRequest} request */
   #add(request) {
     const { session_id: id } = request;
-    const { requests } = this.#device.state;
-    const index = requests.findIndex((one) => one.session_id === id);
-    this.#device.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
+    this.#remove(id);
+    this.#device.update({ requests: [...this.#device.state.requests, request] });
     this.#device.clock.after(Date.parse(request.answer_by), () => {
       if (this.#device.state.requests.includes(request)) this.#remove(id);
     });

@@ -4,21 +4,10 @@ import { SesiError } from "./errors.js";
 
 const ATTEMPTS = 6;
 const LONGEST_RETRY_AFTER_S = 30; // an app shows a longer wait to its user instead
-const REPEATED = [
-  408,
-  500,
-  502,
-  503,
-  // `error` frames have codes only.
-  "NETWORK",
-  "RATE_LIMITED",
-  "TOO_FAST",
-  "IDEMPOTENCY_IN_FLIGHT",
-  "UNAVAILABLE",
-  "INTERNAL_ERROR",
-];
+// `error` frames have codes only.
+const REPEATED = /(NETWORK|RATE_LIMITED|TOO_FAST|IN_FLIGHT|UNAVAILABLE|INTERNAL_ERROR|TIMEOUT)$/;
 
-const LONGEST_PAUSES_S = [1, 2, 4, 8, 10, 30];
+const LONGEST_PAUSES_S = [1, 2, 4, 8, 10];
 
 /**
  * Return the longest pause in seconds before attempt `n` (0 for the first one).
@@ -28,10 +17,9 @@ export const longestPause = (n) => LONGEST_PAUSES_S[n] ?? 30;
 
 /**
  * Return whether the same request can succeed without a change by the user.
- * @param {SesiError} error
+ * @param {any} error
  */
-export const isTransient = ({ status, code }) =>
-  !code.startsWith("OTP_") && REPEATED.some((one) => one === status || one === code);
+export const isTransient = ({ status, code }) => !/^OTP_/.test(code) && (status >= 500 || REPEATED.test(code));
 
 /**
  * Return the fields that have a value.
@@ -109,8 +97,8 @@ export class Rest {
     for (let n = 0; ; n++) {
       try {
         return await attempt();
-      } catch (error) {
-        if (!(error instanceof SesiError) || !isTransient(error) || n + 1 >= ATTEMPTS) throw error;
+      } catch (/** @type {any} */ error) {
+        if (!isTransient(error) || n + 1 >= ATTEMPTS) throw error;
         const { random, after } = this.#device.ports.time;
         const seconds = error.retryAfterSeconds ?? random() * longestPause(n);
         if (seconds > LONGEST_RETRY_AFTER_S) throw error;

@@ -37,13 +37,14 @@ export class Search {
 
   /** @param {any} frame */
   async #searching({ session_id, asked }) {
+    const { searchEnd } = this.#device.state;
     const known = () => {
       const { search } = this.#device.state;
       return search?.id === session_id ? search : null;
     };
     const read = known() ?? (await this.#device.chats.read(session_id).catch(ignoreRefusal));
     const session = known() ?? read; // another event may have come before the answer
-    if (session?.search && session.status === "searching") {
+    if (session?.search && session.status === "searching" && this.#device.state.searchEnd === searchEnd) {
       this.#show({ ...session, search: { ...session.search, asked: Math.max(asked, session.search.asked) } });
     }
   }

@@ -1,5 +1,7 @@
+import { isTransient } from "./rest.js";
 import { Transcript } from "./transcript.js";
 
+/** @import { SesiError } from "./errors.js" */
 /** @import { Message } from "./transcript.js" */
 /** @import { Entry } from "./chats.js" */
 
@@ -12,7 +14,6 @@ export class Sync {
   /** @type {string | null} */
   #epoch = null;
   #rereadWaits = false;
-  #sockets = 0;
 
   /** @param {import("./device.js").Device} device */
   constructor(device) {
@@ -21,7 +22,6 @@ export class Sync {
 
   /** Begin with a new socket: answers to requests on the older one will not come. */
   restart() {
-    this.#sockets++;
     for (const entry of this.#device.chats.entries.values()) entry.syncing = false;
   }
 
@@ -57,16 +57,19 @@ export class Sync {
   }
 
   /**
-   * Repeat a `sync` that was refused. Return false if the error is about something else.
-   * @param {{ ref?: string, retry_after_seconds?: number }} error
+   * Repeat a `sync` that was refused for the moment. Return false if the error is about something else.
+   * @param {string | undefined} ref
+   * @param {SesiError} error
    */
-  refused({ ref, retry_after_seconds }) {
+  refused(ref, error) {
     if (!ref?.startsWith(REF)) return false;
+    if (!isTransient(error)) return true;
     const entry = this.#device.chats.entries.get(ref.slice(REF.length));
-    const sockets = this.#sockets;
+    const { chat } = this.#device;
+    const { generation } = chat;
     const { after, random } = this.#device.ports.time;
-    after((retry_after_seconds ?? 0.5 + random()) * 1000, () => {
-      if (!entry || sockets !== this.#sockets) return;
+    after((error.retryAfterSeconds ?? 0.5 + random()) * 1000, () => {
+      if (!entry || generation !== chat.generation) return;
       entry.syncing = false;
       this.request(entry);
     });

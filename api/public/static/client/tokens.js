@@ -10,6 +10,8 @@ const KEY = "tokens";
 export class Tokens {
   /** @type {SignedIn | null} */
   current = null;
+  /** Counts sign-outs, so that an earlier user's calls are neither repeated nor answered. */
+  ends = 0;
   /** @type {Promise<void> | null} */
   #renewal = null;
   #device;
@@ -27,13 +29,15 @@ export class Tokens {
   /**
    * Store the tokens of a sign-in, then use them.
    * @param {any} answer
+   * @param {SignedIn} [before] those that they replace; without it, whatever there is
    * @returns {Promise<Account>} the user
    */
-  async keep(answer) {
+  async keep(answer, before) {
     const user = answer.customer ?? answer.mitra;
     const signedIn = { access: answer.access_token, refresh: answer.refresh_token, user };
     await this.#device.values.set(KEY, signedIn);
-    this.current = signedIn;
+    if (before && this.current !== before) await this.#device.values.set(KEY, this.current);
+    else this.current = signedIn;
     return user;
   }
 
@@ -42,15 +46,23 @@ export class Tokens {
    * @param {Account} user
    */
   async setUser(user) {
+    await this.#renewal?.catch(() => {}); // else its tokens and these would overwrite each other
     if (!this.current) return;
     this.current = { ...this.current, user };
     await this.#device.values.set(KEY, this.current);
   }
 
-  /** Forget the tokens. */
-  async forget() {
+  /**
+   * Forget the tokens. When the service has ended the sign-in, another tab may have stored those of the next one.
+   * @param {"self" | "revoked" | "expired"} reason
+   */
+  async forget(reason) {
+    const mine = this.current;
     this.current = null;
-    await this.#device.values.remove(KEY);
+    this.ends++;
+    /** @type {SignedIn | null} */
+    const stored = await this.#device.values.get(KEY);
+    if (reason === "self" || stored?.refresh === mine?.refresh) await this.#device.values.remove(KEY);
   }
 
   /**
@@ -87,7 +99,8 @@ export class Tokens {
         return;
       }
       if (await this.#useNewer(mine)) return;
-      this.#device.update({ user: await this.keep(answer) });
+      await this.keep(answer, mine);
+      if (this.current) this.#device.update({ user: this.current.user });
     });
   }
 

@@ -70,14 +70,10 @@ export class Transcript {
    * @param {number} upTo
    */
   mark(status, upTo) {
-    let changed = false;
-    for (const message of this.own()) {
-      if (message.seq > upTo || RANK[message.status] >= RANK[status]) continue;
-      this.#messages.set(message.seq, { ...message, status });
-      changed = true;
-    }
-    if (changed) this.#shown = null;
-    return changed;
+    const changed = this.own().filter((message) => message.seq <= upTo && RANK[message.status] < RANK[status]);
+    for (const message of changed) this.#messages.set(message.seq, { ...message, status });
+    if (changed.length) this.#shown = null;
+    return changed.length > 0;
   }
 
   /** Return the reader's messages, also those behind a hole. */

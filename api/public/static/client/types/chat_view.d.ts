@@ -10,8 +10,8 @@ import type { Unsent } from "./outbox.js";
 export declare const viewOf: ({ session, transcript, extension, readUpTo, typingUntil, warnedFor }: import("./chats.js").Entry, unsent: Unsent[]) => Chat;
 /**
  * Return a message as an app shows it.
- * @param {{ client_message_id: string, id: string | null, seq: number | null, content: string,
- *   metadata: ShownMessage["metadata"], created_at: string | null }} message
+ * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
+ *   metadata: ShownMessage["metadata"], created_at?: string | null }} message
  * @param {boolean} own
  * @param {ShownMessage["state"]} state
  * @param {SesiError | null} [error]
@@ -19,11 +19,11 @@ export declare const viewOf: ({ session, transcript, extension, readUpTo, typing
  */
 export declare const shown: ({ client_message_id, id, seq, content, metadata, created_at }: {
     client_message_id: string;
-    id: string | null;
-    seq: number | null;
+    id?: string | null;
+    seq?: number | null;
     content: string;
     metadata: ShownMessage["metadata"];
-    created_at: string | null;
+    created_at?: string | null;
 }, own: boolean, state: ShownMessage["state"], error?: SesiError | null) => ShownMessage;
 /**
  * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension

@@ -46,6 +46,7 @@ export declare class Device extends Store {
     feed: Feed;
     /** @type {Set<FrameListener>} */
     listeners: Set<FrameListener>;
+    isStarted: boolean;
     /** @param {ClientOptions} options */
     constructor({ role, api, sockets, storage, locale, timeScale, platform, appVersion, ports }: ClientOptions);
     /** Read the stored sign-in, and connect if there is one. */

@@ -19,10 +19,10 @@ export declare class SesiError extends Error {
 }
 /**
  * Return whether an error is a refusal with this code.
- * @param {unknown} error
+ * @param {any} error
  * @param {string} code
  */
-export declare const hasCode: (error: unknown, code: string) => boolean;
+export declare const hasCode: (error: any, code: string) => boolean;
 /**
  * Return null for a refusal that needs no action, and raise everything else.
  * @param {unknown} error

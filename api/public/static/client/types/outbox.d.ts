@@ -1,4 +1,3 @@
-import { SesiError } from "./errors.js";
 export type Unsent = {
     /**
      * client_message_id
@@ -47,9 +46,9 @@ export declare class Outbox {
     /**
      * Handle the refusal of a message.
      * @param {string} id
-     * @param {SesiError} error
+     * @param {import("./errors.js").SesiError} error
      */
-    refuse(id: string, error: SesiError): void;
+    refuse(id: string, error: import("./errors.js").SesiError): void;
     /**
      * Send a refused message once more.
      * @param {string} id

@@ -1,3 +1,4 @@
+/** @import { ChatRequest, Session } from "./types.d.ts" */
 import type { ChatRequest, Session } from "./types.d.ts";
 /** The chat requests that a mitra can answer. */
 export declare class Requests {

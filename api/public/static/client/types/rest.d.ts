@@ -1,4 +1,3 @@
-import { SesiError } from "./errors.js";
 import type { CallOptions } from "./types.d.ts";
 /**
  * Return the longest pause in seconds before attempt `n` (0 for the first one).
@@ -7,9 +6,9 @@ import type { CallOptions } from "./types.d.ts";
 export declare const longestPause: (n: number) => number;
 /**
  * Return whether the same request can succeed without a change by the user.
- * @param {SesiError} error
+ * @param {any} error
  */
-export declare const isTransient: ({ status, code }: SesiError) => boolean;
+export declare const isTransient: ({ status, code }: any) => boolean;
 /** Requests to the public listener. */
 export declare class Rest {
     #private;

@@ -1,3 +1,4 @@
+import type { SesiError } from "./errors.js";
 import type { Message } from "./transcript.js";
 import type { Entry } from "./chats.js";
 /** Completes transcripts by `sync`, and reads them again when the service's database was replaced. */
@@ -25,13 +26,11 @@ export declare class Sync {
         epoch: string;
     }): void;
     /**
-     * Repeat a `sync` that was refused. Return false if the error is about something else.
-     * @param {{ ref?: string, retry_after_seconds?: number }} error
+     * Repeat a `sync` that was refused for the moment. Return false if the error is about something else.
+     * @param {string | undefined} ref
+     * @param {SesiError} error
      */
-    refused({ ref, retry_after_seconds }: {
-        ref?: string;
-        retry_after_seconds?: number;
-    }): boolean;
+    refused(ref: string | undefined, error: SesiError): boolean;
     /**
      * Remember the epoch. If it has changed, read all transcripts again after a random wait, and return true.
      * @param {string} epoch

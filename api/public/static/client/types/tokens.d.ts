@@ -9,6 +9,8 @@ export declare class Tokens {
     #private;
     /** @type {SignedIn | null} */
     current: SignedIn | null;
+    /** Counts sign-outs, so that an earlier user's calls are neither repeated nor answered. */
+    ends: number;
     /** @param {import("./device.js").Device} device */
     constructor(device: import("./device.js").Device);
     /** Read the stored tokens. */
@@ -16,16 +18,20 @@ export declare class Tokens {
     /**
      * Store the tokens of a sign-in, then use them.
      * @param {any} answer
+     * @param {SignedIn} [before] those that they replace; without it, whatever there is
      * @returns {Promise<Account>} the user
      */
-    keep(answer: any): Promise<Account>;
+    keep(answer: any, before?: SignedIn): Promise<Account>;
     /**
      * Replace the user that is stored with the tokens.
      * @param {Account} user
      */
     setUser(user: Account): Promise<void>;
-    /** Forget the tokens. */
-    forget(): Promise<void>;
+    /**
+     * Forget the tokens. When the service has ended the sign-in, another tab may have stored those of the next one.
+     * @param {"self" | "revoked" | "expired"} reason
+     */
+    forget(reason: "self" | "revoked" | "expired"): Promise<void>;
     /**
      * Replace the access token `used`, unless that has happened already. Raises SesiError.
      * @param {string} used
