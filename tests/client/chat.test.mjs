@@ -2,31 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { chatting, live, page, READ, reconnect, S, types } from "./chatting.mjs";
 import { contents, id, message, session, user, World } from "./world.mjs";
-
-const S = id("s", 1);
-const READ = `GET /api/shared/chat/sessions/${S}`;
-const page = (messages, more = {}) => ({ type: "sync", session_id: S, messages, more: false, epoch: "e1", ...more });
-const live = (one) => ({ type: "message", event_id: id("e", one.seq), message: one });
-const _event = (number, more) => ({ event_id: id("e", number), ...more });
-const types = (frames) => frames.map((frame) => frame.type);
-
-/** Return a world with one running session. */
-async function chatting(more = {}, role = "customer") {
-  const world = new World();
-  const client = await world.client(role);
-  await world.authenticate("/ws/pairing");
-  if (role === "mitra") world.requests.length = 0;
-  await world.authenticate("/ws/chat", { sessions: [session(1, more)] });
-  return { world, client };
-}
-
-/** Drop the chat socket and authenticate the next one. */
-async function reconnect(world, snapshot) {
-  await world.close(1006);
-  await world.wake("online");
-  await world.authenticate("/ws/chat", snapshot);
-}
 
 test("sync goes on until more is false, and shows nothing behind a hole", async () => {
   const { world, client } = await chatting({ last_seq: 4 });

@@ -213,3 +213,35 @@ test("a message that is written while the outbox is read is sent", async () => {
     ["a"],
   );
 });
+
+test("a search whose end is looked up late does not hide the next one", async () => {
+  const first = session(1, { status: "searching", search: { payment_request_id: P, asked: 1 } });
+  const next = session(2, { status: "searching", search: { payment_request_id: id("p", 2), asked: 1 } });
+  const { world, client } = await customer();
+  await world.close(1006, "/ws/pairing");
+  await world.wake("online");
+  await world.authenticate("/ws/pairing", { searching: first });
+  await world.close(1006, "/ws/pairing");
+  await world.wake("online");
+  await world.authenticate("/ws/pairing", { searching: null });
+  await world.close(1006, "/ws/pairing");
+  await world.wake("online");
+  await world.authenticate("/ws/pairing", { searching: next });
+  await world.answer(SESSION, 200, { ...first, status: "failed", search: null });
+  await world.answer(`GET /api/client/payment/requests/${P}`, 200, payment("failed"));
+  assert.deepEqual([client.state.search.id, client.state.searchEnd], [next.id, null]);
+});
+
+test("a pending payment is not read after stop, and again after start", async () => {
+  const { world, client } = await customer();
+  const paying = client.pay({ duration_minutes: 12 });
+  await world.answer(PAY, 201, payment("pending"));
+  await paying;
+  await client.stop();
+  await world.advance(20_000);
+  assert.deepEqual(world.requests, []);
+  await client.start();
+  await world.advance(4000);
+  await world.answer(`GET /api/client/payment/requests/${P}`, 200, payment("pending"));
+  assert.equal(client.state.payments[P].status, "pending");
+});

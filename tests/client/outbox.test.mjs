@@ -174,6 +174,16 @@ test("a message of more than 16 KiB goes over REST, and later ones wait for it",
   assert.deepEqual(sent(world), ["b"]);
 });
 
+test("a message of more than 16 KiB does not overtake an earlier one", async () => {
+  const { world, client } = await chatting();
+  const a = client.send(S, "a");
+  const large = client.send(S, "\u{1F600}".repeat(4000), { mood: "x".repeat(800) });
+  await settle();
+  assert.deepEqual([sent(world), world.requests], [["a"], []]);
+  await world.serve(ack(a, 1));
+  assert.equal(world.requests[0].body.client_message_id, large);
+});
+
 test("a message of exactly 16 KiB goes over the socket", async () => {
   const { world, client } = await chatting();
   client.send(S, "x");

@@ -127,6 +127,7 @@ export class Device extends Store {
     if (!this.tokens.current) return;
     this.chat.start();
     this.pairing.start();
+    this.payments.watch();
     this.showConnection();
   }
 

@@ -138,8 +138,7 @@ export class Outbox {
     }
     for (const entry of waiting) {
       if (this.#unwritten.has(entry.id) || !this.#device.chat.isOpen) return;
-      const alone = this.#transmit(entry, line);
-      if (alone || line.slow) break;
+      if (this.#transmit(entry, line, entry === waiting[0]) || line.slow) break;
     }
     if (waiting.length) line.timer ??= this.#device.ports.time.after(RESEND_MS, () => this.#sendAgain(sessionId));
   }
@@ -148,13 +147,14 @@ export class Outbox {
    * Send one message, unless its answer is awaited. Return whether later ones must wait for that answer.
    * @param {Unsent} entry
    * @param {Line} line
+   * @param {boolean} isFirst of those without an answer; one over REST could overtake others
    */
-  #transmit(entry, line) {
+  #transmit(entry, line, isFirst) {
     const { id, sessionId, content, metadata } = entry;
     const body = { client_message_id: id, content, ...(metadata && { metadata }) };
     const frame = { type: "send_message", ref: id, session_id: sessionId, ...body };
     const tooLarge = new TextEncoder().encode(JSON.stringify(frame)).length > FRAME_BYTES;
-    if (!line.inFlight.has(id)) {
+    if (!line.inFlight.has(id) && (isFirst || !tooLarge)) {
       line.inFlight.add(id);
       if (tooLarge) void this.#post(entry, body);
       else this.#device.chat.send(frame);

@@ -86,18 +86,19 @@ export class Payments {
     const { payment_request_id: id, status } = request;
     if (status === "pending" && payments[id] && payments[id].status !== status) return; // read before the change
     this.#device.update({ payments: { ...payments, [id]: request } });
-    this.#watch();
+    this.watch();
   }
 
   /** Poll while no socket brings events. */
   async #look() {
-    if (!this.#device.pairing.isOpen) await this.refreshPending();
+    if (this.#device.isStarted && !this.#device.pairing.isOpen) await this.refreshPending();
     this.#poll = null;
-    this.#watch();
+    this.watch();
   }
 
-  #watch() {
-    if (this.#poll !== null || this.#pending().length === 0) return;
+  /** Poll while a payment is pending and the client is started. */
+  watch() {
+    if (this.#poll !== null || !this.#device.isStarted || this.#pending().length === 0) return;
     this.#poll = this.#device.ports.time.after(POLL_MS, () => void this.#look());
   }
 

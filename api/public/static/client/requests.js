@@ -61,8 +61,9 @@ export class Requests {
   /** @param {ChatRequest} request */
   #add(request) {
     const { session_id: id } = request;
-    this.#remove(id);
-    this.#device.update({ requests: [...this.#device.state.requests, request] });
+    const { requests } = this.#device.state;
+    const index = requests.findIndex((one) => one.session_id === id);
+    this.#device.update({ requests: index < 0 ? [...requests, request] : requests.with(index, request) });
     this.#device.clock.after(Date.parse(request.answer_by), () => {
       if (this.#device.state.requests.includes(request)) this.#remove(id);
     });

@@ -67,6 +67,7 @@ export class Search {
     const request = await this.#device.payments.read(payment_request_id).catch(() => null);
     const { mitra } = session;
     const cause_tag = request?.failure?.cause_tag;
+    if (this.#device.state.search) return; // the next search has begun
     const status = mitra ? "paired" : cause_tag === "customer_cancelled" ? "cancelled" : "failed";
     this.#device.update({ searchEnd: { status, session_id: id, payment_request_id, cause_tag, mitra } });
   }

@@ -34,4 +34,6 @@ export declare class Payments {
     refreshPending(): Promise<void>;
     /** @param {PaymentRequest} request */
     keep(request: PaymentRequest): void;
+    /** Poll while a payment is pending and the client is started. */
+    watch(): void;
 }
