@@ -43,7 +43,7 @@ async def test_page_in_a_frame_reports_the_payment_to_the_app(browser: Browser, 
         await window.page.evaluate(LISTEN)
         await window.page.evaluate(FRAME, path)
         await pay(window.page.frame_locator("iframe"))
-        await world.until(lambda: window.page.evaluate("received.length"))
+        await world.until(lambda: window.page.evaluate("received.length"), bool)
         said = {"type": "payment", "payment_request_id": payment_id, "status": "confirmed"}
         assert await window.page.evaluate("received") == [[True, said]]
 
@@ -56,7 +56,7 @@ async def test_page_in_a_window_reports_the_payment_to_its_opener(browser: Brows
         async with window.page.expect_popup() as opening:
             await window.page.evaluate("path => { open(path); }", path)
         await pay(await opening.value)
-        await world.until(lambda: window.page.evaluate("received.length"))
+        await world.until(lambda: window.page.evaluate("received.length"), bool)
         assert (await window.page.evaluate("received"))[0][1]["payment_request_id"] == payment_id
 
 
