@@ -6,7 +6,7 @@ If the process dies before a flow has run, the sweeps find the same work in the 
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from core.events.signals import CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
+from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.flows import extension_ask, invoice_void, login_otp_send, pairing_advance, pairing_start
 from core.runtime import Runtime
 
@@ -23,6 +23,11 @@ async def _in_slot(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> 
         await begin(runtime, payment_request_id=signal.payment_request_id)
 
 
+async def _go_on(runtime: Runtime, signal: BlastCutShort) -> None:
+    async with runtime.reaction_slots:
+        await pairing_advance.go_on(runtime, session_id=signal.session_id)
+
+
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     """Return the work that follows a signal; None for a signal without any."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
@@ -33,6 +38,8 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
         return invoice_void.void(runtime, gateway_invoice_id=signal.gateway_invoice_id)
     if isinstance(signal, CodeAsked):
         return login_otp_send.send_asked(runtime, otp_request_id=signal.otp_request_id)
+    if isinstance(signal, BlastCutShort):
+        return _go_on(runtime, signal)
     if isinstance(signal, MitrasFreed):
         return pairing_advance.invite_available(runtime, mitra_ids=signal.mitra_ids)
     return None

@@ -48,6 +48,7 @@ DEADLINES = (
     Deadline(kind="expiry", run=session_timers.expire),
     Deadline(kind="warning", run=session_timers.warn),
     Deadline(kind="round", run=pairing_advance.end_rounds),
+    Deadline(kind="wave", run=pairing_advance.end_waves),
     Deadline(kind="repeat", run=pairing_advance.repeat_asked),
     Deadline(kind="grace", run=session_timers.complete),
     Deadline(kind="extension", run=extension_answer.time_out),

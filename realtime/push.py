@@ -7,12 +7,14 @@ from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.flows import push_fallback
+from core.flows.push_fallback import Outcome, Push
 from core.runtime import Runtime
 from core.transactions import TRANSIENT_ERRORS
 
 TICK_S = 0.5
 CHATS_S = 1.0  # less often than TICK_S, because each look at all open chats costs more
 SENDS = 16  # at the same time; only as many pushes are claimed as can be sent now, so that no claim waits
+GATHER_S = 0.005  # real time in which ended sends are gathered, for one claim and one statement with their results
 log = logs.get("push")
 
 
@@ -39,22 +41,63 @@ async def _again_and_again(
             log.exception("planning pushes failed")
 
 
+class Sends:
+    """The sends under way, and the results that are not stored yet."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results: list[tuple[Push, Outcome]] = []
+        self._ended = asyncio.Event()
+
+    @property
+    def free(self) -> int:
+        """How many more sends may begin."""
+        return SENDS - len(self._tasks)
+
+    def begin(self, pushes: list[Push], group: asyncio.TaskGroup) -> None:
+        """Send these pushes in the background."""
+        for push in pushes:
+            task = group.create_task(self._send(push))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, push: Push) -> None:
+        outcome = await push_fallback.send(self._runtime, push)
+        self._results.append((push, outcome))
+        self._ended.set()
+
+    async def some_ended(self) -> None:
+        """Wait until a send has ended, and GATHER_S longer, so that several pushes are claimed together."""
+        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        await real_sleep(GATHER_S)
+
+    async def keep_storing(self) -> None:
+        """Until cancelled, store the results of GATHER_S together."""
+        while True:
+            await self._ended.wait()
+            await real_sleep(GATHER_S)
+            self._ended.clear()
+            results, self._results = self._results, []
+            await push_fallback.settle(self._runtime, results)
+
+
 async def _keep_sending(runtime: Runtime) -> None:
     """Keep up to SENDS sends under way, so that a slow send holds up no other."""
-    sending: set[asyncio.Task[None]] = set()
+    sends = Sends(runtime)
     async with asyncio.TaskGroup() as group:
+        group.create_task(sends.keep_storing())
         while True:
-            free = SENDS - len(sending)
+            free = sends.free
             taken = await _claimed(runtime, free)
-            sending |= {group.create_task(push_fallback.send(runtime, push)) for push in taken}
+            sends.begin(taken, group)
             if len(taken) == free:
-                await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                await sends.some_ended()
             else:  # nothing else is due
                 await real_sleep(TICK_S)
-            sending = {task for task in sending if not task.done()}
 
 
-async def _claimed(runtime: Runtime, free: int) -> list[push_fallback.Push]:
+async def _claimed(runtime: Runtime, free: int) -> list[Push]:
     try:
         return await push_fallback.claim_due(runtime, limit=free)
     except (Unavailable, *TRANSIENT_ERRORS):

@@ -121,6 +121,7 @@ UNITS = {
     "codes": "kode",
     "extensions": "perpanjangan",
     "invoices": "faktur",
+    "mitras": "mitra",
     "seconds": "detik",
     "attempts": "percobaan",
     "minutes": "menit",

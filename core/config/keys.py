@@ -11,6 +11,7 @@ import attrs
 LIMIT = (0, 1_000_000)
 SECONDS = (1, 3_600)
 MINUTES = (1, 1_440)
+BLAST = (0, 10_000)
 
 
 class Shape(enum.Enum):
@@ -145,6 +146,20 @@ KEYS: dict[str, Key] = {
             SECONDS,
             "seconds",
             "Length of a round of a blast; rounds repeat until the search ends.",
+        ),
+        _number(
+            "blast_size",
+            0,
+            BLAST,
+            "mitras",
+            "Mitras in a wave of a blast, longest waiting first; 0: all are asked at once.",
+        ),
+        _number(
+            "blast_wave_seconds",
+            10,
+            SECONDS,
+            "seconds",
+            "Time after which the next wave of a blast asks more mitras, if `blast_size` is not 0.",
         ),
         _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
         _number("max_extensions_per_session", 0, LIMIT, "extensions", "Approved extensions of a session; 0: no limit."),

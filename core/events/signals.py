@@ -57,6 +57,12 @@ class InvoiceVoided(Signal, frozen=True, kw_only=True):
     gateway_invoice_id: str
 
 
+class BlastCutShort(Signal, frozen=True, kw_only=True):
+    """A search has asked as many mitras as one transaction may, and goes on with the others."""
+
+    session_id: str
+
+
 class MitrasFreed(Signal, frozen=True, kw_only=True):
     """These mitras may have become free for requests."""
 
@@ -71,6 +77,7 @@ Any_ = (
     | DeadlineSet
     | PaymentConfirmed
     | InvoiceVoided
+    | BlastCutShort
     | MitrasFreed
 )
 

@@ -1,6 +1,6 @@
 """Advance running searches (docs/product.md#rounds).
 
-Mitras who become eligible are invited, rounds end and begin, and a search that can't succeed fails.
+Mitras who become eligible are invited, waves and rounds end and begin, and a search that can't succeed fails.
 """
 
 from core.base import logs
@@ -14,7 +14,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, search
+from core.steps import announce, invitations, search
 from core.storage.transaction import Tx
 
 BATCH = 50  # small, so that other timers run in between
@@ -24,27 +24,52 @@ log = logs.get("pairing")
 
 
 async def invite_available(runtime: Runtime, *, mitra_ids: list[str] | None = None) -> None:
-    """Invite mitras who became eligible to the running blasts: those of `mitra_ids`, or all without it."""
-    policy = availability_policy(runtime.config)
-    for session_id in await pairing.inviting_sessions(runtime.db, policy, now=runtime.now(), only=mitra_ids):
+    """Ask mitras who became eligible in the running blasts: those of `mitra_ids`, or all without it.
+
+    A blast whose wave is full asks them in a later wave.
+    """
+    policy, waves = availability_policy(runtime.config), invitations.waves(runtime.config)
+    asking = await pairing.inviting_sessions(runtime.db, policy, waves, now=runtime.now(), only=mitra_ids)
+    for session_id in asking:
         try:
-            await _invite(runtime, session_id, policy, mitra_ids)
+            # The sweep skips a locked session, because it runs again in a second. A mitra who just became free waits
+            # for the lock.
+            await _ask(runtime, session_id, mitra_ids, wait=mitra_ids is not None)
         except Unavailable:
             raise
         except Exception:  # one failure must not stop the other searches
             log.exception("inviting mitras failed", session_id=session_id)
 
 
-async def _invite(runtime: Runtime, session_id: str, policy: AvailabilityPolicy, mitra_ids: list[str] | None) -> None:
+async def go_on(runtime: Runtime, *, session_id: str) -> None:
+    """Ask the next mitras of a search that has asked as many as one transaction may.
+
+    If this process dies before, the jobs process finds the search with `invite_available`.
+    """
+    await _ask(runtime, session_id, None, wait=True)
+
+
+async def end_waves(runtime: Runtime) -> int:
+    """Begin the next waves of the searches whose wave is over; return how many searches were due."""
+    due = await pairing.due_waves(runtime.db, now=runtime.now(), limit=BATCH)
+    for session_id in due:
+        try:
+            await _ask(runtime, session_id, None, wait=False)
+        except Unavailable:
+            raise
+        except Exception:  # one failure must not stop the other searches
+            log.exception("beginning a wave failed", session_id=session_id)
+    return len(due)
+
+
+async def _ask(runtime: Runtime, session_id: str, mitra_ids: list[str] | None, *, wait: bool) -> None:
     async with runtime.transaction() as tx:
-        # The sweep skips a locked session, because it runs again in a second. A mitra who just became free waits for
-        # the lock.
-        session = await (sessions.lock_if_free if mitra_ids is None else sessions.lock)(tx, session_id)
+        session = await (sessions.lock if wait else sessions.lock_if_free)(tx, session_id)
         if session is None or session.status is not SessionStatus.SEARCHING:
             return
-        present = search.running(session).round
-        if tx.now < present.ends_at:
-            await search.ask_more(tx, session.id, present, policy, only=mitra_ids)
+        present = search.running(session)
+        if tx.now < present.round.ends_at:
+            await invitations.ask_more(tx, session.id, present, runtime.config, only=mitra_ids)
 
 
 async def end_rounds(runtime: Runtime) -> int:
@@ -95,14 +120,15 @@ async def _end_idle_rounds(runtime: Runtime, policy: AvailabilityPolicy) -> int:
 
 async def _end_round(runtime: Runtime, tx: Tx, session: Session, policy: AvailabilityPolicy) -> None:
     tally, anyone_eligible = await search.count(tx, session, policy)
+    present = search.running(session)
     following = rules.end_of_round(
-        search.running(session), tally, search.limits(runtime.config), anyone_eligible=anyone_eligible, now=tx.now
+        present, tally, search.limits(runtime.config), anyone_eligible=anyone_eligible, now=tx.now
     )
     if isinstance(following, CauseTag):
         await search.give_up(tx, session, following)
         return
     unanswered = await pairing.close_open(tx, session.id, Response.IGNORED)
-    asked = await search.begin_round(tx, session.id, following, policy)
+    asked = await invitations.begin_round(tx, session.id, present, following, runtime.config)
     dropped = sorted(set(unanswered) - set(asked))
     await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)
 

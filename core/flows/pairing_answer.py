@@ -21,7 +21,7 @@ from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
-from core.steps import announce, money, search
+from core.steps import announce, invitations, money, search
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
@@ -124,3 +124,5 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         cause = rules.after_rejection(search.running(session), tally, anyone_eligible=anyone_eligible)
         if cause is not None:
             await search.give_up(tx, session, cause)
+        else:
+            await invitations.end_answered_wave(tx, session)

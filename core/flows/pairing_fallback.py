@@ -7,7 +7,6 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.customers import store as customers
 from core.events.signals import PaymentConfirmed
-from core.mitras.rules import availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
@@ -25,7 +24,7 @@ from core.sessions import views
 from core.sessions.states import UNPAIRED, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, money, search
+from core.steps import announce, invitations, money, search
 from core.storage.transaction import Tx
 
 
@@ -68,8 +67,9 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     """Cancel the open invitation and invite all eligible mitras to the same session, in its next round."""
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED)
     await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
-    following = rules.next_round(search.running(session), search.limits(runtime.config), now=tx.now)
-    await search.begin_round(tx, session.id, following, availability_policy(runtime.config))
+    present = search.running(session)
+    following = rules.next_round(present, search.limits(runtime.config), now=tx.now)
+    await invitations.begin_round(tx, session.id, present, following, runtime.config)
 
 
 async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:

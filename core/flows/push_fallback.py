@@ -5,11 +5,13 @@ one row for each device, in one transaction. Sending claims rows for a limited t
 has answered.
 """
 
+from collections.abc import Awaitable
+
 from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries
 from core.logins import push_tokens
-from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused
+from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused, Sent
 from core.pushes import store as pushes
 from core.pushes.store import Push
 from core.runtime import Runtime
@@ -19,7 +21,7 @@ from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
 from core.transactions import translate_db_errors
 
-PLAN_AT_ONCE = 200
+PLAN_AT_ONCE = 1_000  # a large blast is planned in few transactions, each a few milliseconds of the event loop
 log = logs.get("push")
 
 
@@ -65,20 +67,14 @@ async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
         return await pushes.claim(runtime.db, limit=limit)
 
 
-async def send(runtime: Runtime, push: Push) -> None:
-    """Send a claimed push. Never raises: if the result can't be stored, the push is due again when the claim ends."""
-    try:
-        await _settle(runtime, push, await _send(runtime, push) if push.is_wanted else Refused())
-    except Unavailable:
-        log.warning("the result of a push was not stored; it may be sent twice")
-    except Exception:
-        log.exception("storing the result of a push failed")
-
-
-async def _send(runtime: Runtime, push: Push) -> Outcome:
+async def send(runtime: Runtime, push: Push) -> Outcome:
+    """Send a claimed push and return the result, which `settle` stores. Never raises."""
+    if not push.is_wanted:
+        return Refused()
     notification = Notification(
         token=push.push_token, data=push.content, urgent=push.urgent, expires_at=push.expires_real_at
     )
+    outcome: Outcome
     try:
         outcome = await runtime.push_sender.send(notification, attempt=push.attempts)
     except Exception:  # one failure must not stop the other pushes, nor be retried without a pause
@@ -89,12 +85,42 @@ async def _send(runtime: Runtime, push: Push) -> Outcome:
     return outcome
 
 
-async def _settle(runtime: Runtime, push: Push, outcome: Outcome) -> None:
-    async with runtime.transaction() as tx:
+async def settle(runtime: Runtime, results: list[tuple[Push, Outcome]]) -> None:
+    """Store the results of pushes: one statement for those that are done, a transaction for each of the others.
+
+    Never raises: a push whose result can't be stored is due again when its claim ends.
+    """
+    done = [push.id for push, outcome in results if isinstance(outcome, Sent | Refused)]
+    await _storing(_delete(runtime, done) if done else None)
+    for push, outcome in results:
         if isinstance(outcome, Later):
-            await pushes.again(tx, push.id, after_s=outcome.after_s)
-            return
-        await pushes.done(tx, push.id)
-        if isinstance(outcome, DeadToken):
-            for owner in await push_tokens.drop(tx, push.push_token):
-                await login_steps.refresh_push_token(tx, *owner)
+            await _storing(_retry(runtime, push, outcome))
+        elif isinstance(outcome, DeadToken):
+            await _storing(_forget_token(runtime, push))
+
+
+async def _storing(work: Awaitable[None] | None) -> None:
+    try:
+        if work is not None:
+            await work
+    except Unavailable:
+        log.warning("the result of a push was not stored; it may be sent twice")
+    except Exception:
+        log.exception("storing the result of a push failed")
+
+
+async def _delete(runtime: Runtime, push_ids: list[str]) -> None:
+    async with runtime.transaction() as tx:
+        await pushes.done(tx, push_ids)
+
+
+async def _retry(runtime: Runtime, push: Push, outcome: Later) -> None:
+    async with runtime.transaction() as tx:
+        await pushes.again(tx, push.id, after_s=outcome.after_s)
+
+
+async def _forget_token(runtime: Runtime, push: Push) -> None:
+    async with runtime.transaction() as tx:
+        await pushes.done(tx, [push.id])
+        for owner in await push_tokens.drop(tx, push.push_token):
+            await login_steps.refresh_push_token(tx, *owner)

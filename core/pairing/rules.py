@@ -1,7 +1,9 @@
 """Rules of pairing: when a round ends, and with which cause a search ends (docs/product.md#pairing).
 
+core/pairing/waves.py says how many mitras a blast asks at a time.
+
 A mitra is asked if they are available, have no open invitation to the session and have never rejected it. SQL applies
-this rule to all mitras at once, by `ELIGIBLE` in core/pairing/store.py: the database function `free_mitras` returns
+this rule to all mitras at once, by `MAY_BE_INVITED` in core/pairing/eligible.py: the database function `free_mitras` returns
 the available mitras, and `MAY_BE_ASKED` checks the other two conditions. tests/flows/test_availability.py tests it.
 """
 
@@ -12,6 +14,7 @@ import attrs
 
 from core.base.errors import DomainError
 from core.base.languages import Text
+from core.pairing.waves import Wave
 from core.pairing_failures.causes import CauseTag
 from core.sessions.states import SessionStatus
 
@@ -75,11 +78,12 @@ class Round:
 
 @attrs.frozen(kw_only=True)
 class Search:
-    """A running search and its present round. A targeted search asks one mitra, a blast all eligible ones."""
+    """A running search with its present round and wave. A targeted search asks one mitra, a blast all eligible ones."""
 
     is_targeted: bool
     round: Round
     ends_at: dt.datetime
+    wave: Wave = Wave()
 
 
 @attrs.frozen(kw_only=True)
@@ -106,6 +110,11 @@ def next_round(search: Search, limits: SearchLimits, *, now: dt.datetime) -> Rou
     """Return the round that follows now. It is a blast's: a targeted search has a second round only as a blast."""
     ends_at = round_ends(now=now, round_length=limits.blast_round, search_ends_at=search.ends_at)
     return Round(number=search.round.number + 1, ends_at=ends_at)
+
+
+def in_round(search: Search, following: Round) -> Search:
+    """Return a search after it has moved to its next round: a blast, without a running wave."""
+    return attrs.evolve(search, is_targeted=False, round=following, wave=Wave(number=search.wave.number))
 
 
 def round_ends(*, now: dt.datetime, round_length: dt.timedelta, search_ends_at: dt.datetime) -> dt.datetime:

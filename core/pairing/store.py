@@ -8,8 +8,10 @@ import attrs
 from core.base import ids
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing import rules
+from core.pairing.eligible import ANYONE_ELIGIBLE, INVITING, LONGEST_WAITING, MAY_BE_ASKED, SOME_ELIGIBLE
 from core.pairing.rules import Response, Tally
 from core.pairing.tables import ChatRequestNotification as Invitations
+from core.pairing.waves import EVERYONE, Asking, Waves
 from core.storage import sql_files
 from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
@@ -30,30 +32,6 @@ OPEN_SESSIONS_OF = statement(
     .where(Invitations.mitra_id == p.mitra_id, Invitations.response.is_null())
     .order_by(Invitations.session_id)
 )
-# An available mitra f may be asked (core/pairing/rules.py): they have no open invitation for this session and never
-# rejected it.
-MAY_BE_ASKED = """NOT EXISTS (
-    SELECT 1
-    FROM chat_request_notifications AS n
-    WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')
-  )"""
-# Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all).
-ELIGIBLE = f"""FROM free_mitras($2, $3, $4, $5) AS f
-WHERE
-  ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
-  AND {MAY_BE_ASKED.format(session="$1")}"""
-ANYONE_ELIGIBLE = f"""SELECT 1
-{ELIGIBLE}
-LIMIT 1"""
-ALL_ELIGIBLE = f"""SELECT
-  f.mitra_id,
-  f.active_session_count,
-  NOT EXISTS (
-    SELECT 1
-    FROM chat_request_notifications AS n
-    WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id
-  ) AS is_new
-{ELIGIBLE}"""
 # Counts the invitations of a session. `mitra_id IS NOT NULL` leaves out the row of nulls that a LEFT JOIN gives to a
 # session without any.
 COUNTS = """count(DISTINCT mitra_id)::int AS asked,
@@ -78,20 +56,6 @@ SELECT
   t.*,
   EXISTS (SELECT 1 FROM free AS f WHERE {MAY_BE_ASKED.format(session="t.id")}) AS anyone_eligible
 FROM tallies AS t"""
-# The running blasts for which a mitra is available; $5 limits the mitras (null: all).
-INVITING = f"""WITH free AS MATERIALIZED (
-  SELECT mitra_id
-  FROM free_mitras($1, $2, $3, $4)
-  WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5)
-)
-SELECT s.id
-FROM chat_sessions AS s
-WHERE
-  s.status = 'searching'
-  AND s.targeted_mitra_id IS NULL
-  AND s.round_ends_at > $1
-  AND EXISTS (SELECT 1 FROM free AS f WHERE {MAY_BE_ASKED.format(session="s.id")})
-ORDER BY s.id"""
 
 
 async def anyone_eligible(reader: Reader, session_id: str, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
@@ -115,11 +79,16 @@ async def invite(
     *,
     round_number: int,
     answer_by: dt.datetime,
+    asking: Asking = EVERYONE,
     only: Sequence[str] | None = None,
 ) -> Invited:
-    """Invite every eligible mitra, or those of them that are in `only`. The caller has locked the session."""
+    """Invite the eligible mitras (those in `only`, if given), at most as many as `asking` says.
+
+    The caller has locked the session.
+    """
     args = (session_id, tx.now, policy.require_ping, policy.stale_after_seconds, policy.capacity, only)
-    rows = await tx.fetch(ALL_ELIGIBLE, *args)
+    sql = SOME_ELIGIBLE if asking.wave.ends_at is None else LONGEST_WAITING
+    rows = await tx.fetch(sql, *args, asking.at_most)
     if not rows:
         return Invited(mitra_ids=[], any_new=False)
     asked = await tx.fetch(
@@ -131,8 +100,14 @@ async def invite(
         round_number,
         tx.now,
         answer_by,
+        asking.wave.number,
     )
     return Invited(mitra_ids=[str(row["mitra_id"]) for row in asked], any_new=any(row["is_new"] for row in rows))
+
+
+async def asked_in_wave(reader: Reader, session_id: str, wave_number: int) -> int:
+    """Return how many invitations a wave of a search has."""
+    return await reader.fetchval(SQL["asked_in_wave"], session_id, wave_number)
 
 
 async def asked_for(reader: Reader, session_ids: list[str]) -> dict[str, int]:
@@ -192,12 +167,17 @@ async def due_rounds(reader: Reader, *, now: dt.datetime, limit: int) -> list[st
     return [str(row["id"]) for row in await reader.fetch(SQL["due_rounds"], now, limit)]
 
 
+async def due_waves(reader: Reader, *, now: dt.datetime, limit: int) -> list[str]:
+    """Return the ids of at most `limit` searching sessions whose wave is over, but not its round."""
+    return [str(row["id"]) for row in await reader.fetch(SQL["due_waves"], now, limit)]
+
+
 async def inviting_sessions(
-    reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime, only: list[str] | None
+    reader: Reader, policy: AvailabilityPolicy, waves: Waves, *, now: dt.datetime, only: list[str] | None
 ) -> list[str]:
-    """Return the ids of running blasts for which an available mitra can be invited.
+    """Return the ids of running blasts that may ask an available mitra now.
 
     `only` limits the mitras that are considered; None means all.
     """
-    args = (now, policy.require_ping, policy.stale_after_seconds, policy.capacity, only)
+    args = (now, policy.require_ping, policy.stale_after_seconds, policy.capacity, only, waves.size)
     return [str(row["id"]) for row in await reader.fetch(INVITING, *args)]

@@ -1,6 +1,6 @@
 -- name: invite
--- Invite mitras ($3, with their numbers of sessions $4) to a session ($2), with the ids $1. Return those who had no
--- open invitation to it.
+-- Invite mitras ($3, with their numbers of sessions $4) to a session ($2) in its round $5 and wave $8, with the ids $1.
+-- Return those who had no open invitation to it.
 INSERT INTO chat_request_notifications (
   id,
   session_id,
@@ -8,7 +8,8 @@ INSERT INTO chat_request_notifications (
   round_number,
   notified_at,
   answer_by,
-  active_session_count
+  active_session_count,
+  wave_number
 )
 SELECT
   i.id,
@@ -17,7 +18,8 @@ SELECT
   $5,
   $6,
   $7,
-  i.load
+  i.load,
+  $8
 FROM unnest($1::uuid[], $3::uuid[], $4::int[]) AS i (id, mitra_id, load)
 ON CONFLICT (session_id, mitra_id) WHERE response IS NULL DO NOTHING
 RETURNING mitra_id;
@@ -30,6 +32,12 @@ SELECT
 FROM chat_request_notifications
 WHERE session_id = ANY($1)
 GROUP BY session_id;
+
+-- name: asked_in_wave
+-- How many invitations a wave ($2) of a session ($1) has.
+SELECT count(*)::int
+FROM chat_request_notifications
+WHERE session_id = $1 AND wave_number = $2;
 
 -- name: last_response
 -- The response of a mitra's newest invitation to a session; an open invitation is the newest.
@@ -51,6 +59,14 @@ WHERE
     WHERE o.mitra_id = n.mitra_id AND o.is_online
   )
 ORDER BY n.mitra_id;
+
+-- name: due_waves
+-- At most $2 searching sessions whose wave ended by $1, before its round, the longest overdue first.
+SELECT id
+FROM chat_sessions
+WHERE status = 'searching' AND wave_ends_at <= $1 AND wave_ends_at < round_ends_at
+ORDER BY wave_ends_at
+LIMIT $2;
 
 -- name: due_rounds
 -- At most $2 searching sessions whose round ended by $1, the longest overdue first.

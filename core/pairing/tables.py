@@ -14,6 +14,7 @@ class ChatRequestNotification(Table, tablename="chat_request_notifications", db=
     session_id = columns.reference("ChatSession")
     mitra_id = columns.reference("Mitra")
     round_number = columns.number(default=1)
+    wave_number = columns.number(default=0)
     notified_at = columns.moment(null=False)
     answer_by = columns.moment(null=False)
     response = columns.string(20, null=True)

@@ -9,11 +9,9 @@ from typing import Any
 import attrs
 
 from core.base import ids
-from core.pushes.tables import Push as Pushes
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.records import many
-from core.storage.statements import p, statement
 from core.storage.transaction import Tx
 
 HOLD_S = 20.0  # real time of a claim, longer than a try can take: after it, the process that claimed the push is dead
@@ -49,7 +47,6 @@ class Planned:
 
 
 SQL = sql_files.load(__file__)
-DONE = statement(Pushes.delete().where(Pushes.id == p.id))
 
 
 async def add(tx: Tx, planned: list[Planned]) -> None:
@@ -73,9 +70,9 @@ async def claim(db: Database, *, limit: int) -> list[Push]:
     return many(Push, await db.fetch(SQL["claim"], limit, HOLD_S))
 
 
-async def done(tx: Tx, push_id: str) -> None:
-    """Delete a push, because the provider has taken it or will never take it."""
-    await DONE.execute(tx, id=push_id)
+async def done(tx: Tx, push_ids: list[str]) -> None:
+    """Delete pushes, because the provider has taken them or will never take them."""
+    await tx.execute(SQL["done"], push_ids)
 
 
 async def again(tx: Tx, push_id: str, *, after_s: float) -> None:

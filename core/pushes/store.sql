@@ -61,6 +61,11 @@ RETURNING
   END AS is_wanted,
   expires_real_at;
 
+-- name: done
+-- Delete pushes.
+DELETE FROM pushes
+WHERE id = ANY($1);
+
 -- name: drop_useless
 -- Delete a push that expires within $2 seconds.
 DELETE FROM pushes

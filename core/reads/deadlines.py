@@ -20,7 +20,7 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     await runtime.changes.follow_config(row["config_version"])
     found = {
         kind: row[kind]
-        for kind in ("warning", "expiry", "grace", "round", "repeat", "extension")
+        for kind in ("warning", "expiry", "grace", "round", "wave", "repeat", "extension")
         if row[kind] is not None
     }
     if row["poll"] is not None and runtime.gateway is not None:

@@ -29,6 +29,11 @@ SELECT
     WHERE status = 'searching'
   ) AS round,
   (
+    SELECT min(wave_ends_at)
+    FROM chat_sessions
+    WHERE status = 'searching' AND wave_ends_at < round_ends_at
+  ) AS wave,
+  (
     SELECT min(asked_repeat_at)
     FROM chat_sessions
     WHERE status = 'searching' AND asked_repeat_at IS NOT NULL

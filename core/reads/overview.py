@@ -17,6 +17,7 @@ TimedWork = Literal[
     "session warning",
     "session grace",
     "pairing round",
+    "pairing wave",
     "extension answer",
     "payment expiry",
     "pairing start",

@@ -132,6 +132,12 @@ FROM (
   WHERE status = 'searching' AND round_ends_at <= $1
   UNION ALL
   SELECT
+    'pairing wave',
+    wave_ends_at
+  FROM chat_sessions
+  WHERE status = 'searching' AND wave_ends_at <= $1 AND wave_ends_at < round_ends_at
+  UNION ALL
+  SELECT
     'extension answer',
     answer_by
   FROM session_extensions

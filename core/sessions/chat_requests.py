@@ -1,18 +1,17 @@
 """A running search as an invited mitra sees it: a chat request."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
 from core.base.field_types import Mode, SessionId, Time
 from core.sessions.sensitivity import Sensitivity
 from core.storage.fragments import ACCOUNT, NAME
-from core.storage.records import as_dict
+from core.storage.records import many, one
 from core.storage.transaction import Reader
 
 # The open invitations of running searches.
 _REQUESTS = f"""SELECT
-  n.mitra_id,
   s.id AS session_id,
   {NAME} AS customer_display_name,
   s.mode,
@@ -34,7 +33,7 @@ OF_MITRA = f"""{_REQUESTS}
 ORDER BY n.notified_at DESC"""
 OF_SESSION = f"""{_REQUESTS}
   AND n.session_id = $1
-  AND n.mitra_id = ANY($2)"""
+  AND n.mitra_id = $2"""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,17 +51,11 @@ class ChatRequest:
     answer_by: Time
 
 
-def _request(row: Any) -> tuple[str, ChatRequest]:
-    """Return (mitra id, chat request) of a row."""
-    values = as_dict(row)
-    return values.pop("mitra_id"), ChatRequest(**values)
-
-
 async def open_to(reader: Reader, mitra_id: str) -> list[ChatRequest]:
     """Return the chat requests that are open to a mitra, newest first."""
-    return [_request(row)[1] for row in await reader.fetch(OF_MITRA, mitra_id)]
+    return many(ChatRequest, await reader.fetch(OF_MITRA, mitra_id))
 
 
-async def of_session(reader: Reader, session_id: str, mitra_ids: list[str]) -> dict[str, ChatRequest]:
-    """Return mitra id -> the chat request of a session. A mitra without an open invitation is left out."""
-    return dict(map(_request, await reader.fetch(OF_SESSION, session_id, mitra_ids)))
+async def of_session(reader: Reader, session_id: str, mitra_id: str) -> ChatRequest | None:
+    """Return the chat request of a running search; None if it is not open to the mitra."""
+    return one(ChatRequest, await reader.fetchrow(OF_SESSION, session_id, mitra_id))

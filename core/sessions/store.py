@@ -42,6 +42,8 @@ class Session:
     round_number: int
     round_ends_at: dt.datetime | None
     search_ends_at: dt.datetime | None
+    wave_number: int
+    wave_ends_at: dt.datetime | None
     warn_at: dt.datetime | None
     grace_ends_at: dt.datetime | None
     last_seq: int
@@ -71,9 +73,12 @@ PLAN_REPEAT = statement(
     Sessions.update(asked_repeat_at=p.at).where(Sessions.id == p.id, SEARCHING, Sessions.asked_repeat_at.is_null())
 )
 BEGIN_ROUND = statement(
-    Sessions.update(targeted_mitra_id=None, round_number=p.round_number, round_ends_at=p.round_ends_at).where(
-        Sessions.id == p.id, SEARCHING
-    )
+    Sessions.update(
+        targeted_mitra_id=None, round_number=p.round_number, round_ends_at=p.round_ends_at, wave_ends_at=None
+    ).where(Sessions.id == p.id, SEARCHING)
+)
+SET_WAVE = statement(
+    Sessions.update(wave_number=p.wave_number, wave_ends_at=p.wave_ends_at).where(Sessions.id == p.id, SEARCHING)
 )
 SET_SENSITIVITY = statement(Sessions.update(topic_sensitivity=p.after).where(Sessions.id == p.id))
 LOG_SENSITIVITY = statement(insert(SensitivityLogs, "id session_id changed_by_mitra_id from_value to_value created_at"))
@@ -174,8 +179,21 @@ async def set_sensitivity(tx: Tx, session_id: str, *, before: str, after: str, m
 
 
 async def begin_round(tx: Tx, session_id: str, *, round_number: int, round_ends_at: dt.datetime) -> None:
-    """Move a searching session to this round. From its second round on, a search is a blast."""
+    """Move a searching session to this round, which ends its wave. From its second round on, a search is a blast."""
     await BEGIN_ROUND.execute(tx, id=session_id, round_number=round_number, round_ends_at=round_ends_at)
+
+
+async def set_wave(tx: Tx, session_id: str, *, wave_number: int, wave_ends_at: dt.datetime | None) -> None:
+    """Store the newest wave of a searching session, and when it ends; None if no wave is running."""
+    await SET_WAVE.execute(tx, id=session_id, wave_number=wave_number, wave_ends_at=wave_ends_at)
+
+
+async def end_answered_wave(tx: Tx, session_id: str) -> bool:
+    """End the running wave of a search if none of its invitations is open. Return whether it has ended now.
+
+    The caller must hold the session's lock.
+    """
+    return bool(await tx.execute(SQL["end_answered_wave"], session_id, tx.now))
 
 
 async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:

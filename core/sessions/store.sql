@@ -44,9 +44,23 @@ FOR NO KEY UPDATE OF s SKIP LOCKED;
 -- name: begin_rounds
 -- Move searching sessions ($1) to their next rounds, which end at $2.
 UPDATE chat_sessions s
-SET round_number = s.round_number + 1, round_ends_at = r.ends_at
+SET round_number = s.round_number + 1, round_ends_at = r.ends_at, wave_ends_at = NULL
 FROM unnest($1::uuid[], $2::timestamptz[]) AS r (id, ends_at)
 WHERE s.id = r.id AND s.status = 'searching';
+
+-- name: end_answered_wave
+-- End the running wave of a searching session ($1) at $2 if none of its invitations is open.
+UPDATE chat_sessions s
+SET wave_ends_at = $2
+WHERE
+  s.id = $1
+  AND s.status = 'searching'
+  AND s.wave_ends_at > $2
+  AND NOT EXISTS (
+    SELECT 1
+    FROM chat_request_notifications AS n
+    WHERE n.session_id = s.id AND n.wave_number = s.wave_number AND n.response IS NULL
+  );
 
 -- name: claim_warnings
 -- Claim at most $2 warnings that were due by $1.

@@ -42,6 +42,9 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     round_number = columns.number(default=0)
     round_ends_at = columns.moment()
     search_ends_at = columns.moment()
+    # The newest wave of a blast, and when it ends; null if none is running.
+    wave_number = columns.number(default=0)
+    wave_ends_at = columns.moment()
     # When to send the customer the number of asked mitras again; null if it has not grown.
     asked_repeat_at = columns.moment()
     # When the warning for this `expires_at` is due; null without one, or after it was sent.

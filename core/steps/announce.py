@@ -34,19 +34,34 @@ from core.storage.transaction import Tx
 def _notice(
     at: dt.datetime, recipient_id: str, recipient_type: UserType, session_id: str | None, frame: dict[str, Any]
 ) -> Notice:
-    """Return an event for one recipient.
+    """Return an event for one recipient (see `_notices`)."""
+    return _notices(at, [recipient_id], recipient_type, session_id, frame)[0]
+
+
+def _notices(
+    at: dt.datetime,
+    recipient_ids: Sequence[str],
+    recipient_type: UserType,
+    session_id: str | None,
+    frame: dict[str, Any],
+) -> list[Notice]:
+    """Return an event for each recipient, all with one frame, which is encoded once.
 
     `at` is the transaction's `event_time`. The caller must read it while the session is locked, so that event ids
     follow the order of changes.
     """
-    return Notice(
-        event_id=ids.new_event_id(at),
-        recipient_id=recipient_id,
-        recipient_type=recipient_type.value,
-        event=frame["type"],
-        session_id=session_id,
-        payload=msgspec.json.encode(frame).decode(),
-    )
+    payload, kind = msgspec.json.encode(frame).decode(), recipient_type.value
+    return [
+        Notice(
+            event_id=ids.new_event_id(at),
+            recipient_id=recipient_id,
+            recipient_type=kind,
+            event=frame["type"],
+            session_id=session_id,
+            payload=payload,
+        )
+        for recipient_id in recipient_ids
+    ]
 
 
 async def session_event(tx: Tx, session_ids: Sequence[str], event: str, **more: Any) -> None:
@@ -181,15 +196,13 @@ async def payment_abandoned(tx: Tx, by: Actor, payments: list[PaymentRequest]) -
 
 
 async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
-    """Send the chat request of a session to the mitras who were just asked."""
+    """Send the chat request of a session to the mitras who were asked in this transaction: all see the same one."""
     if not mitra_ids:
         return
-    found = []
-    at = await tx.event_time()
-    for mitra_id, request in (await requests.of_session(tx, session_id, mitra_ids)).items():
-        frame = {"type": "chat_request", "request": request}
-        found.append(_notice(at, mitra_id, UserType.MITRA, session_id, frame))
-    await deliveries.add(tx, found)
+    request = await requests.of_session(tx, session_id, mitra_ids[0])
+    assert request is not None
+    frame = {"type": "chat_request", "request": request}
+    await deliveries.add(tx, _notices(await tx.event_time(), mitra_ids, UserType.MITRA, session_id, frame))
 
 
 async def requests_closed(
@@ -207,7 +220,7 @@ async def requests_closed(
     }
     if mitra_ids:
         at = await tx.event_time()
-        await deliveries.add(tx, [_notice(at, mitra_id, UserType.MITRA, session_id, frame) for mitra_id in mitra_ids])
+        await deliveries.add(tx, _notices(at, mitra_ids, UserType.MITRA, session_id, frame))
 
 
 async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason: StatusReason) -> Notice | None:

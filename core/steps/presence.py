@@ -9,7 +9,7 @@ from core.pairing.rules import Response
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, search
+from core.steps import announce, invitations, search
 from core.storage.transaction import Tx
 
 
@@ -75,3 +75,4 @@ async def _ignore(tx: Tx, mitra_id: str, asked: list[Session | None]) -> None:
             await announce.requests_closed(
                 tx, session.id, [mitra_id], "timeout", topic_sensitivity=session.topic_sensitivity
             )
+            await invitations.end_answered_wave(tx, session)

@@ -1,6 +1,7 @@
-"""Begin a search, ask more mitras, and end a search without a mitra (docs/product.md#pairing).
+"""Begin a search, and end a search without a mitra (docs/product.md#pairing).
 
-core/pairing/rules.py decides when a round ends, and with which cause a search does.
+core/pairing/rules.py decides when a round ends, and with which cause a search does. core/steps/invitations.py asks the
+mitras.
 """
 
 from core.base import ids
@@ -11,6 +12,7 @@ from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline,
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response, Round, Search, SearchLimits, Tally
+from core.pairing.waves import Wave
 from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
@@ -20,7 +22,7 @@ from core.sessions import transitions
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, money
+from core.steps import announce, invitations, money
 from core.steps.availability import check_mitra
 from core.storage.transaction import Tx
 
@@ -41,6 +43,7 @@ def running(session: Session) -> Search:
     return Search(
         is_targeted=session.targeted_mitra_id is not None,
         round=Round(number=session.round_number, ends_at=session.round_ends_at),
+        wave=Wave(number=session.wave_number, ends_at=session.wave_ends_at),
         ends_at=session.search_ends_at,
     )
 
@@ -87,9 +90,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
         await give_up(tx, session, cause)
         return session
     only = None if session.targeted_mitra_id is None else [session.targeted_mitra_id]
-    invited = await pairing.invite(
-        tx, session.id, policy, round_number=search.round.number, answer_by=search.round.ends_at, only=only
-    )
+    invited = await invitations.invite(tx, session.id, search, runtime.config, only=only)
     await _announce_search(tx, session, asked=len(invited.mitra_ids))
     await announce.chat_requests(tx, session.id, invited.mitra_ids)
     announce.deadline(tx, search.round.ends_at)
@@ -129,6 +130,8 @@ def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
         round_number=search.round.number,
         round_ends_at=search.round.ends_at,
         search_ends_at=search.ends_at,
+        wave_number=search.wave.number,
+        wave_ends_at=search.wave.ends_at,
         warn_at=None,
         grace_ends_at=None,
         last_seq=0,
@@ -144,34 +147,6 @@ async def _target_is_available(tx: Tx, session: Session, policy: AvailabilityPol
     except (MitraOffline, MitraAtCapacity):
         return False
     return True
-
-
-async def begin_round(tx: Tx, session_id: str, following: Round, policy: AvailabilityPolicy) -> list[str]:
-    """Move a search to its next round, which is a blast's, and ask every eligible mitra. Return their ids.
-
-    The caller must hold the session's lock and have closed its open invitations.
-    """
-    await sessions.begin_round(tx, session_id, round_number=following.number, round_ends_at=following.ends_at)
-    announce.deadline(tx, following.ends_at)
-    return await ask_more(tx, session_id, following, policy)
-
-
-async def ask_more(
-    tx: Tx, session_id: str, present: Round, policy: AvailabilityPolicy, *, only: list[str] | None = None
-) -> list[str]:
-    """Ask every eligible mitra in the present round of a search (only those in `only`, if given). Return their ids.
-
-    The caller must hold the session's lock. The customer is sent the larger number of asked mitras REPEAT_AFTER later.
-    """
-    invited = await pairing.invite(
-        tx, session_id, policy, round_number=present.number, answer_by=present.ends_at, only=only
-    )
-    await announce.chat_requests(tx, session_id, invited.mitra_ids)
-    if invited.any_new:
-        repeat_at = tx.now + rules.REPEAT_AFTER
-        await sessions.plan_repeat(tx, session_id, at=repeat_at)
-        announce.deadline(tx, repeat_at)
-    return invited.mitra_ids
 
 
 async def count(tx: Tx, session: Session, policy: AvailabilityPolicy) -> tuple[Tally, bool]:

@@ -20,7 +20,8 @@ async def _connected(harness: Harness) -> tuple[Connection, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    connection = Connection(Connections(harness.runtime), transport, "chat", "203.0.113.1")
+    heard = harness.runtime.bus.subscription(lambda _channel, _data: None, lambda: None)
+    connection = Connection(Connections(harness.runtime, heard), transport, "chat", "203.0.113.1")
     connection.ready = True
     return connection, theirs
 

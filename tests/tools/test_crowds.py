@@ -8,6 +8,7 @@ import pytest
 
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
+from core.pairing.waves import Waves
 from core.storage.transaction import Tx
 from tests.stack import Stack
 from tools.bench.plan_watch import Watch
@@ -64,11 +65,11 @@ async def watch(database: Stack) -> AsyncIterator[Watch]:
 
 async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: Watch) -> None:
     now, limits = dt.datetime.now(dt.UTC), AvailabilityPolicy(require_ping=False, stale_after_seconds=60, capacity=3)
-    connection = watch.connection
+    waves, connection = Waves(size=0, length=dt.timedelta()), watch.connection
     everybody = [str(row["id"]) for row in await connection.fetch("SELECT id FROM mitras")]
     session = str(await connection.fetchval("SELECT id FROM chat_sessions WHERE status = 'searching' LIMIT 1"))
     for only in (None, everybody[:1]):
-        assert await pairing.inviting_sessions(watch, limits, now=now, only=only) == []
+        assert await pairing.inviting_sessions(watch, limits, waves, now=now, only=only) == []
     assert not await pairing.anyone_eligible(watch, session, limits, now=now)
     invited = await pairing.invite(Tx(watch, lambda: now), session, limits, round_number=2, answer_by=now)
     assert invited.mitra_ids == []

@@ -14,6 +14,7 @@ from core.config.rules import check, effective, loaded, notice_at, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
+BOUNDS = {"seconds": SECONDS, "minutes": MINUTES, "mitras": (0, 10_000)}
 DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
     "first_session_discount_requires_identity": False, "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
@@ -24,6 +25,7 @@ DEFAULTS = {
     "cc_login_lockout_everywhere_minutes": 60, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
+    "blast_size": 0, "blast_wave_seconds": 10,
     "extension_timeout_seconds": 60, "max_extensions_per_session": 0, "extension_default_action_on_timeout": "auto_approve",
     "searching_timeout_minutes": 5, "early_end_mitra_enabled": False, "early_end_customer_enabled": False,
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
@@ -82,7 +84,7 @@ def test_every_config_default_survives_storage(key: Key):
 
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
 def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
-    wanted = SECONDS if key.unit == "seconds" else MINUTES if key.unit == "minutes" else LIMIT
+    wanted = BOUNDS.get(key.unit or "", LIMIT)
     assert key.bounds == wanted
     low = CADENCE if key.name == "mitra_stale_after_seconds" else wanted[0]
     for good in (low, wanted[1]):

@@ -145,3 +145,26 @@ def compared(now: list[Outcome], before: list[Outcome]) -> Table:
                 ratio = f"{values.median / was.median:.2f}" if was.median else ""
                 made.add_row(outcome.name, figure, number(was.median), number(values.median), ratio)
     return made
+
+
+def page(outcomes: list[Outcome], machine: Mapping[str, str]) -> str:
+    """Return the page of the docs."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `sesi bench --page`. Load generator, PostgreSQL (fsync on), Valkey and the service share the machine.",
+        "Each figure is minimum / **median** / maximum of the runs; goals apply to the median.",
+        "",
+        *(f"- {name}: {value}" for name, value in machine.items()),
+    ]
+    for outcome in outcomes:
+        lines += ["", f"## {outcome.name}", "", f"{outcome.load}; {len(outcome.runs)} runs.", ""]
+        lines += ["| figure | min | median | max | goal | |", "|---|---|---|---|---|---|"]
+        for figure, values in outcome.figures().items():
+            goal = outcome.goal_of(figure)
+            verdict = "" if goal is None else "met" if goal.met(values.median) else "missed"
+            lines.append(
+                f"| {figure} | {number(values.least)} | **{number(values.median)}** | {number(values.most)} "
+                f"| {'' if goal is None else goal.text} | {verdict} |"
+            )
+    return "\n".join(lines) + "\n"

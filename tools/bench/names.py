@@ -1,7 +1,8 @@
 """The names of the benchmarks and attacks, in a module that the command line can load quickly."""
 
 NAMES = (
-    "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "deadlines", "idle", "soak",
+    "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "pairing-10000",
+    "deadlines", "idle", "soak",
     "quiet", "connects", "abuse",
 )  # fmt: skip
 ATTACKS = (

@@ -30,6 +30,7 @@ from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, ReadMarkers
 from core.mitras.rules import availability_policy
 from core.outages.rules import OutageKind
+from core.pairing.waves import Asking, Wave, Waves
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -148,6 +149,7 @@ class Caller:
             "tier_ids": [text["tier_id"]],
             "statuses": ["active", "expired", "closing"],
             "policy": availability_policy(runtime.config),
+            "waves": Waves(size=100, length=dt.timedelta(seconds=10)),
             "identity": Identity(kind=IdentityKind.PHONE, value=text["phone"]),
             "key": KEYS["max_customers_per_mitra"],
             "name": "Dewi",
@@ -216,6 +218,7 @@ class Caller:
         planned = pushes.Planned(
             auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
         )  # fmt: skip
+        a_wave = Asking(wave=Wave(number=1, ends_at=self.now), at_most=100)
         usual: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
             (
                 messages.commit,
@@ -231,6 +234,7 @@ class Caller:
             (session_transitions.begin_closing, {"session_id": text["active_id"], "before": SessionStatus.ACTIVE}),
             (extension_transitions.create, {"status": ExtensionStatus.PENDING, "session_id": text["active_id"]}),
             (pairing.invite, {"session_id": searching, "policy": of_silent}),
+            (pairing.invite, {"session_id": searching, "policy": of_silent, "asking": a_wave}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
             (chat_requests.of_session, {"session_id": searching}),

@@ -8,6 +8,16 @@ FROM chat_sessions
 WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1;
 
 
+-- rule: a wave ends by its time
+-- proves: docs/product.md#waves
+-- returns: searches whose wave ended before $1 and, if it was not the last of its round, before the round.
+SELECT
+  id::text,
+  format('wave %s until %s', wave_number, wave_ends_at)
+FROM chat_sessions
+WHERE status = 'searching' AND wave_ends_at < $1 AND wave_ends_at < round_ends_at;
+
+
 -- rule: a confirmed payment request has a session or an extension
 -- proves: I3
 -- returns: payment requests that were confirmed before $1 and have neither. A fallback to a blast keeps the old time

@@ -77,6 +77,7 @@ def _in_real_seconds(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
 
 ARGUMENTS: Mapping[str, Arguments] = {
     "a search ends with its round or its time limit": _by_timer,
+    "a wave ends by its time": _by_timer,
     "a confirmed payment request has a session or an extension": _by_sweep,
     "an unpaid request expires": _unless_gateway,
     "a session ends with its paid time": _by_timer,

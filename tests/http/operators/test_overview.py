@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 OVERVIEW, SEED = "/internal/overview", "/internal/_test/seed-history-session"
 ORIGIN, STRANGE = "https://desk.example.test", "https://elsewhere.example.test"
 SWEEPS = {
-    "session expiry", "session warning", "session grace", "pairing round", "extension answer", "payment expiry",
-    "pairing start",
+    "session expiry", "session warning", "session grace", "pairing round", "pairing wave", "extension answer",
+    "payment expiry", "pairing start",
 }  # fmt: skip
 
 
@@ -93,7 +93,11 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
             active,
         ),
         ("UPDATE chat_sessions SET grace_ends_at = now() - interval '100 s' WHERE id = $1", closing),
-        ("UPDATE chat_sessions SET round_ends_at = now() - interval '100 s' WHERE id = $1", waiting["session_id"]),
+        (
+            """UPDATE chat_sessions SET round_ends_at = now() - interval '100 s',
+                 wave_ends_at = now() - interval '130 s' WHERE id = $1""",
+            waiting["session_id"],
+        ),
         (
             "UPDATE payment_requests SET expires_at = now() - interval '160 s' WHERE id = $1",
             pending["payment_request_id"],
@@ -102,7 +106,8 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
         await stack.sql(statement, one)
     late = {one["name"]: one for one in (await operator.get(OVERVIEW))["sweeps"]}
     expected = {
-        "session expiry": 100, "session warning": 280, "session grace": 100, "pairing round": 100, "payment expiry": 100,
+        "session expiry": 100, "session warning": 280, "session grace": 100, "pairing round": 100, "pairing wave": 130,
+        "payment expiry": 100,
     }  # fmt: skip
     for name in SWEEPS:
         assert late[name]["overdue"] == (name in expected), name

@@ -35,6 +35,8 @@ NUMBERS = {
     "invoices_max_per_address_per_hour": (2000, "invoices", LIMIT),
     "returning_chat_confirmation_timeout_seconds": (20, "seconds", SECONDS),
     "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
+    "blast_size": (0, "mitras", (0, 10_000)),
+    "blast_wave_seconds": (10, "seconds", SECONDS),
     "extension_timeout_seconds": (60, "seconds", SECONDS),
     "max_extensions_per_session": (0, "extensions", LIMIT),
     "searching_timeout_minutes": (5, "minutes", MINUTES),

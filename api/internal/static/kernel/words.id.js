@@ -160,6 +160,7 @@ export const INDONESIAN = {
   "session warning": "peringatan sesi",
   "session grace": "masa pamit sesi",
   "pairing round": "putaran pencarian",
+  "pairing wave": "gelombang pencarian",
   "extension answer": "jawaban perpanjangan",
   "payment expiry": "batas waktu pembayaran",
   "pairing start": "awal pencarian",

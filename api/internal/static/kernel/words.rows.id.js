@@ -37,6 +37,10 @@ export const ROWS = {
   "A mitra's time to answer a returning customer.": "Waktu mitra menjawab pelanggan yang kembali.",
   "Length of a round of a blast; rounds repeat until the search ends.":
     "Lama satu putaran; berulang sampai pencarian berakhir.",
+  "Mitras in a wave of a blast, longest waiting first; 0: all are asked at once.":
+    "Mitra per gelombang, mulai dari yang paling lama menunggu; 0: semua ditanya sekaligus.",
+  "Time after which the next wave of a blast asks more mitras, if `blast_size` is not 0.":
+    "Jeda sebelum gelombang berikutnya menanya mitra lain, bila `blast_size` bukan 0.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",

@@ -18,7 +18,7 @@ const PATH = "/internal/config";
 
 // Groups by the beginning of a key. Other keys are shown in the last group.
 const GROUPS = [
-  ["Pairing", ["max_customers", "pairing_", "searching_", "returning_"]],
+  ["Pairing", ["max_customers", "pairing_", "blast_", "searching_", "returning_"]],
   ["Payment", ["payment_"]],
   ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["early_end", "end_session", "three_minute", "sensitive_"]],

@@ -1,0 +1,86 @@
+"""The statements that find the mitras that a search may ask (core/pairing/rules.py)."""
+
+# An available mitra f may be asked (core/pairing/rules.py): they have no open invitation for this session and never
+# rejected it. This form is for statements about many sessions.
+MAY_BE_ASKED = """NOT EXISTS (
+    SELECT 1
+    FROM chat_request_notifications AS n
+    WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')
+  )"""
+# Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all). NOT IN reads
+# the invitations of the session once; for NOT EXISTS the planner may read all of them for each mitra.
+AVAILABLE = "FROM free_mitras($2, $3, $4, $5) AS f"
+MAY_BE_INVITED = """WHERE
+  ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
+  AND f.mitra_id NOT IN (
+    SELECT n.mitra_id
+    FROM chat_request_notifications AS n
+    WHERE n.session_id = $1 AND (n.response IS NULL OR n.response = 'REJECTED')
+  )"""
+ANYONE_ELIGIBLE = f"""SELECT 1
+{AVAILABLE}
+{MAY_BE_INVITED}
+LIMIT 1"""
+# At most $7 of the eligible mitras.
+SOME_ELIGIBLE = f"""SELECT
+  f.mitra_id,
+  f.active_session_count,
+  f.mitra_id NOT IN (
+    SELECT n.mitra_id
+    FROM chat_request_notifications AS n
+    WHERE n.session_id = $1
+  ) AS is_new
+{AVAILABLE}
+{MAY_BE_INVITED}
+LIMIT $7"""
+# The same in the order of waves. Mitras that this search has not asked come first, then those that it asked in earlier
+# rounds. Among equals the one who has waited longest comes first, since coming online or last accepting a session.
+LONGEST_WAITING = f"""SELECT
+  f.mitra_id,
+  f.active_session_count,
+  q.round_number IS NULL AS is_new
+{AVAILABLE}
+JOIN mitra_online_status AS o ON o.mitra_id = f.mitra_id
+LEFT JOIN (
+  SELECT
+    n.mitra_id,
+    max(n.round_number) AS round_number
+  FROM chat_request_notifications AS n
+  WHERE n.session_id = $1
+  GROUP BY n.mitra_id
+) AS q ON q.mitra_id = f.mitra_id
+LEFT JOIN LATERAL (
+  SELECT s.paired_at
+  FROM chat_sessions AS s
+  WHERE s.mitra_id = f.mitra_id
+  ORDER BY s.created_at DESC
+  LIMIT 1
+) AS newest ON true
+{MAY_BE_INVITED}
+ORDER BY q.round_number NULLS FIRST, greatest(o.last_online_at, newest.paired_at), f.mitra_id
+LIMIT $7"""
+# The running blasts for which a mitra is available and may be asked now; $5 limits the mitras (null: all), and $6 is
+# the size of a wave (0: no waves).
+INVITING = f"""WITH free AS MATERIALIZED (
+  SELECT mitra_id
+  FROM free_mitras($1, $2, $3, $4)
+  WHERE $5::uuid[] IS NULL OR mitra_id = ANY($5)
+)
+SELECT s.id
+FROM chat_sessions AS s
+WHERE
+  s.status = 'searching'
+  AND s.targeted_mitra_id IS NULL
+  AND s.round_ends_at > $1
+  AND (
+    $6 = 0
+    OR s.wave_ends_at IS NULL
+    OR s.wave_ends_at <= $1
+    OR (
+      SELECT count(*)
+      FROM chat_request_notifications AS w
+      WHERE w.session_id = s.id AND w.wave_number = s.wave_number
+    ) < $6
+  )
+  AND EXISTS (SELECT 1 FROM free AS f WHERE {MAY_BE_ASKED.format(session="s.id")})
+ORDER BY s.id"""
