@@ -7,6 +7,10 @@ FUZZ := .venv-fuzz
 FUZZ_STAMP := $(FUZZ)/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
+HA := .venv-ha
+HA_STAMP := $(HA)/.installed
+# Under root, Patroni runs as another user, who must be able to read its Python.
+HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 DOCS := .venv-docs
 DOCS_STAMP := $(DOCS)/.installed
 NODE_STAMP := node_modules/.installed
@@ -15,15 +19,17 @@ TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos bench-install docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## install the dependencies of requirements.lock into .venv
 
+# A lock file is given as a constraint too: pip 23 looks for `package[extra]` among all versions of the package, whatever
+# version of `package` the file pins.
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -c requirements.lock
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -67,14 +73,25 @@ client-proof: install $(FUZZ_STAMP) ## generate a client from the public OpenAPI
 
 $(FUZZ_STAMP): requirements-fuzz.lock
 	$(PYTHON) -m venv $(FUZZ)
-	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock -c requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
+
+ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
+	$(VENV)/bin/python -m tests.ha
+
+ha-install: install $(HA_STAMP) ## install etcd, HAProxy and PgBouncer (on Debian), and Patroni into .venv-ha
+	tests/ha/install.sh
+
+$(HA_STAMP): requirements-ha.lock $(STAMP)
+	$(HA_PYTHON) -m venv --without-pip $(HA)
+	$(VENV)/bin/python -m pip --python $(HA)/bin/python install --quiet --disable-pip-version-check --require-hashes -r requirements-ha.lock -c requirements-ha.lock
+	@touch $(HA_STAMP)
 
 bench-install: install $(BENCH_STAMP) ## install the peers and the profiler of `sesi bench` into .venv-bench
 
 $(BENCH_STAMP): requirements-bench.lock
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock -c requirements-bench.lock
 	@touch $(BENCH_STAMP)
 
 docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.html
@@ -84,7 +101,7 @@ docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.h
 
 $(DOCS_STAMP): requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock -c requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
 pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types of the client library
@@ -125,7 +142,7 @@ CLIENT ?= python
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript
 	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED))
 
-lock:             ## update the four lock files to the newest versions that are allowed
+lock:             ## update the five lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
@@ -135,6 +152,8 @@ lock:             ## update the four lock files to the newest versions that are 
 	  --no-emit-index-url --no-annotate --no-header requirements-docs.in -o requirements-docs.lock
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header requirements-ha.in -o requirements-ha.lock
 
 clean:            ## delete the environments, the built site and the data
-	rm -rf $(VENV) $(FUZZ) $(BENCH) $(DOCS) node_modules build site .cache .sesi
+	rm -rf $(VENV) $(FUZZ) $(BENCH) $(HA) $(DOCS) node_modules build site .cache .sesi

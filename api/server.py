@@ -23,6 +23,7 @@ from core.runtime import Runtime, open_runtime
 
 # Duplicates of a listening socket. Each one costs an idle process one more wake-up per new connection.
 ACCEPTED_A_TURN = 8
+POOL_SIZE = 20
 log = logs.get("api")
 
 
@@ -91,9 +92,10 @@ async def serve(settings: Settings) -> int:
         listen(settings.public_host, settings.public_port, "PUBLIC_PORT"),
         listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),
     ]
-    runtime = await open_runtime(settings, pool_size=20, react=react)
+    runtime = await open_runtime(settings, pool_size=settings.database_pool_size or POOL_SIZE, react=react)
     login_otp_ask.log_test_numbers(runtime)
     runtime.start()
+    runtime.tasks.spawn(runtime.reports.watch())
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
     runtime.tasks.spawn(lease.run())
     connections = Connections(settings)

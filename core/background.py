@@ -22,6 +22,7 @@ from core.config.cache import Config
 from core.config.rules import effective
 from core.events.signals import AccountJoined, LoginsRevoked
 from core.publishing import Caches, Publisher
+from core.storage import durability
 from core.storage.database import Database
 from core.storage.errors import TRANSIENT_ERRORS
 
@@ -128,6 +129,13 @@ async def set_clock(clock: Clock, db: Database) -> None:
     if abs(behind) > SLEW_S:
         metrics.CLOCK_STEPS.inc()
         log.error("the service clock differed from the database's by more than a second", seconds=round(behind, 3))
+
+
+async def warn_of_losses(db: Database, *, production: bool) -> None:
+    """Log each way in which the database could lose acknowledged data."""
+    found = await durability.find(db, several_hosts=db.several_hosts)
+    for problem in found.problems(production=production):
+        log.warning("the database may lose acknowledged data", problem=problem)
 
 
 async def keep_clock(clock: Clock, db: Database) -> None:

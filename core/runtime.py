@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from core.background import BackgroundTasks, ChangePoll, keep_clock, open_clock
+from core.background import BackgroundTasks, ChangePoll, keep_clock, open_clock, warn_of_losses
 from core.base import ids, logs
 from core.base.batch_loader import BatchLoader
 from core.base.clock import Clock, monotonic
@@ -26,13 +26,13 @@ from core.bus.inbox import Inbox
 from core.bus.rate_limit import RateLimit
 from core.config.cache import Config
 from core.customers import store as customers
+from core.databases import open_databases
 from core.events import signals
 from core.events.signals import Signal
 from core.logins.access import AccessTokens
 from core.logins.keys import Keys
 from core.logins.passwords import PasswordHasher
 from core.logins.revoked import RevokedLogins
-from core.outages.rules import ATTEMPT_S
 from core.providers.gateway import Gateway, make_gateway
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
@@ -42,6 +42,7 @@ from core.providers.webhook_sink import WebhookSink
 from core.publishing import Caches, Publisher
 from core.readiness import Readiness
 from core.storage.database import Database
+from core.storage.reports import Reports
 from core.storage.transaction import Tx
 from core.transactions import open_transaction, translate_db_errors
 from core.webhooks.flood_counts import FloodCounts
@@ -66,6 +67,7 @@ class Runtime:
     # For messages and read markers. The realtime process has a separate pool, so that other queries never delay
     # commits.
     commits: Database
+    reports: Reports
     leases: Database  # one connection for the process's lease: a busy pool must not look like an outage
     bus: Bus
     config: Config
@@ -156,6 +158,7 @@ class Runtime:
         self.tasks.spawn(self.bus.run_writer())
         self.tasks.spawn(self.bus.listen([SIGNALS], self._on_signal, self.publisher.on_resubscribe))
         self.tasks.spawn(keep_clock(self.clock, self.db))
+        self.tasks.follow(warn_of_losses(self.db, production=self.settings.production))
         if look:
             self.tasks.spawn(self.changes.run())
 
@@ -186,6 +189,7 @@ class Runtime:
         await self.flood_counts.close()
         await self.rate_limit.close()
         await self.bus.close()
+        await self.reports.close()
         await self.leases.close()
         await self.db.close()
         if self.commits is not self.db:
@@ -201,23 +205,19 @@ async def open_runtime(
     flow that follows a signal of this process; None: no flow follows. Raises SettingsError if SESI_TIME_ANCHOR differs
     from the database's anchor, and Unavailable if the database does not answer.
     """
-    with translate_db_errors():
-        db = await Database.connect(settings.database_url, size=pool_size)
-    commits = db
+    databases = await open_databases(settings, pool_size=pool_size, commit_pool_size=commit_pool_size)
     try:
-        if commit_pool_size:
-            with translate_db_errors():
-                commits = await Database.connect(settings.database_url, size=commit_pool_size)
         with translate_db_errors():
-            clock = await open_clock(settings, db)
+            clock = await open_clock(settings, databases.db)
         http = HttpClient()
         keys = Keys(secret for _, secret in settings.jwt_secrets)
         runtime = Runtime(
             settings=settings,
             clock=clock,
-            db=db,
-            commits=commits,
-            leases=await db.separate(statement_s=ATTEMPT_S),
+            db=databases.db,
+            commits=databases.commits,
+            leases=databases.leases,
+            reports=databases.reports,
             bus=Bus(settings.redis_url),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
@@ -243,8 +243,6 @@ async def open_runtime(
         )
         await runtime.changes.look(back_s=runtime.token_life_s)
     except BaseException:
-        await db.close()
-        if commits is not db:
-            await commits.close()
+        await databases.close()
         raise
     return runtime

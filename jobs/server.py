@@ -14,13 +14,14 @@ from core.reactions import react
 from core.runtime import open_runtime
 from jobs.runner import Runner
 
+POOL_SIZE = 6
 log = logs.get("jobs")
 
 
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT. Raises SettingsError if the port is in use."""
     stop = stop_event()
-    runtime = await open_runtime(settings, pool_size=6, react=react)
+    runtime = await open_runtime(settings, pool_size=settings.database_pool_size or POOL_SIZE, react=react)
     app = web.Application()
     add_probes(app, runtime)
     runner = probes.Runner(app, runtime, shutdown_timeout=1.0)

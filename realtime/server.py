@@ -32,6 +32,7 @@ from realtime.revocation import Revocation
 from realtime.socket import Sockets
 from realtime.watch import Watch
 
+POOL_SIZE = 13
 log = logs.get("realtime")
 
 
@@ -52,7 +53,9 @@ async def serve(settings: Settings) -> int:
     """
     stop = stop_event()
     raise_file_limit()
-    runtime = await open_runtime(settings, pool_size=8, commit_pool_size=MOST_AT_ONCE + 1, react=react)
+    size = settings.database_pool_size or POOL_SIZE
+    commits = min(MOST_AT_ONCE + 1, size // 2)
+    runtime = await open_runtime(settings, pool_size=size - commits, commit_pool_size=commits, react=react)
     queue = MessageQueue()
     hub = Hub(runtime, queue)
     statuses = MessageStatuses(runtime)

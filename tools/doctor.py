@@ -4,11 +4,12 @@ import asyncio
 import datetime as dt
 import resource
 import urllib.parse
+from typing import Any
 
 import asyncpg
 from redis.asyncio import Redis
 
-from core.base.addresses import host_and_port
+from core.base.addresses import database_urls, host_and_port
 from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
@@ -16,13 +17,10 @@ from core.providers.gateway import make_gateway
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
 from core.providers.push_sender import make_push_sender
+from core.storage import durability
+from core.storage.pool import Sessions
 from core.storage.servers import writable_url
 from tools import environment, migrate, up
-
-DURABILITY = """SELECT current_setting('transaction_read_only') = 'on' AS read_only,
-  current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
-  current_setting('full_page_writes') AS full_page_writes, current_setting('synchronous_standby_names') AS names,
-  (SELECT count(*) FROM pg_stat_replication) AS standbys"""
 
 SPARE_FILES = 256  # open files of an API process that are not connections of clients
 
@@ -33,7 +31,12 @@ async def examine(settings: Settings) -> list[Check]:
     """Return (name, whether it passed, the finding or the fix) for each check."""
     found = [await _database(settings), await _bus(settings)]
     if found[0][1]:
-        found += [await _migrations(settings), await _clock(settings), await _durability(settings)]
+        found += [
+            await _migrations(settings),
+            await _clock(settings),
+            await _durability(settings),
+            await _timeouts(settings),
+        ]
     found.append(_open_files(settings))
     found += await _ports(settings)
     found.append(await _otp_sender(settings))
@@ -106,9 +109,15 @@ async def _identity(letter: str, provider: IdentityProvider) -> Check:
     return f"identity provider {letter.upper()}", True, "publishes its keys"
 
 
+async def _connect(settings: Settings, **options: Any) -> Any:
+    """Connect to the server that takes writes. A pooler in between keeps no prepared statements."""
+    options.setdefault("statement_cache_size", 0)
+    return await asyncpg.connect(await writable_url(settings.database_url), timeout=3, **options)
+
+
 async def _database(settings: Settings) -> Check:
     try:
-        connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
+        connection = await _connect(settings)
         version = connection.get_server_version().major
         await connection.close()
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
@@ -147,7 +156,7 @@ async def _migrations(settings: Settings) -> Check:
 
 
 async def _clock(settings: Settings) -> Check:
-    connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
+    connection = await _connect(settings)
     try:
         before = monotonic()
         at = await connection.fetchval("SELECT clock_timestamp()")
@@ -164,31 +173,30 @@ async def _clock(settings: Settings) -> Check:
 
 async def _durability(settings: Settings) -> Check:
     """Check that acknowledged data survives a crash of the server and a failover to a standby."""
-    connection = await asyncpg.connect(await writable_url(settings.database_url), timeout=3)
+    connection = await _connect(settings)
     try:
-        found = await connection.fetchrow(DURABILITY)
+        found = await durability.find(connection, several_hosts=len(database_urls(settings.database_url)) > 1)
     finally:
         await connection.close()
-    wrong = []
-    if found["read_only"]:
-        wrong.append(
-            "the server is read-only: name the primary in DATABASE_URL, or set default_transaction_read_only = off"
-        )
-    if found["synchronous_commit"] == "off":
-        wrong.append("a crash loses the latest acknowledged data: set synchronous_commit = on")
-    if settings.production:  # development machines and tests may lose data with a loss of power
-        wrong += [
-            f"a loss of power may destroy the database: set {name} = on"
-            for name in ("fsync", "full_page_writes")
-            if found[name] == "off"
-        ]
-    if found["standbys"] and (not found["names"] or found["synchronous_commit"] in ("off", "local")):
-        wrong.append(
-            "a failover to the standby loses the latest acknowledged data: name it in synchronous_standby_names, "
-            "with synchronous_commit = on"
-        )
-    state = "commits wait for a standby" if found["standbys"] else "commits are on disk; no standby"
-    return "durability", not wrong, "; ".join(wrong) or state
+    problems = found.problems(production=settings.production)
+    state = "commits wait for a standby" if found.standbys else "commits are on disk; no standby"
+    return "durability", not problems, "; ".join(problems) or state
+
+
+async def _timeouts(settings: Settings) -> Check:
+    """Check that the server applies the timeouts of our sessions, which some connection poolers drop."""
+    mend = "the server ignores or refuses them: does DATABASE_URL lead to a PgBouncer? Set DATABASE_POOLER=transaction"
+    sessions = Sessions(through_pooler=settings.through_pooler)
+    try:
+        connection = await _connect(settings, **sessions.options)
+    except asyncpg.ProtocolViolationError:
+        return "timeouts", False, mend
+    try:
+        async with sessions.statements(connection):
+            limited = await connection.fetchval("SELECT current_setting('statement_timeout')") != "0"
+    finally:
+        await connection.close()
+    return "timeouts", limited, "the server applies them" if limited else mend
 
 
 def _open_files(settings: Settings) -> Check:

@@ -8,6 +8,7 @@ import time
 
 import asyncpg
 
+from core.base.settings import Settings, SettingsError
 from core.storage.locks import AdvisoryLock
 from core.storage.migrations import migration_ids
 from core.storage.servers import writable_url
@@ -17,9 +18,19 @@ PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock eve
 AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
 
 
+def require_direct(settings: Settings) -> None:
+    """Raise SettingsError if the database is reached through a pooler, because a migration holds a lock of its session
+    and a pooler would give that session to other clients."""
+    if settings.through_pooler:
+        raise SettingsError(
+            "DATABASE_POOLER: expected none for a migration: run it with DATABASE_POOLER=none and the server's own "
+            "address in DATABASE_URL"
+        )
+
+
 async def pending(url: str) -> frozenset[str]:
-    """Return the ids of migrations that have not run on the database."""
-    connection = await asyncpg.connect(await writable_url(url), timeout=5)
+    """Return the ids of migrations that have not run on the database. A pooler may be in between."""
+    connection = await asyncpg.connect(await writable_url(url), timeout=5, statement_cache_size=0)
     try:
         if not await connection.fetchval("SELECT to_regclass('migration') IS NOT NULL"):
             return migration_ids()

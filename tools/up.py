@@ -48,6 +48,7 @@ class Edition:
 
 async def prepare(settings: Settings, edition: Edition) -> None:
     """Migrate and seed the database. Show the first administrator, if one is created."""
+    migrate.require_direct(settings)
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:

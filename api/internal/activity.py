@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import query_id, query_time
-from core.base.pages import Items, read_page
+from core.base.pages import ReportItems, read_page
 from core.reads import activity
 from core.reads import overview as reads
 from core.reads.activity import ActivityFilter
@@ -22,7 +22,7 @@ async def log(
     to: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[activity.ActivityRow]:
+) -> ReportItems[activity.ActivityRow]:
     """List chat requests to mitras with their answers, newest first."""
     which = ActivityFilter(
         mitra_id=query_id("mitra_id", mitra_id), since=query_time("from", since), until=query_time("to", to)
@@ -36,7 +36,7 @@ async def summary(
     mitra_id: str | None = None,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
-) -> Items[activity.ActivitySummary]:
+) -> ReportItems[activity.ActivitySummary]:
     """Return the figures of each mitra.
 
     The mitra with the most chat requests is first. The default range is the last 30 days.

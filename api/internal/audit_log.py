@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import query_id, query_time
-from core.base.pages import Items, read_page
+from core.base.pages import ReportItems, read_page
 from core.reads import audit_log as reads
 from core.reads.audit_log import AuditEntry, AuditFilter
 from core.runtime import Runtime
@@ -24,7 +24,7 @@ async def audit_log(
     to: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[AuditEntry]:
+) -> ReportItems[AuditEntry]:
     """List what operators changed and which personal data they read, newest first."""
     which = AuditFilter(
         operator_id=query_id("operator_id", operator_id),

@@ -167,8 +167,9 @@ def _check_encrypted(s: Settings) -> None:
             raise SettingsError(f"{name.upper()}: expected https:// {unless}")
     if s.redis_url and redis_without_password(s.redis_url):
         raise SettingsError(f"REDIS_URL: expected rediss://, or redis:// with a password, {unless}")
-    if s.database_url and database_in_plaintext(s.database_url):
-        raise SettingsError(f"DATABASE_URL: expected sslmode=verify-full, or at least sslmode=require, {unless}")
+    for name in ("database_url", "database_read_url"):
+        if (url := getattr(s, name)) and database_in_plaintext(url):
+            raise SettingsError(f"{name.upper()}: expected sslmode=verify-full, or at least sslmode=require, {unless}")
 
 
 def meet(one: str, other: str) -> bool:

@@ -65,6 +65,16 @@ CLOCK_STEPS = Counter(
 )
 
 
+REPLICA_LAG = Gauge(
+    "sesi_replica_lag_seconds",
+    "The most that the replica of DATABASE_READ_URL is behind; NaN while it is away or is not set.",
+    registry=REGISTRY,
+)
+REPORTS = Counter(
+    "sesi_reports_total", "Reports read while DATABASE_READ_URL is set, by server.", ["server"], registry=REGISTRY
+)
+
+
 def exposition() -> bytes:
     """Return this process's metrics in Prometheus's text format."""
     return generate_latest(REGISTRY)

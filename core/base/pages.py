@@ -31,6 +31,16 @@ class Items(Generic[T]):
     next_cursor: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class ReportItems(Items[T]):
+    """One page of a list for operators.
+
+    `replica_lag_seconds` is the most that its data is behind the primary; null if it was read from the primary.
+    """
+
+    replica_lag_seconds: float | None = None
+
+
 def read_page(cursor: str | None, limit: int | None) -> Page:
     """Parse the query parameters `cursor` and `limit`; the default limit is 50.
 
@@ -58,6 +68,16 @@ def read_page(cursor: str | None, limit: int | None) -> Page:
 def write_cursor(at: dt.datetime, tiebreak: str) -> str:
     """Return the cursor that continues after the item with this time and id."""
     return base64.urlsafe_b64encode(f"{at.isoformat()}|{tiebreak}".encode()).decode()
+
+
+def as_report(page: Items[Any], *, lag_s: float | None) -> ReportItems[Any]:
+    """Return a page with the replica's lag in seconds; None: the page is from the primary."""
+    return ReportItems(items=page.items, next_cursor=page.next_cursor, replica_lag_seconds=rounded_lag(lag_s))
+
+
+def rounded_lag(lag_s: float | None) -> float | None:
+    """Return a replica's lag in seconds as answers show it."""
+    return None if lag_s is None else round(lag_s, 1)
 
 
 def cut(rows: list[Any], page: Page, *, at: str, tiebreak: str = "id") -> Items[Any]:

@@ -24,6 +24,16 @@ def bounded(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def bounded_or_blank(low: int, high: int) -> Callable[[str], int | None]:
+    """Return a parser of whole numbers from `low` to `high`; blank is None."""
+    number = bounded(low, high)
+
+    def read(text: str) -> int | None:
+        return number(text) if text.strip() else None
+
+    return read
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
     """Return a parser of these words."""
 
@@ -128,6 +138,13 @@ def url(*schemes: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def read_url(text: str) -> str:
+    """Read the URL of a replica: of one host, because several would be searched for the one that takes writes."""
+    if len(database_urls(text)) > 1:
+        raise ValueError(text)
+    return database_url(text)
 
 
 def database_url(text: str) -> str:

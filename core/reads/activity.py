@@ -8,7 +8,7 @@ import attrs
 from core.base.errors import ValidationFailed
 from core.base.field_types import Id, SessionId
 from core.base.languages import Text
-from core.base.pages import Items, Page, cut
+from core.base.pages import Page, ReportItems, as_report, cut, rounded_lag
 from core.pairing.rules import Response
 from core.runtime import Runtime
 from core.sessions.views import Person
@@ -69,17 +69,17 @@ def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
     return LOG.format(where=where, limit=limit), where.args
 
 
-async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> Items[ActivityRow]:
+async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItems[ActivityRow]:
     """List invitations, newest first."""
     statement, args = log_query(page, which)
     with translate_db_errors():
-        rows = await runtime.db.fetch(statement, *args)
+        report = await runtime.reports.fetch(statement, *args)
     found = []
-    for row in rows:
+    for row in report.rows:
         values = as_dict(row)
         mitra = Person(id=values.pop("mitra_id"), display_name=values.pop("display_name"))
         found.append(ActivityRow(**values, mitra=mitra))
-    return cut(found, page, at="notified_at")
+    return as_report(cut(found, page, at="notified_at"), lag_s=report.lag_s)
 
 
 @attrs.frozen(kw_only=True)
@@ -185,7 +185,7 @@ SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one="WHERE m.id = 
 
 async def summary(
     runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None, mitra_id: str | None = None
-) -> Items[ActivitySummary]:
+) -> ReportItems[ActivitySummary]:
     """Return the figures of every mitra, or of one, between `since` and `until`; by default the last 30 days.
 
     Raises ValidationFailed if the range is empty.
@@ -197,13 +197,13 @@ async def summary(
         raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
     with translate_db_errors():
         if mitra_id is None:
-            rows = await runtime.db.fetch(SUMMARY, begin, end, now)
+            report = await runtime.reports.fetch(SUMMARY, begin, end, now)
         else:
-            rows = await runtime.db.fetch(SUMMARY_OF_ONE, begin, end, now, mitra_id)
+            report = await runtime.reports.fetch(SUMMARY_OF_ONE, begin, end, now, mitra_id)
     found = []
-    for row in rows:
+    for row in report.rows:
         values = as_dict(row)
         found.append(
             ActivitySummary(mitra=Person(id=values.pop("id"), display_name=values.pop("display_name")), **values)
         )
-    return Items(items=found)
+    return ReportItems(items=found, replica_lag_seconds=rounded_lag(report.lag_s))

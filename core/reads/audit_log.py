@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from core.base.field_types import Id
-from core.base.pages import Items, Page, cut
+from core.base.pages import Page, ReportItems, as_report, cut
 from core.operators.store import LIST
 from core.runtime import Runtime
 from core.sessions.views import Person
@@ -68,7 +68,7 @@ def _entry(row: Any) -> AuditEntry:
     return AuditEntry(**values, operator=operator)
 
 
-async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[AuditEntry]:
+async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> ReportItems[AuditEntry]:
     """List rows of the audit log, newest first."""
     where = Conditions()
     where.add("a.operator_id = {0}", which.operator_id)
@@ -80,5 +80,5 @@ async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> Items[A
     where.behind("a.created_at", "a.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
     with translate_db_errors():
-        rows = await runtime.db.fetch(PAGE.format(where=where, limit=limit), *where.args)
-    return cut([_entry(row) for row in rows], page, at="created_at")
+        report = await runtime.reports.fetch(PAGE.format(where=where, limit=limit), *where.args)
+    return as_report(cut([_entry(row) for row in report.rows], page, at="created_at"), lag_s=report.lag_s)

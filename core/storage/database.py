@@ -8,39 +8,21 @@ If the answer to a COMMIT is lost, the outcome is unknown: the rows may be store
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import asyncpg
 
-from core.base.clock import monotonic, real_sleep
-from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
+from core.base.clock import monotonic
+from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
 from core.storage.host import ask
-from core.storage.pool import SERVER_SETTINGS, drop, give_back, open_pool, roll_back
+from core.storage.pool import DIRECT, Sessions, drop, give_back, open_pool, retry, roll_back
 from core.storage.servers import Servers
 from core.storage.transaction import Tx
 
 ACQUIRE_TIMEOUT_S = 4.0
 DEADLINE_S = 4.5  # for a whole read with its retries, so that requests are answered within 5 s
-RETRIES = 3
 SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writes a read-only server refuses
-
-T = TypeVar("T")
-
-
-async def _retry(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work, and repeat it on another connection while one is lost.
-
-    It is not repeated after a TimeoutError: the server is frozen, not gone, and the caller would only wait longer.
-    """
-    for attempt in range(RETRIES):
-        try:
-            return await work()
-        except TimeoutError:
-            raise
-        except CONNECTION_ERRORS:
-            await real_sleep(0.02 * 4**attempt)
-    return await work()
 
 
 class Database:
@@ -48,8 +30,9 @@ class Database:
 
     pool: asyncpg.Pool
 
-    def __init__(self, url: str, *, servers: Servers | None = None) -> None:
+    def __init__(self, url: str, *, sessions: Sessions = DIRECT, servers: Servers | None = None) -> None:
         self._url = url
+        self._sessions = sessions
         self._owns_servers = servers is None
         self._servers = servers or Servers(url, switched=self._switched, new_epoch=self._new_epoch)
         self._sought_at = -SEEK_EVERY_S
@@ -57,20 +40,27 @@ class Database:
         self._epoch_subscribers: list[Callable[[], None]] = []
 
     @classmethod
-    async def connect(cls, url: str, *, size: int) -> "Database":
+    async def connect(cls, url: str, *, size: int, through_pooler: bool = False) -> "Database":
         """Open a pool of at most `size` connections. If the URL names several servers, use the one that takes writes.
 
-        Raises TimeoutError if no server does so.
+        `through_pooler`: the URL leads to a PgBouncer in transaction mode. Raises TimeoutError if no server takes writes.
         """
-        database = cls(url)
+        database = cls(url, sessions=Sessions(through_pooler=through_pooler))
         database._servers.start()
         try:
             database.pool = await open_pool(
-                database._servers.connect, size=size, least=min(2, size), settings=SERVER_SETTINGS
+                database._servers.connect, size=size, least=min(2, size), sessions=database._sessions
             )
         except BaseException:
             await database._servers.stop()
             raise
+        return database
+
+    @classmethod
+    async def lazy(cls, url: str, *, size: int, through_pooler: bool = False) -> "Database":
+        """Return a pool of at most `size` connections to the only host of a URL, which connects at its first use."""
+        database = cls(url, sessions=Sessions(through_pooler=through_pooler))
+        database.pool = await open_pool(database._servers.connect, size=size, least=0, sessions=database._sessions)
         return database
 
     async def separate(self, *, statement_s: float) -> "Database":
@@ -79,11 +69,9 @@ class Database:
         It connects at its first use, and the server cancels a statement after `statement_s` seconds. Close it before
         this one.
         """
-        other = Database(self._url, servers=self._servers)
-        milliseconds = str(round(statement_s * 1000))
-        timeouts = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-        settings = SERVER_SETTINGS | dict.fromkeys(timeouts, milliseconds)
-        other.pool = await open_pool(self._servers.connect, size=1, least=0, settings=settings)
+        sessions = self._sessions.with_timeouts(statement_s)
+        other = Database(self._url, sessions=sessions, servers=self._servers)
+        other.pool = await open_pool(self._servers.connect, size=1, least=0, sessions=sessions)
         return other
 
     async def close(self) -> None:
@@ -96,6 +84,11 @@ class Database:
             await asyncio.wait_for(self.pool.close(), 1.5)
             return
         self.pool.terminate()
+
+    @property
+    def several_hosts(self) -> bool:
+        """Whether the URL names several hosts."""
+        return self._servers.several
 
     @property
     def epoch(self) -> str:
@@ -126,13 +119,15 @@ class Database:
         """Open one connection. If its server takes writes, replace every other connection at its next use."""
         self._servers.doubt_used()
         with contextlib.suppress(*TRANSIENT_ERRORS, asyncpg.PostgresError, asyncpg.InterfaceError):
-            drop(await self._servers.connect(server_settings=SERVER_SETTINGS))
+            drop(await self._servers.connect(**self._sessions.options))
             if self._servers.takes_writes:
                 await self.pool.expire_connections()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """Lend a connection for one or a few statements, with one deadline for all.
+
+        Each statement commits on its own. Through a pooler they are one transaction, which ends with the block.
 
         A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for
         its confirmation could take as long again.
@@ -141,7 +136,8 @@ class Database:
             async with asyncio.timeout(DEADLINE_S):
                 connection = await self.pool.acquire()
                 try:
-                    yield connection
+                    async with self._sessions.statements(connection):
+                        yield connection
                 except (TimeoutError, asyncio.CancelledError):
                     drop(connection)
                     raise
@@ -161,7 +157,7 @@ class Database:
             async with self.connection() as connection:
                 return await connection.fetch(sql, *args)
 
-        return await _retry(fetch)
+        return await retry(fetch)
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         """Return the first row, or None."""
@@ -178,13 +174,13 @@ class Database:
 
         Retry on another one if the connection was lost while idle.
         """
-        return await _retry(self._begin)
+        return await retry(self._begin)
 
     async def _begin(self) -> Any:
         with lost_as_such():
             connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
             try:
-                await connection.execute("BEGIN")
+                await connection.execute(self._sessions.begin)
             except BaseException as error:
                 if isinstance(error, TimeoutError | asyncio.CancelledError):
                     drop(connection)

@@ -99,7 +99,10 @@ class Host:
 
     async def _ask(self) -> Server:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self.url, server_settings={"application_name": "sesi watch"})
+            # A pooler between us and the server keeps no prepared statements.
+            self._connection = await asyncpg.connect(
+                self.url, server_settings={"application_name": "sesi watch"}, statement_cache_size=0
+            )
         return await ask(self._connection)
 
     def _drop(self) -> None:

@@ -4,16 +4,23 @@ blocks others only briefly (docs/architecture.md#transactions).
 
 import asyncio
 import contextlib
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import asyncpg
+import attrs
 import msgspec
 
-from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
+from core.base.clock import real_sleep
+from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
 
 GIVE_BACK_S = 1.0
 ROLLBACK_S = 1.0
+RETRIES = 3
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's own error comes first
+T = TypeVar("T")
+ACCEPTED_BY_POOLERS = ("application_name", "timezone")  # PgBouncer refuses a connection with any other setting
+TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
 SERVER_SETTINGS = {
     "application_name": "sesi",
     "timezone": "UTC",
@@ -22,6 +29,52 @@ SERVER_SETTINGS = {
     "idle_in_transaction_session_timeout": "8000",
     "jit": "off",
 }
+
+
+@attrs.frozen(kw_only=True)
+class Sessions:
+    """The settings of a pool's sessions (milliseconds for timeouts), and how the server gets them.
+
+    A connection pooler (`through_pooler`) lends a server connection for one transaction. Settings of a session would be
+    refused, or would reach other clients, so each transaction sets them again. Prepared statements are unnamed there,
+    because another transaction may run on another server connection.
+    """
+
+    settings: Mapping[str, str] = attrs.field(factory=lambda: SERVER_SETTINGS)
+    through_pooler: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a new connection."""
+        if not self.through_pooler:
+            return {"server_settings": dict(self.settings)}
+        accepted = {name: self.settings[name] for name in ACCEPTED_BY_POOLERS}
+        return {"server_settings": accepted, "statement_cache_size": 0}
+
+    @property
+    def begin(self) -> str:
+        """The statements that begin a transaction. They are sent together, in one round trip."""
+        if not self.through_pooler:
+            return "BEGIN"
+        local = (name for name in self.settings if name not in ACCEPTED_BY_POOLERS)
+        return "; ".join(["BEGIN", *(f"SET LOCAL {name} = '{self.settings[name]}'" for name in local)])
+
+    @contextlib.asynccontextmanager
+    async def statements(self, connection: Any) -> AsyncIterator[None]:
+        """Run single statements: each commits on its own, or all in one transaction if only a transaction can have
+        settings."""
+        if self.through_pooler:
+            await connection.execute(self.begin)
+        yield
+        if self.through_pooler:
+            await connection.execute("COMMIT")
+
+    def with_timeouts(self, seconds: float) -> "Sessions":
+        """Return the same settings with other timeouts."""
+        return attrs.evolve(self, settings={**self.settings, **dict.fromkeys(TIMEOUTS, str(round(seconds * 1000)))})
+
+
+DIRECT = Sessions()
 
 
 def _encode_json(value: Any) -> str:
@@ -45,8 +98,8 @@ def drop(connection: Any) -> None:
         connection.terminate()
 
 
-async def open_pool(connect: Any, *, size: int, least: int, settings: dict[str, str]) -> asyncpg.Pool:
-    """Open a pool of `least` to `size` connections, which `connect` makes, with the server's `settings`."""
+async def open_pool(connect: Any, *, size: int, least: int, sessions: Sessions) -> asyncpg.Pool:
+    """Open a pool of `least` to `size` connections, which `connect` makes with the options of `sessions`."""
     with lost_as_such():
         return await asyncpg.create_pool(
             connect=connect,
@@ -55,9 +108,24 @@ async def open_pool(connect: Any, *, size: int, least: int, settings: dict[str, 
             init=set_up,
             reset=_reset,
             command_timeout=COMMAND_TIMEOUT_S,
-            server_settings=settings,
             max_inactive_connection_lifetime=60,
+            **sessions.options,
         )
+
+
+async def retry(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work, and repeat it on another connection while one is lost.
+
+    It is not repeated after a TimeoutError: the server is frozen, not gone, and the caller would only wait longer.
+    """
+    for attempt in range(RETRIES):
+        try:
+            return await work()
+        except TimeoutError:
+            raise
+        except CONNECTION_ERRORS:
+            await real_sleep(0.02 * 4**attempt)
+    return await work()
 
 
 async def give_back(pool: asyncpg.Pool, connection: Any) -> None:

@@ -41,6 +41,19 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: postgres killed",
         "chaos: postgres stopped",
     ),
+    "The primary of PostgreSQL is replaced by a synchronous standby, as planned or because it died or froze": (
+        "faults/failover/test_failover.py::test_primary_with_a_synchronous_standby_fails_over_without_loss",
+        "ha/test_postgres.py::test_switchover_by_patroni_loses_nothing",
+        "ha/test_postgres.py::test_death_of_the_leader_behind_pgbouncer_loses_nothing",
+    ),
+    "An asynchronous standby without the latest commits becomes the primary": (
+        "faults/failover/test_lossy_failover.py::test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_device",
+    ),
+    "The replica for reports is lost, freezes or falls behind": (
+        "faults/failover/test_replica.py::test_lost_replica_is_replaced_by_the_primary_at_once",
+        "faults/failover/test_replica.py::test_frozen_replica_is_replaced_by_the_primary_within_seconds",
+        "faults/failover/test_replica.py::test_replica_that_is_too_far_behind_is_not_used",
+    ),
     "All connections to PostgreSQL are reset": (
         "faults/test_networks.py::test_cutting_all_database_connections_fails_no_call",
         "chaos: postgres connections reset",

@@ -466,6 +466,10 @@ BROKEN: tuple[tuple[str, str], ...] = (
         f"UPDATE chat_sessions SET search_ends_at = now() - {HOUR} WHERE status = 'searching'",
     ),
     (
+        "a wave ends by its time",
+        f"UPDATE chat_sessions SET wave_number = 1, wave_ends_at = now() - {HOUR} WHERE status = 'searching'",
+    ),
+    (
         "a confirmed payment request has a session or an extension",
         f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() - {HOUR} WHERE status = 'pending'",
     ),

@@ -44,6 +44,13 @@ def test_lock_order_has_every_advisory_lock() -> None:
     assert sorted(listed) == sorted(lock.name for lock in AdvisoryLock)
 
 
+def test_processes_work_through_a_pooler_that_keeps_no_session() -> None:
+    of_session = re.compile(r"pg_(?:try_)?advisory_(?:un)?lock|\bLISTEN \w|\bSET SESSION\b|\bCREATE TEMP")
+    files = (path for folder in ("api", "core", "jobs", "realtime") for path in (ROOT / folder).rglob("*"))
+    code = [path for path in files if path.suffix in (".py", ".sql")]
+    assert [str(path) for path in code if of_session.search(path.read_text())] == []
+
+
 def test_advisory_locks_are_taken_by_their_enum() -> None:
     """A statement with a literal number could share another lock's number."""
     sources = [path for package in ("core", "api", "realtime", "jobs") for path in (ROOT / package).rglob("*.py")]

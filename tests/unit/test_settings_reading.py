@@ -19,7 +19,8 @@ PRODUCTION = {
 }
 NAMES = [field.name.upper() for field in variables()]
 DEFAULTS = {
-    "ENVIRONMENT": "development", "DATABASE_URL": "", "REDIS_URL": "", "SESI_DATA_DIR": pathlib.Path(".sesi"),
+    "ENVIRONMENT": "development", "DATABASE_URL": "", "DATABASE_POOL_SIZE": None, "DATABASE_POOLER": "none",
+    "DATABASE_READ_URL": "", "REDIS_URL": "", "SESI_DATA_DIR": pathlib.Path(".sesi"),
     "PUBLIC_HOST": "127.0.0.1", "PUBLIC_PORT": 8000, "INTERNAL_HOST": "127.0.0.1", "INTERNAL_PORT": 8001,
     "REALTIME_HOST": "127.0.0.1", "REALTIME_PORT": 8010, "JOBS_HOST": "127.0.0.1", "JOBS_PORT": 8020,
     "TRUSTED_PROXIES": ("127.0.0.1",), "ACCESS_TOKEN_SECONDS": 900, "REFRESH_TOKEN_DAYS": 30,
@@ -35,7 +36,8 @@ DEFAULTS = {
     "ALLOW_PLAINTEXT_BACKENDS": False,
 }  # fmt: skip
 WRONG = {
-    "ENVIRONMENT": "staging", "DATABASE_URL": "mysql://x", "REDIS_URL": "localhost:6379", "PUBLIC_PORT": "0",
+    "ENVIRONMENT": "staging", "DATABASE_URL": "mysql://x", "DATABASE_POOL_SIZE": "3",
+    "DATABASE_POOLER": "session", "DATABASE_READ_URL": "postgresql://one,two/sesi", "REDIS_URL": "localhost:6379", "PUBLIC_PORT": "0",
     "INTERNAL_PORT": "65536", "REALTIME_PORT": "http", "JOBS_PORT": "-1", "TRUSTED_PROXIES": "127.0.0.1,proxy.local",
     "JWT_SECRETS": "k1:too-short", "ACCESS_TOKEN_SECONDS": "soon", "REFRESH_TOKEN_DAYS": "0",
     "OPERATOR_REFRESH_TOKEN_HOURS": "1.5", "GATEWAY_ENABLED": "maybe", "GATEWAY_BASE_URL": "ftp://gateway",
@@ -375,6 +377,11 @@ def test_database_without_required_tls_is_refused_in_production(url: str):
     read({**OWN_SECRETS, "DATABASE_URL": url})
 
 
+def test_replica_without_required_tls_is_refused_in_production():
+    message = error_of({**PRODUCTION, "DATABASE_READ_URL": "postgresql://u:p@replica/sesi"})
+    assert message.startswith("DATABASE_READ_URL: expected sslmode=verify-full")
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -395,6 +402,7 @@ def test_database_with_tls_or_on_this_machine_is_accepted_in_production(url: str
 SECRETS = [field.name.upper() for field in variables() if field.metadata["secret"]]
 GOOD_SECRETS = {
     "DATABASE_URL": "postgresql://u:p@localhost/sesi",
+    "DATABASE_READ_URL": "postgresql://u:p@localhost/sesi",
     "REDIS_URL": "redis://localhost",
     "JWT_SECRETS": SECRET,
     "GATEWAY_SECRET_KEY": "key",

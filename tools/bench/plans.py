@@ -15,6 +15,7 @@ from core.base.settings import Settings
 from core.runtime import open_runtime
 from core.sessions.transitions import NotInState
 from core.storage.pool import SERVER_SETTINGS, set_up
+from core.storage.reports import Reports
 from core.storage.transaction import Tx
 from tools.bench import plan_forms
 from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
@@ -84,7 +85,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
         settings.database_url, timeout=5, server_settings={**SERVER_SETTINGS, "statement_timeout": "60000"}
     )
     await set_up(connection)
-    product = runtime.db
+    product, reports = runtime.db, runtime.reports
     try:
         async with kept_out(connection):
             found = await connection.fetchrow(TYPICAL)
@@ -94,6 +95,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
                 await connection.execute(ONLY_WHERE_NEEDED)
             watch = await Watch.open(connection, big=SMALL if small else BIG)
             runtime.db = WatchedDatabase(settings.database_url, watch)
+            runtime.reports = Reports(runtime.db)
             caller = Caller(runtime, runtime.db, Tx(watch, runtime.now), dict(found))
             wrong = [
                 told
@@ -104,7 +106,7 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
                 raise NotWatched("tools.bench.plan_calls does not know how to call:\n" + "\n".join(wrong))
             return [judge(seen) for seen in watch.seen.values()]
     finally:
-        runtime.db = product
+        runtime.db, runtime.reports = product, reports
         await connection.close()
         await runtime.close()
 

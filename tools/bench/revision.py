@@ -81,6 +81,8 @@ def _install(folder: pathlib.Path) -> str:
         "--require-hashes",
         "-r",
         LOCK,
+        "-c",
+        LOCK,
     ]
     for command in ([sys.executable, "-m", "venv", ".venv"], pip):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S, check=False)

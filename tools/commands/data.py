@@ -27,17 +27,19 @@ HOUR = dt.timedelta(hours=1)
 
 def run_migrations(args: argparse.Namespace) -> int:
     """Run the pending migrations and add missing configuration rows; with `--check`, return 1 if there are any to run."""
-    url = environment.read().database_url
+    settings = environment.read()
+    url = settings.database_url
     if args.check:
         missing = asyncio.run(migrate.pending(url))
         console.print(
             "The database is up to date." if not missing else f"{len(missing)} migrations to run: use `sesi migrate`."
         )
         return 1 if missing else 0
+    migrate.require_direct(settings)
     ran = asyncio.run(migrate.migrate(url))
 
     async def seed() -> int:
-        runtime = await open_runtime(environment.read(), pool_size=2)
+        runtime = await open_runtime(settings, pool_size=2)
         try:
             return await setup.seed_defaults(runtime)
         finally:
@@ -187,6 +189,7 @@ def audit_ledger(args: argparse.Namespace) -> int:
         return 0
 
     async def work(runtime: Runtime) -> int:
+        await runtime.reports.check()
         books = await audit(runtime)
         for violation in books.violations:
             console.print(violation.rule, style="red", end="")

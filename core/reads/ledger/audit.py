@@ -1,5 +1,6 @@
 """The ledger audit: rules that find violations of the invariants in the database (docs/invariants.md)."""
 
+import datetime as dt
 from typing import Any
 
 import attrs
@@ -7,9 +8,12 @@ import attrs
 from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
+from core.base.pages import rounded_lag
 from core.reads.ledger.rules import RULES
 from core.runtime import Runtime
+from core.storage.database import Database
 from core.storage.locks import AdvisoryLock
+from core.storage.reports import LOST
 from core.transactions import translate_db_errors
 
 STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
@@ -26,11 +30,15 @@ class Violation:
 
 @attrs.frozen(kw_only=True)
 class LedgerAudit:
-    """The result of a ledger audit: how many sessions and payments were checked, and what breaks a rule."""
+    """The result of a ledger audit: how many sessions and payments were checked, and what breaks a rule.
+
+    `replica_lag_seconds` is null if the primary was checked, else how far the replica was behind when the audit began.
+    """
 
     sessions: int
     payments: int
     violations: list[Violation]
+    replica_lag_seconds: float | None = None
 
 
 async def audit(runtime: Runtime, *, overdue: bool = True) -> LedgerAudit:
@@ -39,25 +47,39 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> LedgerAudit:
     Each rule is one statement with its own snapshot. With one snapshot for all, PostgreSQL would keep every old version
     of the rows that are updated during the audit: chats would slow down, and their tables would stay large.
 
-    A migration waits until the audit has ended. Raises Unavailable while a migration runs.
+    A migration waits until the audit has ended. Raises Unavailable while a migration runs. On a replica there are no
+    locks of migrations: it cancels the audit when it must replay one, and then the audit begins again on the primary.
 
     `overdue`: also check the rules about overdue work. Pass False for a service whose timers are stopped on purpose.
     """
     with translate_db_errors():
-        async with (
-            runtime.db.pool.acquire(timeout=4) as connection,
-            connection.transaction(isolation="read_committed", readonly=True),
-        ):
-            free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", AdvisoryLock.MIGRATION)
-            if not free:
-                raise Unavailable(
-                    Text(
-                        en="The database is being migrated. Try again when the migration has finished.",
-                        id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
-                    ),
-                    retry_after_seconds=60,
-                )
-            return await check(runtime, connection, overdue=overdue)
+        found = runtime.reports.current_replica()
+        if found is not None:
+            replica, lag = found
+            try:
+                return await _audit(runtime, replica, overdue=overdue, lag_s=lag)
+            except TimeoutError:
+                raise
+            except LOST as error:
+                runtime.reports.lost(error)
+        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None)
+
+
+async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None) -> LedgerAudit:
+    async with (
+        db.pool.acquire(timeout=4) as connection,
+        connection.transaction(isolation="read_committed", readonly=True),
+    ):
+        free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", AdvisoryLock.MIGRATION)
+        if not free:
+            raise Unavailable(
+                Text(
+                    en="The database is being migrated. Try again when the migration has finished.",
+                    id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
+                ),
+                retry_after_seconds=60,
+            )
+        return await check(runtime, connection, overdue=overdue, lag_s=lag_s)
 
 
 async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
@@ -72,9 +94,9 @@ async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
     return found
 
 
-async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> LedgerAudit:
-    """Check every rule in the caller's transaction."""
-    now = runtime.now()
+async def check(runtime: Runtime, connection: Any, *, overdue: bool, lag_s: float | None = None) -> LedgerAudit:
+    """Check every rule in the caller's transaction, on the primary or on a replica that is `lag_s` seconds behind."""
+    now = runtime.now() - dt.timedelta(seconds=(lag_s or 0.0) * runtime.clock.scale)
     await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S}s'")
     await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)
@@ -86,4 +108,6 @@ async def check(runtime: Runtime, connection: Any, *, overdue: bool) -> LedgerAu
             continue
         for found, detail in await connection.fetch(rule.sql, *args, timeout=STATEMENT_S):
             violations.append(Violation(rule=rule.name, id=found, detail=detail or ""))
-    return LedgerAudit(sessions=sessions, payments=payments, violations=violations)
+    return LedgerAudit(
+        sessions=sessions, payments=payments, violations=violations, replica_lag_seconds=rounded_lag(lag_s)
+    )

@@ -27,11 +27,13 @@ class Load:
     """The acknowledged messages and payments, with their moments (monotonic time)."""
 
     world: World
+    pause_s: float  # after each message of a sender
     clients: list[Client] = attrs.field(factory=list)
     phones: list[Phone] = attrs.field(factory=list)
     sessions: list[str] = attrs.field(factory=list)
     # by client_message_id: the message's id and the moment
     messages: dict[str, tuple[str, float]] = attrs.field(factory=dict)
+    moments: dict[str, list[float]] = attrs.field(factory=dict)  # of the acknowledgements, by sender
     payments: list[str] = attrs.field(factory=list)
     going: bool = True
     tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
@@ -42,8 +44,10 @@ class Load:
         while self.going:
             n += 1
             answer = await phone.say(session_id, f"{name} {n}")
-            self.messages[answer["client_message_id"]] = answer["id"], time.monotonic()
-            await asyncio.sleep(PAUSE_S)
+            at = time.monotonic()
+            self.messages[answer["client_message_id"]] = answer["id"], at
+            self.moments.setdefault(name, []).append(at)
+            await asyncio.sleep(self.pause_s)
 
     async def pay(self) -> None:
         """Let one new customer after the other pay."""
@@ -74,9 +78,9 @@ class Load:
 
 
 @contextlib.asynccontextmanager
-async def under_load(world: World, *, payments: bool = True) -> AsyncIterator[Load]:
+async def under_load(world: World, *, payments: bool = True, pause_s: float = PAUSE_S) -> AsyncIterator[Load]:
     """Run two chats in which both sides write, and customers who pay, until `end`."""
-    load = Load(world=world)
+    load = Load(world=world, pause_s=pause_s)
     async with contextlib.AsyncExitStack() as ends:
         for n in range(PAIRS):
             customer, mitra = await world.customer(f"Dewi {n}"), await world.mitra(f"Ayu {n}")

@@ -1,11 +1,13 @@
 """`sesi doctor` reports whether a failover could lose acknowledged data."""
 
+import asyncio
 from collections.abc import Iterator
 
 import attrs
 import pytest
 
 from core.base.environment import read as read_settings
+from core.storage.durability import Durability
 from tests.faults.failover.cluster import Pair
 from tools import doctor
 
@@ -42,6 +44,24 @@ async def test_doctor_requires_commits_to_wait_for_a_standby(pair: Pair) -> None
     well, said = await durability(pair)
     assert not well
     assert "a failover to the standby loses" in said
+
+
+async def test_several_hosts_without_a_standby_are_reported(pair: Pair) -> None:
+    alone = Durability(
+        several_hosts=True, read_only=False, synchronous_commit="on", fsync="on", full_page_writes="on", names="",
+        standbys=0,
+    )  # fmt: skip
+    assert "no standby follows the primary" in alone.problems(production=True)[0]
+    assert attrs.evolve(alone, several_hosts=False).problems(production=True) == []
+
+
+async def test_processes_warn_of_losses_when_they_start(pair: Pair) -> None:
+    await set_and_reload(pair, "SET synchronous_commit = off")
+    pair.stack.start("jobs")
+    async with asyncio.timeout(10):
+        while "a crash loses the latest acknowledged data" not in pair.stack.log("jobs"):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await set_and_reload(pair, "RESET synchronous_commit")
 
 
 async def test_doctor_requires_commits_on_disk(pair: Pair) -> None:

@@ -35,6 +35,7 @@ export const INDONESIAN = {
   "Try again": "Coba lagi",
   "Showing older data; the latest could not be loaded.": "Menampilkan data lama; data terbaru tidak dapat dimuat.",
   "This page has failed.": "Halaman ini gagal.",
+  "Read from a replica, at most {seconds} s behind.": "Dibaca dari replika, tertinggal paling lama {seconds} dtk.",
 
   // Sign-in and the operator's account
   "Sign in": "Masuk",

@@ -2,6 +2,7 @@
 
 import { api } from "../kernel/api.js";
 import { Page } from "../parts/page.js";
+import { replicaNote } from "../parts/replica.js";
 import { table } from "../parts/table.js";
 import { h } from "../shared/dom.js";
 import { number } from "../shared/format.js";
@@ -22,7 +23,8 @@ class LedgerPage extends Page {
     return api.get("/internal/ledger/audit", {}, signal, PATIENCE_MS);
   }
 
-  render({ sessions, payments, violations }) {
+  render(data) {
+    const { sessions, payments, violations } = data;
     const sum = t("{sessions} sessions, {payments} payments, {violations} violations", {
       sessions: number(sessions),
       payments: number(payments),
@@ -35,6 +37,7 @@ class LedgerPage extends Page {
     ];
     return [
       h("p", { class: violations.length ? "notice bad" : "notice good", role: "status" }, sum),
+      replicaNote(data),
       violations.length > 0 && table(t("Violations"), columns, violations),
     ];
   }

@@ -6,6 +6,7 @@ import { field, select } from "../shared/form.js";
 import { address, go, here } from "../shared/router.js";
 import { t } from "../shared/words.js";
 import { Page } from "./page.js";
+import { replicaNote } from "./replica.js";
 import { table } from "./table.js";
 
 /** A text filter: [name, label, hint]. */
@@ -64,7 +65,7 @@ export class ListPage extends Page {
     const shown = data.items.length
       ? table(this.heading, this.columns(), data.items)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
-    return [this.#filterForm(), shown, this.#pager(data)];
+    return [this.#filterForm(), replicaNote(data), shown, this.#pager(data)];
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */

@@ -1,0 +1,86 @@
+"""A fault under load: what was acknowledged and lost, the longest gap, and the time to recover."""
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from tests.faults.failover.load import CONFIRMED, MESSAGES, Load, phones_show_what_is_stored, under_load
+from tests.ha.report import Outcome
+from tests.stack import Stack, World
+
+NOTICED_S = 1.0  # a shorter gap does not count as an interruption
+PAUSE_S = 0.25  # between a sender's messages, so that no limit of messages or frames delays them
+MORE = 8  # further acknowledgements of each sender, so that the load runs normally again
+SERVED_S = 60.0
+
+# Breaks something, and waits until the engine has failed over.
+Fault = Callable[[], Awaitable[None]]
+
+
+def gaps(load: Load, since: float) -> list[tuple[float, float]]:
+    """Return (length, end) of each sender's gaps between acknowledgements that ended after `since`, in seconds."""
+    return [
+        (after - before, after - since)
+        for moments in load.moments.values()
+        for before, after in itertools.pairwise(moments)
+        if after > since
+    ]
+
+
+async def all_served(load: Load) -> None:
+    """Wait until each sender has MORE further acknowledgements. Raises TimeoutError after SERVED_S seconds."""
+    wanted = {name: len(moments) + MORE for name, moments in load.moments.items()}
+    async with asyncio.timeout(SERVED_S):
+        while any(len(load.moments[name]) < count for name, count in wanted.items()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def lost(stack: Stack, load: Load) -> tuple[int, int]:
+    """Return how many messages and payments were acknowledged, and how many of them are not stored."""
+    messages, payments = dict(load.messages), list(load.payments)  # later acknowledgements are not part of the check
+    stored = {row[1] for row in await stack.sql(MESSAGES, load.sessions)}
+    confirmed = {row[0] for row in await stack.sql(CONFIRMED)}
+    missing = [one for one in messages if one not in stored] + [one for one in payments if one not in confirmed]
+    return len(messages) + len(payments), len(missing)
+
+
+def violations(stack: Stack) -> int:
+    """Run `sesi audit`; return how many violations it found."""
+    said = stack.command("audit", check=False).stdout
+    found = re.search(r"(\d+) violations", said)
+    assert found is not None, said
+    return int(found[1])
+
+
+async def measure(
+    stack: Stack, fault: Fault, *, repaired: Callable[[], Awaitable[None]], engine: str, name: str, connection: str
+) -> Outcome:
+    """Run two chats and payments, let the fault happen, and wait until all users are served again.
+
+    `repaired` repairs the engine and waits until it has its full redundancy again.
+    """
+    world = World(stack)
+    async with under_load(world, pause_s=PAUSE_S) as load:
+        began = time.monotonic()
+        await fault()
+        await all_served(load)
+        await repaired()
+        await all_served(load)
+        await load.end()
+        found = gaps(load, began)
+        acknowledged, missing = await lost(stack, load)
+        await phones_show_what_is_stored(load)
+    await world.leave_searches()
+    await world.close()
+    return Outcome(
+        engine=engine,
+        fault=name,
+        connection=connection,
+        acknowledged=acknowledged,
+        lost=missing,
+        longest_gap_s=max(length for length, _ in found),
+        recovery_s=max((end for length, end in found if length > NOTICED_S), default=0.0),
+        violations=violations(stack),
+    )

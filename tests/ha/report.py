@@ -1,0 +1,60 @@
+"""The results of `make ha`: one row for each fault, printed and written to docs/ha-results.md."""
+
+import pathlib
+from collections.abc import Sequence
+
+import attrs
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ha-results.md"
+HEAD = """# Failover results
+
+What `make ha` measured last. It runs the real engines and a whole service on one machine, breaks one of them while
+users chat and pay, and compares what the service acknowledged with what is stored.
+
+- *Acknowledged*: messages and payments that the service reported as stored during the fault.
+- *Lost*: acknowledged, but not in the database afterwards.
+- *Longest gap*: the longest time that one user waited for the acknowledgement of a message, in seconds.
+- *Recovery*: from the fault until the last gap of more than a second ended; 0 if there was none.
+- *Violations*: what `sesi audit` found afterwards.
+
+"""
+COLUMNS = (
+    "| engine | fault | connection | acknowledged | lost | longest gap, s | recovery, s | violations |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What one fault did. `connection` is how the service reaches the engine; gap and recovery are in seconds."""
+
+    engine: str
+    fault: str
+    connection: str
+    acknowledged: int
+    lost: int
+    longest_gap_s: float
+    recovery_s: float
+    violations: int
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was lost and the audit found nothing."""
+        return self.acknowledged > 0 and self.lost == 0 and self.violations == 0
+
+    def row(self) -> str:
+        """Return the row of the table."""
+        cells = [self.engine, self.fault, self.connection, str(self.acknowledged), str(self.lost)]
+        return (
+            f"| {' | '.join([*cells, f'{self.longest_gap_s:.1f}', f'{self.recovery_s:.1f}', str(self.violations)])} |"
+        )
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as a table in Markdown."""
+    return "\n".join([COLUMNS, *(outcome.row() for outcome in outcomes)])
+
+
+def write(outcomes: Sequence[Outcome], notes: Sequence[str]) -> None:
+    """Write the page. `notes` are paragraphs about the conditions of the run."""
+    PAGE.write_text(HEAD + table(outcomes) + "\n\n" + "\n\n".join(notes) + "\n")
