@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
+from core.base import metrics
 from core.base.clock import monotonic
-from core.bus.bus import SIGNALS, Bus, frames_of
+from core.bus import channels
+from core.bus.bus import Bus
 from core.customers.accounts import Accounts
 from core.events import notices, signals
 from core.events.notices import Envelope
@@ -13,6 +15,22 @@ from core.events.signals import Signal
 from core.logins.revoked import RevokedLogins
 
 PAID_KEPT = 50_000
+# The fields of an envelope that go to sessions' channels, and those that go to recipients', whose ids they name.
+SESSION_FIELDS = ("messages", "read_markers", "typing")
+RECIPIENT_FIELDS = {"notices": "recipient_id", "searches": "customer_id", "own_statuses": "mitra_id"}
+
+
+def by_channel(envelope: Envelope) -> dict[str, Envelope]:
+    """Split an envelope into one for each channel: what concerns a session, and what concerns one recipient."""
+    split: dict[str, Envelope] = {}
+    for field in SESSION_FIELDS:
+        for one in getattr(envelope, field):
+            getattr(split.setdefault(channels.of_session(one.session_id), Envelope()), field).append(one)
+    for field, recipient in RECIPIENT_FIELDS.items():
+        for one in getattr(envelope, field):
+            channel = channels.of_recipient(getattr(one, recipient))
+            getattr(split.setdefault(channel, Envelope()), field).append(one)
+    return split
 
 
 @attrs.frozen(kw_only=True)
@@ -70,12 +88,14 @@ class Publisher:
         for subscriber in self._subscribers:
             if subscriber.on_frames is not None:
                 subscriber.on_frames(envelope)
-        self._bus.publish(frames_of(self._node), notices.encode(envelope))
+        split = by_channel(envelope)
+        metrics.ENVELOPES_PUBLISHED.inc(len(split))
+        self._bus.publish((channel, notices.encode(part, node=self._node)) for channel, part in split.items())
 
     def publish_signal(self, signal: Signal) -> None:
         """Publish a signal to all processes and start the flow that follows it here."""
         self._caches.apply(signal)
-        self._bus.publish(SIGNALS, signals.encode(signal))
+        self._bus.publish([(channels.SIGNALS, signals.encode(signal))])
         self._react(signal)
 
     async def receive(self, signal: Signal) -> None:

@@ -21,7 +21,8 @@ from core.base.clock import Clock, monotonic
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings
 from core.bus.buckets import Charges
-from core.bus.bus import SIGNALS, Bus
+from core.bus.bus import Bus
+from core.bus.channels import SIGNALS
 from core.bus.inbox import Inbox
 from core.bus.rate_limit import RateLimit
 from core.config.cache import Config
@@ -120,7 +121,7 @@ class Runtime:
         self.flood_counts = FloodCounts(self.db)
         self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=())
         if self.settings.development_routes:
-            self.inbox = Inbox(self.bus.client, now=self.now, follow=self.tasks.follow)
+            self.inbox = Inbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
 
     @property
     def token_life_s(self) -> float:
@@ -155,8 +156,8 @@ class Runtime:
 
     def start(self, *, look: bool = True) -> None:
         """Start the background tasks: the bus, the clock and, if `look` is set, the poll for changes."""
-        self.tasks.spawn(self.bus.run_writer())
-        self.tasks.spawn(self.bus.listen([SIGNALS], self._on_signal, self.publisher.on_resubscribe))
+        self.tasks.spawn(self.bus.run())
+        self.tasks.spawn(self.bus.subscription(self._on_signal, self.publisher.on_resubscribe, SIGNALS).run())
         self.tasks.spawn(keep_clock(self.clock, self.db))
         self.tasks.follow(warn_of_losses(self.db, production=self.settings.production))
         if look:
@@ -218,7 +219,7 @@ async def open_runtime(
             commits=databases.commits,
             leases=databases.leases,
             reports=databases.reports,
-            bus=Bus(settings.redis_url),
+            bus=(bus := Bus(settings.redis_url)),
             config=Config(),
             tokens=AccessTokens(settings.jwt_secrets),
             keys=keys,
@@ -233,7 +234,7 @@ async def open_runtime(
             ),
             gateway=make_gateway(settings, http),
             push_sender=make_push_sender(settings, clock, http),
-            rate_limit=RateLimit(settings),
+            rate_limit=RateLimit(settings, bus.nodes),
             reaction_slots=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),
             void_slots=asyncio.Semaphore(VOID_SLOTS),
@@ -241,6 +242,7 @@ async def open_runtime(
             code_sends=asyncio.Semaphore(CODE_SENDS),
             reaction=react,
         )
+        await bus.nodes.find()
         await runtime.changes.look(back_s=runtime.token_life_s)
     except BaseException:
         await databases.close()

@@ -18,7 +18,7 @@ from realtime import frames, message_rate
 from realtime.acks import Acks
 from realtime.budgets import STRANGE_COST
 from realtime.connection import Connection, encode
-from realtime.feeds import Feed
+from realtime.feed import Feed
 from realtime.heartbeats import Heartbeats
 from realtime.hub import Hub
 from realtime.message_batch import MessageBatch

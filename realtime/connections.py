@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from core.base import logs, metrics
+from core.base.actor import Actor
 from core.base.clock import as_text
+from core.bus import channels
+from core.bus.subscription import Subscription
 from core.runtime import Runtime
 from realtime import close_codes
 from realtime.connection import Connection
@@ -21,11 +24,18 @@ PORTIONS = 40
 log = logs.get("connections")
 
 
+def channels_of(actor: Actor) -> list[str]:
+    """Return the channels with the events of a user, under each of their ids."""
+    return [channels.of_recipient(user_id) for user_id in actor.ids]
+
+
 class Connections:
     """The sockets of this process."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, heard: Subscription) -> None:
+        """`heard` is what this process receives over the bus; it gets the users who are here."""
         self._runtime = runtime
+        self._heard = heard
         self._all: set[Connection] = set()
         self._users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
         self._chatting = self._users["chat"]
@@ -89,6 +99,7 @@ class Connections:
         self._logins.setdefault(actor.auth_session_id, set()).add(connection)
         for user_id in actor.ids:
             self._users[connection.path].setdefault(user_id, {})[connection.id] = connection
+        self._heard.add(channels_of(actor))
         mine = self._users[connection.path][actor.user_id]
         if len(mine) > SOCKETS_A_USER:
             oldest = next(iter(mine.values()))
@@ -111,6 +122,8 @@ class Connections:
                 mine.pop(connection.id, None)
                 if not mine:
                     del users[user_id]
+                    if not self.of_user(user_id):
+                        self._heard.remove([channels.of_recipient(user_id)])
 
     def forget_login(self, connection: Connection) -> None:
         """Remove a connection from its auth session: it is closed, or has authenticated with another one."""

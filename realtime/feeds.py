@@ -8,79 +8,30 @@ whatever the bus loses.
 
 import asyncio
 import contextlib
-import datetime as dt
 import math
 from collections.abc import Callable, Iterable
 
 from core.base import logs
-from core.base.actor import UserType
+from core.base.batch_loader import BatchLoader
 from core.base.clock import real_sleep
-from core.events.notices import FramedMessage, ReadMarkerMoved, StoredMessage
-from core.messages.rules import Marker, ReadMarkers
+from core.base.errors import Unavailable
+from core.bus import channels
+from core.bus.subscription import Subscription
+from core.events.notices import StoredMessage
+from core.messages.rules import Marker
 from core.reads import chats
 from core.reads.chats import ChatProgress
 from core.runtime import Runtime
 from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, outgoing
-from realtime.connection import Connection
 from realtime.connections import Connections
+from realtime.feed import Feed
 
 HOLD_S = 0.2  # wait for a missing message on the bus before reading the database; two busy processes take 0.1
 AGAIN_S = 0.25  # until the next read, if the last one did not find it
 PAGE = 200
 
 log = logs.get("feeds")
-Message = StoredMessage | FramedMessage
-
-
-class Feed:
-    """The progress of one session's chat in this process."""
-
-    __slots__ = (
-        "customer_id", "held", "id", "last_seq", "mitra_id", "read_markers", "reading", "sent", "synced_up_to",
-    )  # fmt: skip
-
-    def __init__(self, session_id: str, customer_id: str, mitra_id: str) -> None:
-        self.id = session_id
-        self.customer_id = customer_id
-        self.mitra_id = mitra_id
-        self.sent = 0  # every seq up to this one has been sent to the sockets here
-        self.last_seq = 0  # the highest seq known to be committed
-        self.held: dict[int, Message] = {}
-        self.reading = False
-        self.read_markers = ReadMarkers()
-        self.synced_up_to = 0  # up to this seq, the status columns of single messages are final
-
-    @property
-    def parties(self) -> tuple[str, str]:
-        """The ids of the customer and the mitra."""
-        return self.customer_id, self.mitra_id
-
-    def party(self, connection: Connection) -> str | None:
-        """Return the id under which the connection's user is a party of the session; None if they aren't one."""
-        actor = connection.actor
-        if actor is None:
-            return None
-        party = self.mitra_id if actor.user_type is UserType.MITRA else self.customer_id
-        return party if actor.owns(party) else None
-
-    def moved(self, marker: Marker, seq: int, *, at: dt.datetime, skip: str | None = None) -> ReadMarkerMoved:
-        """Return the publication of a marker that moved to `seq`. `skip` is the connection that sent it."""
-        return ReadMarkerMoved(
-            session_id=self.id,
-            customer_id=self.customer_id,
-            mitra_id=self.mitra_id,
-            reader=marker.reader,
-            status=marker.status,
-            up_to=seq,
-            at=at,
-            skip=skip,
-        )
-
-    def note_committed(self, seq: int) -> None:
-        """Record that all messages up to `seq` are committed."""
-        if seq > self.last_seq:
-            self.last_seq = seq
 
 
 class Feeds:
@@ -89,11 +40,20 @@ class Feeds:
     `committing` returns the ids of a feed's messages that this process is committing now, and sends after the commit.
     """
 
-    def __init__(self, runtime: Runtime, connections: Connections, *, committing: Callable[[Feed], set[str]]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        connections: Connections,
+        heard: Subscription,
+        *,
+        committing: Callable[[Feed], set[str]],
+    ) -> None:
         self._runtime = runtime
         self._connections = connections
+        self._heard = heard
         self._committing = committing
         self._feeds: dict[str, Feed] = {}
+        self._progress: BatchLoader[ChatProgress | None] = BatchLoader(self._read_progress, nothing=None)
         self._loop = asyncio.get_running_loop()
         self._crossed_at = -math.inf  # loop time at which another process last sent a message of a feed
 
@@ -111,8 +71,27 @@ class Feeds:
         """Return the session's feed; a new one starts at 0, so missing messages are read from the database."""
         feed = self._feeds.get(session_id)
         if feed is None:
-            feed = self._feeds[session_id] = Feed(session_id, customer_id, mitra_id)
+            feed = self._open(session_id, customer_id, mitra_id)
+            self._connections.spawn(self._find_earlier(feed))
         return feed
+
+    def _open(self, session_id: str, customer_id: str, mitra_id: str) -> Feed:
+        feed = self._feeds[session_id] = Feed(session_id, customer_id, mitra_id)
+        self._heard.add([channels.of_session(session_id)])
+        return feed
+
+    async def _read_progress(self, session_ids: list[str]) -> dict[str, ChatProgress | None]:
+        return {found.id: found for found in await chats.progress_of_sessions(self._runtime, session_ids)}
+
+    async def _find_earlier(self, feed: Feed) -> None:
+        """Look for messages that other processes published before this one listened to a new session."""
+        await self._heard.confirmed([channels.of_session(feed.id)])
+        with contextlib.suppress(Unavailable, *TRANSIENT_ERRORS):
+            found = await self._progress.of(feed.id)
+            if found is not None and self._feeds.get(feed.id) is feed:
+                feed.note_committed(found.last_seq)
+                if feed.sent < feed.last_seq:
+                    self._load_missing(feed)
 
     def remember(self, progress: ChatProgress) -> Feed:
         """Return the session's feed.
@@ -121,7 +100,7 @@ class Feeds:
         """
         feed = self._feeds.get(progress.id)
         if feed is None:
-            feed = self.begin(progress.id, progress.customer_id, progress.mitra_id)
+            feed = self._open(progress.id, progress.customer_id, progress.mitra_id)
             # A party connected here has no feed for it: the session started after the party's snapshot and no event
             # reached us, so the feed starts at 0.
             unseen = self._connections.any_listening(feed.parties)
@@ -134,23 +113,28 @@ class Feeds:
         """Forget the feeds of sessions without a connected party."""
         for feed in list(self._feeds.values()):
             if not (self._connections.is_chatting(feed.customer_id) or self._connections.is_chatting(feed.mitra_id)):
-                del self._feeds[feed.id]
+                self._drop(feed)
 
     def drop_lost(self, feed: Feed) -> None:
         """Forget a session of which more messages were sent than the database has, and close its parties' sockets."""
         log.warning("the database has lost messages", session_id=feed.id, sent=feed.sent)
-        del self._feeds[feed.id]
+        self._drop(feed)
         for party in feed.parties:
             for connection in self._connections.of("chat", party):
                 connection.close(close_codes.GOING_AWAY)
 
     def clear(self) -> None:
         """Forget all feeds."""
+        self._heard.remove([channels.of_session(session_id) for session_id in self._feeds])
         self._feeds.clear()
+
+    def _drop(self, feed: Feed) -> None:
+        del self._feeds[feed.id]
+        self._heard.remove([channels.of_session(feed.id)])
 
     # -- other processes
 
-    def note_crossing(self, messages: Iterable[Message]) -> None:
+    def note_crossing(self, messages: Iterable[StoredMessage]) -> None:
         """Record that another process has sent these messages; those without a feed here don't count."""
         if any(message.session_id in self._feeds for message in messages):
             self._crossed_at = self._loop.time()
@@ -161,7 +145,7 @@ class Feeds:
 
     # -- order
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, message: StoredMessage) -> None:
         """Send a committed message in the order of seq; hold it while earlier ones are missing."""
         feed = self._feeds.get(message.session_id)
         if feed is None:
@@ -178,9 +162,8 @@ class Feeds:
             feed.held[message.seq] = message
             self._load_missing(feed)
 
-    def _send(self, feed: Feed, message: Message) -> None:
-        frame = message.frame if isinstance(message, FramedMessage) else outgoing.message(message)
-        self._send_frame(feed, message.seq, frame, skip=message.skip)
+    def _send(self, feed: Feed, message: StoredMessage) -> None:
+        self._send_frame(feed, message.seq, outgoing.message(message), skip=message.skip)
 
     def _send_frame(self, feed: Feed, seq: int, frame: bytes, *, skip: str | None = None) -> None:
         feed.sent = seq
@@ -196,7 +179,7 @@ class Feeds:
         """
         feed.note_committed(progress.last_seq)
         if progress.status == "completed" and feed.sent >= feed.last_seq:
-            del self._feeds[feed.id]  # completed sessions get no more messages
+            self._drop(feed)  # completed sessions get no more messages
             return []
         if feed.sent < progress.last_seq:
             self._load_missing(feed)

@@ -9,6 +9,7 @@ from aiohttp import EofStream, WSMsgType
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
+from core.bus import channels
 from core.reads import callers, chats, mitra_desk
 from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes, frames, websocket
@@ -17,6 +18,7 @@ from realtime.arrivals import Arrivals
 from realtime.budgets import AUTH_COST
 from realtime.commands import Commands
 from realtime.connection import PING_S, Connection, encode
+from realtime.connections import channels_of
 from realtime.hub import Hub
 from realtime.websocket import Inbox
 
@@ -160,6 +162,7 @@ class Handshake:
         # Read before the snapshot, so that the snapshot is never older than its epoch.
         epoch = self._hub.runtime.db.epoch
         try:
+            await self._listen(connection.actor)
             fields = await self._state(connection.actor)
             unacknowledged = await self._arrivals.unacknowledged(connection.actor)
         except (Unavailable, *TRANSIENT_ERRORS):
@@ -179,12 +182,18 @@ class Handshake:
             frame["ref"] = ref
         connection.put_first([encode(frame), *self._hub.events.repeated(connection, unacknowledged)])
 
+    async def _listen(self, actor: Actor) -> None:
+        """Receive what concerns the user before the snapshot is read, so that all of it is in at least one of them."""
+        listened = channels_of(actor)
+        if self._path == "chat":
+            for progress in await self._arrivals.progress(actor):
+                self._hub.feeds.remember(progress)
+                listened.append(channels.of_session(progress.id))
+        await self._hub.heard.confirmed(listened)
+
     async def _state(self, actor: Actor) -> dict[str, Any]:
         runtime = self._hub.runtime
         if self._path == "chat":
-            # The feeds start before the snapshot is read, so a message committed in between is in at least one of them.
-            for progress in await self._arrivals.progress(actor):
-                self._hub.feeds.remember(progress)
             return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
             return {"requests": await mitra_desk.chat_requests(runtime, actor)}

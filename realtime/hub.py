@@ -4,12 +4,12 @@ realtime/connections.py knows which sockets are here, realtime/feeds.py the orde
 which events were sent.
 """
 
+from core.base import metrics
 from core.base.actor import UserType
 from core.base.clock import real_sleep
 from core.events import notices
 from core.events.notices import (
     Envelope,
-    EphemeralFrame,
     OwnStatusChanged,
     ReadMarkerMoved,
     SearchProgress,
@@ -30,19 +30,22 @@ class Hub:
     def __init__(self, runtime: Runtime, queue: MessageQueue) -> None:
         self.runtime = runtime
         self.budgets = Budgets(runtime.settings)
-        self.connections = Connections(runtime)
-        self.feeds = Feeds(runtime, self.connections, committing=queue.under_way)
+        self.heard = runtime.bus.subscription(self.on_frames, runtime.publisher.on_resubscribe)
+        self.connections = Connections(runtime, self.heard)
+        self.feeds = Feeds(runtime, self.connections, self.heard, committing=queue.under_way)
         self.events = Events(self.connections, self.feeds)
 
     def on_frames(self, _channel: str, data: bytes) -> None:
         """Send what arrived over the bus from other processes; `send` has sent our own."""
-        envelope = notices.decode(data)
-        self.feeds.note_crossing(envelope.messages or envelope.framed_messages)
-        self.send(envelope)
+        envelope = notices.decode(data, node=self.runtime.node)
+        if envelope is not None:
+            metrics.ENVELOPES_DECODED.inc()
+            self.feeds.note_crossing(envelope.messages)
+            self.send(envelope)
 
     def send(self, envelope: Envelope) -> None:
         """Send the frames of an envelope to the sockets here."""
-        for message in envelope.messages or envelope.framed_messages:
+        for message in envelope.messages:
             self.feeds.deliver(message)
         for moved in envelope.read_markers:
             self.send_read_marker(moved)
@@ -52,8 +55,6 @@ class Hub:
             self._send_progress(progress)
         for changed in envelope.own_statuses:
             self._send_own_status(changed)
-        for ephemeral in envelope.ephemeral_frames:
-            self._send_ephemeral(ephemeral)
         for notice in envelope.notices:
             self.events.send(notice)
 
@@ -79,10 +80,6 @@ class Hub:
     def _send_own_status(self, changed: OwnStatusChanged) -> None:
         frame = outgoing.mitra_status_changed(changed, server_time=self.connections.server_time())
         self.connections.put("pairing", changed.mitra_id, frame)
-
-    def _send_ephemeral(self, ephemeral: EphemeralFrame) -> None:
-        if not self.events.search_has_ended(ephemeral.search_id):
-            self.connections.put(ephemeral.path, ephemeral.recipient_id, ephemeral.frame, skip=ephemeral.skip)
 
     def on_new_epoch(self) -> None:
         """Forget all chat progress and close every socket.

@@ -20,7 +20,7 @@ from core.probes import INTERNAL_ERROR
 from core.sessions.rules import SessionNotActive
 from realtime import outgoing
 from realtime.connection import SEND_AGAIN, Connection
-from realtime.feeds import Feed
+from realtime.feed import Feed
 from realtime.frames import SendMessage
 from realtime.hub import Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved

@@ -13,7 +13,7 @@ import attrs
 from core.base.actor import UserType
 from core.messages.rules import Draft, Marker
 from realtime.connection import Connection
-from realtime.feeds import Feed
+from realtime.feed import Feed
 
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 BATCH_MARKED = 100  # sessions in a batch that have read markers but no messages

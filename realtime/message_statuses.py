@@ -5,7 +5,7 @@ from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.flows import message_send
 from core.runtime import Runtime
-from realtime.feeds import Feed
+from realtime.feed import Feed
 
 EVERY_S = 1.0
 PARTS = 20  # parts into which the work of a second is spread, so that messages never wait behind much of it

@@ -11,7 +11,6 @@ from core.base import logs
 from core.base.connections import BACKLOG
 from core.base.process import raise_file_limit, stop_event, tune_gc, wait_for_second_signal
 from core.base.settings import Settings, SettingsError
-from core.bus.bus import frames_of_others
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.probes import add_probes
@@ -88,9 +87,7 @@ async def serve(settings: Settings) -> int:
             f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is in use"
         ) from error
     runtime.start()
-    runtime.tasks.spawn(
-        runtime.bus.listen(frames_of_others(runtime.node), hub.on_frames, watch.on_resubscribe, patterns=True)
-    )
+    runtime.tasks.spawn(hub.heard.run())
     runtime.tasks.spawn(batch.run())
     runtime.tasks.spawn(statuses.run())
     runtime.tasks.spawn(acks.run())

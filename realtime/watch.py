@@ -13,7 +13,7 @@ from core.reads import chats
 from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes
 from realtime.connection import PING_S, Connection
-from realtime.feeds import Feed
+from realtime.feed import Feed
 from realtime.hub import Hub
 from realtime.revocation import Revocation
 

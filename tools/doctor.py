@@ -7,12 +7,12 @@ import urllib.parse
 from typing import Any
 
 import asyncpg
-from redis.asyncio import Redis
 
 from core.base.addresses import database_urls, host_and_port
 from core.base.clock import Clock, monotonic
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.base.settings import Settings, SettingsError
+from core.bus.bus import Bus
 from core.providers.gateway import make_gateway
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
@@ -132,17 +132,14 @@ async def _database(settings: Settings) -> Check:
 
 
 async def _bus(settings: Settings) -> Check:
-    client = Redis.from_url(settings.redis_url, socket_timeout=2, socket_connect_timeout=2)
+    bus = Bus(settings.redis_url)
     try:
-        await client.ping()
-    except Exception as error:
-        return (
-            "Redis",
-            False,
-            f"does not answer ({type(error).__name__}): check REDIS_URL, or start `sesi up`",
-        )
+        await bus.nodes.find()
+        answers = await bus.ping()
     finally:
-        await client.aclose()
+        await bus.close()
+    if not answers:
+        return "Redis", False, "does not answer: check REDIS_URL, or start `sesi up`"
     return "Redis", True, "answers"
 
 

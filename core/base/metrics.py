@@ -36,6 +36,14 @@ BATCHES = Counter("sesi_message_batches_total", "Chat batches committed by this 
 SIGNALS_DROPPED = Counter(
     "sesi_signals_dropped_total", "Signals that could not be published on the bus.", registry=REGISTRY
 )
+ENVELOPES_PUBLISHED = Counter(
+    "sesi_bus_envelopes_published_total",
+    "Envelopes that this process queued for the bus, one for each session or recipient.",
+    registry=REGISTRY,
+)
+ENVELOPES_DECODED = Counter(
+    "sesi_bus_envelopes_decoded_total", "Envelopes of other processes that this process decoded.", registry=REGISTRY
+)
 JOB_RUNS = Counter("sesi_job_runs_total", "Runs of each job.", ["job"], registry=REGISTRY)
 JOB_FAILURES = Counter("sesi_job_failures_total", "Failed runs of each job.", ["job"], registry=REGISTRY)
 JOB_LATE_SECONDS = Histogram(

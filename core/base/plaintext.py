@@ -29,14 +29,18 @@ def http_in_plaintext(url: str) -> bool:
 
 
 def redis_without_password(url: str) -> bool:
-    """Return whether a `redis://` URL leads to another machine without a password."""
+    """Return whether a `redis://` URL leads to another machine without a password.
+
+    Every host of a list of sentinels or nodes is checked.
+    """
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme != "redis":
+    if parts.scheme.partition("+")[0] != "redis":
         return False
     query = urllib.parse.parse_qs(parts.query)
     if parts.password or query.get("password", [""])[0]:
         return False
-    return not is_loopback(parts.hostname or query.get("host", ["localhost"])[0])
+    hosts = parts.netloc.rpartition("@")[2] or query.get("host", ["localhost"])[0]
+    return not all(is_loopback(_host(one) or "localhost") for one in hosts.split(","))
 
 
 def database_in_plaintext(url: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import phonenumbers
 
 from core.base.addresses import database_urls
+from core.base.redis_url import read as read_redis_url
 
 LONGEST_CADENCE_S = 3600
 
@@ -145,6 +146,13 @@ def read_url(text: str) -> str:
     if len(database_urls(text)) > 1:
         raise ValueError(text)
     return database_url(text)
+
+
+def redis_url(text: str) -> str:
+    """Read the URL of one Redis server, of sentinels or of a cluster; blank is allowed."""
+    if text:
+        read_redis_url(text)
+    return text
 
 
 def database_url(text: str) -> str:

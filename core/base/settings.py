@@ -66,7 +66,13 @@ class Settings:
         "postgresql://user:password@host:port/name of one replica, for activity, reports and audits",
         secret=True,
     )
-    redis_url: str = _setting(None, parse.url("redis", "rediss", "unix"), "redis://host:port/number", secret=True)
+    redis_url: str = _setting(
+        None,
+        parse.redis_url,
+        "redis://host:port/number, redis+sentinel://host:port,host:port/service or redis+cluster://host:port,host:port "
+        "(rediss for TLS)",
+        secret=True,
+    )
     sesi_data_dir: pathlib.Path = _setting(".sesi", pathlib.Path, "a directory")
     public_host: str = _setting("127.0.0.1", str, "an address to listen on")
     public_port: int = _setting("8000", PORT, "a port, 1 to 65535")

@@ -57,8 +57,8 @@ class Charge:
 
     @property
     def key(self) -> str:
-        """The bucket's name in Redis."""
-        return f"sesi:rate:{self.limit.name}:{self.who}"
+        """The bucket's name in Redis. In a cluster all buckets are on one server, because several are charged at once."""
+        return f"sesi:{{rate}}:{self.limit.name}:{self.who}"
 
 
 Charges = tuple[Charge, ...]

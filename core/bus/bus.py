@@ -7,94 +7,132 @@ receivers find the truth in the database (docs/invariants.md#rule-5).
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
 
+import hiredis
 import redis.asyncio as redis_asyncio
-from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
 
-from core.base import ids, logs, metrics
-from core.base.clock import real_sleep
+from core.base import logs, metrics, redis_url
+from core.bus.link import Handler
+from core.bus.nodes import LOST, Node, Nodes, NoServer
+from core.bus.subscription import Subscription
 
-SIGNALS = "sesi:signals"
-FRAMES = "sesi:frames"
-PROBES = "sesi:probes"
-TAG = 8  # last characters of a process's id, which name its channel
-QUEUE_SIZE = 10_000  # messages; when the queue is full Redis is away, and the database has everything
+QUEUE_SIZE = 50_000  # messages; when the queue is full Redis is away, and the database has everything
 DEADLINE_S = 1.0
-RECONNECT_S = 0.25
-QUIET_S = 3.0  # real seconds of silence after which a subscription is probed
-PIPELINE = 200
+AT_ONCE = 500  # messages
 
 log = logs.get("bus")
-Handler = Callable[[str, bytes], Awaitable[None] | None]
-
-
-def frames_of(node: str) -> str:
-    """Return the channel on which a process publishes the frames of its commits."""
-    return f"{FRAMES}:{node[-TAG:]}"
-
-
-def frames_of_others(node: str) -> list[str]:
-    """Return patterns that match every process's channel except this one's, so that no process receives its own frames.
-
-    There is one pattern for each character of the tag: equal before that character, different there.
-    """
-    own = node[-TAG:]
-    return [f"{FRAMES}:{own[:place]}[^{own[place]}]*" for place in range(TAG)]
 
 
 class Bus:
     """Publishes and receives messages over Redis."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._client = self._connect(DEADLINE_S)
-        self._queue: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(QUEUE_SIZE)
+        self.nodes = Nodes(redis_url.read(url), timeout_s=DEADLINE_S)
+        self._queue: deque[tuple[str, bytes]] = deque()
+        self._queued = asyncio.Event()
+        self._sent = asyncio.Event()
+        self._sent.set()
+        self._connections: dict[Node, AbstractConnection] = {}
         self.degraded = False
 
-    @property
-    def client(self) -> redis_asyncio.Redis:
-        """Return the client for short calls, which fail after DEADLINE_S."""
-        return self._client
+    def client_of(self, key: str) -> redis_asyncio.Redis:
+        """Return a client for short calls about a key, which fail after DEADLINE_S. Raises NoServer."""
+        return self.nodes.client_of(key)
 
-    def _connect(self, timeout: float | None) -> redis_asyncio.Redis:
-        return redis_asyncio.Redis.from_url(
-            self._url, socket_timeout=timeout, socket_connect_timeout=DEADLINE_S, retry=Retry(NoBackoff(), 0)
-        )
+    def subscription(self, handle: Handler, resubscribed: Callable[[], None], *channels: str) -> Subscription:
+        """Return a new set of channels, to be run; each of their messages is passed to `handle`.
 
-    def publish(self, channel: str, data: bytes) -> None:
-        """Queue a message without waiting; drop it if the queue is full."""
-        try:
-            self._queue.put_nowait((channel, data))
-        except asyncio.QueueFull:
-            metrics.SIGNALS_DROPPED.inc()
+        `resubscribed` is called at each new subscription to a server: earlier messages may have been missed.
+        """
+        made = Subscription(self.nodes, handle, resubscribed)
+        made.add(channels)
+        return made
 
-    async def run_writer(self) -> None:
-        """Send queued messages in batches until cancelled."""
+    def publish(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        """Queue messages, as (channel, data), without waiting; drop those that the queue has no room for."""
+        for message in messages:
+            if len(self._queue) >= QUEUE_SIZE:
+                metrics.SIGNALS_DROPPED.inc()
+            else:
+                self._queue.append(message)
+        if self._queue:
+            self._sent.clear()
+            self._queued.set()
+
+    async def run(self) -> None:
+        """Follow the servers and send queued messages until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.nodes.run())
+            group.create_task(self._write())
+
+    async def _write(self) -> None:
+        """Send queued messages in batches."""
         while True:
-            batch = [await self._queue.get()]
-            while len(batch) < PIPELINE and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            try:
-                async with asyncio.timeout(DEADLINE_S):
-                    pipeline = self._client.pipeline(transaction=False)
-                    for channel, data in batch:
-                        pipeline.publish(channel, data)
-                    await pipeline.execute()
-                self._healthy(True)
-            except Exception as error:
-                if not isinstance(error, RedisError | OSError | TimeoutError):
-                    log.exception("publishing on the bus failed")
-                metrics.SIGNALS_DROPPED.inc(len(batch))
-                self._healthy(False)
-                with contextlib.suppress(RedisError, OSError):
-                    await self._client.connection_pool.disconnect()
-            finally:
-                for _ in batch:
-                    self._queue.task_done()
+            await self._queued.wait()
+            batch = [self._queue.popleft() for _ in range(min(AT_ONCE, len(self._queue)))]
+            if not self._queue:
+                self._queued.clear()
+            await self._send_all(batch)
+            if not self._queue:
+                self._sent.set()
+
+    async def _send_all(self, batch: list[tuple[str, bytes]]) -> None:
+        by_node: dict[Node | None, list[bytes]] = {}
+        command = "SPUBLISH" if self.nodes.is_cluster else "PUBLISH"
+        for channel, data in batch:
+            packed = hiredis.pack_command((command, channel, data))  # pyright: ignore[reportArgumentType] - any length
+            by_node.setdefault(self.nodes.of(channel), []).append(packed)
+        async with asyncio.TaskGroup() as group:
+            sends = [group.create_task(self._send(node, commands)) for node, commands in by_node.items()]
+        self._healthy(all(send.result() for send in sends))
+
+    async def _send(self, node: Node | None, commands: list[bytes]) -> bool:
+        """Send commands to one server and return whether it took all of them."""
+        taken = 0
+        try:
+            if node is None:
+                raise NoServer
+            async with asyncio.timeout(DEADLINE_S):
+                connection = await self._connection(node)
+                await connection.send_packed_command(b"".join(commands), check_health=False)
+                for _ in commands:
+                    taken += await self._was_taken(connection)
+        except Exception as error:
+            if not isinstance(error, LOST):
+                log.exception("publishing on the bus failed")
+            await self._disconnect(node)
+        if taken < len(commands):
+            metrics.SIGNALS_DROPPED.inc(len(commands) - taken)
+            self.nodes.look_soon()
+        return taken == len(commands)
+
+    async def _was_taken(self, connection: AbstractConnection) -> bool:
+        """Read the answer to one command; a server refuses a channel that has moved to another."""
+        try:
+            await connection.read_response(disable_decoding=True, timeout=math.inf)
+        except ResponseError:
+            return False
+        return True
+
+    async def _connection(self, node: Node) -> AbstractConnection:
+        for other in set(self._connections) - self.nodes.present():
+            await self._disconnect(other)
+        connection = self._connections.get(node)
+        if connection is None:
+            connection = self._connections[node] = node.client.connection_pool.make_connection()
+            await connection.connect()
+        return connection
+
+    async def _disconnect(self, node: Node | None) -> None:
+        connection = self._connections.pop(node, None) if node is not None else None
+        if connection is not None:
+            with contextlib.suppress(*LOST):
+                await connection.disconnect(nowait=True)
 
     def _healthy(self, well: bool) -> None:
         if self.degraded == well:
@@ -105,81 +143,26 @@ class Bus:
         """Wait until all queued messages have been sent, DEADLINE_S at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DEADLINE_S):
-                await self._queue.join()
-
-    async def listen(
-        self, channels: list[str], handle: Handler, resubscribed: Callable[[], None], *, patterns: bool = False
-    ) -> None:
-        """Pass each message on `channels` (with `patterns`, on matching channels) to `handle` until cancelled.
-
-        `resubscribed` is called at each new subscription: earlier messages may have been missed.
-        """
-        while True:
-            client = self._connect(None)
-            probe = f"{PROBES}:{ids.new_id()}"
-            try:
-                pubsub = client.pubsub(ignore_subscribe_messages=False)
-                await pubsub.subscribe(probe)
-                await (pubsub.psubscribe if patterns else pubsub.subscribe)(*channels)
-                await self._receive(pubsub, probe, handle, resubscribed)
-            except (RedisError, OSError, TimeoutError):
-                await real_sleep(RECONNECT_S)
-            except Exception:
-                log.exception("bus subscription failed")
-                await real_sleep(RECONNECT_S)
-            finally:
-                with contextlib.suppress(RedisError, OSError, TimeoutError):
-                    await client.aclose()
-
-    async def _receive(self, pubsub: PubSub, probe: str, handle: Handler, resubscribed: Callable[[], None]) -> None:
-        """Read one subscription. After QUIET_S of silence, publish a message to the subscribed channel `probe`.
-
-        A proxy may keep the connection and answer a PING although the server behind it was replaced and does not have
-        the subscription. Only a message that arrives proves that others would. Raises TimeoutError if it does not
-        arrive.
-        """
-        probed = False
-        while True:
-            message = await pubsub.get_message(timeout=QUIET_S)
-            if message is None:
-                if probed:
-                    raise TimeoutError
-                probed = True
-                async with asyncio.timeout(DEADLINE_S):
-                    await self._client.publish(probe, b"")
-                continue
-            probed = False
-            if message["channel"] == probe.encode():
-                continue
-            if message["type"] in ("subscribe", "psubscribe"):
-                resubscribed()
-            elif message["type"] in ("message", "pmessage"):
-                await self._hand_over(handle, message)
-
-    async def _hand_over(self, handle: Handler, message: dict[str, object]) -> None:
-        channel, data = message["channel"], message["data"]
-        assert isinstance(channel, bytes)
-        assert isinstance(data, bytes)
-        try:
-            result = handle(channel.decode(), data)
-            if result is not None:
-                await result
-        except Exception:
-            log.exception("handling a signal failed", channel=channel.decode())
+                await self._sent.wait()
 
     async def ping(self) -> bool:
         """Return whether Redis answers within DEADLINE_S."""
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(self._answers(node)) for node in self.nodes.present()]
+        self._healthy(bool(asked) and all(task.result() for task in asked))
+        return not self.degraded
+
+    async def _answers(self, node: Node) -> bool:
         try:
             async with asyncio.timeout(DEADLINE_S):
-                await self._client.ping()
-        except (RedisError, OSError, TimeoutError):
-            self._healthy(False)
+                await node.client.ping()
+        except LOST:
+            self.nodes.look_soon()
             return False
-        self._healthy(True)
         return True
 
     async def close(self) -> None:
         """Close the writer's connections."""
-        with contextlib.suppress(RedisError, OSError, TimeoutError):
-            async with asyncio.timeout(DEADLINE_S):
-                await self._client.aclose()
+        for node in list(self._connections):
+            await self._disconnect(node)
+        await self.nodes.close()

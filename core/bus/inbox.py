@@ -56,13 +56,13 @@ class Inbox:
 
     def __init__(
         self,
-        client: redis_asyncio.Redis,
+        client_of: Callable[[str], redis_asyncio.Redis],
         *,
         now: Callable[[], dt.datetime],
         follow: Callable[[Coroutine[Any, Any, None]], Any],
     ) -> None:
-        """`follow` starts work that no request waits for."""
-        self._client = client
+        """`client_of` returns the client for a key; `follow` starts work that no request waits for."""
+        self._client_of = client_of
         self._now = now
         self._follow = follow
         self._unwritten: list[bytes] = []
@@ -79,7 +79,7 @@ class Inbox:
         items, self._unwritten = self._unwritten, []
         try:
             async with asyncio.timeout(DEADLINE_S):
-                pipeline = self._client.pipeline(transaction=True)
+                pipeline = self._client_of(LIST).pipeline(transaction=True)
                 pipeline.lpush(LIST, *items)
                 pipeline.ltrim(LIST, 0, KEPT - 1)
                 pipeline.expire(LIST, KEPT_S)
@@ -91,7 +91,7 @@ class Inbox:
         """Return the newest KEPT items, newest first. Raises Unavailable if Redis does not answer."""
         try:
             async with asyncio.timeout(DEADLINE_S):
-                found = await self._client.lrange(LIST, 0, -1)
+                found = await self._client_of(LIST).lrange(LIST, 0, -1)
         except LOST as error:
             raise Unavailable from error
         return sorted((msgspec.json.decode(item, type=InboxItem) for item in found), key=lambda i: i.at, reverse=True)

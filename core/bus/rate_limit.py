@@ -18,8 +18,7 @@ from collections import OrderedDict
 
 import attrs
 import redis.asyncio as redis_asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from core.base import logs, metrics
@@ -28,6 +27,7 @@ from core.base.errors import DomainError, Kind
 from core.base.languages import Text
 from core.base.settings import Settings
 from core.bus.buckets import Charge, Charges, Limit
+from core.bus.nodes import Nodes
 
 DEADLINE_S = 0.25  # real seconds of a call to Redis; after them this process decides alone
 AWAY_S = 1.0  # real seconds without calls to Redis after a failed one
@@ -115,14 +115,10 @@ def _advance(charges: Charges) -> int:
 class RateLimit:
     """Counts requests in the shared buckets."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._client = redis_asyncio.Redis.from_url(
-            settings.redis_url,
-            socket_timeout=DEADLINE_S,
-            socket_connect_timeout=DEADLINE_S,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._script = self._client.register_script(TAKE)
+    def __init__(self, settings: Settings, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._client: redis_asyncio.Redis | None = None
+        self._script: AsyncScript | None = None
         self._pace = 1 / settings.sesi_time_scale
         self._set_back_us = int(SET_BACK_S * settings.sesi_time_scale * 1_000_000)
         self._waiting: list[_Question] = []
@@ -188,7 +184,7 @@ class RateLimit:
         if monotonic() >= self._away_until:
             try:
                 async with asyncio.timeout(DEADLINE_S):
-                    flat = await self._script(keys=keys, args=args)
+                    flat = await self._script_on(self._nodes.client_of(keys[0]))(keys=keys, args=args)
                 return list(zip(flat[::2], flat[1::2], strict=True))
             except (RedisError, OSError, TimeoutError) as error:
                 log.warning("Redis does not answer; rate limits apply to this process only", error=type(error).__name__)
@@ -197,6 +193,12 @@ class RateLimit:
                 log.exception("checking rate limits failed")
                 self._away_until = monotonic() + AWAY_S
         return None
+
+    def _script_on(self, client: redis_asyncio.Redis) -> AsyncScript:
+        """Return the script for the server that has the buckets now."""
+        if self._script is None or client is not self._client:
+            self._client, self._script = client, client.register_script(TAKE)
+        return self._script
 
     def _share(self, charges: Charges, questions: list[_Question], answer: Answer) -> None:
         """Give the granted requests to the callers in order of arrival; keep the rest as an advance."""
@@ -239,11 +241,6 @@ class RateLimit:
         return GRANTED
 
     async def close(self) -> None:
-        """Cancel the call in progress and close the connection."""
+        """Cancel the call in progress."""
         if self._asking is not None:
             self._asking.cancel()
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                await self._client.aclose()
-        except (RedisError, OSError, TimeoutError):
-            return

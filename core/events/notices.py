@@ -10,6 +10,8 @@ import msgspec
 
 from core.base.actor import UserType
 
+TAG = 8  # last characters of a process's id, with which its envelopes begin
+
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """One event for one user, to be sent to all of their sockets.
@@ -88,47 +90,19 @@ class OwnStatusChanged(msgspec.Struct, frozen=True, kw_only=True):
     is_online: bool
 
 
-class FramedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed message as processes of version 0.2 publish it: as the complete `message` frame."""
-
-    session_id: str
-    customer_id: str
-    mitra_id: str
-    seq: int
-    frame: bytes
-    skip: str | None = None
-
-
-class EphemeralFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame that is not stored, as processes of version 0.2 publish it.
-
-    `path` is the socket's path, chat or pairing. If `search_id` is set, the frame is dropped once the recipient's
-    sockets have been sent the end of this search.
-    """
-
-    recipient_id: str
-    frame: bytes
-    skip: str | None = None
-    path: str = "chat"
-    search_id: str | None = None
-
-
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one process publishes to all other realtime processes at a time; its own sockets have it.
+    """What a process publishes after a commit, for the sockets of all realtime processes.
 
     A new kind gets a separate field: processes of the last version ignore unknown fields, but refuse an envelope with
     an unknown form of a known one.
     """
 
     notices: list[Notice] = []
-    messages: list[StoredMessage] = msgspec.field(default_factory=list, name="stored_messages")
+    messages: list[StoredMessage] = []
     read_markers: list[ReadMarkerMoved] = []
     typing: list[TypingChanged] = []
     searches: list[SearchProgress] = []
     own_statuses: list[OwnStatusChanged] = []
-    # Only read, so that processes of this version and of 0.2 can run during one rolling restart.
-    framed_messages: list[FramedMessage] = msgspec.field(default_factory=list, name="messages")
-    ephemeral_frames: list[EphemeralFrame] = msgspec.field(default_factory=list, name="passing")
 
     @property
     def empty(self) -> bool:
@@ -138,11 +112,19 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def encode(envelope: Envelope) -> bytes:
-    """Encode an envelope for the bus."""
-    return msgspec.msgpack.encode(envelope)
+DECODER = msgspec.msgpack.Decoder(Envelope)
 
 
-def decode(data: bytes) -> Envelope:
-    """Decode an envelope; unknown fields are ignored. Raises msgspec.DecodeError for any other data."""
-    return msgspec.msgpack.decode(data, type=Envelope)
+def encode(envelope: Envelope, *, node: str) -> bytes:
+    """Encode an envelope for the bus; `node` is the id of the process that publishes it."""
+    return node[-TAG:].encode() + msgspec.msgpack.encode(envelope)
+
+
+def decode(data: bytes, *, node: str) -> Envelope | None:
+    """Decode an envelope; None if `node` published it itself.
+
+    Unknown fields are ignored. Raises msgspec.DecodeError for any other data.
+    """
+    if data[:TAG] == node[-TAG:].encode():
+        return None
+    return DECODER.decode(memoryview(data)[TAG:])

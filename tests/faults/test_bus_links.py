@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from core.bus.bus import DEADLINE_S, QUIET_S, RECONNECT_S, Bus
+from core.bus.bus import Bus
+from core.bus.link import PROBE_S, QUIET_S, RECONNECT_S
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack, within
 
 pytestmark = pytest.mark.anyio
 
 CHANNEL = "sesi:signals"
-NOTICED_S = 2 * QUIET_S + DEADLINE_S + RECONNECT_S
+NOTICED_S = 2 * QUIET_S + PROBE_S + RECONNECT_S
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ class Listener:
         self._received: asyncio.Queue[bytes] = asyncio.Queue()
         self._listening, self._publishing = Bus(self.proxy.url), Bus(stack.redis_url)
         self._tasks = [
-            asyncio.create_task(self._listening.listen([CHANNEL], self._take, self._subscribed)),
-            asyncio.create_task(self._publishing.run_writer()),
+            asyncio.create_task(self._listening.subscription(self._take, self._subscribed, CHANNEL).run()),
+            asyncio.create_task(self._publishing.run()),
         ]
 
     def _take(self, _: str, data: bytes) -> None:
@@ -46,7 +47,7 @@ class Listener:
         """Publish until a message arrives."""
         async with asyncio.timeout(timeout):
             while self._received.empty():
-                self._publishing.publish(CHANNEL, data)
+                self._publishing.publish([(CHANNEL, data)])
                 await asyncio.sleep(0.1)
         while not self._received.empty():
             assert self._received.get_nowait() == data

@@ -16,6 +16,7 @@ import pytest
 import api.apps
 import realtime.server
 from api import errors as api_errors
+from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
 from core.events import notices, signals
@@ -131,13 +132,15 @@ def test_unknown_signal_decodes_to_none(data: bytes):
 
 ENVELOPE_FIELDS = {field.name: get_args(field.type)[0] for field in msgspec.structs.fields(notices.Envelope)}
 
+OTHERS = b"0" * notices.TAG  # the tag of another process
+
 
 @pytest.mark.parametrize("field", ENVELOPE_FIELDS)
 def test_every_field_of_an_envelope_survives_encoding(field: str):
     cls = ENVELOPE_FIELDS[field]
     for one in itertools.islice(instances(cls), 300):
         envelope = notices.Envelope(**{field: [one, one]})
-        assert notices.decode(notices.encode(envelope)) == envelope
+        assert notices.decode(notices.encode(envelope, node=ids.new_id()), node=ids.new_id()) == envelope
 
 
 def test_full_and_empty_envelopes_survive_encoding():
@@ -145,12 +148,12 @@ def test_full_and_empty_envelopes_survive_encoding():
         **{field: list(itertools.islice(instances(cls), 3)) for field, cls in ENVELOPE_FIELDS.items()}
     )
     for envelope in (full, notices.Envelope()):
-        assert notices.decode(notices.encode(envelope)) == envelope
+        assert notices.decode(notices.encode(envelope, node=ids.new_id()), node=ids.new_id()) == envelope
 
 
 def test_envelope_with_an_unknown_field_is_decoded():
     raw = {"origin": "node", "notices": [], "messages": [], "passing": [], "added_later": {"x": 1}}
-    assert notices.decode(msgspec.msgpack.encode(raw)) == notices.Envelope()
+    assert notices.decode(OTHERS + msgspec.msgpack.encode(raw), node=ids.new_id()) == notices.Envelope()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_envelope_with_an_unknown_field_is_decoded():
 )
 def test_invalid_envelope_is_a_decode_error(data: bytes):
     with pytest.raises(msgspec.DecodeError):
-        notices.decode(data)
+        notices.decode(OTHERS + data, node=ids.new_id())
 
 
 # -- deadlines

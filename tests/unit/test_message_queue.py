@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.base.actor import UserType
 from core.messages.rules import Draft, Marker
-from realtime.feeds import Feed
+from realtime.feed import Feed
 from realtime.message_queue import BATCH_ROWS, MARK_EARLY_S, MARK_WAITS_S, QUEUE_ROWS, Batch, Item, MessageQueue
 
 NOBODY = cast(Any, None)  # a queue does not read the connection

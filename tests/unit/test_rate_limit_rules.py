@@ -13,6 +13,7 @@ from core.base.environment import read
 from core.base.errors import Kind
 from core.bus import rate_limit
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address, hourly_limit
+from core.bus.bus import Bus
 from core.bus.rate_limit import Answer, RateLimit, RateLimited, _Question
 
 HOUR = 3_600_000_000  # µs
@@ -58,7 +59,8 @@ def limits() -> RateLimit:
 
 def a_process() -> RateLimit:
     """Return a process's limits, connected to nothing."""
-    return RateLimit(read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"}))
+    settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"})
+    return RateLimit(settings, Bus(settings.redis_url).nodes)
 
 
 def judged(process: RateLimit, limit: Limit, who: str, now: int) -> int:

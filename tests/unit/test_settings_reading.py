@@ -325,6 +325,8 @@ def test_plain_http_to_a_name_that_looks_like_loopback_is_refused(url: str):
         "redis://redis?password=",
         "redis:///0?host=redis",
         "redis://10.0.0.7",
+        "redis+cluster://localhost,10.0.0.7",
+        "redis+sentinel://[::1]:26379,redis/main",
     ],
 )
 def test_redis_of_another_machine_without_a_password_is_refused_in_production(url: str):
@@ -343,6 +345,9 @@ def test_redis_of_another_machine_without_a_password_is_refused_in_production(ur
         "rediss://redis",
         "redis://localhost",
         "redis://[::1]:6379",
+        "redis+cluster://localhost,[::1]:7000",
+        "redis+cluster://:hunter2@one,two",
+        "rediss+sentinel://one,two/main",
         "redis://",
         "unix:///run/redis.sock",
     ],

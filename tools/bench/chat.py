@@ -1,6 +1,7 @@
 """Benchmarks of chat messages: stored, acknowledged after the commit, and delivered to the other party in order."""
 
 import asyncio
+from collections.abc import Callable
 
 import asyncpg
 import attrs
@@ -16,6 +17,7 @@ WARM_S = 1.5
 CONNECT_AT_ONCE = 100
 TICK_S = 0.001
 QUIET_RATE = 200
+Ports = Callable[[], tuple[int, int]]
 
 
 @attrs.frozen(kw_only=True)
@@ -112,7 +114,7 @@ async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
     try:
         pairs = await people.pairs(connection, service, load.pairs)
         tally = Tally()
-        wires = await connect_pairs(load, service, pairs, tally)
+        wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
         try:
             figures = await _closed(load, service, wires, tally, seconds)
             figures |= await paced(load, wires, tally, seconds)
@@ -145,7 +147,7 @@ async def quiet(service: Service, seconds: float) -> dict[str, float]:
     finally:
         await connection.close()
     tally = Tally()
-    wires = await connect_pairs(load, service, pairs, tally)
+    wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
     try:
         used, acked = Used.now(service), tally.acked
         figures = await paced(load, wires, tally, seconds)
@@ -159,11 +161,15 @@ async def quiet(service: Service, seconds: float) -> dict[str, float]:
     return {**figures, "CPU s per 1,000": cost / max(1, count) * 1000}
 
 
-async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], tally: Tally) -> list[ChatWire]:
-    """Open both sockets of each pair; return those that send."""
+def hubs_of(load: Load, service: Service) -> Ports:
+    """Return where the customer and the mitra of each pair connect: with several hubs, to different ones."""
+    ports = service.ports["REALTIME"], service.ports["REALTIME2" if load.hubs > 1 else "REALTIME"]
+    return lambda: ports
+
+
+async def connect_pairs(load: Load, pairs: list[people.Pair], tally: Tally, *, ports: Ports) -> list[ChatWire]:
+    """Open both sockets of each pair; return those that send. `ports`: where a pair's customer and mitra connect."""
     loop = asyncio.get_running_loop()
-    customer_port = service.ports["REALTIME"]
-    mitra_port = service.ports.get("REALTIME2", customer_port) if load.hubs > 1 else customer_port
     made: list[ChatWire] = []
     for start in range(0, len(pairs), CONNECT_AT_ONCE):
         for pair in pairs[start : start + CONNECT_AT_ONCE]:
@@ -172,7 +178,7 @@ async def connect_pairs(load: Load, service: Service, pairs: list[people.Pair], 
                 for person in (pair.customer, pair.mitra)
             ]
             sides[0].other, sides[1].other = sides[1], sides[0]
-            for side, port in zip(sides, (customer_port, mitra_port), strict=True):
+            for side, port in zip(sides, ports(), strict=True):
                 await loop.create_connection(lambda side=side: side, "127.0.0.1", port)
             made += sides
         count = len(made)

@@ -11,7 +11,7 @@ import attrs
 import uvloop
 from rich.console import Console
 
-from tools.bench import chat, deadlines, pairing, rest, sockets
+from tools.bench import chat, deadlines, fan_out, pairing, rest, sockets
 from tools.bench.figures import Goal, Outcome, as_json, compared, load_json, page, table
 from tools.bench.machine import describe, yardstick
 from tools.bench.peers import colocated
@@ -89,6 +89,18 @@ BENCHES = (
     _pairing(20, 100),
     _pairing(1_000, 500),
     _pairing(10_000, 500, last_ms=3_000, trials=15),
+    Bench(
+        name="fan-out",
+        load=f"{fan_out.PAIRS} pairs send {fan_out.RATE:,} messages a second, all marked; parties on 1, 2, 4 and 8 realtime "
+        "processes at random",
+        run=fan_out.fan_out,
+        goals=(
+            Goal(figure="hub CPU, 8 to 1", at_most=1.2),
+            *(Goal(figure=f"most decoded, times the share, {count} hubs", at_most=1.5) for count in fan_out.COUNTS[1:]),
+        ),
+        hubs=fan_out.COUNTS[-1],
+        runs=3,
+    ),
     Bench(
         name="deadlines",
         load="10,000 chats end within one minute; halfway all their mitras stop their heartbeats",

@@ -2,7 +2,7 @@
 
 NAMES = (
     "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "pairing-10000",
-    "deadlines", "idle", "soak",
+    "fan-out", "deadlines", "idle", "soak",
     "quiet", "connects", "abuse",
 )  # fmt: skip
 ATTACKS = (

@@ -6,7 +6,7 @@ import resource
 import asyncpg
 
 from tools.bench import people
-from tools.bench.chat import Load, connect_pairs, paced
+from tools.bench.chat import Load, connect_pairs, hubs_of, paced
 from tools.bench.light_socket import Tally, Wire, clock
 from tools.bench.machine import cpu_seconds, resident_kib
 from tools.bench.running import until
@@ -93,7 +93,7 @@ async def soak(service: Service, seconds: float) -> dict[str, float]:
     finally:
         await connection.close()
     tally = Tally()
-    wires = await connect_pairs(load, service, pairs, tally)
+    wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
     samples: dict[str, list[float]] = {key: [] for key in service.processes}
 
     async def watch() -> None:

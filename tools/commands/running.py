@@ -29,7 +29,7 @@ def with_runtime(work: Callable[[Runtime], Awaitable[int]], *, react: Reaction |
             ready, _, why = await runtime.readiness.check()
             if not ready:
                 raise Failed(why or "the database is not ready")
-            runtime.tasks.spawn(runtime.bus.run_writer())
+            runtime.tasks.spawn(runtime.bus.run())
             return await work(runtime)
         finally:
             await runtime.close()

@@ -1,0 +1,97 @@
+"""A set of channels that a process listens to, on the servers that have them now.
+
+Channels come and go with the sockets of a process. Each server has one connection, and messages of before its
+confirmation may have been missed: `resubscribed` says so.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from core.bus.link import Handler, Link
+from core.bus.nodes import Node, Nodes
+
+CONFIRM_S = 0.5  # real seconds to wait for the confirmation of a subscription
+
+
+class Subscription:
+    """The channels of one purpose, such as the frames for sockets."""
+
+    def __init__(self, nodes: Nodes, handle: Handler, resubscribed: Callable[[], None]) -> None:
+        self._handle = handle
+        self._resubscribed = resubscribed
+        self._nodes = nodes
+        self._channels: set[str] = set()
+        self._links: dict[Node, Link] = {}
+        self._moved = asyncio.Event()
+        nodes.watch(self._moved.set)
+
+    def __contains__(self, channel: str) -> bool:
+        return channel in self._channels
+
+    def add(self, names: Iterable[str]) -> None:
+        """Listen to more channels; those that are listened to already are left out."""
+        for name in names:
+            if name not in self._channels:
+                self._channels.add(name)
+                link = self._link_of(name)
+                if link is not None:
+                    link.add(name)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Stop listening to channels."""
+        for name in names:
+            if name in self._channels:
+                self._channels.remove(name)
+                link = self._link_of(name)
+                if link is not None:
+                    link.remove(name)
+
+    async def confirmed(self, names: Iterable[str]) -> None:
+        """Wait until the servers send what is published on these channels.
+
+        Do not wait for a server that is away, and for others CONFIRM_S at most. If a confirmation comes later, it
+        counts as a new subscription.
+        """
+        waited: list[tuple[Link, str, asyncio.Future[None]]] = []
+        for name in names:
+            link = self._link_of(name)
+            if link is not None and link.connected and name not in link.confirmed:
+                waited.append((link, name, link.wait_for(name)))
+        if waited:
+            await asyncio.wait([future for _, _, future in waited], timeout=CONFIRM_S)
+        for link, name, future in waited:
+            if not future.done():
+                future.cancel()
+                link.late.add(name)
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        try:
+            while True:
+                self._moved.clear()
+                await self._follow()
+                await self._moved.wait()
+        finally:
+            for link in self._links.values():
+                await link.stop()
+
+    def _link_of(self, name: str) -> Link | None:
+        node = self._nodes.of(name)
+        return self._links.get(node) if node is not None else None
+
+    async def _follow(self) -> None:
+        """Have one connection for each present server, and each channel on its own."""
+        present = self._nodes.present()
+        for node in set(self._links) - present:
+            await self._links.pop(node).stop()
+        for node in present - set(self._links):
+            self._links[node] = Link(self._nodes, node, self._handle, self._resubscribed)
+        owned: dict[Node, set[str]] = {node: set() for node in present}
+        for name in self._channels:
+            node = self._nodes.of(name)
+            if node is not None:
+                owned[node].add(name)
+        for node, names in owned.items():
+            self._links[node].replace(names)
+        for link in self._links.values():
+            link.start()

@@ -1,0 +1,176 @@
+"""The bus on a Valkey cluster and behind sentinels, while servers are replaced, killed and frozen."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from core.base import ids, redis_url
+from core.bus import channels
+from core.bus.bus import Bus
+from core.bus.link import Link
+from core.bus.nodes import Nodes
+from core.bus.subscription import Subscription
+from tests.faults import valkey
+from tests.faults.valkey import Cluster
+from tests.stack import within
+
+pytestmark = pytest.mark.anyio
+
+RECOVERED_S = 15  # the servers take up to 3 s to replace one that is dead
+
+
+class Pair:
+    """A process that publishes, and one that listens to as many sessions and recipients as a small hub."""
+
+    def __init__(self, url: str) -> None:
+        self.names = [of(ids.new_id()) for of in (channels.of_session, channels.of_recipient) for _ in range(20)]
+        self.subscriptions = 0
+        self.heard: dict[str, list[bytes]] = {name: [] for name in self.names}
+        self._came = asyncio.Event()
+        self._buses = self.publishing, listening = Bus(url), Bus(url)
+        self.subscription: Subscription = listening.subscription(self._take, self._subscribed, *self.names)
+        runs = (self.publishing.run(), listening.run(), self.subscription.run())
+        self._tasks = [asyncio.create_task(run) for run in runs]
+
+    def _take(self, name: str, data: bytes) -> None:
+        self.heard[name].append(data)
+        self._came.set()
+
+    def _subscribed(self) -> None:
+        self.subscriptions += 1
+        self._came.set()
+
+    async def everything_arrives(self, *, timeout: float = RECOVERED_S) -> None:
+        """Publish on each channel until a message of now has arrived on each."""
+        mark = ids.new_id().encode()
+        async with asyncio.timeout(within(timeout)):
+            while missing := [name for name in self.names if mark not in self.heard[name]]:
+                self.publishing.publish((name, mark) for name in missing)
+                await asyncio.sleep(0.1)
+
+    async def subscribes_again(self, before: int) -> None:
+        """Wait for a new subscription, after which the process reads from the database what it may have missed."""
+        async with asyncio.timeout(within(RECOVERED_S)):
+            while self.subscriptions <= before:
+                self._came.clear()
+                await self._came.wait()
+
+    async def have_arrived(self, number: int) -> None:
+        """Wait until this many messages have arrived on each channel."""
+        async with asyncio.timeout(within(RECOVERED_S)):
+            while any(len(self.heard[name]) < number for name in self.names):
+                self._came.clear()
+                await self._came.wait()
+
+    async def close(self) -> None:
+        """Stop both processes."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for bus in self._buses:
+            await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def pair_on(url: str) -> AsyncIterator[Pair]:
+    """Yield two processes that understand each other."""
+    pair = Pair(url)
+    try:
+        await pair.everything_arrives()
+        yield pair
+    finally:
+        await pair.close()
+
+
+async def test_messages_of_all_channels_arrive_once_and_in_order_on_a_cluster() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        for heard in pair.heard.values():
+            heard.clear()
+        numbers = [str(number).encode() for number in range(200)]
+        pair.publishing.publish((name, number) for number in numbers for name in pair.names)
+        await pair.have_arrived(len(numbers))
+        assert all(pair.heard[name] == numbers for name in pair.names)
+
+
+async def test_channels_that_come_and_go_are_heard_only_while_they_are_wanted() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        gone, kept = pair.names[:10], pair.names[10:]
+        before = pair.subscriptions
+        pair.subscription.remove(gone)
+        pair.names = kept
+        await pair.everything_arrives()
+        heard = {name: len(pair.heard[name]) for name in gone}
+        pair.publishing.publish((name, b"unheard") for name in gone)
+        await pair.everything_arrives()
+        assert {name: len(pair.heard[name]) for name in gone} == heard
+        pair.subscription.add(gone)
+        await pair.subscription.confirmed(gone)
+        pair.names = gone
+        pair.publishing.publish((name, b"heard") for name in gone)
+        await pair.everything_arrives()
+        assert all(b"heard" in pair.heard[name] for name in gone)
+        assert pair.subscriptions == before  # nothing was missed, so nothing need be read from the database
+
+
+@pytest.mark.parametrize("fault", ["failover", "kill", "freeze"])
+async def test_listener_follows_a_cluster_whose_primary_is_replaced(fault: str) -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        before = pair.subscriptions
+        await _replace_primary(cluster, fault)
+        await pair.subscribes_again(before)
+        await pair.everything_arrives()
+
+
+async def _replace_primary(cluster: Cluster, fault: str) -> None:
+    if fault == "failover":
+        await cluster.servers.ask(cluster.replicas[0], "CLUSTER", "FAILOVER")
+    else:
+        cluster.servers.send(cluster.primaries[0], signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+
+    async def promoted() -> bool:
+        return (await cluster.servers.fields(cluster.replicas[0], "INFO", "replication"))["role"] == "master"
+
+    await valkey.until(promoted)
+
+
+@pytest.mark.parametrize("fault", ["failover", "kill", "freeze"])
+async def test_listener_follows_sentinels_to_a_new_master(fault: str) -> None:
+    async with valkey.sentinels() as watched, pair_on(watched.url) as pair:
+        before, old = pair.subscriptions, await watched.master()
+        if fault == "failover":
+            await watched.fail_over()
+        else:
+            watched.servers.send(old, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+
+        async def replaced() -> bool:
+            return await watched.master() != old
+
+        await valkey.until(replaced)
+        await pair.subscribes_again(before)
+        await pair.everything_arrives()
+
+
+class FailsWhenStopped(Link):
+    """A link whose probe fails while it is cancelled, as one does that is connecting just then."""
+
+    async def _keep_probing(self) -> None:
+        try:
+            await super()._keep_probing()
+        finally:
+            raise ConnectionError
+
+
+async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
+    async with valkey.sentinels() as watched:
+        nodes, subscribed = Nodes(redis_url.read(watched.url), timeout_s=1), asyncio.Event()
+        await nodes.find()
+        (node,) = nodes.present()
+        link = FailsWhenStopped(nodes, node, lambda _channel, _data: None, subscribed.set)
+        link.start()
+        async with asyncio.timeout(within(RECOVERED_S)):
+            await subscribed.wait()
+            await link.stop()
+        await nodes.close()
