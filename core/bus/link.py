@@ -34,7 +34,9 @@ class Link:
         self._node = node
         self._channels: set[str] = set()
         self._asked: set[str] = set()
-        self._changed: dict[str, None] = {}
+        self._unsubscribing: dict[str, int] = {}  # how many confirmations are to come
+        self._changed: dict[str, None] = {}  # since the last commands; empty without a connection
+        self._open = False
         self._wake = asyncio.Event()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -56,6 +58,9 @@ class Link:
     def remove(self, name: str) -> None:
         """Unsubscribe from a channel."""
         self._channels.discard(name)
+        self.late.discard(name)
+        for future in self._waiting.pop(name, ()):
+            future.cancel()
         self._change(name)
 
     def replace(self, names: set[str]) -> None:
@@ -67,14 +72,18 @@ class Link:
             self.add(name)
 
     def wait_for(self, name: str) -> asyncio.Future[None]:
-        """Return a future of the server's confirmation. It is cancelled when the connection is lost."""
+        """Return a future of the server's confirmation.
+
+        It is cancelled when the connection is lost or the channel removed.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, []).append(future)
         return future
 
     def _change(self, name: str) -> None:
-        self._changed[name] = None
-        self._wake.set()
+        if self._open:
+            self._changed[name] = None
+            self._wake.set()
 
     # -- the connection
 
@@ -96,7 +105,8 @@ class Link:
             connection = self._node.client.connection_pool.make_connection()
             try:
                 await self._serve(connection)
-            except* LOST:
+            except* LOST as errors:
+                self._node.note(errors.exceptions[0])
                 self._nodes.look_soon()
             except* Exception:
                 log.exception("a subscription of the bus failed")
@@ -112,7 +122,7 @@ class Link:
             async with asyncio.timeout(CONNECT_S):
                 await connection.connect()
             self._probe = self._own_name()
-            self._changed = dict.fromkeys((*self._channels, self._probe))
+            self._open, self._changed = True, dict.fromkeys((*self._channels, self._probe))
             self._wake.set()
             self._heard_at = monotonic()
             group.create_task(self._keep_subscribed(connection))
@@ -138,16 +148,18 @@ class Link:
             self._asked.update(added)
             self._asked.difference_update(removed)
             self.confirmed.difference_update(removed)
+            for name in removed:
+                self._unsubscribing[name] = self._unsubscribing.get(name, 0) + 1
             for word, names in zip(self._words, (added, removed), strict=True):
                 for some in self._portions(names):
                     await connection.send_command(word, *some, check_health=False)
 
     def _portions(self, names: Sequence[str]) -> Iterable[Sequence[str]]:
-        """Split names into what a command takes: on a cluster, names of one slot."""
+        """Split names into what a command takes: on a cluster, names of one slot. The probe is in the last command."""
         by_slot: dict[int, list[str]] = {}
         for name in names:
-            by_slot.setdefault(self._nodes.slot_of(name), []).append(name)
-        for some in by_slot.values():
+            by_slot.setdefault(self._nodes.slot_of(name) if name != self._probe else -1, []).append(name)
+        for _, some in sorted(by_slot.items(), reverse=True):
             for start in range(0, len(some), AT_ONCE):
                 yield some[start : start + AT_ONCE]
 
@@ -176,18 +188,30 @@ class Link:
                 await self._hand_over(name, reply[2])
         elif kind == self._words[0]:
             self._confirm(name)
-        elif name in self._asked:  # unasked: its slot has moved to another server
-            self._asked.discard(name)
-            self.confirmed.discard(name)
-            self._nodes.look_soon()
+        elif name in self._unsubscribing:
+            self._unsubscribing[name] -= 1
+            if not self._unsubscribing[name]:
+                del self._unsubscribing[name]
+        else:
+            self._dismissed(name)
+
+    def _dismissed(self, name: str) -> None:
+        """Subscribe again to a channel whose slot has left the server, unless another server has it by then."""
+        self._asked.discard(name)
+        self.confirmed.discard(name)
+        if name in self._channels:
+            self.late.add(name)
+        self._nodes.look_soon()
+        asyncio.get_running_loop().call_later(RECONNECT_S, self._change, name)
 
     def _confirm(self, name: str) -> None:
         self.confirmed.add(name)
         for future in self._waiting.pop(name, ()):
             if not future.done():
                 future.set_result(None)
-        if name == self._probe:  # the last one of a new connection
+        if name == self._probe and not self.connected:  # the last one of a new connection
             self.connected = True
+            self._node.note()
             self.late.clear()
             self._resubscribed()
         elif name in self.late:
@@ -205,7 +229,9 @@ class Link:
 
     def _lose(self) -> None:
         """Forget what the lost connection was subscribed to."""
-        self.connected = False
+        self.connected = self._open = False
+        self._changed.clear()
+        self._unsubscribing.clear()
         self._asked.clear()
         self.confirmed.clear()
         waiting, self._waiting = self._waiting, {}

@@ -25,8 +25,8 @@ LOOK_AGAIN_S = 0.1  # at least this long between two looks
 ANSWER_S = 0.5  # for one sentinel or node
 LOST = (RedisError, OSError, TimeoutError)
 log = logs.get("bus")
-# The slots of each primary, as (first, last, address), and the addresses of all nodes.
-SlotMap = tuple[tuple[tuple[int, int, Address], ...], frozenset[Address]]
+# The slots of each server that takes writes, as (first, last, address).
+SlotMap = tuple[tuple[int, int, Address], ...]
 
 
 class NoServer(OSError):
@@ -34,11 +34,20 @@ class NoServer(OSError):
 
 
 class Node:
-    """One server. `client` is for short calls."""
+    """One server. `client` is for short calls; `well` is whether the server took the last commands."""
 
     def __init__(self, servers: Servers, address: Address | None, *, timeout_s: float) -> None:
         self.address = address
         self.client = redis_servers.client(servers, address, timeout_s=timeout_s)
+        self.well = True
+
+    def note(self, problem: object = None) -> None:
+        """Note that the server took commands, or why it did not. A change is logged."""
+        well = problem is None
+        if well != self.well:
+            server = {} if self.address is None else {"server": str(self.address)}
+            log.warning("bus", available=well, **server, **({} if well else {"problem": repr(problem)}))
+        self.well = well
 
     async def close(self) -> None:
         """Close the connections."""
@@ -56,18 +65,21 @@ class Nodes:
         self._servers = servers
         self._timeout_s = timeout_s
         self._nodes: dict[Address | None, Node] = {}
-        self._owners: list[Node | None] = [None] * (SLOTS if self.is_cluster else 1)
+        self._owners: dict[int, Node] = {}
+        self._slots: SlotMap = ()
+        self._present: frozenset[Node] = frozenset()
         self._addresses = set(servers.seeds)
         self._gone: set[Node] = set()  # without slots; the next look closes them
         self._asked: dict[Address, redis_asyncio.Redis] = {}
         self._look = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         if servers.layout is Layout.SINGLE:
-            self._owners = [self._node(None)]
+            self._owners = {0: self._node(None)}
+            self._present = frozenset(self._owners.values())
 
     def of(self, name: str) -> Node | None:
         """Return the server that has a channel or key, or None while it is not known."""
-        return self._owners[self.slot_of(name)]
+        return self._owners.get(self.slot_of(name))
 
     def slot_of(self, name: str) -> int:
         """Return the slot of a channel or key; it is 0 unless the servers are a cluster."""
@@ -81,9 +93,15 @@ class Nodes:
             raise NoServer(name)
         return node.client
 
-    def present(self) -> set[Node]:
+    def present(self) -> frozenset[Node]:
         """Return the servers that have slots."""
-        return {node for node in self._owners if node is not None}
+        return self._present
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a server does not take commands, or a slot has no server."""
+        whole = len(self._owners) == (SLOTS if self.is_cluster else 1)
+        return not (whole and all(node.well for node in self._present))
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call `changed` whenever a slot has another server."""
@@ -133,19 +151,19 @@ class Nodes:
             slots = _most_frequent(slots for slots, _ in answers)
             if slots is not None:
                 self._addresses = set(self._servers.seeds).union(*(nodes for _, nodes in answers))
-                self._take({n: a for first, last, a in slots for n in range(first, last + 1)})
+                self._take(slots)
         else:
             master = _most_frequent(await self._ask_all(self._master_by))
             if master is not None:
-                self._take({0: master})
+                self._take(((0, 0, master),))
 
     async def _ask_all(self, ask: Callable[[Address], Coroutine[Any, Any, Any]]) -> list[Any]:
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(ask(address)) for address in sorted(self._addresses)]
         return [task.result() for task in asked]
 
-    async def _slots_by(self, address: Address) -> SlotMap | None:
-        """Return what one node of the cluster says, or None if it does not answer."""
+    async def _slots_by(self, address: Address) -> tuple[SlotMap, frozenset[Address]] | None:
+        """Return the slots and the addresses of all nodes as one node knows them, or None if it does not answer."""
         answer = await self._answer(address, redis_servers.client, "CLUSTER", "SLOTS")
         if not answer:
             return None
@@ -180,17 +198,17 @@ class Nodes:
             if connection is not None:
                 await pool.release(connection)
 
-    def _take(self, owners: dict[int, Address]) -> None:
+    def _take(self, slots: SlotMap) -> None:
         """Adopt a map of slots."""
-        by_slot = [self._node(owners[n]) if n in owners else None for n in range(len(self._owners))]
-        if by_slot == self._owners:
+        if slots == self._slots:
             return
-        gone = self.present() - set(by_slot)
-        self._owners = by_slot
-        log.info("bus servers", servers=sorted(str(node.address) for node in self.present()))
+        self._slots = slots
+        self._owners = {slot: self._node(address) for first, last, address in slots for slot in range(first, last + 1)}
+        before, self._present = self._present, frozenset(self._owners.values())
+        log.info("bus servers", servers=sorted(str(node.address) for node in self._present))
         for changed in self._watchers:
             changed()
-        for node in gone:
+        for node in before - self._present:
             self._nodes.pop(node.address, None)
             self._gone.add(node)
 

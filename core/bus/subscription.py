@@ -60,7 +60,7 @@ class Subscription:
         if waited:
             await asyncio.wait([future for _, _, future in waited], timeout=CONFIRM_S)
         for link, name, future in waited:
-            if not future.done():
+            if not future.done():  # a removed channel's is cancelled
                 future.cancel()
                 link.late.add(name)
 

@@ -174,3 +174,45 @@ async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
             await subscribed.wait()
             await link.stop()
         await nodes.close()
+
+
+def on_primary(cluster: Cluster, number: int, names: list[str]) -> list[str]:
+    """Return the channels that belong to one of the three primaries."""
+    first, last = cluster.slots_of(number)
+    return [name for name in names if first <= channels.slot_of(name) <= last]
+
+
+async def test_channel_whose_slot_leaves_and_comes_back_is_heard_again() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        name = on_primary(cluster, 0, pair.names)[0]
+        here, there = cluster.primaries[:2]
+        for owner in (there, here):  # faster than anybody looks at the map
+            await cluster.give_slot(channels.slot_of(name), to=owner)
+        await pair.everything_arrives()
+
+
+async def test_frozen_server_delays_no_message_on_the_others() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        behind_frozen, working = (on_primary(cluster, number, pair.names)[0] for number in (0, 1))
+        cluster.servers.send(cluster.primaries[0], signal.SIGSTOP)
+        pair.publishing.publish([(behind_frozen, b"stuck")])
+        await asyncio.sleep(0.05)  # its batch is under way
+        pair.publishing.publish([(working, b"passes")])
+        while b"passes" not in pair.heard[working]:
+            assert not pair.publishing.degraded  # the frozen server has its whole timeout still
+            await asyncio.sleep(0.005)
+
+
+async def test_bus_stays_degraded_while_some_slots_have_no_server() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        for port in (cluster.replicas[0], cluster.primaries[0]):
+            cluster.servers.send(port, signal.SIGKILL)
+        lost = on_primary(cluster, 0, pair.names)
+        async with asyncio.timeout(within(RECOVERED_S)):
+            while not pair.publishing.degraded:
+                pair.publishing.publish((name, b"lost") for name in lost)
+                await asyncio.sleep(0.05)
+        pair.names = [name for name in pair.names if name not in lost]
+        for _ in range(3):
+            await pair.everything_arrives()
+            assert pair.publishing.degraded  # so hubs read the others' messages from the database at the faster pace

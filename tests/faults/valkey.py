@@ -103,13 +103,22 @@ class Cluster:
         """The REDIS_URL of a service on this cluster."""
         return "redis+cluster://" + ",".join(f"{HOST}:{port}" for port in self.ports)
 
+    def slots_of(self, number: int) -> tuple[int, int]:
+        """Return the first and last slot that a primary, 0 to 2, has at the start."""
+        return SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
+
+    async def give_slot(self, slot: int, *, to: int) -> None:
+        """Move a slot without keys to another primary."""
+        name = await self.servers.ask(to, "CLUSTER", "MYID")
+        for port in (to, *(port for port in self.primaries if port != to)):
+            await self.servers.ask(port, "CLUSTER", "SETSLOT", slot, "NODE", name)
+
     async def join(self) -> None:
         """Make one cluster of the started servers."""
         ask = self.servers.ask
         names = {port: await ask(port, "CLUSTER", "MYID") for port in self.ports}
         for number, port in enumerate(self.primaries):
-            first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
-            await ask(port, "CLUSTER", "ADDSLOTSRANGE", first, last)
+            await ask(port, "CLUSTER", "ADDSLOTSRANGE", *self.slots_of(number))
             await ask(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for port in self.ports[1:]:
             await ask(port, "CLUSTER", "MEET", HOST, self.ports[0], self.ports[0] + 100)

@@ -1,0 +1,157 @@
+"""Channels that come and go fast, are confirmed late, or whose server stops: each is heard while it is wanted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis.asyncio as redis_asyncio
+
+from core.base import ids
+from core.bus.bus import Bus
+from core.bus.channels import of_session
+from core.bus.subscription import CONFIRM_S
+from tests.faults import valkey
+from tests.faults.proxy import Mode, Proxy
+from tests.stack import Stack, within
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Yield the servers without any process."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+class Hub:
+    """A subscription through a proxy, and a client of the server behind it."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.proxy = Proxy(stack.redis_url)
+        self.server = redis_asyncio.Redis.from_url(stack.redis_url, protocol=2)
+        self.bus = Bus(self.proxy.url)
+        self.subscriptions = 0
+        self.heard: list[tuple[str, bytes]] = []
+        self.subscription = self.bus.subscription(lambda *message: self.heard.append(message), self._subscribed)
+        self._task = asyncio.create_task(self.subscription.run())
+
+    def _subscribed(self) -> None:
+        self.subscriptions += 1
+
+    async def subscribers(self, channel: str) -> int:
+        """Return how many connections the server sends this channel's messages."""
+        ((_, number),) = await self.server.pubsub_numsub(channel)
+        return int(number)
+
+    async def until_subscribed(self, channel: str, number: int) -> None:
+        """Wait until the server has this number of subscribers."""
+
+        async def has() -> bool:
+            return await self.subscribers(channel) == number
+
+        await valkey.until(has, timeout=3)
+
+    async def until_new_subscriptions(self, number: int) -> None:
+        """Wait until `resubscribed` was called this number of times."""
+
+        async def has() -> bool:
+            return self.subscriptions >= number
+
+        await valkey.until(has, timeout=3)
+
+    async def misses_confirmation(self, channel: str) -> None:
+        """Subscribe to a channel while the server is silent."""
+        self.proxy.switch(Mode.HANG)
+        self.subscription.add([channel])
+        await self.subscription.confirmed([channel])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self.bus.close()
+        await self.server.aclose()
+        self.proxy.close()
+
+
+@pytest.fixture
+async def hub(stack: Stack) -> AsyncIterator[Hub]:
+    """Yield a connected hub without channels."""
+    made = Hub(stack)
+    await made.until_new_subscriptions(1)
+    yield made
+    await made.close()
+
+
+def channel() -> str:
+    """Return a channel that no other test uses."""
+    return of_session(ids.new_id())
+
+
+@pytest.mark.parametrize("iterations", range(4))
+async def test_channel_that_comes_back_at_once_is_heard_and_can_be_left(hub: Hub, iterations: int) -> None:
+    name = channel()
+    hub.subscription.add([name])
+    await hub.subscription.confirmed([name])
+    hub.subscription.remove([name])
+    for _ in range(iterations):  # the command to unsubscribe is sent in one of them, long before its answer
+        await asyncio.sleep(0)
+    hub.subscription.add([name])
+    await hub.subscription.confirmed([name])
+    assert await hub.subscribers(name) == 1
+    hub.subscription.remove([name])
+    await hub.until_subscribed(name, 0)
+
+
+async def test_channel_removed_before_its_confirmation_is_not_waited_for(hub: Hub) -> None:
+    name = channel()
+    hub.proxy.switch(Mode.HANG)
+    hub.subscription.add([name])
+    waiting = asyncio.create_task(hub.subscription.confirmed([name]))
+    await asyncio.sleep(0)
+    hub.subscription.remove([name])
+    async with asyncio.timeout(CONFIRM_S / 2):
+        await waiting
+
+
+async def test_channel_that_left_before_its_late_confirmation_hides_no_later_one(hub: Hub) -> None:
+    left, stays = channel(), channel()
+    await hub.misses_confirmation(left)
+    hub.subscription.remove([left])
+    hub.proxy.switch(Mode.PASS)
+    await hub.until_subscribed(left, 0)
+    assert hub.subscriptions == 1
+    await hub.misses_confirmation(stays)
+    hub.proxy.switch(Mode.PASS)
+    await hub.until_new_subscriptions(2)  # so the process reads from the database what it has missed
+
+
+async def test_channels_that_come_and_go_without_a_server_are_not_kept(hub: Hub) -> None:
+    (link,) = hub.subscription._links.values()
+    hub.proxy.switch(Mode.CUT)
+
+    async def lost() -> bool:
+        return not link.connected
+
+    await valkey.until(lost)
+    names = [channel() for _ in range(1_000)]
+    hub.subscription.add(names)
+    hub.subscription.remove(names[1:])
+    assert len(link._changed) == 0
+    hub.proxy.switch(Mode.PASS)
+    await hub.until_subscribed(names[0], 1)
+    assert await hub.server.pubsub_channels("sesi:{*") == [names[0].encode()]
+
+
+async def test_ten_thousand_channels_are_back_within_seconds_of_a_restart(hub: Hub) -> None:
+    names = [channel() for _ in range(10_000)]
+    hub.subscription.add(names)
+    await hub.subscription.confirmed(names)
+    before = hub.subscriptions
+    hub.proxy.switch(Mode.CUT)
+    hub.proxy.switch(Mode.PASS)
+    async with asyncio.timeout(within(3)):
+        await hub.until_new_subscriptions(before + 1)
+    assert len(await hub.server.pubsub_channels("sesi:{*")) == len(names)
