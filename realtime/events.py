@@ -65,6 +65,10 @@ class Events:
         for connection in mine:
             connection.put(frame)
 
+    def is_missing(self, event_id: str, recipient_id: str) -> bool:
+        """Return whether the recipient has sockets here, and the event was not sent to them."""
+        return event_id not in self._sent and bool(self._connections.of_user(recipient_id))
+
     def repeated(self, connection: Connection, unacknowledged: list[Notice]) -> list[bytes]:
         """Return the frames of unacknowledged events for a new connection."""
         is_pairing = connection.path == "pairing"

@@ -22,7 +22,6 @@ EXPIRING_S = 60  # service seconds before the token expires; at most half the to
 EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
-MISSED_BACK = dt.timedelta(seconds=60)
 TURNS = 30  # parts into which a pass over all sessions is split; of thousands, a part takes a few milliseconds
 LOOKS = 250  # sockets that are checked in one iteration of the event loop
 
@@ -37,12 +36,14 @@ class Watch:
         self._revocation = revocation
         self._hurried = TURNS  # parts that are still to be checked at the faster pace
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
-        self._events_since = hub.runtime.clock.real_now() - MISSED_BACK
+        self._events_since = hub.runtime.clock.real_now()
 
     def on_resubscribe(self) -> None:
-        """Look for lost events and messages soon, because frames sent before a new bus subscription may be lost."""
+        """Look for lost messages soon, because frames sent before a new bus subscription may be lost.
+
+        Events are looked for each EVENTS_EVERY_S all the same.
+        """
         self._hurried = TURNS
-        self._events_since = min(self._events_since, self._hub.runtime.clock.real_now() - MISSED_BACK)
 
     async def tick(self) -> None:
         """Until cancelled, ping, warn of expiring tokens, and close dead or expired sockets."""
@@ -91,10 +92,14 @@ class Watch:
             await real_sleep(EVENTS_EVERY_S)
             started = self._hub.runtime.clock.real_now()
             try:
-                for notice in await delivery.waiting(
-                    self._hub.runtime, since=self._events_since, older_than_s=EVENTS_EVERY_S / 2
+                async for notices in delivery.waiting(
+                    self._hub.runtime,
+                    since=self._events_since,
+                    older_than_s=EVENTS_EVERY_S / 2,
+                    wanted=self._hub.events.is_missing,
                 ):
-                    self._hub.events.send(notice)
+                    for notice in notices:
+                        self._hub.events.send(notice)
                 self._events_since = started - EVENTS_BACK
             except TRANSIENT_ERRORS:
                 continue

@@ -1,7 +1,7 @@
 """Read and write deliveries: one row for each recipient of an event, until it is acknowledged or given up."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from core.deliveries.tables import Delivery as Deliveries
 from core.events.notices import Notice
@@ -41,17 +41,23 @@ async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
     return {row["id"] for row in rows}
 
 
-async def waiting(reader: Reader, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
-    """Return the deliveries created since `since` (real time) and unacknowledged for `older_than_s` real seconds."""
-    found: list[Notice] = []
+async def waiting(
+    reader: Reader, *, since: dt.datetime, older_than_s: float, wanted: Callable[[str, str], bool]
+) -> AsyncIterator[list[Notice]]:
+    """Yield the wanted deliveries created since `since` (real time) and unacknowledged for `older_than_s` real seconds.
+
+    `wanted` is called with an event id and a recipient id. Of the others nothing more is read. A list has at most
+    AT_ONCE deliveries.
+    """
     place = (since, NO_ID)
     while True:
-        rows = [dict(row) for row in await reader.fetch(SQL["waiting"], since, older_than_s, *place)]
-        if rows:
-            place = (rows[-1]["created_at"], rows[-1]["event_id"])
-        found += [Notice(**{name: row[name] for name in Notice.__struct_fields__}) for row in rows]
+        rows = await reader.fetch(SQL["waiting"], since, older_than_s, *place)
+        mine = [row["event_id"] for row in rows if wanted(row["event_id"], row["recipient_id"])]
+        if mine:
+            yield [Notice(**dict(row)) for row in await reader.fetch(SQL["events"], mine)]
         if len(rows) < AT_ONCE:
-            return found
+            return
+        place = (rows[-1]["created_at"], rows[-1]["event_id"])
 
 
 async def unacknowledged(reader: Reader, recipient_ids: Sequence[str], *, within_s: float) -> dict[str, list[Notice]]:

@@ -26,10 +26,6 @@ RETURNING id::text;
 SELECT
   id::text AS event_id,
   recipient_id::text,
-  recipient_type,
-  event,
-  session_id::text,
-  payload,
   created_at
 FROM deliveries
 WHERE
@@ -37,6 +33,19 @@ WHERE
   AND (created_at, id) > ($3, $4::uuid)
 ORDER BY created_at, id
 LIMIT 5000;
+
+-- name: events
+-- The pending deliveries with these ids, oldest first.
+SELECT
+  id::text AS event_id,
+  recipient_id::text,
+  recipient_type,
+  event,
+  session_id::text,
+  payload
+FROM deliveries
+WHERE id = ANY($1::uuid[])
+ORDER BY created_at, id;
 
 -- name: unacknowledged
 -- The newest 200 deliveries of each recipient from the last $2 seconds, newest first.

@@ -1,7 +1,7 @@
 """Acknowledge, resend and delete stored events (docs/events.md)."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
@@ -24,13 +24,16 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
         return await deliveries.acknowledge(runtime.db, pairs)
 
 
-async def waiting(runtime: Runtime, *, since: dt.datetime, older_than_s: float) -> list[Notice]:
-    """Return events created since `since` (real time) that have been unacknowledged for `older_than_s` real seconds.
+async def waiting(
+    runtime: Runtime, *, since: dt.datetime, older_than_s: float, wanted: Callable[[str, str], bool]
+) -> AsyncIterator[list[Notice]]:
+    """Yield events created since `since` (real time) that have been unacknowledged for `older_than_s` real seconds.
 
-    The events are returned as they are sent, with goodbyes.
+    `wanted` is called with an event id and a recipient id; events for which it returns False are left out. The others
+    are yielded in portions, as they are sent, with goodbyes.
     """
-    found = await deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s)
-    return await goodbyes.add_goodbyes(runtime.db, found)
+    async for found in deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s, wanted=wanted):
+        yield await goodbyes.add_goodbyes(runtime.db, found)
 
 
 async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict[str, list[Notice]]:
