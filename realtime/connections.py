@@ -36,7 +36,7 @@ class Connections:
         """`heard` is what this process receives over the bus; it gets the users who are here."""
         self._runtime = runtime
         self._heard = heard
-        self._all: set[Connection] = set()
+        self._all: dict[Connection, tuple[str, ...]] = {}  # with the ids of its user under which it is in `_users`
         self._users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
         self._chatting = self._users["chat"]
         self._logins: dict[str, set[Connection]] = {}  # by auth session id
@@ -93,13 +93,15 @@ class Connections:
         """Subscribe an authenticated connection. If its user has too many on this path, close the oldest."""
         actor = connection.actor
         assert actor is not None
-        if connection not in self._all:
-            self._all.add(connection)
+        before = self._all.get(connection, ())
+        if not before:
             metrics.SOCKETS.labels(connection.path).inc()
+        self._all[connection] = actor.ids
         self._logins.setdefault(actor.auth_session_id, set()).add(connection)
         for user_id in actor.ids:
             self._users[connection.path].setdefault(user_id, {})[connection.id] = connection
         self._heard.add(channels_of(actor))
+        self._leave(connection, set(before).difference(actor.ids))
         mine = self._users[connection.path][actor.user_id]
         if len(mine) > SOCKETS_A_USER:
             oldest = next(iter(mine.values()))
@@ -108,15 +110,18 @@ class Connections:
 
     def unregister(self, connection: Connection) -> None:
         """Forget a connection."""
-        if connection in self._all:
-            self._all.remove(connection)
+        user_ids = self._all.pop(connection, ())
+        if user_ids:
             metrics.SOCKETS.labels(connection.path).dec()
         self._dirty.discard(connection)
-        if connection.actor is None:
-            return
-        self.forget_login(connection)
+        if connection.actor is not None:
+            self.forget_login(connection)
+        self._leave(connection, user_ids)
+
+    def _leave(self, connection: Connection, user_ids: Iterable[str]) -> None:
+        """Remove a connection from these users, and stop listening to those who have no other one."""
         users = self._users[connection.path]
-        for user_id in connection.actor.ids:
+        for user_id in user_ids:
             mine = users.get(user_id)
             if mine is not None:
                 mine.pop(connection.id, None)
