@@ -9,8 +9,9 @@ import time
 import asyncpg
 
 from core.base.settings import Settings, SettingsError
+from core.storage import concurrent_indexes
 from core.storage.locks import AdvisoryLock
-from core.storage.migrations import migration_ids
+from core.storage.migrations import LOCK_TIMEOUT, migration_ids
 from core.storage.servers import writable_url
 from tools import adoption
 
@@ -43,22 +44,43 @@ async def pending(url: str) -> frozenset[str]:
 async def migrate(url: str) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
-    A database that 0.2 or an earlier version made is adopted first. A migration that can't lock a table within two
-    seconds is rolled back and retried. Raises RuntimeError if it fails, or gets no lock for PATIENCE_S seconds.
+    A database that 0.2 or an earlier version made is adopted first. Indexes that a stopped build left invalid are
+    rebuilt. A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if
+    it fails, or gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
-    connection = await asyncpg.connect(url, timeout=5)
+    connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
+        await _be_the_only_one(connection)
         deadline = time.monotonic() + PATIENCE_S
         while not await _adopt(url, last=time.monotonic() > deadline):
             await _wait_for_locks()
         missing = await pending(url)
-        while missing and not await _forwards(url, last=time.monotonic() > deadline):
+        while not await _run(connection, url, missing, last=time.monotonic() > deadline):
             await _wait_for_locks()
         return len(missing)
     finally:
         await connection.close()
+
+
+async def _be_the_only_one(connection: asyncpg.Connection) -> None:
+    """Wait for the lock of migrations, in statements of two seconds. The process that has it may build an index, and
+    the build waits for every statement that began before."""
+    while True:
+        with contextlib.suppress(asyncpg.LockNotAvailableError):
+            await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
+            return
+
+
+async def _run(connection: asyncpg.Connection, url: str, missing: frozenset[str], *, last: bool) -> bool:
+    """Rebuild invalid indexes and run the migrations. Return False if a lock was not available."""
+    try:
+        await concurrent_indexes.rebuild_invalid(connection)
+    except asyncpg.LockNotAvailableError as error:
+        if last:
+            raise RuntimeError(f"rebuilding an index failed: {error}") from error
+        return False
+    return not missing or await _forwards(url, last=last)
 
 
 async def _wait_for_locks() -> None:

@@ -5,21 +5,25 @@ from collections.abc import Awaitable, Callable
 
 from piccolo.apps.migrations.auto.migration_manager import MigrationManager
 
+from core.storage import concurrent_indexes
 from core.storage.piccolo_conf import DB
 
 
 def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], Awaitable[MigrationManager]]:
     """Return the `forwards` function of a migration that runs SQL files, each in its own transaction.
 
-    `script` is the migration's `__file__`, and `files` are names in the folder `sql` next to it. Piccolo records the
-    migration after the last commit, so a crash may run all files again: each statement must work twice.
+    `script` is the migration's `__file__`, and `files` are names in the folder `sql` next to it. A file's indexes of
+    tables with rows are built before its transaction (`concurrent_indexes`). Piccolo records the migration after the
+    last commit, so a crash may run all files again: each statement must work twice.
     """
     path = pathlib.Path(script)
 
     async def run() -> None:
         for name in files:
+            sql = (path.parent / "sql" / name).read_text()
+            await _build_indexes(sql)
             async with DB.transaction() as transaction:
-                await transaction.connection.execute((path.parent / "sql" / name).read_text())
+                await transaction.connection.execute(sql)
 
     async def forwards() -> MigrationManager:
         manager = MigrationManager(
@@ -29,3 +33,11 @@ def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], A
         return manager
 
     return forwards
+
+
+async def _build_indexes(sql: str) -> None:
+    connection = await DB.get_new_connection()
+    try:
+        await concurrent_indexes.build(connection, sql)
+    finally:
+        await connection.close()

@@ -1,0 +1,58 @@
+"""Indexes of tables with rows: built without blocking writers, outside of a transaction.
+
+Before `sql_migration` runs a file in its transaction, it builds the file's indexes here. `CREATE INDEX IF NOT EXISTS` in
+the transaction then leaves them alone. A build that was stopped leaves an invalid index, which `sesi migrate` rebuilds
+before it runs migrations.
+"""
+
+import re
+from typing import Any
+
+# A build waits for transactions that began before it, such as an audit of ten minutes, but blocks no reader or writer
+# while it waits. It has to end at some time all the same, because it keeps autovacuum off the table.
+TIMEOUTS = "SET lock_timeout = '15min'; SET statement_timeout = 0"
+CREATE = re.compile(
+    r"\bCREATE (UNIQUE )?INDEX (?:CONCURRENTLY )?IF NOT EXISTS (\w+)\s+ON (\w+)\b([^;]*)", re.IGNORECASE
+)
+EXTENSION = re.compile(r"\bCREATE EXTENSION IF NOT EXISTS \w+", re.IGNORECASE)  # may have the operators of an index
+NOT_STATEMENTS = re.compile(r"--[^\n]*|(\$\w*\$).*?\1", re.DOTALL)  # comments, and bodies of functions
+INVALID = """SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+  WHERE NOT i.indisvalid AND c.relkind = 'i' AND c.relnamespace = current_schema()::regnamespace ORDER BY 1"""
+LEFT_OVER = re.compile(r"_cc(new|old)\d*$")  # how PostgreSQL names the copies of a rebuild that was stopped
+
+
+async def build(connection: Any, sql: str) -> None:
+    """Build the missing indexes of a file's statements `CREATE INDEX IF NOT EXISTS`, one after the other.
+
+    Skip tables that are empty or do not exist: the file itself makes their indexes at once. The file's extensions are
+    made first, but none of its other statements has run, so the index of a new column must be in a later file.
+    PostgreSQL refuses a partitioned table with rows. Raises LockNotAvailableError if older transactions do not end.
+    """
+    statements = NOT_STATEMENTS.sub(" ", sql)
+    await connection.execute(TIMEOUTS)
+    for unique, name, table, rest in CREATE.findall(statements):
+        if not await _exists(connection, name) and await _has_rows(connection, table):
+            await connection.execute("; ".join(EXTENSION.findall(statements)))
+            await connection.execute(f"CREATE {unique}INDEX CONCURRENTLY {name} ON {table}{rest}")
+
+
+async def rebuild_invalid(connection: Any) -> None:
+    """Rebuild the indexes that a stopped build left invalid: they slow down writes, and no query uses them.
+
+    Raises LockNotAvailableError if older transactions do not end.
+    """
+    await connection.execute(TIMEOUTS)
+    for row in await connection.fetch(INVALID):
+        name = row["relname"]
+        if LEFT_OVER.search(name):
+            await connection.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+        else:
+            await connection.execute(f'REINDEX INDEX CONCURRENTLY "{name}"')
+
+
+async def _exists(connection: Any, name: str) -> bool:
+    return await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name)
+
+
+async def _has_rows(connection: Any, table: str) -> bool:
+    return await _exists(connection, table) and await connection.fetchval(f"SELECT EXISTS (SELECT FROM {table})")
