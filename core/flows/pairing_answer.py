@@ -13,6 +13,7 @@ from core.mitras.rules import availability_policy
 from core.pairing import rules
 from core.pairing import store as pairing
 from core.pairing.rules import RequestClosed, RequestTaken, Response
+from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.runtime import Runtime
 from core.sessions import rules as session_rules
@@ -120,9 +121,19 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         await announce.requests_closed(
             tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
         )
-        tally, anyone_eligible = await search.count(tx, session, availability_policy(runtime.config))
-        cause = rules.after_rejection(search.running(session), tally, anyone_eligible=anyone_eligible)
+        cause = await _after_rejection(runtime, tx, session)
         if cause is not None:
             await search.give_up(tx, session, cause)
         else:
             await invitations.end_answered_wave(tx, session)
+
+
+async def _after_rejection(runtime: Runtime, tx: Tx, session: Session) -> CauseTag | None:
+    """Return the cause with which the search fails at once, or None if it goes on."""
+    present = search.running(session)
+    # Thousands of mitras may reject a large blast at once, each with the session's lock. While an invitation is open,
+    # not all have rejected, and counting them all would make an acceptance wait for seconds.
+    if not present.is_targeted and await pairing.any_open(tx, session.id):
+        return None
+    tally, anyone_eligible = await search.count(tx, session, availability_policy(runtime.config))
+    return rules.after_rejection(present, tally, anyone_eligible=anyone_eligible)

@@ -27,6 +27,11 @@ CLOSE_OPEN = statement(
     .where(Invitations.session_id == p.session_id, Invitations.response.is_null())
     .returning(Invitations.mitra_id)
 )
+ANY_OPEN = statement(
+    Invitations.select(Invitations.id)
+    .where(Invitations.session_id == p.session_id, Invitations.response.is_null())
+    .limit(1)
+)
 OPEN_SESSIONS_OF = statement(
     Invitations.select(Invitations.session_id)
     .where(Invitations.mitra_id == p.mitra_id, Invitations.response.is_null())
@@ -134,6 +139,11 @@ async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
     """Close all open invitations of a session; return the ids of the invited mitras."""
     closed = await CLOSE_OPEN.all(tx, session_id=session_id, response=response.value, now=tx.now)
     return [one["mitra_id"] for one in closed]
+
+
+async def any_open(reader: Reader, session_id: str) -> bool:
+    """Return whether a session has an open invitation."""
+    return bool(await ANY_OPEN.all(reader, session_id=session_id))
 
 
 async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:

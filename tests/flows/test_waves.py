@@ -34,6 +34,7 @@ SELECT i, i, true, $2::timestamptz + n * interval '1 ms', $2 FROM unnest($1::uui
 TWICE = """SELECT count(*)::int FROM (
   SELECT 1 FROM chat_request_notifications GROUP BY session_id, mitra_id, round_number HAVING count(*) > 1
 ) AS x"""
+READ = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'chat_request_notifications'"
 OPEN = "SELECT count(*)::int FROM chat_request_notifications WHERE session_id = $1 AND response IS NULL"
 
 
@@ -451,3 +452,28 @@ def test_statement_for_the_next_mitras_reads_the_invitations_of_a_search_once(cl
         assert "Anti Join" not in plan
 
     clean_harness.run(play())
+
+
+async def rows_read(harness: Harness) -> int:
+    """Return how many invitations all statements so far have read."""
+    pool = harness.runtime.db.pool
+    async with contextlib.AsyncExitStack() as held:
+        for _ in range(pool.get_size()):
+            connection = await held.enter_async_context(pool.acquire())
+            await connection.execute("SELECT pg_stat_force_next_flush()")
+    return await harness.runtime.db.fetchval(READ)
+
+
+def test_rejection_of_a_large_blast_reads_few_invitations(clean_harness: Harness) -> None:
+    """Hundreds who reject at once hold the session's lock in turn, and an acceptance waits for all of them."""
+
+    async def few() -> None:
+        mitras = await crowd(clean_harness, 500)
+        search = await begin(clean_harness)
+        await clean_harness.runtime.db.fetch("ANALYZE chat_request_notifications")
+        before = await rows_read(clean_harness)
+        for mitra in mitras[:10]:
+            await pairing_answer.reject(clean_harness.runtime, mitra, session_id=search.id)
+        assert await rows_read(clean_harness) - before < 500
+
+    clean_harness.run(few())
