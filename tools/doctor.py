@@ -17,7 +17,7 @@ from core.providers.gateway import make_gateway
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
 from core.providers.push_sender import make_push_sender
-from core.storage import durability
+from core.storage import durability, partitions
 from core.storage.pool import Sessions
 from core.storage.servers import writable_url
 from tools import environment, migrate, up
@@ -33,6 +33,7 @@ async def examine(settings: Settings) -> list[Check]:
     if found[0][1]:
         found += [
             await _migrations(settings),
+            await _partitions(settings),
             await _clock(settings),
             await _durability(settings),
             await _timeouts(settings),
@@ -150,6 +151,21 @@ async def _migrations(settings: Settings) -> Check:
         if missing
         else ("migrations", True, "current")
     )
+
+
+async def _partitions(settings: Settings) -> Check:
+    """Check that the next month has partitions, in real time. Without a partition nothing can be stored."""
+    connection = await _connect(settings)
+    try:
+        found = await partitions.partitions(connection)
+        least = min(partitions.months_ahead(found, await connection.fetchval("SELECT clock_timestamp()")).values())
+    finally:
+        await connection.close()
+    if not found:
+        return "partitions", False, "there are none: use `sesi migrate`"
+    if least < 1:
+        return "partitions", False, "the next month has none: use `sesi migrate`, and see why no jobs process made them"
+    return "partitions", True, f"made {least} months ahead"
 
 
 async def _clock(settings: Settings) -> Check:

@@ -8,7 +8,10 @@ import time
 
 import asyncpg
 
+from core.base.errors import Unavailable
 from core.base.settings import Settings, SettingsError
+from core.flows import partition_upkeep
+from core.runtime import Runtime
 from core.storage import concurrent_indexes
 from core.storage.locks import AdvisoryLock
 from core.storage.migrations import LOCK_TIMEOUT, migration_ids
@@ -83,6 +86,21 @@ async def _run(connection: asyncpg.Connection, url: str, missing: frozenset[str]
     return not missing or await _forwards(url, last=last)
 
 
+async def make_partitions(runtime: Runtime) -> list[str]:
+    """Make the partitions of the coming months, trying again for PATIENCE_S seconds; return their names.
+
+    Raises Unavailable if a table is locked for longer.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await partition_upkeep.make_ahead(runtime)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            await _wait_for_locks()
+
+
 async def _wait_for_locks() -> None:
     print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
     await asyncio.sleep(AGAIN_S)
@@ -127,7 +145,7 @@ async def _forwards(url: str, *, last: bool) -> bool:
             process.terminate()
         await process.wait()
         raise
-    if b"LockNotAvailableError" in out and not last:
+    if not last and any(error in out for error in (b"LockNotAvailableError", b"DeadlockDetectedError")):
         return False
     if process.returncode != 0 or b"Traceback" in out:
         raise RuntimeError(f"the migration failed:\n{out.decode(errors='replace')[-4000:]}")

@@ -52,6 +52,7 @@ async def prepare(settings: Settings, edition: Edition) -> None:
     await migrate.migrate(settings.database_url)
     runtime = await open_runtime(settings, pool_size=2)
     try:
+        await migrate.make_partitions(runtime)
         await setup.seed_defaults(runtime, edition.rows)
         await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
         administrator = None if settings.production else await setup.first_administrator(runtime)

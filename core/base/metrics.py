@@ -53,6 +53,12 @@ JOB_LATE_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
     registry=REGISTRY,
 )
+PARTITION_MONTHS_AHEAD = Gauge(
+    "sesi_partition_months_ahead",
+    "Months after the present one for which a table has partitions, as the jobs process last saw it.",
+    ["table"],
+    registry=REGISTRY,
+)
 PUSHES = Counter("sesi_pushes_total", "Attempts to send a push, by outcome.", ["outcome"], registry=REGISTRY)
 OUTAGE_OPEN = Gauge(
     "sesi_outage_open",

@@ -20,6 +20,7 @@ import attrs
 from core.base import ids, logs
 from core.base.addresses import who_has
 from core.base.clock import monotonic
+from core.base.id_ranges import EPOCH, first_id, since
 from core.base.plain_json import plain_text
 from core.bus.buckets import Limit, charges_of_address
 from core.bus.rate_limit import RateLimited
@@ -170,11 +171,20 @@ async def _record(runtime: Runtime, call: Received) -> bool:
     return True
 
 
-async def close_abandoned_calls(runtime: Runtime) -> dt.datetime | None:
-    """Sweep: stamp calls whose process died before it answered."""
+async def close_abandoned_calls(runtime: Runtime) -> None:
+    """Sweep: stamp calls of the last month whose process died before it answered."""
     age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
+    await _close(runtime, age, since(runtime.now() - webhooks.ORPHANED_FOR))
+
+
+async def close_old_calls(runtime: Runtime) -> None:
+    """Sweep: stamp older calls whose process died before it answered, after an outage of more than a month."""
+    await _close(runtime, webhooks.ORPHANED_FOR, first_id(EPOCH))
+
+
+async def _close(runtime: Runtime, age: dt.timedelta, begin_id: str) -> None:
     while True:
         async with runtime.transaction() as tx:
-            stamped = await webhooks.close_abandoned_calls(tx, before=tx.now - age)
+            stamped = await webhooks.close_abandoned_calls(tx, before=tx.now - age, begin_id=begin_id)
         if stamped < webhooks.ORPHANS_AT_ONCE:
-            return None
+            return

@@ -13,6 +13,7 @@ from core.pairing.rules import Response, Tally
 from core.pairing.tables import ChatRequestNotification as Invitations
 from core.pairing.waves import EVERYONE, Asking, Waves
 from core.storage import sql_files
+from core.storage.fragments import OLDEST_SEARCH
 from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
 
@@ -32,11 +33,25 @@ ANY_OPEN = statement(
     .where(Invitations.session_id == p.session_id, Invitations.response.is_null())
     .limit(1)
 )
-OPEN_SESSIONS_OF = statement(
-    Invitations.select(Invitations.session_id)
-    .where(Invitations.mitra_id == p.mitra_id, Invitations.response.is_null())
-    .order_by(Invitations.session_id)
-)
+OPEN_SESSIONS_OF = f"""SELECT session_id::text
+FROM chat_request_notifications
+WHERE
+  mitra_id = $1
+  AND response IS NULL
+  AND session_id >= {OLDEST_SEARCH}
+ORDER BY chat_request_notifications.session_id"""
+# The mitras who have an open invitation and are not online.
+ASKED_OFFLINE = f"""SELECT DISTINCT n.mitra_id
+FROM chat_request_notifications AS n
+WHERE
+  n.response IS NULL
+  AND n.session_id >= {OLDEST_SEARCH}
+  AND NOT EXISTS (
+    SELECT 1
+    FROM mitra_online_status AS o
+    WHERE o.mitra_id = n.mitra_id AND o.is_online
+  )
+ORDER BY n.mitra_id"""
 # Counts the invitations of a session. `mitra_id IS NOT NULL` leaves out the row of nulls that a LEFT JOIN gives to a
 # session without any.
 COUNTS = """count(DISTINCT mitra_id)::int AS asked,
@@ -148,12 +163,12 @@ async def any_open(reader: Reader, session_id: str) -> bool:
 
 async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
     """Return the ids of the sessions with an open invitation to this mitra, in id order (the order of locking)."""
-    return [one["session_id"] for one in await OPEN_SESSIONS_OF.all(reader, mitra_id=mitra_id)]
+    return [row["session_id"] for row in await reader.fetch(OPEN_SESSIONS_OF, mitra_id)]
 
 
 async def asked_offline(reader: Reader) -> list[str]:
     """Return the ids of the mitras who have an open invitation and are not online."""
-    return [str(row["mitra_id"]) for row in await reader.fetch(SQL["asked_offline"])]
+    return [str(row["mitra_id"]) for row in await reader.fetch(ASKED_OFFLINE)]
 
 
 async def tally(reader: Reader, session_id: str) -> Tally:

@@ -47,19 +47,6 @@ WHERE session_id = $1 AND mitra_id = $2
 ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC
 LIMIT 1;
 
--- name: asked_offline
--- The mitras who have an open invitation and are not online.
-SELECT DISTINCT n.mitra_id
-FROM chat_request_notifications AS n
-WHERE
-  n.response IS NULL
-  AND NOT EXISTS (
-    SELECT 1
-    FROM mitra_online_status AS o
-    WHERE o.mitra_id = n.mitra_id AND o.is_online
-  )
-ORDER BY n.mitra_id;
-
 -- name: due_waves
 -- At most $2 searching sessions whose wave ended by $1, before its round, the longest overdue first.
 SELECT id

@@ -5,18 +5,23 @@ from typing import Any
 
 import attrs
 
+from core.base import id_ranges
 from core.base.errors import ValidationFailed
 from core.base.field_types import Id, SessionId
 from core.base.languages import Text
 from core.base.pages import Page, ReportItems, as_report, cut, rounded_lag
 from core.pairing.rules import Response
+from core.reads import newest_first
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
+from core.storage.reports import Found
 from core.transactions import translate_db_errors
 
 USUAL = dt.timedelta(days=30)  # the default range of the summary
+# By how much a session may be older than its invitations: a search lasts a day at most (`searching_timeout_minutes`).
+SEARCH = dt.timedelta(days=3)
 EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
 
 
@@ -58,28 +63,42 @@ ORDER BY n.notified_at DESC, n.id DESC
 LIMIT {limit}"""
 
 
-def log_query(page: Page, which: ActivityFilter) -> tuple[str, list[Any]]:
-    """Return (SQL, arguments) of the activity log."""
+def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None) -> tuple[str, list[Any]]:
+    """Return (SQL, arguments) of the activity log, with invitations from `begin` on; None: with all."""
     where = Conditions()
     where.add("n.mitra_id = {0}", which.mitra_id)
-    where.add("n.notified_at >= {0}", which.since)
+    where.add("n.notified_at >= {0}", begin)
     where.add("n.notified_at < {0}", which.until)
     where.behind("n.notified_at", "n.id", before_at=page.before_at, before_id=page.before_id)
+    end = newest_first.end_of(page, which.until)
+    where.within(
+        "n.session_id", begin_id=begin and id_ranges.since(begin, older=SEARCH), end_id=end and id_ranges.until(end)
+    )
     limit = where.arg(page.limit + 1)
     return LOG.format(where=where, limit=limit), where.args
 
 
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItems[ActivityRow]:
     """List invitations, newest first."""
-    statement, args = log_query(page, which)
     with translate_db_errors():
-        report = await runtime.reports.fetch(statement, *args)
+        report = await _log(runtime, page, which)
     found = []
     for row in report.rows:
         values = as_dict(row)
         mitra = Person(id=values.pop("mitra_id"), display_name=values.pop("display_name"))
         found.append(ActivityRow(**values, mitra=mitra))
     return as_report(cut(found, page, at="notified_at"), lag_s=report.lag_s)
+
+
+async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> Found:
+    begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
+    for begin in begins[:-1]:
+        statement, args = log_query(page, which, begin)
+        report = await runtime.reports.fetch(statement, *args)
+        if len(report.rows) > page.limit:
+            return report
+    statement, args = log_query(page, which, begins[-1])
+    return await runtime.reports.fetch(statement, *args)
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +118,8 @@ class ActivitySummary:
     online_seconds: int
 
 
-# Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
+# Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
+# $6 the mitra. Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
 # next; the last row before the range gives the status at its start.
 _SUMMARY = """WITH asked AS (
   SELECT
@@ -110,7 +130,7 @@ _SUMMARY = """WITH asked AS (
     count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
     count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
   FROM chat_request_notifications
-  WHERE notified_at >= $1 AND notified_at < $2{of_one}
+  WHERE notified_at >= $1 AND notified_at < $2 AND session_id >= $4 AND session_id < $5{of_one}
   GROUP BY mitra_id
 ),
 chats AS (
@@ -180,7 +200,12 @@ LEFT JOIN online AS o ON o.mitra_id = m.id
 {one}
 ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
 SUMMARY = _SUMMARY.format(of_one="", one="")
-SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $4", one="WHERE m.id = $4")
+SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $6", one="WHERE m.id = $6")
+
+
+def summary_args(begin: dt.datetime, end: dt.datetime, now: dt.datetime) -> list[Any]:
+    """Return the arguments of SUMMARY, which are the first ones of SUMMARY_OF_ONE."""
+    return [begin, end, now, id_ranges.since(begin, older=SEARCH), id_ranges.until(end)]
 
 
 async def summary(
@@ -195,11 +220,12 @@ async def summary(
     begin = since or max(end, EARLIEST) - USUAL
     if begin >= end:
         raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
+    args = summary_args(begin, end, now)
     with translate_db_errors():
         if mitra_id is None:
-            report = await runtime.reports.fetch(SUMMARY, begin, end, now)
+            report = await runtime.reports.fetch(SUMMARY, *args)
         else:
-            report = await runtime.reports.fetch(SUMMARY_OF_ONE, begin, end, now, mitra_id)
+            report = await runtime.reports.fetch(SUMMARY_OF_ONE, *args, mitra_id)
     found = []
     for row in report.rows:
         values = as_dict(row)

@@ -5,12 +5,14 @@ from typing import Literal, get_args
 
 import attrs
 
+from core.base import id_ranges
 from core.mitras.rules import availability_policy
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.storage.records import many
 from core.transactions import translate_db_errors
 
+HOUR = dt.timedelta(hours=1)
 SQL = sql_files.load(__file__)
 TimedWork = Literal[
     "session expiry",
@@ -75,6 +77,7 @@ async def overview(runtime: Runtime) -> Overview:
             policy.require_ping,
             policy.stale_after_seconds,
             policy.capacity,
+            id_ranges.since(now - HOUR),
         )
         hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
         late = {found.name: found for found in many(Lateness, await runtime.db.fetch(SQL["overdue"], now))}

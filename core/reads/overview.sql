@@ -1,6 +1,7 @@
 -- name: figures
 -- How many mitras are online, busy and available, how many sessions there are in each state, and the figures of
--- payments, failures and webhook calls. $1 is now; $2 to $4 are the availability policy.
+-- payments, failures and webhook calls. $1 is now; $2 to $4 are the availability policy, $5 is the bound of the ids of
+-- the last hour.
 SELECT
   (
     SELECT count(*)::int
@@ -64,6 +65,7 @@ SELECT
     WHERE
       http_status >= 400
       AND token_valid
+      AND id >= $5
       AND received_at >= $1 - interval '1 hour'
   ) AS webhook_errors_last_hour;
 

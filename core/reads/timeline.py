@@ -6,6 +6,7 @@ only on the payment's state and its live failure, not on the lines.
 
 import attrs
 
+from core.base import id_ranges
 from core.base.errors import NotFound
 from core.reads.support import SupportPayment, payment
 from core.reads.timeline_entries import (
@@ -71,7 +72,8 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         by_operator = any(row["status"] == "searching" for row in audits)
         entries += of_payment(found)
         entries += map(of_audit_row, audits)
-        entries += map(of_webhook_call, await db.fetch(SQL["webhook_calls"], payment_request_id))
+        since = id_ranges.since_named(payment_request_id)
+        entries += map(of_webhook_call, await db.fetch(SQL["webhook_calls"], payment_request_id, since))
         for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
             entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
         entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))

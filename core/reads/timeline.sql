@@ -72,7 +72,8 @@ ORDER BY f.created_at;
 
 -- name: webhook_calls
 -- The gateway's calls about the payment request $1. Anyone who knows an id can send calls without a token. Calls with a
--- valid one come first, so the limit never drops them.
+-- valid one come first, so the limit never drops them. $2 is the bound of their ids: a call is younger than its
+-- request.
 SELECT
   id,
   received_at,
@@ -83,7 +84,7 @@ SELECT
   replay_of,
   source
 FROM webhook_logs
-WHERE external_id IN ($1, upper($1))
+WHERE external_id IN ($1, upper($1)) AND id >= $2
 ORDER BY token_valid DESC, received_at
 LIMIT 500;
 

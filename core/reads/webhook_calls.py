@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import attrs
 
+from core.base import id_ranges
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Id
@@ -12,7 +13,7 @@ from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.operators.rules import allows
 from core.payments.gateway_calls import ProcessingResult
-from core.reads import disclosure
+from core.reads import disclosure, newest_first
 from core.runtime import Runtime
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
@@ -133,23 +134,42 @@ async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookL
     return await _read(runtime, actor, log_id)
 
 
+def _query(page: Page, which: WebhookFilter, begin: dt.datetime | None) -> tuple[str, list[Any]]:
+    """Return (SQL, arguments) of a page of calls from `begin` on; None: from the first one on."""
+    where = Conditions()
+    if which.q is not None:
+        named = parse_id(which.q)
+        where.plain(ABOUT.format(text=where.arg(which.q), id=where.arg(named)))
+        # A call about a request is younger than the request. Another text, such as an invoice's id, has no time.
+        where.add("id >= {0}", id_ranges.since_named(named))
+    where.add("received_at >= {0}", begin)
+    where.add("received_at < {0}", which.until)
+    where.add("processing_result = {0}", which.processing_result)
+    where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
+    end = newest_first.end_of(page, which.until)
+    where.within("id", begin_id=begin and id_ranges.since(begin), end_id=end and id_ranges.until(end))
+    body = "raw_body" if which.bodies else NO_BODY
+    return PAGE.format(raw_body=body, where=where, limit=where.arg(page.limit + 1)), where.args
+
+
+async def _page(runtime: Runtime, page: Page, which: WebhookFilter) -> list[Any]:
+    begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
+    for begin in begins[:-1] if which.q is None else ():  # a search finds few calls, wherever they are
+        statement, args = _query(page, which, begin)
+        rows = await runtime.db.fetch(statement, *args)
+        if len(rows) > page.limit:
+            return rows
+    statement, args = _query(page, which, begins[-1])
+    return await runtime.db.fetch(statement, *args)
+
+
 async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: WebhookFilter) -> Items:
     """List the gateway's calls, newest first. One audit row names those whose bodies are on the page.
 
     Raises Unavailable if the audit row can't be written.
     """
-    where = Conditions()
-    if which.q is not None:
-        where.plain(ABOUT.format(text=where.arg(which.q), id=where.arg(parse_id(which.q))))
-    where.add("received_at >= {0}", which.since)
-    where.add("received_at < {0}", which.until)
-    where.add("processing_result = {0}", which.processing_result)
-    where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
-    statement = PAGE.format(
-        raw_body="raw_body" if which.bodies else NO_BODY, where=where, limit=where.arg(page.limit + 1)
-    )
     with translate_db_errors():
-        rows = await runtime.db.fetch(statement, *where.args)
+        rows = await _page(runtime, page, which)
     found = cut([_call(row, actor) for row in rows], page, at="received_at")
     ids = [call.id for call in found.items if call.raw_body]
     await disclosure.several(runtime, actor, object_type="webhook_log", ids=ids, fields=["raw_body"])

@@ -6,7 +6,7 @@ import attrs
 
 from core.base.field_types import Mode, SessionId, Time
 from core.sessions.sensitivity import Sensitivity
-from core.storage.fragments import ACCOUNT, NAME
+from core.storage.fragments import ACCOUNT, NAME, OLDEST_SEARCH
 from core.storage.records import many, one
 from core.storage.transaction import Reader
 
@@ -30,6 +30,7 @@ WHERE
   AND s.status = 'searching'"""
 OF_MITRA = f"""{_REQUESTS}
   AND n.mitra_id = $1
+  AND n.session_id >= {OLDEST_SEARCH}
 ORDER BY n.notified_at DESC"""
 OF_SESSION = f"""{_REQUESTS}
   AND n.session_id = $1

@@ -16,6 +16,7 @@ CREATE = re.compile(
 )
 EXTENSION = re.compile(r"\bCREATE EXTENSION IF NOT EXISTS \w+", re.IGNORECASE)  # may have the operators of an index
 NOT_STATEMENTS = re.compile(r"--[^\n]*|(\$\w*\$).*?\1", re.DOTALL)  # comments, and bodies of functions
+IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 INVALID = """SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
   WHERE NOT i.indisvalid AND c.relkind = 'i' AND c.relnamespace = current_schema()::regnamespace ORDER BY 1"""
 LEFT_OVER = re.compile(r"_cc(new|old)\d*$")  # how PostgreSQL names the copies of a rebuild that was stopped
@@ -29,11 +30,24 @@ async def build(connection: Any, sql: str) -> None:
     PostgreSQL refuses a partitioned table with rows. Raises LockNotAvailableError if older transactions do not end.
     """
     statements = NOT_STATEMENTS.sub(" ", sql)
-    await connection.execute(TIMEOUTS)
     for unique, name, table, rest in CREATE.findall(statements):
         if not await _exists(connection, name) and await _has_rows(connection, table):
             await connection.execute("; ".join(EXTENSION.findall(statements)))
-            await connection.execute(f"CREATE {unique}INDEX CONCURRENTLY {name} ON {table}{rest}")
+            await ensure_index(connection, name, f"{table}{rest}", unique=bool(unique))
+
+
+async def ensure_index(connection: Any, name: str, definition: str, *, unique: bool = False) -> None:
+    """Build an index that is missing, such as `chat_messages (session_id, id)`. The connection is in no transaction.
+
+    One that a stopped build left invalid is built again. Raises LockNotAvailableError if older transactions do not end.
+    """
+    valid = await connection.fetchval(IS_VALID, name)
+    if valid:
+        return
+    await connection.execute(TIMEOUTS)
+    if valid is False:
+        await connection.execute(f"DROP INDEX CONCURRENTLY {name}")
+    await connection.execute(f"CREATE {'UNIQUE ' if unique else ''}INDEX CONCURRENTLY {name} ON {definition}")
 
 
 async def rebuild_invalid(connection: Any) -> None:

@@ -53,6 +53,15 @@ class Conditions:
         """Add a condition without a value."""
         self._texts.append(text)
 
+    def within(self, key: str, *, begin_id: str | None = None, end_id: str | None = None) -> None:
+        """Add the condition that the ids in `key` are from one bound to before another (core/base/id_ranges.py).
+
+        The bounds are those of months, so a statement has few forms with them as constants. With parameters PostgreSQL
+        could plan it once for all ranges, and would then expect nearly no rows.
+        """
+        self._texts += [f"{key} >= '{begin_id}'"] if begin_id is not None else []
+        self._texts += [f"{key} < '{end_id}'"] if end_id is not None else []
+
     def behind(
         self,
         at: str,

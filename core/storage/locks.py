@@ -27,6 +27,7 @@ class AdvisoryLock(enum.IntEnum):
     MITRA_PHONE = 10  # one mitra for each phone
     CODE_BUDGET = 11  # the limit of codes for the whole service
     MITRA_LOGINS = 12  # a mitra's sign-ins, against the end of them all
+    PARTITIONS = 13  # one transaction at a time makes a partition
     # In the space of locks with one bigint. A migration holds it exclusively. The ledger audit, whose table locks would
     # hold up a migration, takes it shared and is refused while a migration runs.
     MIGRATION = 5_351_001

@@ -16,6 +16,7 @@ from core.webhooks.tables import WebhookLog as Calls
 MAX_BODY = 65_536
 WEBHOOK, POLL = "webhook", "poll"
 ORPHANS_AT_ONCE = 500  # rows in one statement
+ORPHANED_FOR = dt.timedelta(days=30)  # the frequent look for orphans reads only the calls of this time
 ORPHANED = "the process ended before it answered"
 
 
@@ -43,18 +44,21 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at", "source"))
 
 
-# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error.
+# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, and $3 the bound of
+# their ids. The join finds each call in the partition of its month.
 CLOSE_ABANDONED_CALLS = f"""
-  UPDATE webhook_logs
-  SET http_status = 500, processing_result = 'error', processing_error = $2
-  WHERE http_status IS NULL AND id = ANY(ARRAY(
+  WITH abandoned AS MATERIALIZED (
     SELECT id
     FROM webhook_logs
-    WHERE http_status IS NULL AND received_at <= $1
+    WHERE http_status IS NULL AND received_at <= $1 AND id >= $3
     ORDER BY received_at
     LIMIT {ORPHANS_AT_ONCE}
     FOR UPDATE SKIP LOCKED
-  ))
+  )
+  UPDATE webhook_logs AS w
+  SET http_status = 500, processing_result = 'error', processing_error = $2
+  FROM abandoned AS a
+  WHERE w.id = a.id AND w.http_status IS NULL
 """
 RECORD = statement(insert(Calls, names_of(Received)).on_conflict(Calls.id, "DO NOTHING"))
 RECORD_UNAUTHORIZED = statement(
@@ -109,10 +113,10 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
     await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error)
 
 
-async def close_abandoned_calls(tx: Tx, *, before: dt.datetime) -> int:
+async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -> int:
     """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
 
-    These calls had no effects, because effects and result are committed together. Rows that a handler has locked are
-    left to the next sweep.
+    Only calls with ids from the bound `begin_id` on are looked at. They had no effects, because effects and result are
+    committed together. Rows that a handler has locked are left to the next sweep.
     """
-    return await tx.execute(CLOSE_ABANDONED_CALLS, before, ORPHANED)
+    return await tx.execute(CLOSE_ABANDONED_CALLS, before, ORPHANED, begin_id)

@@ -122,7 +122,7 @@ async def test_full_disk_returns_unavailable_until_there_is_space(world: World, 
         os.chown(disk, (stack.servers.postgres_dir / "cluster").stat().st_uid, -1)
         await stack.sql(f"CREATE TABLESPACE small LOCATION '{disk}'")
         try:
-            await stack.sql("ALTER TABLE chat_messages SET TABLESPACE small")
+            await move_messages(stack, "small")
             await stack.sql("CREATE TABLE filler (bytes text) TABLESPACE small")
             while not await full(stack):
                 pass
@@ -133,8 +133,16 @@ async def test_full_disk_returns_unavailable_until_there_is_space(world: World, 
             assert (await answer(customer, *message(session_id)))[0] == 201
         finally:
             await stack.sql("DROP TABLE IF EXISTS filler")
-            await stack.sql("ALTER TABLE chat_messages SET TABLESPACE pg_default")
+            await move_messages(stack, "pg_default")
             await stack.sql("DROP TABLESPACE small")
+
+
+async def move_messages(stack: Stack, tablespace: str) -> None:
+    """Move the partitions of the table of messages into a tablespace."""
+    for row in await stack.sql(
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'chat_messages'::regclass"
+    ):
+        await stack.sql(f"ALTER TABLE {row[0]} SET TABLESPACE {tablespace}")
 
 
 async def full(stack: Stack) -> bool:

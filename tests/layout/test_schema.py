@@ -14,6 +14,7 @@ import pytest
 from piccolo.columns.defaults.timestamptz import TimestamptzNow
 from piccolo.constraints import Unique
 
+from core.storage.partitions import PARTITIONED
 from core.storage.piccolo_app import CONCEPTS
 from tests.stack import Stack, World, new_id
 from tools.schema_drift import changed_checks, declared_checks, tables
@@ -36,6 +37,10 @@ UNIQUES = """SELECT ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDI
     JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.number ORDER BY k.place) AS columns
   FROM pg_constraint c
   WHERE c.conrelid = $1::regclass AND c.contype IN ('u', 'p')"""
+TABLES = """SELECT relname FROM pg_class
+  WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"""
+PARTITIONED_BY = """SELECT c.relname, a.attname FROM pg_partitioned_table p JOIN pg_class c ON c.oid = p.partrelid
+  JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = ANY (p.partattrs::int2[]) WHERE p.partstrat = 'r'"""
 TYPES = {
     "UUID": "uuid", "INTEGER": "int4", "BOOLEAN": "bool", "TEXT": "text", "TIMESTAMPTZ": "timestamptz",
     "BIGINT": "int8", "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
@@ -60,8 +65,8 @@ async def test_database_has_every_column_as_declared(stack: Stack) -> None:
 
 
 async def test_database_has_only_declared_tables(stack: Stack) -> None:
-    rows = await stack.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
-    assert {row["table_name"] for row in rows} == {t._meta.tablename for t in tables()} | {"migration"}
+    rows = await stack.sql(TABLES)
+    assert {row["relname"] for row in rows} == {t._meta.tablename for t in tables()} | {"migration"}
 
 
 async def test_database_has_every_check_constraint_as_declared(stack: Stack) -> None:
@@ -85,9 +90,23 @@ async def test_database_has_every_foreign_key_as_declared(stack: Stack) -> None:
 async def test_database_has_every_unique_constraint_as_declared(stack: Stack) -> None:
     for table in tables():
         rows = await stack.sql(UNIQUES, f"public.{table._meta.tablename}")
-        single = [[c._meta.db_column_name] for c in table._meta.columns if c._meta.unique or c._meta.primary_key]
+        single = [
+            [*month_of(table, c), c._meta.db_column_name]
+            for c in table._meta.columns
+            if c._meta.unique or c._meta.primary_key
+        ]
         several = [one.get_column_names() for one in table._meta.constraints if isinstance(one, Unique)]
         assert sorted(row["columns"] for row in rows) == sorted(single + several), table._meta.tablename
+
+
+def month_of(table: Any, column: Any) -> list[str]:
+    """Return the column that decides a row's partition, which each of its unique constraints contains."""
+    key = PARTITIONED.get(table._meta.tablename)
+    return [] if key is None or key == column._meta.db_column_name else [key]
+
+
+async def test_database_partitions_the_declared_tables_by_month(stack: Stack) -> None:
+    assert dict(await stack.sql(PARTITIONED_BY)) == dict(PARTITIONED)
 
 
 async def test_database_has_every_default_as_declared(stack: Stack) -> None:

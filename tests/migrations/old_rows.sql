@@ -27,5 +27,5 @@ INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, pay
 INSERT INTO idempotency_keys (id, user_id, key, fingerprint, http_status, answer, created_at)
   VALUES (gen_random_uuid(), '00000000-0000-7000-8000-000000000001', 'key', 'fingerprint', 201, '{}', now());
 INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result)
-  VALUES (gen_random_uuid(), now(), '127.0.0.1', true, '', 200, 'duplicate');
+  VALUES ('00000000-0000-7000-8000-000000000061', now(), '127.0.0.1', true, '', 200, 'duplicate');
 COMMIT;

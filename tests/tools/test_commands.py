@@ -11,6 +11,7 @@ import pytest
 
 from core.base import settings
 from core.storage.migrations import migration_ids
+from core.storage.partitions import AHEAD
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.throwaway import Throwaway
 
@@ -39,6 +40,15 @@ async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack
         done = list(pool.map(lambda _: stack.command("migrate", DATABASE_URL=url), range(3)))
     assert sorted(f"{len(migration_ids())} migrations ran" in one.stdout for one in done) == [False, False, True]
     assert stack.command("migrate", "--check", DATABASE_URL=url).returncode == 0
+
+
+async def test_doctor_reports_missing_partitions_and_migrate_makes_them(stack: Stack) -> None:
+    await stack.sql("CREATE DATABASE bare")
+    url = stack.database_url.rpartition("/")[0] + "/bare"
+    sick = stack.command("doctor", check=False, DATABASE_URL=url)
+    assert "there are none: use `sesi migrate`" in " ".join(sick.stdout.split())
+    stack.command("migrate", DATABASE_URL=url)
+    assert f"made {AHEAD} months ahead" in stack.command("doctor", check=False, DATABASE_URL=url).stdout
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ CROWD = (
     """INSERT INTO mitra_online_status (id, mitra_id, is_online, last_online_at, last_heartbeat_at)
        SELECT gen_random_uuid(), id, true, now(), now() FROM mitras LIMIT $1::int""",
     """INSERT INTO chat_sessions (id, customer_id, status, round_number, round_ends_at, search_ends_at, duration_minutes)
-       SELECT gen_random_uuid(), id, 'searching', 1, now() + interval '1 hour', now() + interval '1 hour', 12 FROM customers LIMIT $1::int""",
+       SELECT uuidv7(), id, 'searching', 1, now() + interval '1 hour', now() + interval '1 hour', 12 FROM customers LIMIT $1::int""",
     """INSERT INTO chat_sessions (id, customer_id, status, created_at, ended_at, duration_minutes)
-       SELECT gen_random_uuid(), (SELECT id FROM customers LIMIT 1), 'failed', now(), now(), 12 FROM generate_series(1, $1::int)""",
+       SELECT uuidv7(), (SELECT id FROM customers LIMIT 1), 'failed', now(), now(), 12 FROM generate_series(1, $1::int)""",
     """INSERT INTO chat_request_notifications (id, session_id, mitra_id, round_number, notified_at, answer_by, response, responded_at, active_session_count)
        SELECT gen_random_uuid(), s.id, m.id, 1, now(), now() + interval '1 hour', r.answer, r.at, 0
        FROM chat_sessions s CROSS JOIN (SELECT *, row_number() OVER () AS n FROM mitras LIMIT $1::int) m
@@ -74,10 +74,16 @@ async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: Watch
     invited = await pairing.invite(Tx(watch, lambda: now), session, limits, round_number=2, answer_by=now)
     assert invited.mitra_ids == []
     assert await pairing.last_response(watch, session, everybody[0]) in ((True, None), (True, "REJECTED"))
+    # The indexes of the only partition that has rows.
+    first = await connection.fetchval(f"SELECT DISTINCT tableoid::regclass::text FROM {REQUESTS}")
     indexes = {
-        index for seen in watch.seen.values() for index in seen.nodes.split() if index.startswith(f"{REQUESTS}_")
+        index.removeprefix(first)
+        for seen in watch.seen.values()
+        for index in seen.nodes.split()
+        if index.startswith(first)
     }
-    # by session and mitra: any other index reads all rows of the session or of the mitra for each pair
-    assert indexes == {f"{REQUESTS}_asked"}
+    # by session and mitra: any other index reads all rows of the session or of the mitra for each pair. The primary key
+    # serves the count of a wave, which reads the rows of a session once.
+    assert indexes == {"_asked", "_pkey"}
     assert len(watch.seen) == 4
     assert max(seen.read for seen in watch.seen.values()) <= 2 * SEARCHES * MITRAS

@@ -5,15 +5,19 @@ rows by index.
 import datetime as dt
 from collections.abc import Iterator
 
+import asyncpg
 import attrs
 import pytest
 
 from core.base.environment import read as read_settings
+from core.base.id_ranges import month_of, months_after
 from core.payments.states import PaymentStatus
 from core.reads.look_up import AT_MOST
 from core.sessions.states import SessionStatus
+from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World
 from tools.bench import grow, plan_calls, plans
+from tools.bench.plan_watch import Watch
 
 pytestmark = pytest.mark.anyio
 SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
@@ -77,6 +81,19 @@ async def test_generated_history_leaves_the_schema_unchanged(grown: Stack) -> No
         grown.database_url = url
 
 
+async def test_generated_history_fills_a_partition_for_each_of_24_months(grown: Stack) -> None:
+    now = (await grown.sql("SELECT now()"))[0]["now"]
+    for table, key in PARTITIONED.items():
+        rows = await grown.sql(f"SELECT DISTINCT tableoid::regclass::text AS name FROM {table}")
+        months = [name_of(table, months_after(month_of(now), -n)) for n in range(24)]
+        assert set(months) <= {row["name"] for row in rows}, table
+        misplaced = await grown.sql(
+            f"""SELECT {key} FROM {table} WHERE to_char(uuid_extract_timestamp({key}) AT TIME ZONE 'UTC', '"{table}_"YYYY_MM')
+                <> tableoid::regclass::text"""
+        )
+        assert misplaced == [], table
+
+
 async def test_history_is_generated_twice_only_on_request_and_never_in_production(grown: Stack) -> None:
     again = grown.command("grow", *SIZE, check=False)
     assert again.returncode == 1
@@ -109,6 +126,33 @@ async def test_missing_index_is_reported(grown: Stack) -> None:
         assert ("core.reads.timeline.timeline", "reads all of pairing_failures") in faults
     finally:
         await grown.sql(index["indexdef"])
+
+
+async def test_statement_that_reads_every_month_is_reported(grown: Stack) -> None:
+    connection = await asyncpg.connect(grown.database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute(plans.ONLY_WHERE_NEEDED)
+            watch = await Watch.open(connection, big=plans.SMALL)
+            watch.case = "a case"
+            session = await watch.fetchval(
+                "SELECT id FROM chat_sessions WHERE last_seq > 0 ORDER BY created_at LIMIT 1"
+            )
+            message = await watch.fetchval("SELECT id FROM chat_messages WHERE session_id = $1 LIMIT 1", session)
+            await watch.fetch("SELECT seq FROM chat_messages WHERE id = $1", message)
+            await watch.fetch("SELECT seq FROM chat_messages WHERE id = $1 AND session_id = $2", message, session)
+    finally:
+        await connection.close()
+    found = [plans.judge(seen) for seen in watch.seen.values() if "seq FROM" in seen.sql]
+    assert [one.seen.months for one in found] == [
+        {"chat_messages": found[0].seen.months["chat_messages"]},
+        {"chat_messages": 1},
+    ]
+    assert found[0].seen.months["chat_messages"] >= 25
+    seen = attrs.evolve(found[0].seen, scans=())
+    assert plans.judge(seen).fault == f"reads {seen.months['chat_messages']} months of chat_messages"
+    assert plans.judge(seen).reason is None
+    assert found[1].fault is None
 
 
 def test_plan_call_without_a_value_for_a_parameter_raises() -> None:

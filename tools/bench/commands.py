@@ -104,7 +104,12 @@ def _grow(args: argparse.Namespace) -> int:
     if missing := asyncio.run(migrate.pending(settings.database_url)):
         raise RuntimeError(f"{len(missing)} migrations to run first: use `sesi migrate`")
     wish = grow.Wish(
-        sessions=args.sessions, messages=args.messages, notifications=args.notifications, seed=args.seed, more=args.more
+        sessions=args.sessions,
+        messages=args.messages,
+        notifications=args.notifications,
+        months=args.months,
+        seed=args.seed,
+        more=args.more,
     )
     try:
         sizes = asyncio.run(grow.grow(settings.database_url, wish, console.print))
@@ -177,7 +182,7 @@ def add_commands(add: Callable[..., Any]) -> None:
     made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="profile the busiest process in the last run")
     made.add_argument("--no-peers", action="store_true", help="don't measure the peers")
     grown = add(
-        "grow", _grow, "fill the database with a year of made-up sessions, or show the plans of all statements on it"
+        "grow", _grow, "fill the database with years of made-up sessions, or show the plans of all statements on it"
     )
     grown.add_argument(
         "--sessions", type=int, default=1_000_000, metavar="N", help="number of sessions (default 1,000,000)"
@@ -195,6 +200,9 @@ def add_commands(add: Callable[..., Any]) -> None:
         default=5_000_000,
         metavar="N",
         help="approximate number of invitations (default 5,000,000)",
+    )
+    grown.add_argument(
+        "--months", type=between(int, 1, 240), default=24, metavar="N", help="months that the data covers (default 24)"
     )
     grown.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the made-up data (default 1)")
     grown.add_argument("--more", action="store_true", help="add to existing sessions")

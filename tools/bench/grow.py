@@ -1,4 +1,4 @@
-"""`sesi grow`: fills a database with a plausible year of use, to measure the service on a large database.
+"""`sesi grow`: fills a database with plausible years of use, to measure the service on a large database.
 
 Everything happens inside PostgreSQL in one transaction. Indexes, foreign keys and triggers of the large tables are
 removed, the statements of grow_sql insert the rows, and then the schema is restored and compared with the original.
@@ -15,8 +15,9 @@ from typing import Any
 import asyncpg
 import attrs
 
-from tools.bench import grow_sql
+from tools.bench import grow_months, grow_sql
 
+MONTH = dt.timedelta(days=365) / 12
 HANDFUL = 20  # existing sessions that are still accepted, as traces of trying things out
 # How far in the future the deadlines of live sessions are. Growing takes long, and the data should be auditable before
 # a timer changes it.
@@ -32,27 +33,33 @@ TUNING = """SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; SET
   SET LOCAL maintenance_work_mem = '512MB'; SET LOCAL max_parallel_maintenance_workers = 1; SET LOCAL timezone = 'UTC'"""
 # Constraints and indexes to remove, as (statement that drops it, statement that creates it), in the order of creation.
 # Indexes with a condition `varchar IN (…)` stay: PostgreSQL prints such a condition in a form that it reads back as a
-# different one.
+# different one. Partitions follow their tables.
 ASIDE = """SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS away,
     format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS back,
     CASE contype WHEN 'f' THEN 3 ELSE 1 END AS place FROM pg_constraint
   WHERE contype IN ('p', 'u') AND conrelid = ANY($1::text[]::regclass[])
-    OR contype = 'f' AND (conrelid = ANY($1::text[]::regclass[]) OR confrelid = ANY($1::text[]::regclass[]))
+    OR contype = 'f' AND conparentid = 0 AND (conrelid = ANY($1::text[]::regclass[]) OR confrelid = ANY($1::text[]::regclass[]))
   UNION ALL
-  SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid), 2 FROM pg_index
+  SELECT format('DROP INDEX %s', indexrelid::regclass), replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON '), 2 FROM pg_index
   WHERE indrelid = ANY($1::text[]::regclass[]) AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = indexrelid AND c.contype IN ('p', 'u'))
     AND coalesce(pg_get_expr(indpred, indrelid), '') NOT LIKE '%::text[])%'
   ORDER BY place, back"""
-# The whole schema as text, to check that it is restored exactly.
-SHAPE = """SELECT array_agg(line ORDER BY line) FROM (
-    SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS line FROM pg_constraint WHERE connamespace = 'public'::regnamespace
-    UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
-    UNION ALL SELECT format('%s %s', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger WHERE NOT tgisinternal) x"""
+# The whole schema as text, to check that it is restored exactly. Partitions follow their tables, but PostgreSQL chooses
+# the names of their indexes.
+SHAPE = """WITH whole AS (SELECT oid, relname FROM pg_class WHERE NOT relispartition AND relnamespace = 'public'::regnamespace)
+  SELECT array_agg(line ORDER BY line) FROM (
+    SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) AS line FROM pg_constraint
+      WHERE connamespace = 'public'::regnamespace AND conrelid IN (SELECT oid FROM whole)
+    UNION ALL SELECT format('%s valid %s', pg_get_indexdef(indexrelid), indisvalid) FROM pg_index WHERE indrelid IN (SELECT oid FROM whole)
+    UNION ALL SELECT format('%s %s', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger
+      WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM whole)) x"""
 # At the very end: give all online mitras a fresh heartbeat.
 HEARD = """UPDATE mitra_online_status SET last_heartbeat_at = clock_timestamp(), updated_at = clock_timestamp()
   WHERE is_online AND mitra_id IN (SELECT id FROM mitras WHERE phone LIKE '+6290%')"""
-SIZES = """SELECT c.relname AS name, c.reltuples::bigint AS rows, pg_table_size(c.oid) AS heap, pg_indexes_size(c.oid) AS indexes
-  FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.reltuples > 0 ORDER BY pg_total_relation_size(c.oid) DESC"""
+SIZES = """SELECT coalesce(p.relname, c.relname) AS name, sum(c.reltuples)::bigint AS rows, sum(pg_table_size(c.oid))::bigint AS heap,
+    sum(pg_indexes_size(c.oid))::bigint AS indexes
+  FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
+  WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.reltuples > 0 GROUP BY 1 ORDER BY sum(pg_total_relation_size(c.oid)) DESC"""
 
 
 class NotGrown(Exception):
@@ -61,11 +68,12 @@ class NotGrown(Exception):
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """The amount of data to create. `more` adds to existing sessions."""
+    """The amount of data to create, and the months before now that it is spread over. `more` adds to existing sessions."""
 
     sessions: int = 1_000_000
     messages: int = 20_000_000
     notifications: int = 5_000_000
+    months: int = 24
     seed: int = 1
     more: bool = False
 
@@ -101,7 +109,8 @@ def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions
         "seed": str(wish.seed),
         "now": now.isoformat(),
         "ahead": (now + AHEAD).isoformat(),
-        "begin": (now - dt.timedelta(days=365)).isoformat(),
+        "begin": (now - wish.months * MONTH).isoformat(),
+        "last_day": str(wish.months * MONTH // dt.timedelta(days=1) - 2),
         "sessions": str(wish.sessions),
         "live": str(live),
         "past": str(past),
@@ -129,7 +138,7 @@ async def grow(url: str, wish: Wish, say: Callable[[str], None]) -> list[Size]:
         now = await connection.fetchval("SELECT clock_timestamp()")
         await connection.execute("SET temp_buffers = '256MB'")
         async with connection.transaction():
-            await _fill(connection, words(wish, now=now, **dict(there)), say)
+            await _fill(connection, words(wish, now=now, **dict(there)), now - wish.months * MONTH, say)
         for table in (*LARGE, "mitras", "mitra_online_status", "control_center_users", "roles"):
             await _timed(connection, f"VACUUM (ANALYZE) {table}", f"vacuum {table}", say, from_s=1)
         await connection.execute(HEARD)
@@ -138,7 +147,7 @@ async def grow(url: str, wish: Wish, say: Callable[[str], None]) -> list[Size]:
         await connection.close()
 
 
-async def _fill(connection: Any, known: dict[str, str], say: Callable[[str], None]) -> None:
+async def _fill(connection: Any, known: dict[str, str], begin: dt.datetime, say: Callable[[str], None]) -> None:
     def filled(sql: str) -> str:
         return re.sub(r"\{(\w+)\}", lambda word: known.get(word[1], word[0]), sql)
 
@@ -150,6 +159,7 @@ async def _fill(connection: Any, known: dict[str, str], say: Callable[[str], Non
         await connection.execute(row["away"])
     for table in LARGE:
         await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    await grow_months.make_past(connection, begin - MONTH)  # the requests before the first sessions
     for what, sql in (*grow_sql.PLANS, *grow_sql.ROWS):
         await _timed(connection, filled(sql), what, say)
     for row in aside:

@@ -117,7 +117,7 @@ PLANS = (
            FROM (SELECT no, '{begin}'::timestamptz - pg_temp.u(no, 10) * interval '30 days' AS at
              FROM generate_series(1, {mitras}::bigint) no) x""",
     ),
-    ("moments of the year", MOMENTS),
+    ("moments of the sessions", MOMENTS),
     (
         "customers to be",
         """CREATE TEMP TABLE g_customers ON COMMIT DROP AS
@@ -159,7 +159,7 @@ ROWS = (
         "mitra_online_logs",
         """INSERT INTO mitra_online_logs (id, mitra_id, status, "timestamp")
            SELECT pg_temp.id(l.at, 8, ({mitras_base} + m.no) * 1000 + 2 * day + l.turn), m.id, l.status, l.at FROM g_mitras m
-           CROSS JOIN generate_series(0, 363) day
+           CROSS JOIN generate_series(0, {last_day}) day
            CROSS JOIN LATERAL (SELECT '{begin}'::timestamptz + day * interval '1 day' + pg_temp.u(m.no * 1000 + day, 62) * interval '9 hours' AS on_at) b
            CROSS JOIN LATERAL (VALUES (0, 'online', on_at), (1, 'offline', on_at + (4 + pg_temp.u(m.no * 1000 + day, 63) * 8) * interval '1 hour'))
              l(turn, status, at)

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from core import background
-from core.base import ids
+from core.base import id_ranges, ids
 from core.base.actor import Actor, UserType
 from core.base.field_types import Id
 from core.base.pages import Page
@@ -177,6 +177,8 @@ class Caller:
             "page": Page(),
             "value": 3,
             "since": now - dt.timedelta(hours=1),
+            "begin_id": id_ranges.since(now - dt.timedelta(days=30)),
+            "end_id": id_ranges.until(now - dt.timedelta(days=7)),
             "until": None,
         }
 

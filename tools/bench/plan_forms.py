@@ -25,7 +25,7 @@ def forms(caller: Caller) -> Iterator[Call]:
     deep = Page(before_at=caller.now - dt.timedelta(days=180), before_id=caller.text["session_id"])
     yield from _look_ups(caller, deep, since, until)
     yield from _failed_pairings(deep)
-    yield from _webhook_calls(caller, since, until)
+    yield from _webhook_calls(caller, deep, since, until)
     yield from _activity(caller, deep, since, until)
     yield from _chats(caller, deep)
     yield from _own(caller, deep)
@@ -50,7 +50,7 @@ def _look_ups(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime
     yesterday = caller.now - dt.timedelta(days=1)
     yield _call(support.sessions, "no result in a state", which=LookUp(status="searching", until=yesterday))
     yield _call(support.payments, "no result in a state", which=LookUp(status="confirmed", until=yesterday))
-    yield _call(support.sessions, "before all", which=LookUp(until=caller.now - dt.timedelta(days=400)))
+    yield _call(support.sessions, "before all", which=LookUp(until=caller.now - dt.timedelta(days=800)))
     yield _call(support.sessions, "a mitra", which=LookUp(q=caller.text["mitra_id"]))
     yield _call(support.sessions, "a name of a state", which=LookUp(q="Indra", status="closing"))
     for look, states in ((support.sessions, ("completed", "closing")), (support.payments, ("consumed", "pending"))):
@@ -75,14 +75,16 @@ def _failed_pairings(deep: Page) -> Iterator[Call]:
     yield _call(payments.failed_pairings, "deep", page=deep)
 
 
-def _webhook_calls(caller: Caller, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+def _webhook_calls(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
     """Yield the filters of webhook calls."""
     read = webhook_calls.webhook_calls
     yield _call(read, "unknown", which=WebhookFilter(q=ids.new_id()))
     for result in ("confirmed", "late_payment_recorded", "error"):
         yield _call(read, result, which=WebhookFilter(processing_result=result))
     yield _call(read, "of one request", which=WebhookFilter(q=caller.text["payment_request_id"]))
+    yield _call(read, "an invoice", which=WebhookFilter(q=caller.text["invoice_id"]))
     yield _call(read, "a month", which=WebhookFilter(since=since, until=until))
+    yield _call(read, "deep", page=deep)
 
 
 def _activity(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:

@@ -4,7 +4,8 @@ There is one connection with one transaction that is rolled back at the end. All
 `Tx` or as `Database`, pass through `Watch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL may
 use a generic plan. So a statement is tried eight times, and the fastest of the last three runs is reported. PostgreSQL
 itself counts scans, so those inside functions and triggers are included. Reading an index from end to end counts as a
-scan, too; that is found in the plan.
+scan, too; that is found in the plan. A partition counts as read if one of its scans began: in the words of EXPLAIN, it
+was neither removed by the planner, nor among the "Subplans Removed", nor "never executed".
 """
 
 import contextlib
@@ -19,18 +20,24 @@ from typing import Any
 import asyncpg
 import attrs
 
+from core.base.id_ranges import first_id
 from core.storage.database import Database
 from core.storage.transaction import Tx
 
 BIG = 100_000  # rows; a smaller table may be read as a whole
 TRIES = 8
 TOLD = 3  # the last of them, which are reported; the first five are planned again each time
-# Rows read so far in this transaction, by scans and by index.
-READ = """SELECT relname, seq_scan, seq_tup_read, coalesce(idx_tup_fetch, 0) AS fetched FROM pg_stat_xact_user_tables
-  WHERE seq_scan > 0 OR idx_tup_fetch > 0"""
-LARGE_TABLES = (
-    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND reltuples > $1"
-)
+# Scans and rows read so far in this transaction, without and with an index.
+READ = """SELECT relname, seq_scan, seq_tup_read, coalesce(idx_scan, 0) AS looked, coalesce(idx_tup_fetch, 0) AS fetched
+  FROM pg_stat_xact_user_tables WHERE seq_scan > 0 OR idx_scan > 0"""
+# Tables with many rows; a partition counts if all partitions of its table together have many.
+LARGE_TABLES = """SELECT relname FROM (
+    SELECT c.relname, sum(c.reltuples) OVER (PARTITION BY coalesce(i.inhparent, c.oid)) AS tuples
+    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace) x
+  WHERE tuples > $1"""
+# Each partition with its table. Those of coming months are empty and cost a look; they are left out.
+MONTHS = r"""SELECT c.relname AS name, p.relname AS of FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
+  WHERE p.relkind = 'p' AND coalesce(substring(pg_get_expr(c.relpartbound, c.oid) FROM $$FROM \('([0-9a-f-]{36})$$), '') <= $1::text"""
 # Indexes over all rows of big tables.
 WHOLE = """SELECT indexrelid::regclass::text AS name, t.relname AS of FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
   WHERE i.indpred IS NULL AND t.relkind = 'r' AND t.relnamespace = 'public'::regnamespace AND t.reltuples > $1"""
@@ -42,6 +49,7 @@ GATHERS = ("Sort", "Aggregate", "Hash", "WindowAgg", "ModifyTable")
 class Seen:
     """A statement of the product. `scans`: big tables that it reads as a whole. `read`: rows that one run reads.
 
+    `months`: how many partitions it reads of each partitioned table, in all its runs together.
     `ms`: time of a run, including the round trip; None if the database refused it, such as a duplicate row.
     """
 
@@ -55,13 +63,27 @@ class Seen:
     ms: float | None = None
     generic: bool = False
     scans: tuple[str, ...] = ()
+    months: dict[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Reads:
+    """Scans of a table as a whole, scans of its indexes, and the rows that both have read."""
+
+    scans: int = 0
+    looks: int = 0
+    rows: int = 0
+
+    def __sub__(self, earlier: "Reads") -> "Reads":
+        return Reads(self.scans - earlier.scans, self.looks - earlier.looks, self.rows - earlier.rows)
 
 
 class Watch:
     """A connection that plans and tries each statement before it runs it."""
 
-    def __init__(self, connection: Any, large: frozenset[str], whole: dict[str, str]) -> None:
+    def __init__(self, connection: Any, large: frozenset[str], whole: dict[str, str], months: dict[str, str]) -> None:
         self.connection = connection
+        self.months = months
         self.large = large
         self.whole = whole
         self.seen: dict[tuple[str, str], Seen] = {}
@@ -71,7 +93,9 @@ class Watch:
     async def open(cls, connection: Any, *, big: int = BIG) -> "Watch":
         """Watch a connection that is in a transaction. Tables with more than `big` rows must not be read as a whole."""
         large = frozenset(row["relname"] for row in await connection.fetch(LARGE_TABLES, big))
-        return cls(connection, large, {row["name"]: row["of"] for row in await connection.fetch(WHOLE, big)})
+        whole = {row["name"]: row["of"] for row in await connection.fetch(WHOLE, big)}
+        months = dict(await connection.fetch(MONTHS, first_id(await connection.fetchval("SELECT now()"))))
+        return cls(connection, large, whole, months)
 
     async def fetch(self, sql: str, *args: Any, timeout: float | None = None) -> list[Any]:
         """Run a statement and return its rows."""
@@ -142,13 +166,16 @@ class Watch:
                 )
             )
         found.ms, found.rows = min(spent[-TOLD:]), len(rows)
-        found.read = sum(sum(after[name][1:]) - sum(before.get(name, (0, 0, 0))[1:]) for name in after) // TRIES
-        found.scans = tuple(
-            sorted(name for name in after if name in self.large and after[name][0] > before.get(name, (0, 0, 0))[0])
-        )
+        spent_on = {name: after[name] - before.get(name, Reads()) for name in after}
+        found.read = sum(one.rows for one in spent_on.values()) // TRIES
+        found.scans = tuple(sorted(name for name, one in spent_on.items() if name in self.large and one.scans > 0))
+        read = [
+            self.months[name] for name, one in spent_on.items() if name in self.months and one.scans + one.looks > 0
+        ]
+        found.months = {table: read.count(table) for table in sorted(set(read))}
 
-    async def _read(self) -> dict[str, tuple[int, int, int]]:
-        return {row[0]: (row[1], row[2], row[3]) for row in await self.connection.fetch(READ)}
+    async def _read(self) -> dict[str, Reads]:
+        return {row[0]: Reads(row[1], row[3], row[2] + row[4]) for row in await self.connection.fetch(READ)}
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,8 @@
 """`sesi grow --plans`: shows the plan of each statement of the product, and finds statements that read too much.
 
 tools.bench.plan_calls finds the statements: it calls every store function and every read. EXCEPTIONS names the
-statements that may read a big table, or much of it, with the reason; all others fail.
+statements that may read a big table, or much of it, with the reason, and ALL_MONTHS those that may read many months of a
+partitioned table; all others fail.
 """
 
 import contextlib
@@ -25,12 +26,24 @@ SLOW_MS = 250.0
 SMALL = 500  # rows from which a table counts as big in a small database
 ONLY_WHERE_NEEDED = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
 MUCH = 20_000  # rows that one run may read
+# Partitions of a table that one statement may read: those of 31 days, with a day or a search before them.
+FEW_MONTHS = 3
 # (function, form) -> why it may read much or take long.
 EXCEPTIONS = {
     (
         "core.reads.activity.summary",
         "30 days",
     ): "adds up 30 days; docs/growth.md says when to store daily sums",
+}
+LATE = "calls about a request come at any time after it, such as late money"
+# (function, form) -> why it reads many months.
+ALL_MONTHS = {
+    ("core.reads.timeline.timeline", ""): LATE,
+    ("core.reads.webhook_calls._page", "of one request"): LATE,
+    ("core.reads.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
+    ("core.reads.activity._log", "a mitra"): "older months are read until the page is full",
+    ("core.reads.webhook_calls._page", "late_payment_recorded"): "older months are read until the page is full",
+    ("core.reads.webhook_calls._page", "error"): "older months are read until the page is full",
 }
 
 
@@ -49,27 +62,30 @@ class Judged:
 
 def judge(seen: Seen) -> Judged:
     """Return a statement with its fault, if it reads too much or takes too long."""
-    fault = None
+    fault, reasons = None, EXCEPTIONS
     if seen.scans:
         fault = f"reads all of {', '.join(seen.scans)}"
+    elif most := [f"{n} months of {table}" for table, n in seen.months.items() if n > FEW_MONTHS]:
+        fault = f"reads {', '.join(most)}"
+        reasons = ALL_MONTHS
     elif seen.read > MUCH:
         fault = f"reads {seen.read:,} rows"
     elif seen.ms is not None and seen.ms > SLOW_MS:
         fault = f"takes {seen.ms:.0f} ms"
     form = seen.case.partition(" (")[2].rstrip(")")
-    return Judged(seen=seen, fault=fault, reason=EXCEPTIONS.get((seen.home, form)) if fault else None)
+    return Judged(seen=seen, fault=fault, reason=reasons.get((seen.home, form)) if fault else None)
 
 
 def table(found: list[Judged]) -> Table:
     """Return a table of statements, slowest first."""
-    made = Table("statement", "plan", "cost", "rows", "read", "ms", "")
+    made = Table("statement", "plan", "cost", "rows", "read", "months", "ms", "")
     for one in sorted(found, key=lambda judged: -(judged.seen.ms or 0)):
         seen = one.seen
         mark = "" if one.fault is None else one.reason or f"[red]{one.fault}[/]"
         form = seen.case.partition(" (")[2].rstrip(")")
         made.add_row(
             seen.home.removeprefix("core.") + (f" ({form})" if form else ""), seen.nodes + (" (for all parameters)" if seen.generic else ""),
-            f"{seen.cost:,.0f}", f"{seen.rows:,}", f"{seen.read:,}", "-" if seen.ms is None else f"{seen.ms:.1f}", mark,
+            f"{seen.cost:,.0f}", f"{seen.rows:,}", f"{seen.read:,}", str(max(seen.months.values(), default="")), "-" if seen.ms is None else f"{seen.ms:.1f}", mark,
         )  # fmt: skip
     return made
 

@@ -26,7 +26,10 @@ HOUR = dt.timedelta(hours=1)
 
 
 def run_migrations(args: argparse.Namespace) -> int:
-    """Run the pending migrations and add missing configuration rows; with `--check`, return 1 if there are any to run."""
+    """Run the pending migrations, make partitions ahead, and add missing configuration rows.
+
+    With `--check`, only return 1 if there are migrations to run.
+    """
     settings = environment.read()
     url = settings.database_url
     if args.check:
@@ -41,6 +44,7 @@ def run_migrations(args: argparse.Namespace) -> int:
     async def seed() -> int:
         runtime = await open_runtime(settings, pool_size=2)
         try:
+            await migrate.make_partitions(runtime)
             return await setup.seed_defaults(runtime)
         finally:
             await runtime.close()

@@ -127,3 +127,18 @@ FROM deliveries
 WHERE
   pushed_real_at IS NULL
   AND created_at < transaction_timestamp() - make_interval(secs => $1::float8);
+
+
+-- rule: the next month has partitions
+-- proves: docs/operating.md#partitions-by-month
+-- returns: partitioned tables whose last partition does not reach $1, the bound at the end of the next month.
+SELECT
+  t.oid::regclass::text,
+  format('partitions until %s', max(e.bound))
+FROM pg_class AS t
+LEFT JOIN pg_inherits AS i ON i.inhparent = t.oid
+LEFT JOIN pg_class AS c ON c.oid = i.inhrelid
+CROSS JOIN substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(.([0-9a-f-]{36})') AS e (bound)
+WHERE t.relkind = 'p'
+GROUP BY t.oid
+HAVING coalesce(max(e.bound), '') < $1::text;

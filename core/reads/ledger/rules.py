@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from core.base.id_ranges import first_id, month_of, months_after
 from core.runtime import Runtime
 
 MARGIN_S = 60.0  # real time: several times the slowest restart plus the longest wait of a jobs process
@@ -75,6 +76,10 @@ def _in_real_seconds(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
     return (runtime.settings.push_ack_seconds + MARGIN_S,)
 
 
+def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
+    return (first_id(months_after(month_of(now), 2)),)
+
+
 ARGUMENTS: Mapping[str, Arguments] = {
     "a search ends with its round or its time limit": _by_timer,
     "a wave ends by its time": _by_timer,
@@ -86,6 +91,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "a silent mitra is taken offline": _if_pings_are_required,
     "every webhook call has a result": _after_orphans,
     "an unacknowledged event becomes a push": _in_real_seconds,
+    "the next month has partitions": _two_months_on,
 }
 
 

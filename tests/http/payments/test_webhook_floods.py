@@ -168,7 +168,7 @@ async def test_each_configured_callback_token_is_accepted(world: World) -> None:
 async def test_sweep_marks_unfinished_calls_in_batches_and_skips_locked_rows(world: World) -> None:
     await world.stack.sql(
         """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body)
-           SELECT gen_random_uuid(), now() - interval '1 hour', 'orphan', true, '' FROM generate_series(1, 1200)"""
+           SELECT uuidv7(), now() - interval '1 hour', 'orphan', true, '' FROM generate_series(1, 1200)"""
     )
     left = "SELECT count(*) AS n FROM webhook_logs WHERE source_ip = 'orphan' AND http_status IS NULL"
     async with world.stack.transaction() as holder:
