@@ -46,7 +46,7 @@ async def waiting(
 ) -> AsyncIterator[list[Notice]]:
     """Yield the wanted deliveries created since `since` (real time) and unacknowledged for `older_than_s` real seconds.
 
-    `wanted` is called with an event id and a recipient id. Of the others nothing more is read. A list has at most
+    `wanted` is called with an event id and a recipient id; only wanted deliveries are read in full. A list has at most
     AT_ONCE deliveries.
     """
     place = (since, NO_ID)

@@ -1,4 +1,5 @@
-"""Channels that come and go fast, are confirmed late, or whose server stops: each is heard while it is wanted."""
+"""Channels that come and go fast, are confirmed late, or whose server stops: a process
+receives the messages of each while it is subscribed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

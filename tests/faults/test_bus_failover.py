@@ -186,7 +186,7 @@ async def test_channel_whose_slot_leaves_and_comes_back_is_heard_again() -> None
     async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
         name = on_primary(cluster, 0, pair.names)[0]
         here, there = cluster.primaries[:2]
-        for owner in (there, here):  # faster than anybody looks at the map
+        for owner in (there, here):  # faster than the processes ask for the map
             await cluster.give_slot(channels.slot_of(name), to=owner)
         await pair.everything_arrives()
 

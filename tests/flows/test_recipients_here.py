@@ -48,7 +48,7 @@ def test_only_unsent_events_of_users_with_a_socket_here_are_read(clean_harness: 
             found = delivery.waiting(runtime, since=since, older_than_s=0, wanted=hub.events.is_missing)
             return [[notice.event_id for notice in notices] async for notices in found]
 
-        await runtime.db.fetch(OTHERS, deliveries.AT_ONCE)  # a page of their own
+        await runtime.db.fetch(OTHERS, deliveries.AT_ONCE)  # fills a page
         notice = Notice(
             event_id=ids.new_id(), recipient_id=mitra.user_id, recipient_type="mitra", event="chat_request",
             session_id=None, payload='{"type": "chat_request"}',
