@@ -22,6 +22,7 @@ from core.flows import (
     partition_upkeep,
     payment_sweeps,
     process_lease,
+    retention,
     session_timers,
     webhook_receive,
 )
@@ -71,4 +72,6 @@ SWEEPS = (
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),
     Sweep(name="purge_sign_in_attempts", every_s=3600, run=login_operator.purge_attempts),
     Sweep(name="make_partitions", every_s=3600, run=partition_upkeep.keep_ahead),
+    Sweep(name="remove_webhook_months", every_s=3600, run=retention.remove_webhook_months),
+    Sweep(name="remove_unproven_calls", every_s=3600, run=retention.remove_unproven_calls),
 )

@@ -12,6 +12,7 @@ LIMIT = (0, 1_000_000)
 SECONDS = (1, 3_600)
 MINUTES = (1, 1_440)
 BLAST = (0, 10_000)
+DAYS = (0, 36_500)
 
 
 class Shape(enum.Enum):
@@ -205,6 +206,20 @@ KEYS: dict[str, Key] = {
             shape=Shape.NOTICE,
             default=None,
             meaning="A notice that apps show at their start, in both languages, until a time.",
+        ),
+        _number(
+            "retention_webhook_days",
+            400,
+            DAYS,
+            "days",
+            "How long webhook calls are kept; they are removed by whole months. 0: always.",
+        ),
+        _number(
+            "retention_invalid_webhook_days",
+            7,
+            DAYS,
+            "days",
+            "How long webhook calls without a valid token are kept. 0: as long as others.",
         ),
         _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
         _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),

@@ -1,5 +1,7 @@
 """Process a stored webhook call again, and import calls from the fallback file (docs/protocol.md#webhook)."""
 
+import datetime as dt
+
 import attrs
 import msgspec
 
@@ -7,6 +9,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound
+from core.base.id_ranges import since, until
 from core.base.plain_json import plain_text
 from core.operators import store as operators
 from core.payments.rules import NotReplayable
@@ -55,9 +58,13 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     without a valid seal counts as a call without a valid token, unless `trust_unsealed`: anyone who can write to the
     file could have made it.
 
-    Raises ValueError if this is not a line of a fallback file, and Unavailable if the database does not answer.
+    Raises ValueError if this is not a line of a fallback file or is past its retention, and Unavailable if the database
+    does not answer.
     """
     call = _from_line(line)
+    days = runtime.config.number("retention_webhook_days")
+    if days and call.received_at < runtime.now() - dt.timedelta(days=days):
+        raise ValueError("this call is older than calls are kept (retention_webhook_days)")
     if not trust_unsealed and not runtime.webhook_sink.is_sealed(line):
         call = attrs.evolve(call, token_valid=False)
     async with runtime.transaction() as tx:
@@ -74,6 +81,8 @@ def _from_line(line: bytes) -> Received:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError("this is not a line of a fallback file") from error
     if ids.parse_id(call.id) is None or call.received_at.tzinfo is None or call.replay_of is not None:
+        raise ValueError("this line is not a call that the webhook received")
+    if not since(call.received_at) <= call.id.lower() < until(call.received_at):  # a month without partition, perhaps
         raise ValueError("this line is not a call that the webhook received")
     texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
     return attrs.evolve(

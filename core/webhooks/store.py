@@ -16,6 +16,7 @@ from core.webhooks.tables import WebhookLog as Calls
 MAX_BODY = 65_536
 WEBHOOK, POLL = "webhook", "poll"
 ORPHANS_AT_ONCE = 500  # rows in one statement
+REMOVED_AT_ONCE = 1_000  # rows in one statement
 ORPHANED_FOR = dt.timedelta(days=30)  # the frequent look for orphans reads only the calls of this time
 ORPHANED = "the process ended before it answered"
 
@@ -59,6 +60,20 @@ CLOSE_ABANDONED_CALLS = f"""
   SET http_status = 500, processing_result = 'error', processing_error = $2
   FROM abandoned AS a
   WHERE w.id = a.id AND w.http_status IS NULL
+"""
+# Deletes calls without a valid token from before $1, whose ids are below $2.
+REMOVE_UNPROVEN = f"""
+  WITH old AS MATERIALIZED (
+    SELECT id
+    FROM webhook_logs
+    WHERE NOT token_valid AND received_at < $1 AND id < $2
+    ORDER BY received_at
+    LIMIT {REMOVED_AT_ONCE}
+    FOR UPDATE SKIP LOCKED
+  )
+  DELETE FROM webhook_logs AS w
+  USING old AS o
+  WHERE w.id = o.id
 """
 RECORD = statement(insert(Calls, names_of(Received)).on_conflict(Calls.id, "DO NOTHING"))
 RECORD_UNAUTHORIZED = statement(
@@ -120,3 +135,11 @@ async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -
     committed together. Rows that a handler has locked are left to the next sweep.
     """
     return await tx.execute(CLOSE_ABANDONED_CALLS, before, ORPHANED, begin_id)
+
+
+async def remove_unproven(tx: Tx, *, before: dt.datetime, end_id: str) -> int:
+    """Delete up to REMOVED_AT_ONCE calls without a valid token from before `before`; return how many.
+
+    Their ids are below the bound `end_id`.
+    """
+    return await tx.execute(REMOVE_UNPROVEN, before, end_id)

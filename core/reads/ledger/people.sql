@@ -334,7 +334,8 @@ WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1;
 
 -- rule: a replayed call had a valid token, and its replay has one audit row
 -- proves: I16
--- returns: replays of calls without a valid token or of other replays, and replays with no audit row, or several.
+-- returns: replays of calls without a valid token or of other replays, and replays with no audit row, or several. A
+-- call that is older than the oldest one may have been removed (docs/operating.md#retention).
 SELECT
   w.id::text,
   'replay of ' || w.replay_of
@@ -350,4 +351,13 @@ LEFT JOIN (
 ) AS a ON a.id = w.id::text
 WHERE
   w.replay_of IS NOT NULL
-  AND (f.id IS NULL OR NOT f.token_valid OR f.replay_of IS NOT NULL OR coalesce(a.n, 0) <> 1);
+  AND (
+    f.id IS NULL AND w.replay_of > (
+      SELECT id FROM webhook_logs
+      ORDER BY id
+      LIMIT 1
+    )
+    OR NOT f.token_valid
+    OR f.replay_of IS NOT NULL
+    OR coalesce(a.n, 0) <> 1
+  );

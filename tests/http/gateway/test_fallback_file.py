@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -147,7 +148,7 @@ async def test_import_names_bad_lines_by_number_and_imports_the_others(
     wrong: list[Any] = [
         b"{not json", b"[]", b"7", b"{}", b"\xff\xfe", line[: len(line) // 2],
         {**fields, "id": "x"}, {**fields, "received_at": "yesterday"}, {**fields, "received_at": "2026-11-21T00:00:00"},
-        {**fields, "raw_body": "*"}, {**fields, "raw_body": 7},
+        {**fields, "received_at": "2026-01-21T00:00:00Z"}, {**fields, "id": str(uuid.uuid4())}, {**fields, "raw_body": "*"}, {**fields, "raw_body": 7},
         {**fields, "id": 7}, {**fields, "headers": "none"}, {**fields, "source_ip": 7}, {**fields, "token_valid": "yes"},
         {**fields, "replay_of": "x"}, {**fields, "external_id": []}, {**fields, "truncated": None},
     ]  # fmt: skip

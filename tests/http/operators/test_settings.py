@@ -40,6 +40,8 @@ NUMBERS = {
     "extension_timeout_seconds": (60, "seconds", SECONDS),
     "max_extensions_per_session": (0, "extensions", LIMIT),
     "searching_timeout_minutes": (5, "minutes", MINUTES),
+    "retention_webhook_days": (400, "days", (0, 36_500)),
+    "retention_invalid_webhook_days": (7, "days", (0, 36_500)),
     "free_trial_duration_minutes": (5, "minutes", MINUTES),
 }
 SWITCHES = {

@@ -115,7 +115,7 @@ async def test_flood_waiting_for_the_log_uses_at_most_three_connections(world: W
             seen = 0
             for _ in range(20):
                 (row,) = await world.stack.sql(
-                    "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_logs%'"
+                    "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO%webhook_logs%'"
                 )
                 seen = max(seen, row["n"])
                 await asyncio.sleep(0.05)

@@ -386,6 +386,7 @@ export const INDONESIAN = {
   "Unresponsive mitras": "Mitra yang diam",
   "Sign-in by code": "Masuk dengan kode",
   "Operator sign-in": "Masuknya operator",
+  Retention: "Penyimpanan",
   Contacts: "Kontak",
   Other: "Lainnya",
 

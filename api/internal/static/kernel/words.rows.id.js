@@ -9,6 +9,7 @@ export const ROWS = {
   seconds: "detik",
   attempts: "percobaan",
   minutes: "menit",
+  days: "hari",
   auto_approve: "setujui otomatis",
   reject: "tolak",
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
@@ -41,6 +42,10 @@ export const ROWS = {
     "Mitra per gelombang, mulai dari yang paling lama menunggu; 0: semua ditanya sekaligus.",
   "Time after which the next wave of a blast asks more mitras, if `blast_size` is not 0.":
     "Jeda sebelum gelombang berikutnya menanya mitra lain, bila `blast_size` bukan 0.",
+  "How long webhook calls are kept; they are removed by whole months. 0: always.":
+    "Lama panggilan webhook disimpan; dihapus per bulan. 0: selamanya.",
+  "How long webhook calls without a valid token are kept. 0: as long as others.":
+    "Lama panggilan webhook tanpa token sah disimpan. 0: selama yang lain.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",

@@ -26,6 +26,7 @@ const GROUPS = [
   ["Sign-in by code", ["otp_"]],
   ["Operator sign-in", ["cc_login"]],
   ["Contacts", ["support_"]],
+  ["Retention", ["retention_"]],
   ["Apps", ["minimum_version_", "maintenance"]],
 ];
 
