@@ -1,5 +1,7 @@
 """Another revision of this repository, checked out in a temporary worktree and ready to run."""
 
+import fcntl
+import hashlib
 import pathlib
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ from tools.service import Code
 
 ROOT = pathlib.Path(__file__).parents[2]
 LOCK = "requirements.lock"
+ENVIRONMENTS = ROOT / ".cache" / "environments"
 INSTALL_S = 900.0
 
 
@@ -43,8 +46,8 @@ def find(name: str) -> str:
 def check_out(name: str, say: Callable[[str], None]) -> Revision:
     """Check out a revision into a temporary worktree and prepare its environment.
 
-    If its requirements.lock equals ours, this interpreter can run it. Otherwise its packages are installed into a new
-    environment, which takes a minute. Raises BenchFailed.
+    If our requirements.lock has each of its packages in the same version, this interpreter can run it. Otherwise they
+    are installed into a new environment, which takes a minute the first time. Raises BenchFailed.
     """
     commit = find(name)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sesi-bench-rev-")) / "tree"
@@ -55,40 +58,47 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise BenchFailed(f"{name} can't be checked out: {done.stderr.strip()}")
     try:
-        if (folder / LOCK).read_bytes() == (ROOT / LOCK).read_bytes():
-            say(f"{name} is {commit[:10]}; its {LOCK} equals ours, so it runs in this environment")
+        if _pins(folder) <= _pins(ROOT):
+            say(f"{name} is {commit[:10]}; this environment has its packages")
             return made
         say(f"{name} is {commit[:10]}; its {LOCK} differs from ours: installing its packages …")
-        return attrs.evolve(made, code=Code(python=_install(folder), folder=folder))
+        return attrs.evolve(made, code=Code(python=_environment(folder), folder=folder))
     except BaseException:
         made.close()
         raise
 
 
-def _install(folder: pathlib.Path) -> str:
-    """Install the locked packages of a tree into a new environment in it; return its interpreter.
+def _pins(tree: pathlib.Path) -> set[str]:
+    """Return the packages of a tree with their versions, such as `attrs==25.4.0`."""
+    lines = (tree / LOCK).read_text().splitlines()
+    return {line.removesuffix(" \\") for line in lines if line and not line.startswith((" ", "#"))}
+
+
+def _environment(tree: pathlib.Path) -> str:
+    """Return the interpreter of an environment with the locked packages of a tree; install it if it is not cached.
 
     Raises BenchFailed.
     """
-    python = folder / ".venv" / "bin" / "python"
-    pip = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-        "-r",
-        LOCK,
-        "-c",
-        LOCK,
-    ]
-    for command in ([sys.executable, "-m", "venv", ".venv"], pip):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S, check=False)
-        if done.returncode != 0:
-            raise BenchFailed(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+    lock = tree / LOCK
+    home = ENVIRONMENTS / hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    python, installed = home / "bin" / "python", home / "installed"
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not installed.exists():
+            shutil.rmtree(home, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(home)])
+            pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _run([*pip, "--require-hashes", "-r", str(lock), "-c", str(lock)])
+            installed.touch()
     return str(python)
+
+
+def _run(command: list[str]) -> None:
+    """Run a command. Raises BenchFailed with the end of its error output."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    if done.returncode != 0:
+        raise BenchFailed(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
 
 
 def _git(*args: str) -> "subprocess.CompletedProcess[str]":
