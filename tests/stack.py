@@ -20,7 +20,7 @@ from core.config.keys import KEYS
 from tools.bench.machine import yardstick
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
-from tools.service import Service
+from tools.service import OURS, Code, Service
 
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
@@ -99,20 +99,20 @@ def make_template(folder: pathlib.Path) -> None:
 
 
 class Stack(Service):
-    """One service. `scale` is SESI_TIME_SCALE; `env` adds further settings."""
+    """One service. `scale` is SESI_TIME_SCALE, `code` the source tree that it runs; `env` adds further settings."""
 
     template: pathlib.Path | None = None
 
-    def __init__(self, *, scale: float = 1, only_database: bool = False, **env: str) -> None:
+    def __init__(self, *, scale: float = 1, only_database: bool = False, code: Code = OURS, **env: str) -> None:
         self.inbox = CodeInbox()
         # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None
         super().__init__(
-            durable=False, scale=scale, template=self.template, prefix="sesi-test-",
+            durable=False, scale=scale, template=None if code.folder else self.template, prefix="sesi-test-", code=code,
             **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
         )  # fmt: skip
         try:
-            if self.template is None:
+            if self.template is None or code.folder is not None:
                 self._fill_database()
             if not only_database:
                 self.start_all()

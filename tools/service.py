@@ -73,9 +73,7 @@ class Service:
         code: Code = OURS,
         **env: str,
     ) -> None:
-        self.code = code
-        if code.folder is not None:
-            self.launch = functools.partial(launched, code=code)
+        self.use(code)
         self.root = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
         self.processes: dict[str, Process] = {}
         self.servers = Embedded(self.root, durable=durable, template=template)
@@ -109,6 +107,11 @@ class Service:
             **env,
         }
         self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: (kind, its settings)
+
+    def use(self, code: Code) -> None:
+        """Run this source tree in commands and in processes that start from now on."""
+        self.code = code
+        self.launch = type(self).launch if code.folder is None else functools.partial(launched, code=code)
 
     @property
     def addresses(self) -> Addresses:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from tests.faults.failover.load import CONFIRMED, MESSAGES, Load, phones_show_what_is_stored, under_load
 from tests.ha.report import Outcome
@@ -19,14 +19,19 @@ SERVED_S = 60.0
 Fault = Callable[[], Awaitable[None]]
 
 
-def gaps(load: Load, since: float) -> list[tuple[float, float]]:
-    """Return (length, end) of each sender's gaps between acknowledgements that ended after `since`, in seconds."""
+def gaps(moments: Mapping[str, list[float]], since: float) -> list[tuple[float, float]]:
+    """Return (length, end) of the gaps between each sender's acknowledgements that ended after `since`, in seconds."""
     return [
         (after - before, after - since)
-        for moments in load.moments.values()
-        for before, after in itertools.pairwise(moments)
+        for mine in moments.values()
+        for before, after in itertools.pairwise(mine)
         if after > since
     ]
+
+
+def recovery_s(found: list[tuple[float, float]]) -> float:
+    """Return when the last of these gaps that was noticed ended; 0 if none was."""
+    return max((end for length, end in found if length > NOTICED_S), default=0.0)
 
 
 async def all_served(load: Load) -> None:
@@ -69,7 +74,7 @@ async def measure(
         await repaired()
         await all_served(load)
         await load.end()
-        found = gaps(load, began)
+        found = gaps(load.moments, began)
         acknowledged, missing = await lost(stack, load)
         await phones_show_what_is_stored(load)
     await world.leave_searches()
@@ -81,6 +86,6 @@ async def measure(
         acknowledged=acknowledged,
         lost=missing,
         longest_gap_s=max(length for length, _ in found),
-        recovery_s=max((end for length, end in found if length > NOTICED_S), default=0.0),
+        recovery_s=recovery_s(found),
         violations=violations(stack),
     )

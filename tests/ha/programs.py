@@ -25,11 +25,16 @@ def path_of(program: str) -> str:
     return found
 
 
+def missing_packages(*names: str) -> str:
+    """Return which of these programs are missing and how to install them; an empty text if none is."""
+    absent = [PACKAGES[name] for name in names if shutil.which(name, path=PATH) is None]
+    return f"{', '.join(absent)} missing: run `make ha-install`, which installs Debian's packages" if absent else ""
+
+
 def missing() -> str:
-    """Return what is missing for the tests of this folder and how to install it; an empty text if nothing is."""
-    absent = [package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None]
-    if absent:
-        return f"{', '.join(absent)} missing: run `make ha-install`, which installs Debian's packages"
+    """Return what is missing for the tests with Patroni and how to install it; an empty text if nothing is."""
+    if absent := missing_packages(*PACKAGES):
+        return absent
     if not PATRONI_PYTHON.exists():
         return "Patroni is missing: run `make ha-install`"
     if os.geteuid() == 0:  # PostgreSQL and Patroni refuse root

@@ -8,25 +8,28 @@ import attrs
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ha-results.md"
 HEAD = """# Failover results
 
-What `make ha` measured last. It runs the real engines and a whole service on one machine, breaks one of them while
-users chat and pay, and compares what the service acknowledged with what is stored.
+What `make ha` measured last. It runs the real engines and a whole service on one machine, breaks one of them or replaces
+the service's processes while users chat and pay, and compares what the service acknowledged with what is stored.
 
 - *Acknowledged*: messages and payments that the service reported as stored during the fault.
 - *Lost*: acknowledged, but not in the database afterwards.
 - *Longest gap*: the longest time that one user waited for the acknowledgement of a message, in seconds.
 - *Recovery*: from the fault until the last gap of more than a second ended; 0 if there was none.
 - *Violations*: what `sesi audit` found afterwards.
+- *Failures*: in a [rolling deploy](operating.md#rolling-deploys) failed requests, of users who never repeat one;
+  messages that were shown more than 5 s after their acknowledgement; and mitras who went offline.
 
 """
 COLUMNS = (
-    "| engine | fault | connection | acknowledged | lost | longest gap, s | recovery, s | violations |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| engine | fault | connection | acknowledged | lost | longest gap, s | recovery, s | violations "
+    "| failures | seen |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What one fault did. `connection` is how the service reaches the engine; gap and recovery are in seconds."""
+    """What one fault did. `connection` is how the service or its users reach what has the fault; gap and recovery are
+    in seconds. `failures` counts other broken promises, and `seen` says what else was measured."""
 
     engine: str
     fault: str
@@ -36,18 +39,19 @@ class Outcome:
     longest_gap_s: float
     recovery_s: float
     violations: int
+    failures: int = 0
+    seen: str = ""
 
     @property
     def good(self) -> bool:
-        """Whether nothing was lost and the audit found nothing."""
-        return self.acknowledged > 0 and self.lost == 0 and self.violations == 0
+        """Whether nothing was lost, no promise was broken and the audit found nothing."""
+        return self.acknowledged > 0 and self.lost == self.violations == self.failures == 0
 
     def row(self) -> str:
         """Return the row of the table."""
         cells = [self.engine, self.fault, self.connection, str(self.acknowledged), str(self.lost)]
-        return (
-            f"| {' | '.join([*cells, f'{self.longest_gap_s:.1f}', f'{self.recovery_s:.1f}', str(self.violations)])} |"
-        )
+        cells += [f"{self.longest_gap_s:.1f}", f"{self.recovery_s:.1f}", str(self.violations), str(self.failures)]
+        return f"| {' | '.join([*cells, self.seen])} |"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

@@ -1,0 +1,26 @@
+"""A service of the previous release is upgraded behind HAProxy while users chat, pay, read and write."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.ha import previous, programs
+from tests.ha.rolling import FORTH, Deployment, deployed
+from tools.phone import Reconnection
+
+MISSING = programs.missing_packages("haproxy") or previous.missing()
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    """Yield a service of the previous release, whose users' phones wait as long as an app."""
+    monkeypatch.setattr(Reconnection, "pace", 1.0)  # other tests use faster phones
+    with deployed(pairs=2, worst=True) as made:
+        yield made
+
+
+@pytest.mark.timeout(400)
+async def test_rolling_deploy_from_the_previous_release_is_not_noticed(deployment: Deployment) -> None:
+    outcome = await deployment.roll("roll all", *FORTH)
+    assert outcome.good, outcome.row()
