@@ -11,8 +11,8 @@ from core.base import ids
 from core.bus.bus import Bus
 from core.bus.channels import of_session
 from core.bus.subscription import CONFIRM_S
-from tests.faults import valkey
 from tests.faults.proxy import Mode, Proxy
+from tests.faults.valkey_servers import until
 from tests.stack import Stack, within
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ class Hub:
         async def has() -> bool:
             return await self.subscribers(channel) == number
 
-        await valkey.until(has, timeout=3)
+        await until(has, timeout=3)
 
     async def until_new_subscriptions(self, number: int) -> None:
         """Wait until `resubscribed` was called this number of times."""
@@ -60,7 +60,7 @@ class Hub:
         async def has() -> bool:
             return self.subscriptions >= number
 
-        await valkey.until(has, timeout=3)
+        await until(has, timeout=3)
 
     async def misses_confirmation(self, channel: str) -> None:
         """Subscribe to a channel while the server is silent."""
@@ -136,7 +136,7 @@ async def test_channels_that_come_and_go_without_a_server_are_not_kept(hub: Hub)
     async def lost() -> bool:
         return not link.connected
 
-    await valkey.until(lost)
+    await until(lost)
     names = [channel() for _ in range(1_000)]
     hub.subscription.add(names)
     hub.subscription.remove(names[1:])

@@ -15,6 +15,7 @@ from core.bus.nodes import Nodes
 from core.bus.subscription import Subscription
 from tests.faults import valkey
 from tests.faults.valkey import Cluster
+from tests.faults.valkey_servers import until
 from tests.stack import within
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +134,7 @@ async def _replace_primary(cluster: Cluster, fault: str) -> None:
     async def promoted() -> bool:
         return (await cluster.servers.fields(cluster.replicas[0], "INFO", "replication"))["role"] == "master"
 
-    await valkey.until(promoted)
+    await until(promoted)
 
 
 @pytest.mark.parametrize("fault", ["failover", "kill", "freeze"])
@@ -148,7 +149,7 @@ async def test_listener_follows_sentinels_to_a_new_master(fault: str) -> None:
         async def replaced() -> bool:
             return await watched.master() != old
 
-        await valkey.until(replaced)
+        await until(replaced)
         await pair.subscribes_again(before)
         await pair.everything_arrives()
 

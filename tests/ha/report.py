@@ -14,22 +14,24 @@ the service's processes while users chat and pay, and compares what the service 
 - *Acknowledged*: messages and payments that the service reported as stored during the fault.
 - *Lost*: acknowledged, but not in the database afterwards.
 - *Longest gap*: the longest time that one user waited for the acknowledgement of a message, in seconds.
-- *Recovery*: from the fault until the last gap of more than a second ended; 0 if there was none.
+- *Latest delivery*: the longest time from the acknowledgement of a message until the other party's phone showed it, in
+  seconds.
+- *Recovery*: from the fault until the last gap, or wait for a message, of more than a second ended; 0 if there was none.
 - *Violations*: what `sesi audit` found afterwards.
 - *Failures*: in a [rolling deploy](operating.md#rolling-deploys) failed requests, of users who never repeat one;
   messages that were shown more than 5 s after their acknowledgement; and mitras who went offline.
 
 """
 COLUMNS = (
-    "| engine | fault | connection | acknowledged | lost | longest gap, s | recovery, s | violations "
-    "| failures | seen |\n|---|---|---|---|---|---|---|---|---|---|"
+    "| engine | fault | connection | acknowledged | lost | longest gap, s | latest delivery, s | recovery, s "
+    "| violations | failures | seen |\n|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What one fault did. `connection` is how the service or its users reach what has the fault; gap and recovery are
-    in seconds. `failures` counts other broken promises, and `seen` says what else was measured."""
+    """What one fault did. `connection` is how the service or its users reach what has the fault. `failures` counts other
+    broken promises, and `seen` says what else was measured."""
 
     engine: str
     fault: str
@@ -37,6 +39,7 @@ class Outcome:
     acknowledged: int
     lost: int
     longest_gap_s: float
+    latest_delivery_s: float
     recovery_s: float
     violations: int
     failures: int = 0
@@ -50,8 +53,8 @@ class Outcome:
     def row(self) -> str:
         """Return the row of the table."""
         cells = [self.engine, self.fault, self.connection, str(self.acknowledged), str(self.lost)]
-        cells += [f"{self.longest_gap_s:.1f}", f"{self.recovery_s:.1f}", str(self.violations), str(self.failures)]
-        return f"| {' | '.join([*cells, self.seen])} |"
+        cells += [f"{seconds:.1f}" for seconds in (self.longest_gap_s, self.latest_delivery_s, self.recovery_s)]
+        return f"| {' | '.join([*cells, str(self.violations), str(self.failures), self.seen])} |"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

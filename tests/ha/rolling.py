@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from tests.faults.failover.load import CONFIRMED
-from tests.ha import previous
+from tests.ha import previous, programs
 from tests.ha.measure import gaps, recovery_s, violations
 from tests.ha.replicas import Replicas
 from tests.ha.report import Outcome
@@ -48,11 +48,12 @@ async def measure(
         acknowledged=len(record.messages) + len(record.payments),
         lost=lost,
         longest_gap_s=max(length for length, _ in found),
+        latest_delivery_s=max(record.late_s),
         recovery_s=recovery_s(found),
         violations=violations(replicas.stack),
         failures=len(broken),
-        seen=f"{record.requests} requests; the latest message {max(record.late_s):.1f} s, the latest timer "
-        f"{max(record.timers_s):.1f} s" + "".join(f"; {line}" for line in broken[:3]),
+        seen=f"{record.requests} requests; the latest timer {max(record.timers_s):.1f} s"
+        + "".join(f"; {line}" for line in broken[:3]),
     )
 
 
@@ -119,9 +120,27 @@ def deployed(*, pairs: int = PAIRS, worst: bool = False) -> Iterator[Deployment]
             made.close()
 
 
-async def run() -> AsyncIterator[Outcome]:
-    """Yield the outcome of each roll."""
-    with deployed() as deployment:
+def missing() -> str:
+    """Return what is missing and how to install it; an empty text if nothing is."""
+    return programs.missing_packages("haproxy") or previous.missing()
+
+
+def note(*, quick: bool) -> str:
+    """Return how the rolling deploys are set up."""
+    return (
+        f"Rolling deploys: two processes of each kind behind HAProxy, replaced in the order of "
+        f"[rolling deploys](operating.md#rolling-deploys), with {_pairs(quick=quick)} chats in which both parties write, "
+        "and further users who sign in, read, pay and search."
+    )
+
+
+def _pairs(*, quick: bool) -> int:
+    return PAIRS // 2 if quick else PAIRS
+
+
+async def run(*, quick: bool) -> AsyncIterator[Outcome]:
+    """Yield the outcome of each roll; `quick` has fewer users."""
+    with deployed(pairs=_pairs(quick=quick)) as deployment:
         version = previous.VERSION
         for kind in FORTH:
             yield await deployment.roll(f"roll {kind} from {version}", kind)

@@ -7,13 +7,12 @@ import pytest
 from core.base.environment import read
 from tests.faults import people as app
 from tests.ha import programs
-from tests.ha.postgres import SEVERAL_HOSTS, THROUGH_PGBOUNCER, Deployment
+from tests.ha.postgres import QUICK_TTL_S, SEVERAL_HOSTS, THROUGH_PGBOUNCER, Deployment
 from tests.stack import within
 from tools import doctor
 from tools.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(programs.missing()), reason=programs.missing())]
-TTL_S = 8
 RECONNECT_S = 5.0  # the longest that a phone waits before it connects again
 IGNORED = "ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_session_timeout,jit"
 
@@ -21,7 +20,7 @@ IGNORED = "ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_tr
 @pytest.fixture(scope="module")
 async def deployment() -> AsyncIterator[Deployment]:
     """Yield a service over three servers."""
-    made = Deployment(ttl=TTL_S)
+    made = Deployment(ttl=QUICK_TTL_S)
     try:
         await made.begin()
         yield made
@@ -55,4 +54,4 @@ async def test_switchover_by_patroni_loses_nothing(deployment: Deployment) -> No
 async def test_death_of_the_leader_behind_pgbouncer_loses_nothing(deployment: Deployment) -> None:
     outcome = await deployment.measure("leader killed (SIGKILL)", THROUGH_PGBOUNCER)
     assert outcome.good, outcome
-    assert outcome.longest_gap_s < TTL_S + RECONNECT_S + within(6.0)
+    assert outcome.longest_gap_s < QUICK_TTL_S + RECONNECT_S + within(6.0)

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.ha import previous, programs
-from tests.ha.rolling import FORTH, Deployment, deployed
+from tests.ha.rolling import FORTH, Deployment, deployed, missing
 from tools.phone import Reconnection
 
-MISSING = programs.missing_packages("haproxy") or previous.missing()
+MISSING = missing()
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
