@@ -110,6 +110,11 @@ def id_of(moment: dt.datetime, name: bytes) -> str:
     return _version_7(int(moment.timestamp() * 1000), hashlib.sha256(name).digest()[:10])
 
 
+def without_time(id_: str) -> str:
+    """Return the part of a UUIDv7 that `id_of` derives from the name."""
+    return id_[14:]
+
+
 def _version_7(milliseconds: int, more: bytes) -> str:
     raw = bytearray(milliseconds.to_bytes(6, "big") + more)
     raw[6] = 0x70 | raw[6] & 0x0F

@@ -5,6 +5,7 @@ core/payments/gateway_calls.py judges the report; the rules are in docs/product.
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 
 from core.base import ids, logs
 from core.base.plain_json import plain_text
@@ -13,13 +14,11 @@ from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.providers.invoices import Invoice
 from core.steps import money
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 
 FITS = frozenset({Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE})
-# Ids of polled conflicts are made from their content with this fixed time, so the same finding always gets the same id.
-NO_TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 log = logs.get("payments")
 
 
@@ -80,15 +79,34 @@ async def apply_polled(
     return case
 
 
-async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> Case:
-    """Log money that a poll found and that does not fit. The same finding is logged once."""
+def conflict_id(invoice: Invoice, *, payment_request_id: str | None, note: str, at: dt.datetime) -> str:
+    """Return the id of the log row of a conflict that is found at a time.
+
+    All but its time is the same for the same finding. Its time is the beginning of the day (UTC): lists look for a row
+    in the month of its time, and for rows about a request from a day before the request on.
+    """
     body = invoice.body
     money_found = (body.get("amount"), body.get("paid_amount"), body.get("currency"))
     found = json.dumps([invoice.id, payment_request_id, note, *map(plain_text, money_found)]).encode()
+    day = at.astimezone(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return ids.id_of(day, found)
+
+
+async def logged_conflicts(reader: Reader, invoice_ids: Sequence[str]) -> set[str]:
+    """Return which conflicts of these invoices have a log row: their ids without the time."""
+    return {ids.without_time(one) for one in await webhooks.polled(reader, invoice_ids=invoice_ids)}
+
+
+async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> Case:
+    """Log money that a poll found and that does not fit. The same finding is logged once."""
+    log_id = conflict_id(invoice, payment_request_id=payment_request_id, note=note, at=tx.now)
+    if ids.without_time(log_id) in await logged_conflicts(tx, [invoice.id]):
+        return Case.CONFLICT
+    body = invoice.body
     raw_body = json.dumps(body).encode()
     metadata = body.get("metadata")
     row = Received(
-        id=ids.id_of(NO_TIME, found),
+        id=log_id,
         received_at=tx.now,
         source_ip="",
         headers={},

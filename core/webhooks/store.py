@@ -5,6 +5,7 @@ statement. The gateway's answer to a poll is stored only if it reports money tha
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -82,6 +83,7 @@ RECORD_UNAUTHORIZED = statement(
     )
 )
 GET = statement(Calls.select(*columns_of(Calls, Received)).where(Calls.id == p.id), Received)
+POLLED = f"SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = ANY($1) AND source = '{POLL}'"
 CLAIM = statement(
     Calls.update(http_status=None, processing_result=None, processing_error=None).where(
         Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_result == "error")
@@ -110,6 +112,11 @@ async def record_unauthorized(reader: Reader, call: Received) -> None:
 async def get(tx: Tx, log_id: str) -> Received | None:
     """Return a call as it was received; None for an unknown id."""
     return await GET.first(tx, id=log_id)
+
+
+async def polled(reader: Reader, *, invoice_ids: Sequence[str]) -> list[str]:
+    """Return the ids of the rows with money of these invoices that polls have found."""
+    return [row["id"] for row in await reader.fetch(POLLED, invoice_ids)]
 
 
 async def claim_call(tx: Tx, log_id: str) -> bool:

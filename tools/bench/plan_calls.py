@@ -147,6 +147,7 @@ class Caller:
             "account": [text["customer_id"]],
             "event_ids": [ids.new_id()],
             "tier_ids": [text["tier_id"]],
+            "invoice_ids": [text["invoice_id"]],
             "statuses": ["active", "expired", "closing"],
             "policy": availability_policy(runtime.config),
             "waves": Waves(size=100, length=dt.timedelta(seconds=10)),

@@ -4,6 +4,7 @@ same effect.
 
 import asyncio
 import contextlib
+import datetime as dt
 import itertools
 import threading
 import time
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from core.base.id_ranges import first_id, moment_of
+from core.payments.rules import POLL_AFTER
 from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World
 from tools.client import Client
@@ -19,6 +22,7 @@ from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"
+DAY = dt.timedelta(days=1)
 MINUTE = 1.0  # one minute of service time, in real seconds
 PAID = ("confirmed", "failed_pairing")  # the latter when no mitra was online
 
@@ -56,6 +60,11 @@ def record_poll_times(simulated: SimulatedGateway) -> dict[str, list[float]]:
 
     simulated.on_look = note
     return moments
+
+
+async def until_polled_again(world: World, moments: list[float]) -> None:
+    """Wait for the last poll of an invoice to begin; then the effect of each earlier one is committed."""
+    await world.until(lambda: asyncio.sleep(0, len(moments)), lambda count: count >= len(POLL_AFTER))
 
 
 async def chats(world: World, payments: list[dict[str, Any]]) -> list[int]:
@@ -225,12 +234,34 @@ async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_not
     moments = record_poll_times(simulated)
     simulated.pay(payments[0]["payment_request_id"], paid_amount=11_000)
     simulated.pay(payments[1]["payment_request_id"], currency="USD")
+
+    async def logged(payment: dict[str, Any]) -> list[dict[str, Any]]:
+        return (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
+
     for payment in payments:
-        name = invoice_of(payment)
-        await world.until(lambda name=name: asyncio.sleep(0, moments.get(name, [])), lambda found: len(found) >= 2)
-        (row,) = (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
+        (row,) = await world.until(lambda payment=payment: logged(payment), bool)
         assert (row["source"], row["processing_result"]) == ("poll", "conflict")
+        await until_polled_again(world, moments[invoice_of(payment)])
+        assert await logged(payment) == [row]
         assert await stored(world, payment) == "pending"
+
+
+async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(world: World, simulated: SimulatedGateway) -> None:
+    (payment,) = await requests(world, 1)
+    moments = record_poll_times(simulated)
+    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
+
+    async def logged() -> list[str]:
+        rows = await world.stack.sql(
+            "SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = $1", invoice_of(payment)
+        )
+        return [row["id"] for row in rows]
+
+    (log_id,) = await world.until(logged, bool)
+    older = first_id(moment_of(log_id) - DAY)[:13] + log_id[13:]
+    await world.stack.sql("UPDATE webhook_logs SET id = $1::text::uuid WHERE id = $2::text::uuid", older, log_id)
+    await until_polled_again(world, moments[invoice_of(payment)])
+    assert await logged() == [older]
 
 
 async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_logged(
