@@ -99,7 +99,7 @@ class Deployment:
                 await asyncio.to_thread(self.replicas.migrate, OURS)
             for kind in kinds:
                 async for _ in self.replicas.replace(code, kind):
-                    await load.change_networks()
+                    await load.change_network()
             self.replicas.stack.use(OURS)  # for the audit
 
         return await measure(self.replicas, name, replace, pairs=self._pairs, worst=self._worst)

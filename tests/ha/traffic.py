@@ -126,6 +126,7 @@ class Traffic:
     phones: list[Phone] = attrs.field(factory=list)
     chats: list[tuple[str, Phone, Phone]] = attrs.field(factory=list)  # session id, the phones of its parties
     senders: list[str] = attrs.field(factory=list)
+    changed: int = 0  # how many changes of networks there were
     going: bool = True
     tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
     seeing: set[asyncio.Task[None]] = attrs.field(factory=set)
@@ -256,10 +257,15 @@ class Traffic:
             while any(len(moments.get(name, ())) < count for name, count in wanted.items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
-    async def change_networks(self) -> None:
-        """Let one phone of each chat lose its connection and connect again, perhaps to another process than before."""
-        for n, (_, *phones) in enumerate(self.chats):
-            await phones[n % 2].cut()
+    async def change_network(self) -> None:
+        """Let the next phone of a chat lose its connection and connect again, perhaps to another process than before.
+
+        Each in its turn, because a phone that loses its connections one after the other waits longer than a deploy
+        explains.
+        """
+        phones = [one for _, one, _ in self.chats] + [other for _, _, other in self.chats]
+        await phones[self.changed % len(phones)].cut()
+        self.changed += 1
 
     async def end(self) -> None:
         """Let every user finish what they do; the phones stay connected until the last message is shown."""
