@@ -1,4 +1,4 @@
-"""Ranges of ids by time. A UUIDv7 begins with its milliseconds, so the ids of a month are a range (docs/growth.md).
+"""Ranges of ids by time. A UUIDv7 begins with its milliseconds, so the ids of a month are a range (docs/scale.md).
 
 Bounds are texts that compare like ids, but no row has them: `first_id` is below every id of its moment. A month is the
 moment at which it begins, in UTC.

@@ -17,6 +17,7 @@ the service's processes while users chat and pay, and compares what the service 
 - *Latest delivery*: the longest time from the acknowledgement of a message until the other party's phone showed it, in
   seconds.
 - *Recovery*: from the fault until the last gap, or wait for a message, of more than a second ended; 0 if there was none.
+  A rolling deploy takes a minute, and interrupts the users of each realtime process in its turn.
 - *Violations*: what `sesi audit` found afterwards.
 - *Failures*: in a [rolling deploy](operating.md#rolling-deploys) failed requests, of users who never repeat one;
   messages that were shown more than 5 s after their acknowledgement; and mitras who went offline.

@@ -25,15 +25,15 @@ def test_settings_name_no_other_host() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
-        ("docs/growth.md", "[x](protocol.md#http)", "[x](protocol.md#http)"),
-        ("docs/growth.md", "[x](../tools/cli.py)", "[x](source/tools/cli.py.md)"),
+        ("docs/scale.md", "[x](protocol.md#http)", "[x](protocol.md#http)"),
+        ("docs/scale.md", "[x](../tools/cli.py)", "[x](source/tools/cli.py.md)"),
         ("docs/decisions/README.md", "[x](../../tools/cli.py)", "[x](../source/tools/cli.py.md)"),
-        ("docs/growth.md", "[x](../tests/faults)", "[x](source/tests/faults/index.md)"),
-        ("docs/growth.md", "[x](../README.md#top)", "[x](source/README.md#top)"),
+        ("docs/scale.md", "[x](../tests/faults)", "[x](source/tests/faults/index.md)"),
+        ("docs/scale.md", "[x](../README.md#top)", "[x](source/README.md#top)"),
         ("README.md", "[x](docs/protocol.md)", "[x](../protocol.md)"),
-        ("docs/growth.md", "`[x](../tools/cli.py)`", "`[x](../tools/cli.py)`"),
-        ("docs/growth.md", "```\n[x](../tools/cli.py)\n```", "```\n[x](../tools/cli.py)\n```"),
-        ("docs/growth.md", "[x](https://example.org/x.md)", "[x](https://example.org/x.md)"),
+        ("docs/scale.md", "`[x](../tools/cli.py)`", "`[x](../tools/cli.py)`"),
+        ("docs/scale.md", "```\n[x](../tools/cli.py)\n```", "```\n[x](../tools/cli.py)\n```"),
+        ("docs/scale.md", "[x](https://example.org/x.md)", "[x](https://example.org/x.md)"),
     ],
 )
 def test_links_out_of_docs_lead_to_pages_of_the_site(path: str, text: str, expected: str) -> None:
@@ -42,7 +42,7 @@ def test_links_out_of_docs_lead_to_pages_of_the_site(path: str, text: str, expec
 
 def test_linked_file_gets_a_page() -> None:
     site = Site()
-    site.with_links("[x](../tools/cli.py) [x](protocol.md)", DOCS / "growth.md")
+    site.with_links("[x](../tools/cli.py) [x](protocol.md)", DOCS / "scale.md")
     assert site.pending == [ROOT / "tools" / "cli.py"]
     assert str(staged(site.pending[0])) == "source/tools/cli.py.md"
     assert site.page(site.pending[0]).startswith("---\nsearch:\n  exclude: true\n---\n\n# tools/cli.py\n\n```python\n")
@@ -50,8 +50,8 @@ def test_linked_file_gets_a_page() -> None:
 
 def test_link_to_a_missing_file_is_reported() -> None:
     site = Site()
-    site.with_links("[x](../none.py) ![y](none.png)", DOCS / "growth.md")
-    assert site.broken == ["docs/growth.md: ../none.py: no such file", "docs/growth.md: none.png: no such file"]
+    site.with_links("[x](../none.py) ![y](none.png)", DOCS / "scale.md")
+    assert site.broken == ["docs/scale.md: ../none.py: no such file", "docs/scale.md: none.png: no such file"]
 
 
 def test_code_with_fences_stays_one_block(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

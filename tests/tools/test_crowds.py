@@ -1,4 +1,4 @@
-"""Many searches among many mitras: the query for mitras to invite uses an index on both (docs/growth.md)."""
+"""Many searches among many mitras: the query for mitras to invite uses an index on both (docs/scale.md)."""
 
 import datetime as dt
 from collections.abc import AsyncIterator, Iterator

@@ -33,7 +33,7 @@ EXCEPTIONS = {
     (
         "core.reads.activity.summary",
         "30 days",
-    ): "adds up 30 days; docs/growth.md says when to store daily sums",
+    ): "adds up 30 days; docs/scale.md says when to store daily sums",
 }
 LATE = "calls about a request come at any time after it, such as late money"
 # (function, form) -> why it reads many months.
