@@ -107,12 +107,13 @@ class Stack(Service):
         self.inbox = CodeInbox()
         # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None
+        template = self.template if code.folder is None else None  # it has the schema of our version
         super().__init__(
-            durable=False, scale=scale, template=None if code.folder else self.template, prefix="sesi-test-", code=code,
+            durable=False, scale=scale, template=template, prefix="sesi-test-", code=code,
             **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
         )  # fmt: skip
         try:
-            if self.template is None or code.folder is not None:
+            if template is None:
                 self._fill_database()
             if not only_database:
                 self.start_all()

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from tests.faults.failover.load import CONFIRMED, MESSAGES, Load, phones_show_what_is_stored, under_load
 from tests.ha.report import Outcome
@@ -67,11 +67,11 @@ class Displays:
         ]
 
 
-async def all_served(load: Load) -> None:
+async def all_served(moments: Mapping[str, list[float]], senders: Iterable[str]) -> None:
     """Wait until each sender has MORE further acknowledgements. Raises TimeoutError after SERVED_S seconds."""
-    wanted = {name: len(moments) + MORE for name, moments in load.moments.items()}
+    wanted = {name: len(moments.get(name, ())) + MORE for name in senders}
     async with asyncio.timeout(SERVED_S):
-        while any(len(load.moments[name]) < count for name, count in wanted.items()):  # noqa: ASYNC110
+        while any(len(moments.get(name, ())) < count for name, count in wanted.items()):  # noqa: ASYNC110
             await asyncio.sleep(READ_AGAIN_S)
 
 
@@ -105,9 +105,9 @@ async def measure(
         watch = group.create_task(displays.watch())
         began = time.monotonic()
         await fault(load)
-        await all_served(load)
+        await all_served(load.moments, list(load.moments))
         await repaired()
-        await all_served(load)
+        await all_served(load.moments, list(load.moments))
         await load.end()
         found = gaps(load.moments, began)
         acknowledged, missing = await lost(stack, load)

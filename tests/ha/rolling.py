@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from tests.faults.failover.load import CONFIRMED
 from tests.ha import previous, programs
-from tests.ha.measure import gaps, recovery_s, violations
+from tests.ha.measure import all_served, gaps, recovery_s, violations
 from tests.ha.replicas import Replicas
 from tests.ha.report import Outcome
 from tests.ha.traffic import Traffic, traffic
@@ -29,10 +29,10 @@ async def measure(
 ) -> Outcome:
     """Replace processes under load. `pairs` and `worst` are those of `traffic`."""
     async with traffic(replicas, pairs=pairs, worst=worst) as load:
-        await load.served()
+        await all_served(load.record.moments, load.senders)
         began = time.monotonic()
         await roll(load)
-        await load.served()
+        await all_served(load.record.moments, load.senders)
         await load.end()
         await load.phones_show_what_is_stored()
         found = gaps(load.record.moments, began)

@@ -24,8 +24,6 @@ SAY_EVERY_S = 0.4
 CALL_EVERY_S = 0.1
 REFRESH_EVERY_S = 7.0  # ten refreshes a minute are allowed
 SHOWN_S = 60.0
-SERVED_S = 60.0
-MORE = 8  # further acknowledgements of each sender, so that the load runs normally again
 CUSTOMERS_READ = (
     "/api/client/auth/me",
     "/api/client/mitras/availability",
@@ -248,14 +246,6 @@ class Traffic:
                 await phone.stop()
 
         self.spawn(one, every_s=CALL_EVERY_S * 5)
-
-    async def served(self) -> None:
-        """Wait until each sender has MORE further acknowledgements. Raises TimeoutError after SERVED_S seconds."""
-        moments = self.record.moments
-        wanted = {name: len(moments.get(name, ())) + MORE for name in self.senders}
-        async with asyncio.timeout(SERVED_S):
-            while any(len(moments.get(name, ())) < count for name, count in wanted.items()):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
 
     async def change_network(self) -> None:
         """Let the next phone of a chat lose its connection and connect again, perhaps to another process than before.
