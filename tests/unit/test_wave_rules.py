@@ -33,7 +33,7 @@ def test_wave_that_has_ended_is_followed_by_a_new_one_until_the_round_ends(
 ):
     found = asking(Wave(number=number, ends_at=ended), size=size, asked=size, length=length)
     assert found.wave == Wave(number=number + 1, ends_at=min(NOW + length, ROUND_ENDS_AT))
-    assert found.at_most == min(size, 2_000)
+    assert found.at_most == min(size, INVITED_AT_ONCE)
 
 
 @given(SIZES, st.integers(0, 20_000))
@@ -41,22 +41,22 @@ def test_running_wave_asks_no_more_than_its_size(size: int, asked: int):
     wave = Wave(number=3, ends_at=NOW + SECOND)
     found = asking(wave, size=size, asked=asked)
     assert found.wave == wave
-    assert found.at_most == max(0, min(size - asked, 2_000))
+    assert found.at_most == max(0, min(size - asked, INVITED_AT_ONCE))
 
 
 @given(SIZES)
-def test_transactions_of_one_wave_ask_its_size_in_all_and_each_at_most_2000(size: int):
+def test_transactions_of_one_wave_ask_its_size_in_all_and_each_no_more_than_one_may(size: int):
     wave, asked, transactions, goes_on = Wave(), 0, 0, True
     while goes_on:
         found = asking(wave, size=size, asked=asked)
-        assert found.at_most <= 2_000
+        assert found.at_most <= INVITED_AT_ONCE
         transactions += 1
         asked += found.at_most  # there are enough mitras
         wave = wave_after(wave, found, invited=found.at_most)
         assert wave.number == 1
         goes_on = is_cut_short(found, invited=found.at_most)
     assert asked == size
-    assert transactions == size // 2_000 + 1
+    assert transactions == size // INVITED_AT_ONCE + 1
 
 
 def test_wave_begins_with_its_first_mitra():
