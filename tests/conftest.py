@@ -3,6 +3,7 @@
 import fcntl
 from collections.abc import AsyncIterator, Iterator
 
+import hypothesis
 import pytest
 
 from core.providers.http_client import HttpClient
@@ -12,6 +13,9 @@ from tests.stack import Stack, World, make_template
 from tools.client import Socket
 from tools.phone import Reconnection
 
+# Property tests are seeded by their own text: each run has the same examples, and earlier ones are not stored.
+hypothesis.settings.register_profile("sesi", max_examples=150, deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("sesi")
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
 Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
