@@ -21,6 +21,8 @@ ADD_ROLE = "INSERT INTO roles (id, name, permissions) VALUES ($1::uuid, $2, $3::
 ADD_OPERATOR = """INSERT INTO control_center_users (id, email, display_name, role_id, password_hash)
   SELECT $1::uuid, $2, 'Sari', $3::uuid, password_hash FROM control_center_users WHERE email = $4"""
 
+RENEWED_S = 300  # before the end of an access token
+
 
 @cache
 def _stranger() -> Any:
@@ -71,6 +73,14 @@ def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
     }
 
 
+async def valid_token(client: Client) -> str:
+    """Return the client's access token, renewed before it expires: some modules take longer than it lives."""
+    assert client.access_token is not None
+    if jwt.decode(client.access_token, options={"verify_signature": False})["exp"] < time.time() + RENEWED_S:
+        await client.renew(client.access_token)
+    return client.access_token
+
+
 async def signed_out_token(client: Client, logout: str) -> str:
     """Sign the client out and return its access token, which has not expired yet."""
     token = client.access_token
@@ -100,8 +110,7 @@ class OperatorAccount:
         """Give the operator exactly these permissions (area -> level) and return their access token."""
         sql = "UPDATE roles SET permissions = $2::text::jsonb WHERE id = $1::uuid"
         await self._world.stack.sql(sql, self._role_id, json.dumps(permissions))
-        assert self.client.access_token is not None
-        return self.client.access_token
+        return await valid_token(self.client)
 
     async def disable(self, disabled: bool) -> None:
         """Disable or enable the operator directly in the database."""

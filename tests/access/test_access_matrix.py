@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from core.operators.rules import AREAS
-from tests.access.callers import OperatorAccount, bad_tokens, signed_out_token
+from tests.access.callers import OperatorAccount, bad_tokens, signed_out_token, valid_token
 from tests.access.fillers import body_of, filled
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 from tests.access.wire import WEBHOOK, Answer, ask
@@ -34,6 +34,10 @@ class MatrixCallers:
     desk: OperatorAccount
     people: dict[str, Client]
     bad: dict[str, dict[str, str]]  # listener -> name -> token
+
+    async def token(self, kind: str) -> str:
+        """Return a valid access token of a user of this kind."""
+        return await valid_token(self.people[kind])
 
     async def call(
         self, route: Route, token: str | None, *, headers: dict[str, str] | None = None, data: bytes | None = None
@@ -75,7 +79,7 @@ async def test_closed_route_without_valid_token_is_401(all_callers: MatrixCaller
     seen = {
         name: (await all_callers.call(route, token)).said for name, token in all_callers.bad[route.listener].items()
     }
-    good = all_callers.people["operator" if route.listener == "internal" else "customer"].access_token
+    good = await all_callers.token("operator" if route.listener == "internal" else "customer")
     for header in ("", "Bearer", "Bearer ", f"Basic {good}", f"{good}", f"Bearer x {good}", f"Bearer {good}x"):
         seen[f"header {header[:12]!r}"] = (await all_callers.call(route, None, headers={"Authorization": header})).said
     seen["no header"] = (await all_callers.call(route, None)).said
@@ -85,7 +89,7 @@ async def test_closed_route_without_valid_token_is_401(all_callers: MatrixCaller
 
 @pytest.mark.parametrize(**named(CLOSED))
 async def test_token_in_query_string_is_ignored(all_callers: MatrixCallers, route: Route) -> None:
-    token = all_callers.people["operator" if route.listener == "internal" else "customer"].access_token
+    token = await all_callers.token("operator" if route.listener == "internal" else "customer")
     base = all_callers.stack.addresses.internal if route.listener == "internal" else all_callers.stack.addresses.public
     url = f"{base}{filled(route)}?access_token={token}&token={token}"
     assert (await ask(all_callers.http, url, route.method, body=body_of(route))).said == UNAUTHENTICATED
@@ -97,21 +101,21 @@ async def test_caller_is_checked_before_the_body(all_callers: MatrixCallers, rou
         assert (await all_callers.call(route, None, data=data)).said == UNAUTHENTICATED
     answer = await all_callers.call(route, None, headers={"Content-Type": "text/plain"})
     assert answer.said == UNAUTHENTICATED
-    for kind, person in all_callers.people.items():
+    for kind in all_callers.people:
         if kind not in {known.value for known in route.access.kinds} and (kind == "operator") == (
             route.listener == "internal"
         ):
-            assert (await all_callers.call(route, person.access_token, data=b"{")).said == FORBIDDEN
+            assert (await all_callers.call(route, await all_callers.token(kind), data=b"{")).said == FORBIDDEN
 
 
 @pytest.mark.parametrize(**named(CLOSED))
 async def test_wrong_kind_of_user_is_refused(all_callers: MatrixCallers, route: Route) -> None:
     kinds = {kind.value for kind in route.access.kinds}
-    for kind, person in all_callers.people.items():
+    for kind in all_callers.people:
         if kind in kinds:
             continue
         other_listener = (kind == "operator") != (route.listener == "internal")
-        answer = await all_callers.call(route, person.access_token)
+        answer = await all_callers.call(route, await all_callers.token(kind))
         assert answer.said == (UNAUTHENTICATED if other_listener else FORBIDDEN), kind
 
 
@@ -144,7 +148,7 @@ async def test_disabled_operator_is_401_at_once(all_callers: MatrixCallers, rout
 @pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
 async def test_declared_caller_is_admitted(all_callers: MatrixCallers, route: Route) -> None:
     for kind in route.access.kinds:
-        answer = await all_callers.call(route, all_callers.people[kind.value].access_token)
+        answer = await all_callers.call(route, await all_callers.token(kind.value))
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, answer
         assert answer.status < 500, answer
         if route.method == "GET" and not route.parameters:
@@ -159,7 +163,7 @@ async def test_token_at_open_route_changes_nothing(all_callers: MatrixCallers, r
     tokens = {name: token for name, token in all_callers.bad[route.listener].items() if name in AT_OPEN_ROUTES}
     assert len(tokens) >= 8
     if not route.access.optional:  # on those routes a customer's valid token counts
-        tokens |= {kind: person.access_token or "" for kind, person in all_callers.people.items()}
+        tokens |= {kind: await all_callers.token(kind) for kind in all_callers.people}
     seen = {name: (await all_callers.call(route, token)).said for name, token in tokens.items()}
     assert seen == dict.fromkeys(seen, plain.said)
 

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from core.base import ids
+from tests.access.callers import valid_token
 from tests.access.fillers import BESIDE, OWNED, OWNED_FIELDS, body_of, filled, owned_fields
 from tests.access.routes import CLOSED, Route, named
 from tests.access.wire import Answer, ask
@@ -41,7 +42,7 @@ class OwnersAndStrangers:
         """Call a route as `client` and return the answer."""
         inside = {name: self.within[name] for name in route.parameters if name in self.within}
         url = self.stack.addresses.public + filled(route, **inside, **given)
-        return await ask(self.http, url, route.method, token=client.access_token, body=body)
+        return await ask(self.http, url, route.method, token=await valid_token(client), body=body)
 
     async def call_with_id(self, route: Route, client: Client, name: str, value: str) -> Answer:
         """Call a route with this id in its address and return the answer."""
