@@ -48,7 +48,7 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 	@$(SESI) demo
 
 test: install $(NODE_STAMP) ## run all tests, against real servers and processes
-	$(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .

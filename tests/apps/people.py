@@ -83,8 +83,8 @@ class App:
         return await self.page.get_by_role("log").locator(".bubble").all_text_contents()
 
     async def say_goodbye(self, text: str) -> None:
-        """Write the goodbye."""
-        await self.page.get_by_label(re.compile("^Your goodbye to")).fill(text)
+        """Wait for the end of the chat and write the goodbye."""
+        await self.page.get_by_label(re.compile("^Your goodbye to")).fill(text, timeout=60_000)
         await self.press("Send the goodbye")
 
 

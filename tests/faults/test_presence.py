@@ -67,7 +67,16 @@ class Mitras:
                 self.phones.append(await Phone(client, "pairing", heartbeat_s=CADENCE_S).start())
             else:
                 self._beats.append(asyncio.create_task(self._over_rest(client)))
+        # A phone sends its first heartbeat over REST if its socket is not open yet, and the other ones over the socket.
+        await self.world.until(self._over_sockets, lambda count: count == SOCKETS, timeout=CADENCE_S + 10)
         await self.world.stack.sql(BEFORE)  # as if the service had run for long
+
+    async def _over_sockets(self) -> int:
+        rows = await self.world.stack.sql(
+            "SELECT 1 FROM mitra_online_status WHERE heartbeat_channel = 'socket' AND mitra_id = ANY($1::uuid[])",
+            self.alive,
+        )
+        return len(rows)
 
     async def _over_rest(self, client: Client) -> None:
         while True:

@@ -47,12 +47,12 @@ def test_adopting_the_database_clock_returns_the_difference():
 def test_small_clock_difference_is_slewed_without_going_backwards(seconds: float):
     clock = clock_at(ANCHOR, scale=1)
     began = monotonic()
-    before = clock.real_now()
-    clock.set_real(before + dt.timedelta(seconds=seconds), at_monotonic=monotonic())
+    before = dt.datetime.fromtimestamp(clock._seconds(began), dt.UTC)
+    clock.set_real(before + dt.timedelta(seconds=seconds), at_monotonic=began)
     times = [before, *(clock.real_now() for _ in range(1000))]
     assert times == sorted(times)
     assert (times[-1] - before).total_seconds() <= (monotonic() - began) * (1 + SLEW_RATE) + 0.001
-    late = began + abs(seconds) / SLEW_RATE + 0.1
+    late = monotonic() + abs(seconds) / SLEW_RATE + 0.1
     assert clock._seconds(late) - clock._base - late == pytest.approx(seconds, abs=0.01)
 
 

@@ -444,8 +444,8 @@ async def test_silent_provider_times_out_after_five_seconds(world: World, provid
         assert (await sending.refused())[:2] == (429, "OTP_COOLDOWN")
     assert send.result()[0] == (502, "OTP_DELIVERY_FAILED")
     assert check.result()[0] == (503, "UNAVAILABLE")
-    assert 10 <= send.result()[1] < 12
-    assert 5 <= check.result()[1] < 7
+    assert 10 <= send.result()[1] < 15
+    assert 5 <= check.result()[1] < 10
     provided.twilio.send_faults.clear()
     assert await checking.attempts(asked) == 0
     assert (await checking.type(asked, checking.code))["customer"]["phone"] == checking.number
