@@ -60,7 +60,7 @@ CLOSE_ABANDONED_CALLS = f"""
   UPDATE webhook_logs AS w
   SET http_status = 500, processing_result = 'error', processing_error = $2
   FROM abandoned AS a
-  WHERE w.id = a.id AND w.http_status IS NULL
+  WHERE w.id = a.id AND w.id >= $3 AND w.http_status IS NULL
 """
 # Deletes calls without a valid token from before $1, whose ids are below $2.
 REMOVE_UNPROVEN = f"""
@@ -74,7 +74,7 @@ REMOVE_UNPROVEN = f"""
   )
   DELETE FROM webhook_logs AS w
   USING old AS o
-  WHERE w.id = o.id
+  WHERE w.id = o.id AND w.id < $2
 """
 RECORD = statement(insert(Calls, names_of(Received)).on_conflict(Calls.id, "DO NOTHING"))
 RECORD_UNAUTHORIZED = statement(

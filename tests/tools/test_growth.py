@@ -128,6 +128,20 @@ async def test_missing_index_is_reported(grown: Stack) -> None:
         await grown.sql(index["indexdef"])
 
 
+async def test_empty_month_may_be_read_as_a_whole(grown: Stack) -> None:
+    connection = await asyncpg.connect(grown.database_url)
+    try:
+        watch = await Watch.open(connection, big=plans.SMALL)
+    finally:
+        await connection.close()
+    (newest,) = await grown.sql("SELECT tableoid::regclass::text AS name FROM chat_messages ORDER BY id DESC LIMIT 1")
+    (coming,) = await grown.sql(
+        """SELECT relname AS name FROM pg_class
+           WHERE relkind = 'r' AND relname LIKE 'chat\\_messages\\_20%' ORDER BY relname DESC LIMIT 1"""
+    )
+    assert (newest["name"] in watch.large, coming["name"] in watch.large) == (True, False)
+
+
 async def test_statement_that_reads_every_month_is_reported(grown: Stack) -> None:
     connection = await asyncpg.connect(grown.database_url)
     try:

@@ -30,11 +30,12 @@ TOLD = 3  # the last of them, which are reported; the first five are planned aga
 # Scans and rows read so far in this transaction, without and with an index.
 READ = """SELECT relname, seq_scan, seq_tup_read, coalesce(idx_scan, 0) AS looked, coalesce(idx_tup_fetch, 0) AS fetched
   FROM pg_stat_xact_user_tables WHERE seq_scan > 0 OR idx_scan > 0"""
-# Tables with many rows; a partition counts if all partitions of its table together have many.
+# Tables with many rows; a partition counts if it has rows, and all partitions of its table together have many. An empty
+# one is read as a whole, because that costs nothing.
 LARGE_TABLES = """SELECT relname FROM (
-    SELECT c.relname, sum(c.reltuples) OVER (PARTITION BY coalesce(i.inhparent, c.oid)) AS tuples
+    SELECT c.relname, pg_relation_size(c.oid) AS bytes, sum(c.reltuples) OVER (PARTITION BY coalesce(i.inhparent, c.oid)) AS tuples
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace) x
-  WHERE tuples > $1"""
+  WHERE tuples > $1 AND bytes > 0"""
 # Each partition with its table. Those of coming months are empty and cost a look; they are left out.
 MONTHS = r"""SELECT c.relname AS name, p.relname AS of FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
   WHERE p.relkind = 'p' AND coalesce(substring(pg_get_expr(c.relpartbound, c.oid) FROM $$FROM \('([0-9a-f-]{36})$$), '') <= $1::text"""
