@@ -15,21 +15,23 @@ DOCS := .venv-docs
 DOCS_STAMP := $(DOCS)/.installed
 NODE_STAMP := node_modules/.installed
 TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
+UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --no-header
 
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## install the dependencies of requirements.lock into .venv
+install: $(STAMP) ## install the dependencies of requirements-dev.lock into .venv
 
 # A lock file is given as a constraint too: pip 23 looks for `package[extra]` among all versions of the package, whatever
 # version of `package` the file pins.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -c requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock -c requirements-dev.lock
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 
@@ -75,6 +77,9 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 	$(PYTHON) -m venv $(FUZZ)
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock -c requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
+
+package-proof: install ## install the wheel with requirements.lock alone, and play a paid session on it; 3 minutes
+	$(VENV)/bin/python -m tools.package_proof
 
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha
@@ -142,18 +147,15 @@ CLIENT ?= python
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript
 	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED))
 
-lock:             ## update the five lock files to the newest versions that are allowed
+lock:             ## update the lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv
-	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
-	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header requirements-fuzz.in -o requirements-fuzz.lock
-	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header requirements-docs.in -o requirements-docs.lock
-	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header -c requirements.lock requirements-bench.in -o requirements-bench.lock
-	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header requirements-ha.in -o requirements-ha.lock
+	$(UV_COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
+	$(UV_COMPILE) -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(UV_COMPILE) -c requirements-dev.lock requirements-build.in -o requirements-build.lock
+	$(UV_COMPILE) requirements-fuzz.in -o requirements-fuzz.lock
+	$(UV_COMPILE) requirements-docs.in -o requirements-docs.lock
+	$(UV_COMPILE) -c requirements-dev.lock requirements-bench.in -o requirements-bench.lock
+	$(UV_COMPILE) requirements-ha.in -o requirements-ha.lock
 
 clean:            ## delete the environments, the built site and the data
 	rm -rf $(VENV) $(FUZZ) $(BENCH) $(HA) $(DOCS) node_modules build site .cache .sesi

@@ -91,7 +91,7 @@ class Throwaway:
             while b"stops everything" not in said:
                 line = await self._process.stdout.readline()
                 if not line:
-                    raise RuntimeError(said.decode(errors="replace"))
+                    raise RuntimeError(said.decode(errors="replace").strip().removeprefix("sesi: "))
                 said += line
         self._drain = asyncio.create_task(self._process.stdout.read())
 

