@@ -21,7 +21,7 @@ UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-install docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -80,6 +80,9 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 
 package-proof: install ## install the wheel with requirements.lock alone, and play a paid session on it; 3 minutes
 	$(VENV)/bin/python -m tools.package_proof
+
+deploy-install:   ## install nginx, HAProxy and Caddy (on Debian)
+	tests/deploy/install.sh
 
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha

@@ -1,0 +1,147 @@
+"""The shipped configurations of nginx, HAProxy and Caddy in front of two processes of each kind, over TLS."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import aiohttp
+import pytest
+import yarl
+
+from tests.deploy.front import DRAIN_S, Front, ProxiedWorld, TwoOfEach, in_front
+from tests.deploy.programs import PROXIES, missing
+from tools.client import Client, Socket
+
+pytestmark = pytest.mark.anyio
+ANONYMOUS = "/api/shared/auth/anonymous"
+CONFIG = "/api/shared/config/app"
+HEARTBEAT = "/api/mitra/status/heartbeat"
+GOING_AWAY = 1012
+SOCKETS = 6
+HIDDEN = (
+    "/internal/auth/login",
+    "/api/../internal/auth/login",
+    "/api/%2e%2e/internal/auth/login",
+    "/metrics",
+    "/readyz",
+    "/docs",
+    "/openapi.json",
+    "/asyncapi.json",
+    "/dev/inbox",
+    "/try/",
+    "/ws/other",
+    "/",
+)
+
+
+@pytest.fixture(scope="module")
+def two_of_each() -> Iterator[TwoOfEach]:
+    """Run a service with two api and two realtime processes, whose stops take DRAIN_S seconds."""
+    made = TwoOfEach(DRAIN_SECONDS=str(DRAIN_S))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module", params=PROXIES)
+def front(two_of_each: TwoOfEach, request: pytest.FixtureRequest) -> Iterator[Front]:
+    """Run a proxy in front of the service; the second processes are new."""
+    if absent := missing(request.param):
+        pytest.skip(absent)
+    for kind in ("api", "realtime"):
+        two_of_each.start_second(kind)
+    with in_front(request.param, two_of_each) as made:
+        yield made
+
+
+@pytest.fixture
+async def proxied(front: Front) -> AsyncIterator[ProxiedWorld]:
+    """Return a World whose devices connect to the proxy."""
+    made = ProxiedWorld(front.stack, front.certificate)
+    yield made
+    await made.leave_searches()
+    await made.close()
+
+
+async def sign_up_codes(http: aiohttp.ClientSession, base: str, addresses: tuple[str, ...]) -> list[int]:
+    """Sign in as anonymous customers that claim these addresses; return the status of each answer."""
+    codes = []
+    for address in addresses:
+        headers = {"X-Forwarded-For": address, "Forwarded": f"for={address}", "X-Real-IP": address}
+        async with http.post(base + ANONYMOUS, headers=headers) as answer:
+            codes.append(answer.status)
+    return codes
+
+
+async def test_paid_session_through_the_proxy_reaches_its_goodbyes(proxied: ProxiedWorld) -> None:
+    customer, mitra = await proxied.customer(), await proxied.mitra()
+    session = await proxied.session(customer, mitra)
+    one, other = await customer.open("chat"), await mitra.open("chat")
+    assert (await one.say(session, "Halo"))["type"] == "message_ack"
+    assert (await other.wait("message"))["message"]["content"] == "Halo"
+    assert (await other.say(session, "Selamat pagi"))["type"] == "message_ack"
+    assert (await one.wait("message"))["message"]["content"] == "Selamat pagi"
+    page = await mitra.get(f"/api/shared/chat/sessions/{session}/messages")
+    assert [item["content"] for item in page["items"]] == ["Halo", "Selamat pagi"]
+
+
+async def test_forged_addresses_have_no_effect(proxied: ProxiedWorld) -> None:
+    forged = tuple(f"198.51.{secrets.randbelow(256)}.{secrets.randbelow(256)}" for _ in range(3))
+    async with proxied.setting(anonymous_max_per_address_per_hour=1), proxied.http() as http:
+        # Without the proxy the same calls pass: the service believes a connection from loopback.
+        assert await sign_up_codes(http, proxied.two_of_each.direct(), forged) == [201, 201, 201]
+        codes = await sign_up_codes(http, proxied.stack.addresses.public, forged)
+    assert codes[1:] == [429, 429]
+
+
+@pytest.mark.parametrize("kib", [65, 300])  # the service refuses one, the proxy the other
+async def test_long_body_is_refused_with_the_error_of_the_service(proxied: ProxiedWorld, kib: int) -> None:
+    async with proxied.http() as http:
+        url = proxied.stack.addresses.public + "/api/shared/auth/refresh"
+        body = json.dumps({"refresh_token": "x" * (kib * 1024)})
+        async with http.post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (413, "BODY_TOO_LARGE")
+
+
+@pytest.mark.parametrize("path", HIDDEN)
+async def test_other_paths_and_the_internal_listener_are_unreachable(proxied: ProxiedWorld, path: str) -> None:
+    async with proxied.http() as http:
+        url = yarl.URL(proxied.stack.addresses.public + path, encoded=True)
+        async with http.get(url) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (404, "NOT_FOUND")
+            assert "Strict-Transport-Security" in answer.headers
+
+
+async def keep_asking(mitra: Client, until: Callable[[], bool]) -> int:
+    """Read and write as a mitra until `until` returns True; return the number of answers. Raises Refused."""
+    count = 0
+    while not until():
+        await mitra.get(CONFIG)
+        await mitra.post(HEARTBEAT)
+        count += 2
+        await asyncio.sleep(0.02)
+    return count
+
+
+async def test_stop_of_an_api_process_fails_no_request(proxied: ProxiedWorld) -> None:
+    mitra, stack = await proxied.mitra(), proxied.two_of_each
+    stack.ask_second_to_stop("api")
+    assert await keep_asking(mitra, lambda: stack.second_has_stopped("api")) > 0
+    await mitra.post(HEARTBEAT)
+
+
+async def test_stop_of_a_realtime_process_closes_its_sockets_with_1012_and_refuses_none(proxied: ProxiedWorld) -> None:
+    customer, mitra = await proxied.customer(), await proxied.mitra()
+    session, stack = await proxied.session(customer, mitra), proxied.two_of_each
+    sockets: list[Socket] = [await customer.open("chat") for _ in range(SOCKETS)]
+    stack.ask_second_to_stop("realtime")
+    while not stack.second_has_stopped("realtime"):
+        await (await customer.open("chat")).close()  # raises if no process accepts it
+        await asyncio.sleep(0.1)
+    closed = [socket for socket in sockets if socket.closed]
+    assert 0 < len(closed) < SOCKETS
+    assert {socket.close_code for socket in closed} == {GOING_AWAY}
+    still_open = next(socket for socket in sockets if not socket.closed)
+    assert (await still_open.say(session, "Masih di sini"))["type"] == "message_ack"
