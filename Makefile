@@ -13,6 +13,8 @@ HA_STAMP := $(HA)/.installed
 HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 DOCS := .venv-docs
 DOCS_STAMP := $(DOCS)/.installed
+DEPLOY := .venv-deploy
+DEPLOY_STAMP := $(DEPLOY)/.installed
 NODE_STAMP := node_modules/.installed
 TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
 UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -21,7 +23,7 @@ UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-install docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-check deploy-install docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -81,8 +83,16 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 package-proof: install ## install the wheel with requirements.lock alone, and play a paid session on it; 3 minutes
 	$(VENV)/bin/python -m tools.package_proof
 
-deploy-install:   ## install nginx, HAProxy and Caddy (on Debian)
+deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
+	$(VENV)/bin/python -m tests.deploy
+
+deploy-install: install $(DEPLOY_STAMP) ## install nginx, HAProxy, Caddy and systemd-analyze (on Debian), and checkers into .venv-deploy
 	tests/deploy/install.sh
+
+$(DEPLOY_STAMP): requirements-deploy.lock
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-deploy.lock -c requirements-deploy.lock
+	@touch $(DEPLOY_STAMP)
 
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha
@@ -159,6 +169,7 @@ lock:             ## update the lock files to the newest versions that are allow
 	$(UV_COMPILE) requirements-docs.in -o requirements-docs.lock
 	$(UV_COMPILE) -c requirements-dev.lock requirements-bench.in -o requirements-bench.lock
 	$(UV_COMPILE) requirements-ha.in -o requirements-ha.lock
+	$(UV_COMPILE) requirements-deploy.in -o requirements-deploy.lock
 
 clean:            ## delete the environments, the built site and the data
-	rm -rf $(VENV) $(FUZZ) $(BENCH) $(HA) $(DOCS) node_modules build site .cache .sesi
+	rm -rf $(VENV) $(FUZZ) $(BENCH) $(HA) $(DOCS) $(DEPLOY) node_modules build site .cache .sesi

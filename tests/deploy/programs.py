@@ -1,11 +1,14 @@
-"""The proxies of `deploy`, and what is missing of them."""
+"""The programs that check or run the files of `deploy`, and what is missing of them."""
 
 import os
 import pathlib
 import shutil
+import subprocess
+from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+CHECKERS = ROOT / ".venv-deploy" / "bin"
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
 PROXIES = ("nginx", "haproxy", "caddy")
 
@@ -22,3 +25,24 @@ def missing(*names: str) -> str:
     """Return which of these programs are missing and how to install them; an empty text if none is."""
     absent = [name for name in names if shutil.which(name, path=PATH) is None]
     return f"{', '.join(absent)} missing: run `make deploy-install`, which installs Debian's packages" if absent else ""
+
+
+def checkers_missing() -> str:
+    """Return what is missing for the checks and how to install it; an empty text if nothing is."""
+    if not (CHECKERS / "hadolint").exists():
+        return "the checkers are missing: run `make deploy-install`"
+    return missing(*PROXIES, "systemd-analyze")
+
+
+def said_by(*command: Any, **env: str) -> tuple[int, str]:
+    """Run a program; return its exit code and all of its output."""
+    done = subprocess.run(
+        [str(word) for word in command], env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def complaint_of(*command: Any, **env: str) -> str:
+    """Run a program; return its output if it fails, else an empty text."""
+    code, said = said_by(*command, **env)
+    return (said or f"{command[0]}: exit code {code}") if code else ""

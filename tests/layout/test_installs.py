@@ -57,6 +57,15 @@ def test_lock_files_are_constraints_too_because_pip_does_not_pin_a_package_with_
         assert locks[1] == locks[2]
 
 
+def test_image_is_built_with_all_files_that_the_install_script_reads() -> None:
+    script = (ROOT / "deploy" / "install.sh").read_text()
+    parts = re.search(r"for part in (.*); do", script)
+    assert parts is not None
+    read = {*parts[1].split(), *re.findall(r"\$source/(requirements[\w-]*\.lock)", script), "deploy/install.sh"}
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {line[1:] for line in ignored if line.startswith("!")} == read
+
+
 def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_the_extras() -> None:
     pins = {
         name: set(re.findall(r"^[\w.-]+==[^\s;]+", (ROOT / name).read_text(), re.M))

@@ -1,0 +1,166 @@
+"""One check for each kind of file in `deploy`. Each takes the folder, or a copy, and returns what is wrong, or ""."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+
+from tests.deploy.placed import place, write_certificate
+from tests.deploy.programs import CHECKERS, ROOT, complaint_of, path_of, said_by
+
+# Exposure as systemd counts it, 0 to 100 in tenths: ours have 12.
+MOST_EXPOSED = 20
+NEEDED = {"GATEWAY_BASE_URL": "https://g", "OTP_HTTP_URL": "https://o", "FCM_PROJECT_ID": "p"}
+# Kubernetes publishes no schema of this custom resource. These are the fields that we use.
+SERVICE_MONITOR = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "properties": {
+        "apiVersion": {"const": "monitoring.coreos.com/v1"},
+        "kind": {"const": "ServiceMonitor"},
+        "metadata": {"type": "object"},
+        "spec": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["selector", "endpoints"],
+            "properties": {
+                "selector": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["matchLabels"],
+                    "properties": {"matchLabels": {"type": "object", "minProperties": 3}},
+                },
+                "endpoints": {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["port", "path", "interval"],
+                        "properties": {
+                            "port": {"type": "string"},
+                            "path": {"const": "/metrics"},
+                            "interval": {"type": "string", "pattern": "^[0-9]+s$"},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def image(deploy: pathlib.Path) -> str:
+    """Check the image's instructions by hadolint."""
+    return complaint_of(CHECKERS / "hadolint", deploy / "Containerfile")
+
+
+def install_script(deploy: pathlib.Path) -> str:
+    """Check the syntax of the install script. `make package-proof` runs it."""
+    return complaint_of("sh", "-n", deploy / "install.sh")
+
+
+def compose(deploy: pathlib.Path) -> str:
+    """Check compose.yaml by its schema, which names unknown keys, and by Compose, which resolves references."""
+    file = deploy / "compose.yaml"
+    return complaint_of(CHECKERS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", file) or complaint_of(
+        CHECKERS / "docker-compose", "-f", file, "config", "-q", **NEEDED
+    )
+
+
+def rendered(deploy: pathlib.Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return the problems that Helm finds in the chart, and the documents that it renders."""
+    command = [CHECKERS / "python", ROOT / "tests" / "deploy" / "render.py", deploy / "chart"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return done.stderr, []
+    answer = json.loads(done.stdout)
+    return "\n".join(answer["problems"]), answer["documents"]
+
+
+def chart(deploy: pathlib.Path) -> str:
+    """Check the chart by Helm, and what it renders by the schemas of Kubernetes."""
+    problems, documents = rendered(deploy)
+    if problems:
+        return problems
+    monitors = [one for one in documents if one["kind"] == "ServiceMonitor"]
+    for monitor in monitors:
+        try:
+            jsonschema.validate(monitor, SERVICE_MONITOR)
+        except jsonschema.ValidationError as error:
+            return f"ServiceMonitor {monitor['metadata']['name']}: {error.message}"
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number, document in enumerate(one for one in documents if one not in monitors):
+            files.append(pathlib.Path(folder) / f"{number}.yaml")
+            files[-1].write_text(json.dumps(document))
+        # A kind without a schema is only a warning.
+        code, said = said_by(CHECKERS / "kubernetes-validate", "--strict", *files)
+    return said if code or "WARN" in said else ""
+
+
+def units(deploy: pathlib.Path) -> str:
+    """Check the systemd units: an unknown key is a warning only, so the output must be empty; and their exposure."""
+    files = sorted((deploy / "systemd").glob("sesi*.service"))
+    with tempfile.TemporaryDirectory() as folder:
+        copies = []
+        for file in [*files, deploy / "systemd" / "sesi.target"]:
+            copies.append(pathlib.Path(folder) / file.name)
+            # systemd-analyze looks for the program, which is not installed here.
+            copies[-1].write_text(file.read_text().replace("/opt/sesi/bin/sesi", "/bin/true"))
+        code, said = said_by(path_of("systemd-analyze"), "verify", *copies)
+    if code or said:
+        return said or f"systemd-analyze verify: exit code {code}"
+    limit = f"--threshold={MOST_EXPOSED}"
+    found = (complaint_of(path_of("systemd-analyze"), "security", "--offline=true", limit, file) for file in files)
+    return "\n".join(text for text in found if text)
+
+
+def nginx(deploy: pathlib.Path) -> str:
+    """Check nginx.conf by nginx, and by gixy for mistakes of security."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_certificate(pathlib.Path(folder))
+        file = place("nginx", deploy, pathlib.Path(folder))
+        code, said = said_by(path_of("nginx"), "-t", "-q", "-p", folder, "-c", file)
+    if code or said:
+        return said or f"nginx -t: exit code {code}"
+    return complaint_of(CHECKERS / "gixy", deploy / "nginx.conf")
+
+
+def haproxy(deploy: pathlib.Path) -> str:
+    """Check haproxy.cfg by HAProxy; a warning counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_certificate(pathlib.Path(folder))
+        file = place("haproxy", deploy, pathlib.Path(folder))
+        code, said = said_by(path_of("haproxy"), "-c", "-f", file)
+    return said if code or "[WARNING]" in said else ""
+
+
+def caddy(deploy: pathlib.Path) -> str:
+    """Check the Caddyfile, and its format, by Caddy."""
+    file = deploy / "Caddyfile"
+    found = complaint_of(path_of("caddy"), "validate", "--adapter", "caddyfile", "--config", file)
+    if found:
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(shutil.copy(file, folder))
+        found = complaint_of(path_of("caddy"), "fmt", "--overwrite", copy)
+        return found or ("" if copy.read_text() == file.read_text() else "run `caddy fmt --overwrite`")
+
+
+CHECKS: tuple[Callable[[pathlib.Path], str], ...] = (
+    image,
+    install_script,
+    compose,
+    chart,
+    units,
+    nginx,
+    haproxy,
+    caddy,
+)

@@ -1,0 +1,59 @@
+"""Each check of `make deploy-check` refuses a broken copy. The command itself checks the shipped files."""
+
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests.deploy import checks
+from tests.deploy.programs import DEPLOY, checkers_missing
+
+pytestmark = pytest.mark.skipif(bool(checkers_missing()), reason=checkers_missing())
+Check = Callable[[pathlib.Path], str]
+# The check, the file, what is replaced in it, by what, and what the complaint must name.
+BROKEN: tuple[tuple[Check, str, str, str, str], ...] = (
+    (checks.image, "Containerfile", "USER 10001:10001", "USER root", "DL3002"),
+    (checks.install_script, "install.sh", "\nfi\n", "\n", "Syntax error"),
+    (checks.compose, "compose.yaml", "restart: unless-stopped", "restrat: unless-stopped", "restrat"),
+    (checks.compose, "compose.yaml", "networks: [backends]", "networks: [backend]", "undefined network backend"),
+    (checks.chart, "chart/templates/_helpers.tpl", "readOnlyRootFilesystem", "readOnlyFilesystem", "readOnlyFilesystem"),
+    (checks.chart, "chart/templates/scaling.yaml", "maxReplicas: {{ .max }}", "maxReplicas: ten", "maxReplicas"),
+    (checks.chart, "chart/templates/monitoring.yaml", "path: /metrics", "place: /metrics", "place"),
+    (checks.chart, "chart/templates/network.yaml", "networking.k8s.io/v1", "networking.k8s.io/v9", "v9"),
+    (checks.chart, "chart/example-values.yaml", "TRUSTED_PROXIES: 10.20.0.0/16", "DRAIN_SECONDS: 5", "TRUSTED_PROXIES"),
+    (checks.chart, "chart/example-values.yaml", "  redis:\n", "  valkey:\n", "networkPolicy.redis"),
+    (checks.units, "systemd/sesi-api@.service", "MemoryMax=", "MemoryMaximum=", "MemoryMaximum"),
+    (checks.units, "systemd/sesi-jobs@.service", "CapabilityBoundingSet=\n", "", "exposure level"),
+    (checks.nginx, "nginx.conf", "proxy_pass http://realtime", "proxy_pass http://nobody", "nobody"),
+    (checks.nginx, "nginx.conf", "proxy_set_header Host $host", "proxy_set_header Host $http_host", "host_spoofing"),
+    (checks.haproxy, "haproxy.cfg", "\nbackend realtime", "\nbackend sockets", "realtime"),
+    (checks.haproxy, "haproxy.cfg", "timeout client 30s\n", "", "timeout"),
+    (checks.caddy, "Caddyfile", "health_uri", "health_url", "health_url"),
+    (checks.caddy, "Caddyfile", "\tlb_policy", "lb_policy", "caddy fmt"),
+)  # fmt: skip
+
+
+def test_every_check_is_shown_to_fail() -> None:
+    assert {case[0] for case in BROKEN} == set(checks.CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "old", "new", "named"), BROKEN, ids=lambda word: getattr(word, "__name__", None)
+)
+def test_broken_file_fails_its_check(
+    check: Check, file: str, old: str, new: str, named: str, tmp_path: pathlib.Path
+) -> None:
+    copy = tmp_path / "deploy"
+    shutil.copytree(DEPLOY, copy)
+    text = (copy / file).read_text()
+    assert old in text
+    (copy / file).write_text(text.replace(old, new))
+    assert named in check(copy)
+
+
+def test_broken_chart_with_a_wrong_template_is_refused(tmp_path: pathlib.Path) -> None:
+    copy = tmp_path / "deploy"
+    shutil.copytree(DEPLOY, copy)
+    (copy / "chart" / "templates" / "services.yaml").write_text("{{ end }}")
+    assert "unexpected" in checks.chart(copy)
