@@ -23,7 +23,7 @@ UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-check deploy-install docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -94,6 +94,12 @@ $(DEPLOY_STAMP): requirements-deploy.lock
 	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-deploy.lock -c requirements-deploy.lock
 	@touch $(DEPLOY_STAMP)
 
+sbom: install $(DEPLOY_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json
+	$(VENV)/bin/python -m tools.sbom
+
+audit-locks: install $(DEPLOY_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
+	$(VENV)/bin/python -m tools.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
+
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha
 
@@ -134,6 +140,7 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types
 	$(VENV)/bin/python -m tools.client_api_page
 	$(VENV)/bin/python -m tools.invariants_page
 	$(VENV)/bin/python -m tools.modules_page
+	$(VENV)/bin/python -m tools.licences
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 
