@@ -1,0 +1,139 @@
+"""The files of `deploy` agree with the settings of the service, with its version and with docs/operating.md.
+
+The checkers of `make deploy-check` know none of these.
+"""
+
+import pathlib
+import re
+import tomllib
+
+import attrs
+import pytest
+
+from core.base.environment import read
+from core.base.settings import Settings, file_names, names
+
+ROOT = pathlib.Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "chart"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+# Variables of other programs.
+OTHERS = {
+    "PATH",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHON_IMAGE",
+    "POSTGRES_DB",
+    "POSTGRES_PASSWORD_FILE",
+    "POSTGRES_USER",
+}
+SECRETS = {
+    "DATABASE_URL": "postgresql://sesi:secret@database/sesi?sslmode=verify-full",
+    "REDIS_URL": "rediss://:secret@redis:6379/0",
+    "JWT_SECRETS": f"2026a:{'0' * 64}",
+    "GATEWAY_CALLBACK_TOKEN": "0" * 48,
+    "GATEWAY_SECRET_KEY": "secret",
+    "OTP_HTTP_TOKEN": "secret",
+}
+# How a process that stops is found, and where its requests go.
+DIRECTIVES = (
+    r"option redispatch .*",
+    r"retries .*",
+    r"timeout (?:connect|check|tunnel) .*",
+    r"option httpchk .*",
+    r"http-check expect .*",
+    r"inter \S+ fastinter \S+ fall \d rise \d",
+    r"check port \d+",
+    r"balance .*",
+)
+
+
+def text_of(path: pathlib.Path) -> str:
+    """Return the text of a file without comments."""
+    return re.sub(r"^\s*#.*$", "", path.read_text(), flags=re.MULTILINE)
+
+
+def variables_of(path: pathlib.Path) -> dict[str, str]:
+    """Return the environment variables that a file sets: name -> value, without quotes."""
+    found = re.findall(r'(?:^|\s|=)([A-Z][A-Z_]+)(?:=|: )("[^"]*"|\$\{[^}]*\}|\S+)', text_of(path), re.MULTILINE)
+    return {name: value.strip('"') for name, value in found}
+
+
+def secret_of_chart(name: str) -> list[str]:
+    """Return the settings that the chart reads from files, in its values or the example's."""
+    found = re.search(r"^  files:((?: \[.*\])|(?:\n    - \w+)+)", text_of(CHART / name), re.MULTILINE)
+    assert found is not None
+    return re.findall(r"\w+", found[1])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        DEPLOY / "Containerfile",
+        DEPLOY / "compose.yaml",
+        CHART / "values.yaml",
+        CHART / "example-values.yaml",
+        DEPLOY / "systemd" / "sesi.env",
+        *UNITS,
+    ],
+    ids=lambda path: path.name,
+)
+def test_every_variable_is_a_setting(path: pathlib.Path) -> None:
+    found = variables_of(path).keys()
+    assert len(found) >= 3
+    assert found - OTHERS - names() - file_names() == set()
+
+
+@pytest.mark.parametrize("name", ["values.yaml", "example-values.yaml"])
+def test_every_file_of_the_charts_secret_is_a_setting(name: str) -> None:
+    keys = secret_of_chart(name)
+    assert len(keys) >= 4
+    assert {f"{key}_FILE" for key in keys} <= file_names()
+
+
+IMAGE = variables_of(DEPLOY / "Containerfile")
+ENVIRONMENTS = {
+    "compose": IMAGE | variables_of(DEPLOY / "compose.yaml"),
+    "chart": IMAGE
+    | variables_of(CHART / "values.yaml")
+    | variables_of(CHART / "example-values.yaml")
+    | {f"{key}_FILE": key for key in secret_of_chart("example-values.yaml")},
+    **{path.name: variables_of(path) | variables_of(DEPLOY / "systemd" / "sesi.env") for path in UNITS},
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_service_accepts_the_settings_of_each_deployment_in_production(name: str, tmp_path: pathlib.Path) -> None:
+    environment = {}
+    for variable, value in ENVIRONMENTS[name].items():
+        if variable in file_names():
+            (tmp_path / variable).write_text(SECRETS[variable.removesuffix("_FILE")])
+            environment[variable] = str(tmp_path / variable)
+        else:  # the user of Compose chooses some, and systemd replaces the number of an instance
+            environment[variable] = re.sub(r"^\$\{.*", "https://example.com", value).replace("%i", "1")
+    settings = read(environment)
+    assert settings.production
+    assert settings.gateway_callback_token == ("0" * 48,)
+
+
+def test_stop_times_cover_the_drain_and_the_grace_of_the_defaults() -> None:
+    default = {field.name: field.metadata["default"] for field in attrs.fields(Settings)}
+    needed = int(default["drain_seconds"]) + int(default["shutdown_grace_seconds"]) + 10
+    assert f"stop_grace_period: {needed}s" in (DEPLOY / "compose.yaml").read_text()
+    processes = [path for path in UNITS if "@" in path.name]
+    assert len(processes) == 3
+    for path in processes:
+        assert f"\nTimeoutStopSec={needed}\n" in path.read_text(), path
+
+
+def test_chart_installs_the_version_of_the_package() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f'\nappVersion: "{version}"\n' in (CHART / "Chart.yaml").read_text()
+
+
+@pytest.mark.parametrize("directive", DIRECTIVES)
+def test_configuration_of_haproxy_in_the_docs_agrees_with_the_complete_one(directive: str) -> None:
+    shown = re.search(r"```haproxy\n(.*?)```", (ROOT / "docs" / "operating.md").read_text(), re.DOTALL)
+    assert shown is not None
+    found = set(re.findall(directive, shown[1]))
+    assert found == set(re.findall(directive, (DEPLOY / "haproxy.cfg").read_text()))
+    assert found
