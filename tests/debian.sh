@@ -9,4 +9,4 @@ if [ ! -e /usr/sbin/policy-rc.d ]; then
   trap '$root rm -f /usr/sbin/policy-rc.d' EXIT
 fi
 $root apt-get update -qq
-DEBIAN_FRONTEND=noninteractive $root apt-get install -qq -y --no-install-recommends "$@"
+$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"

@@ -10,8 +10,9 @@ from typing import Any
 
 import jsonschema
 
+from tests.debian import path_of
 from tests.deploy.placed import place, write_certificate
-from tests.deploy.programs import CHECKERS, ROOT, complaint_of, path_of, said_by
+from tests.deploy.programs import CHECKERS, ROOT, complaint_of, said_by
 
 # Exposure as systemd counts it, 0 to 100 in tenths: ours have 12.
 MOST_EXPOSED = 20

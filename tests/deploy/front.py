@@ -16,8 +16,9 @@ import aiohttp
 import aiohttp.abc
 import attrs
 
+from tests.debian import path_of
 from tests.deploy.placed import NAME, place, write_certificate
-from tests.deploy.programs import DEPLOY, path_of
+from tests.deploy.programs import DEPLOY
 from tests.stack import Stack, World
 from tools.client import Addresses, Client
 from tools.service import READY_S

@@ -2,29 +2,20 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 from typing import Any
+
+from tests import debian
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHECKERS = ROOT / ".venv-deploy" / "bin"
-PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
 PROXIES = ("nginx", "haproxy", "caddy")
-
-
-def path_of(program: str) -> str:
-    """Return the path of an installed program. Raises FileNotFoundError."""
-    found = shutil.which(program, path=PATH)
-    if found is None:
-        raise FileNotFoundError(program)
-    return found
 
 
 def missing(*names: str) -> str:
     """Return which of these programs are missing and how to install them; an empty text if none is."""
-    absent = [name for name in names if shutil.which(name, path=PATH) is None]
-    return f"{', '.join(absent)} missing: run `make deploy-install`, which installs Debian's packages" if absent else ""
+    return debian.missing({name: name for name in names}, target="deploy-install")
 
 
 def checkers_missing() -> str:

@@ -14,10 +14,11 @@ from typing import Any
 import asyncpg
 import attrs
 
+from tests.debian import path_of
 from tests.faults.failover.cluster import signal_server
 from tests.faults.proxy import Mode, Proxy
 from tests.ha.configuration import HAPROXY, PATRONI, PGBOUNCER
-from tests.ha.programs import PATRONI_PYTHON, Programs, path_of
+from tests.ha.programs import PATRONI_PYTHON, Programs
 from tools.throwaway import free_port
 
 LAUNCHER = pathlib.Path(__file__).with_name("patroni_launcher.py")

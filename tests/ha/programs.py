@@ -9,26 +9,17 @@ import subprocess
 import tempfile
 from typing import Any
 
+from tests import debian
 from tools.embedded import programs as embedded
 
 ROOT = pathlib.Path(__file__).parents[2]
 PATRONI_PYTHON = ROOT / ".venv-ha" / "bin" / "python"
 PACKAGES = {"etcd": "etcd-server", "haproxy": "haproxy", "pgbouncer": "pgbouncer"}
-PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"])
-
-
-def path_of(program: str) -> str:
-    """Return the path of an installed program. Raises FileNotFoundError."""
-    found = shutil.which(program, path=PATH)
-    if found is None:
-        raise FileNotFoundError(program)
-    return found
 
 
 def missing_packages(*names: str) -> str:
     """Return which of these programs are missing and how to install them; an empty text if none is."""
-    absent = [PACKAGES[name] for name in names if shutil.which(name, path=PATH) is None]
-    return f"{', '.join(absent)} missing: run `make ha-install`, which installs Debian's packages" if absent else ""
+    return debian.missing({name: PACKAGES[name] for name in names}, target="ha-install")
 
 
 def missing() -> str:
@@ -63,7 +54,7 @@ class Programs:
             self.running[name] = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
-                env={"PATH": PATH, "LC_ALL": "C.UTF-8", "HOME": str(self.folder)},
+                env={"PATH": debian.PATH, "LC_ALL": "C.UTF-8", "HOME": str(self.folder)},
                 user=self._account.uid if self._account else None,
                 group=self._account.gid if self._account else None,
                 extra_groups=[] if self._account else None,

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 
 import attrs
 
-from tests.ha.programs import Programs, path_of
+from tests.debian import path_of
+from tests.ha.programs import Programs
 from tests.stack import Stack
 from tools.service import PORT_OF, PROCESSES, Code
 from tools.throwaway import free_port
