@@ -146,13 +146,15 @@ class Service:
         if wait and key is None:
             self.wait_ready(name)
 
-    def wait_ready(self, name: str, *, port: int | None = None, key: str | None = None, tries: int = 0) -> None:
+    def wait_ready(
+        self, name: str, *, host: str = "127.0.0.1", port: int | None = None, key: str | None = None, tries: int = 0
+    ) -> None:
         """Wait until a process is ready. Raises AssertionError, with the end of its log, if it isn't within READY_S
         seconds.
 
         A process that has ended, as it does if the database is too slow, is restarted up to `tries` times.
         """
-        url = f"http://127.0.0.1:{port or self.ports[PORT_OF[name]]}/readyz"
+        url = f"http://{host}:{port or self.ports[PORT_OF[name]]}/readyz"
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             try:

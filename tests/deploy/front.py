@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 
 import aiohttp
@@ -68,7 +67,7 @@ class TwoOfEach(Stack):
         listeners = KINDS[kind]
         if f"{kind}-2" not in self.processes or self.second_has_stopped(kind):
             self.start(kind, key=f"{kind}-2", **{f"{name}_HOST": SECOND for name in listeners})  # type: ignore[arg-type]
-        await_ready(f"http://{SECOND}:{self.ports[listeners[-1]]}/readyz")
+        self.wait_ready(kind, host=SECOND, key=f"{kind}-2")
 
     def ask_second_to_stop(self, kind: str) -> None:
         """Send SIGTERM to the second process of a kind."""
@@ -110,16 +109,6 @@ class Front:
     proxy: str
     stack: TwoOfEach
     certificate: pathlib.Path
-
-
-def await_ready(url: str, *, tries_s: float = READY_S) -> None:
-    """Wait until a URL answers 200. Raises AssertionError after `tries_s` seconds."""
-    deadline = time.monotonic() + tries_s
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{url} is not ready")
 
 
 def command_of(proxy: str, folder: pathlib.Path, file: pathlib.Path) -> list[str]:
