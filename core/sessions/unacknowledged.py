@@ -18,38 +18,52 @@ class UnacknowledgedChat:
     user_id: str
 
 
-# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. The first two
-# conditions need only the session's row, so messages are read only where one is unacknowledged.
-UNHEARD = """SELECT s.id
+# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. They are searched
+# without locks, because chats wait for a locked session, and then locked if nothing has changed.
+#
+# The oldest unacknowledged message decides. It is read by its place in the index of the session, in a subquery that the
+# planner can't turn into a join: a join read all messages of the service when the statistics of the tables were old.
+CLAIM = """WITH waiting AS MATERIALIZED (
+  SELECT
+    s.id,
+    s.{side}_delivered_seq AS delivered_seq
   FROM chat_sessions AS s
   WHERE
     {which}
     AND s.{other}_sent_seq > s.{side}_delivered_seq
     AND s.{side}_pushed_seq <= s.{side}_delivered_seq
-    AND EXISTS (
-      SELECT 1
+    AND (
+      SELECT m.created_at
       FROM chat_messages AS m
       WHERE
         m.session_id = s.id
         AND m.seq > s.{side}_delivered_seq
         AND m.sender_type = '{other}'
-        AND m.created_at < $1
-    )"""
+      ORDER BY m.seq
+      LIMIT 1
+    ) < $1
+  LIMIT $2
+)
+UPDATE chat_sessions
+SET {side}_pushed_seq = {side}_delivered_seq + 1
+WHERE id = ANY(ARRAY(
+  SELECT s.id
+  FROM waiting
+  JOIN chat_sessions AS s ON waiting.id = s.id
+  WHERE
+    {which}
+    AND s.{side}_delivered_seq = waiting.delivered_seq
+    AND s.{side}_pushed_seq <= waiting.delivered_seq
+  FOR NO KEY UPDATE OF s SKIP LOCKED
+))
+RETURNING
+  id AS session_id,
+  {side}_id AS user_id"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
     "s.status IN ('active', 'expired', 'closing')",
     "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
 )
-CLAIM = f"""UPDATE chat_sessions
-SET {{side}}_pushed_seq = {{side}}_delivered_seq + 1
-WHERE id = ANY(ARRAY(
-  {UNHEARD}
-  LIMIT $2
-  FOR NO KEY UPDATE OF s SKIP LOCKED
-))
-RETURNING
-  id AS session_id,
-  {{side}}_id AS user_id"""
 CLAIMS = [
     CLAIM.format(side=side, other=other, which=which)
     for side, other in (("customer", "mitra"), ("mitra", "customer"))
