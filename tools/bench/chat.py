@@ -121,8 +121,6 @@ async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
         finally:
             for wire in wires:
                 wire.close()
-        if tally.errors:
-            raise BenchFailed(f"{len(tally.errors)} errors, the first: {tally.errors[0].decode(errors='replace')}")
         ids = [pair.session_id for pair in pairs]
         stored = await connection.fetchval("SELECT count(*) FROM chat_messages WHERE session_id = ANY($1::uuid[])", ids)
         holes = await connection.fetchval(
@@ -155,8 +153,6 @@ async def quiet(service: Service, seconds: float) -> dict[str, float]:
     finally:
         for wire in wires:
             wire.close()
-    if tally.errors:
-        raise BenchFailed(f"{len(tally.errors)} errors, the first: {tally.errors[0].decode(errors='replace')}")
     cost = sum(getattr(after, name) - getattr(used, name) for name in ("hub", "postgres", "redis"))
     return {**figures, "CPU s per 1,000": cost / max(1, count) * 1000}
 
@@ -220,8 +216,11 @@ async def _closed(
 
 
 async def _settle(wires: list[ChatWire], tally: Tally) -> None:
-    await until(lambda: not any(wire.in_flight for wire in wires), "every message is acknowledged")
-    await until(lambda: tally.delivered >= tally.acked, "every message is delivered")
+    """Wait until every message is acknowledged and delivered. Raises BenchFailed, at once after an error frame."""
+    await until(lambda: tally.trouble() or not any(wire.in_flight for wire in wires), "every message is acknowledged")
+    await until(lambda: tally.trouble() or tally.delivered >= tally.acked, "every message is delivered")
+    if trouble := tally.trouble():
+        raise BenchFailed(trouble)
 
 
 async def paced(load: Load, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:

@@ -65,6 +65,12 @@ class Tally:
         self.ack_s: list[float] = []
         self.delivered_s: list[float] = []
 
+    def trouble(self) -> str | None:
+        """Return what prevents the sockets from going on: error frames, refusals or lost connections."""
+        if self.errors:
+            return f"{len(self.errors)} errors, the first: {self.errors[0].decode(errors='replace')}"
+        return f"{self.closed} connections are lost" if self.closed else None
+
 
 class Wire(asyncio.Protocol):
     """A WebSocket that authenticates, then calls `take` with the position of each frame in the buffer."""

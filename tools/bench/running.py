@@ -83,8 +83,8 @@ def _another(service: Service, name: str, number: int, ports: tuple[str, ...]) -
         service.ports[f"{port}{number}"] = value
 
 
-async def until(good: Callable[[], bool], what: str, *, seconds: float = SETTLE_S) -> None:
-    """Wait until `good` returns True. Raises BenchFailed, naming `what`, after `seconds`."""
+async def until(good: Callable[[], object], what: str, *, seconds: float = SETTLE_S) -> None:
+    """Wait until `good` returns a true value. Raises BenchFailed, naming `what`, after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             while not good():
