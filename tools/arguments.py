@@ -1,6 +1,7 @@
-"""Bounded numbers as command-line arguments."""
+"""Types of command-line arguments: bounded numbers and moments."""
 
 import argparse
+import datetime as dt
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,3 +18,14 @@ def between(read: Callable[[str], N], low: N, high: N) -> Callable[[str], N]:
         return number
 
     return checked
+
+
+def moment(text: str) -> dt.datetime:
+    """Read an argument that is a moment: ISO 8601 with a zone, such as 2026-11-25T22:00:00+07:00."""
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("must be ISO 8601, such as 2026-11-25T22:00:00+07:00") from error
+    if at.tzinfo is None:
+        raise argparse.ArgumentTypeError("must have a zone, such as Z or +07:00")
+    return at

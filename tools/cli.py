@@ -12,9 +12,9 @@ import asyncpg
 from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.languages import DEFAULT
 from core.base.settings import SettingsError
-from tools.arguments import between
+from tools.arguments import between, moment
 from tools.bench.commands import add_commands
-from tools.commands import data, service
+from tools.commands import data, gateway, service
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
@@ -72,13 +72,27 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--password-stdin", action="store_true", required=True)
     reset = add("reset-totp", data.reset_totp, "remove an operator's second factor and sign them out", operator)
     reset.add_argument("--email", required=True)
+    with_gateway = commands.add_parser(
+        "gateway", help="compare with the payment gateway, or act as it for development"
+    ).add_subparsers(required=True, metavar="WHAT")
+    reconcile = add(
+        "reconcile",
+        gateway.reconcile_invoices,
+        "compare the gateway's invoices with the payment requests; exit with 1 if they differ",
+        with_gateway,
+    )
+    reconcile.add_argument(
+        "--since", type=moment, required=True, metavar="TIME", help="compare from then on: ISO 8601 with a zone"
+    )
+    reconcile.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    reconcile.add_argument(
+        "--apply", action="store_true", help="record money that the gateway has and the service lacks"
+    )
     pay = add(
         "pay",
         data.pay,
         "call the webhook as the gateway would, for a payment request; refused in production",
-        commands.add_parser("gateway", help="act as the payment gateway, for development").add_subparsers(
-            required=True, metavar="WHAT"
-        ),
+        with_gateway,
     )
     pay.add_argument("payment_request_id", metavar="PAYMENT_REQUEST_ID")
     pay.add_argument("--status", default="PAID", choices=["PAID", "SETTLED", "EXPIRED", "PENDING"])

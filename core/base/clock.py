@@ -59,9 +59,11 @@ class Clock:
 
     def now(self) -> dt.datetime:
         """Return the service time, aware, UTC."""
-        if self.scale == 1:
-            return self.real_now()
-        return self.anchor + (self.real_now() - self.anchor) * self.scale
+        return self.service_time(self.real_now())
+
+    def service_time(self, real: dt.datetime) -> dt.datetime:
+        """Return the service time of a moment of real time."""
+        return real if self.scale == 1 else self.anchor + (real - self.anchor) * self.scale
 
     def real_seconds_until(self, moment: dt.datetime) -> float:
         """Return how many real seconds remain until a moment of service time; negative when it has passed."""

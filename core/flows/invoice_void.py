@@ -8,10 +8,7 @@ import asyncio
 from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
-from core.customers import store as customers
 from core.payments import gateway_calls
-from core.payments import store as payments
-from core.payments.gateway_calls import Case
 from core.providers.invoices import Invoice
 from core.runtime import Runtime
 from core.steps import gateway_events
@@ -55,15 +52,5 @@ async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
 
 
 async def _apply(runtime: Runtime, invoice: Invoice) -> None:
-    app_tag = runtime.settings.gateway_app_tag
-    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
     async with runtime.transaction() as tx:
-        first = None if isinstance(call, Case) else await payments.get(tx, call.external_id)
-        if first is None:
-            note = call.result if isinstance(call, Case) else Case.UNKNOWN.result
-            await gateway_events.keep_conflict(tx, invoice, payment_request_id=None, note=note)
-            return
-        account = await customers.lock_account(tx, first.customer_id)
-        payment = await payments.lock(tx, first.id)
-        assert payment is not None
-        await gateway_events.apply_polled(tx, payment, account, invoice, app_tag=app_tag)
+        await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)

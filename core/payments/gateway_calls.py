@@ -103,7 +103,8 @@ def whole_idr(value: Any) -> int | None:
     return int(value) if abs(value) <= MAX_INT and value == int(value) else None
 
 
-def _time(value: Any) -> dt.datetime | None:
+def time_of(value: Any) -> dt.datetime | None:
+    """Return a time of the gateway; None for anything but ISO 8601 with a zone."""
     try:
         at = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -141,7 +142,7 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         amount=amount,
         paid_amount=whole_idr(body.get("paid_amount")),
         currency=storable(body.get("currency")),
-        paid_at=_time(body.get("paid_at")),
+        paid_at=time_of(body.get("paid_at")),
         app_tag=app,
     )
     if body.get("currency") is not None and call.currency is None:

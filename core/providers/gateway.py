@@ -8,6 +8,7 @@ import asyncio
 import math
 import random
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -179,12 +180,17 @@ class Gateway:
 
         None if the gateway does not answer.
         """
-        answer = await self._call("GET", "/v2/invoices", params={"external_id": external_id})
-        if answer is None or answer.status >= 300 or not isinstance(answer.body, list):
+        page = await self.page({"external_id": external_id})
+        if page is None:
             return None
-        ours = [item for item in answer.body if isinstance(item, dict) and item.get("external_id") == external_id]
+        ours = [item for item in page if isinstance(item, dict) and item.get("external_id") == external_id]
         ours.sort(key=lambda item: (item.get("status") not in PAID, str(item.get("created", ""))))
         return [invoice for invoice in map(read_invoice, ours) if invoice is not None]
+
+    async def page(self, query: Mapping[str, str]) -> list[Any] | None:
+        """Return a page of the list of invoices as the gateway sends it. None if it does not answer, or refuses."""
+        answer = await self._call("GET", "/v2/invoices", params=query)
+        return answer.body if answer is not None and answer.status < 300 and isinstance(answer.body, list) else None
 
     async def get(self, invoice_id: str) -> Invoice | None:
         """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""

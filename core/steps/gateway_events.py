@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from core.base import ids, logs
 from core.base.plain_json import plain_text
+from core.customers import store as customers
 from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
@@ -77,6 +78,22 @@ async def apply_polled(
             tx, invoice, payment_request_id=payment.id, note=note or "not what the request expects"
         )
     return case
+
+
+async def apply_found(tx: Tx, invoice: Invoice, *, app_tag: str) -> Case:
+    """Lock the payment request of an invoice that the gateway returned, and apply its effect like `apply_polled`.
+
+    Money for an unknown request is logged as a conflict.
+    """
+    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
+    first = None if isinstance(call, Case) else await store.get(tx, call.external_id)
+    if first is None:
+        note = call.result if isinstance(call, Case) else Case.UNKNOWN.result
+        return await keep_conflict(tx, invoice, payment_request_id=None, note=note)
+    account = await customers.lock_account(tx, first.customer_id)
+    payment = await store.lock(tx, first.id)
+    assert payment is not None
+    return await apply_polled(tx, payment, account, invoice, app_tag=app_tag)
 
 
 def conflict_id(invoice: Invoice, *, payment_request_id: str | None, note: str, at: dt.datetime) -> str:

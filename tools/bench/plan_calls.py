@@ -64,6 +64,7 @@ LEFT_OUT = {
     "core.reads.look_up.named": "the lists of core.reads.support run its query",
     "core.reads.look_up.accounts_named": "the lists of core.reads.support run its query",
     "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
+    "core.reads.reconciliation.reconcile": "asks the gateway; the other functions of its module have its queries",
     "core.reads.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.
@@ -148,6 +149,7 @@ class Caller:
             "event_ids": [ids.new_id()],
             "tier_ids": [text["tier_id"]],
             "invoice_ids": [text["invoice_id"]],
+            "request_ids": [text["payment_request_id"]],
             "statuses": ["active", "expired", "closing"],
             "policy": availability_policy(runtime.config),
             "waves": Waves(size=100, length=dt.timedelta(seconds=10)),

@@ -6,6 +6,7 @@ the invoices that the server really has.
 
 import base64
 import contextlib
+import datetime as dt
 import itertools
 import json
 import threading
@@ -18,7 +19,8 @@ import attrs
 
 SECRET_KEY = "xnd_development_for_the_tests"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{SECRET_KEY}:".encode()).decode()
-CREATE, FIND, READ, VOID = "create", "find", "read", "void"
+CREATE, FIND, LIST, READ, VOID = "create", "find", "list", "read", "void"
+PAID = ("PAID", "SETTLED")
 
 
 class NoReply(Exception):
@@ -44,13 +46,21 @@ class RecordedCall:
     headers: dict[str, str]
 
 
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _paid_at(invoice: dict[str, Any]) -> str:
+    return invoice.get("paid_at") or invoice["updated"]
+
+
 def error_reply(status: int, code: str) -> Reply:
     """Return an error in the gateway's format."""
     return Reply(status=status, body={"error_code": code, "message": code.lower()})
 
 
 class SimulatedGateway:
-    """Creates, lists, reads and voids invoices."""
+    """Creates, finds, lists, reads and voids invoices. Their times are all in one form, so that texts compare."""
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, Any]] = {}
@@ -102,6 +112,7 @@ class SimulatedGateway:
         self.after_create: Callable[[int, dict[str, Any]], Reply | None] = lambda _, __: None
         self.on_look: Callable[[RecordedCall], Reply | None] = lambda _: None
         self._creates = 0
+        self.most_listed = 100  # invoices in a page of the list
 
     def close(self) -> None:
         """Stop the server."""
@@ -124,7 +135,8 @@ class SimulatedGateway:
                 "currency": "IDR",
                 "invoice_url": f"https://pay.example.test/{name}",
                 "expiry_date": "2027-01-01T00:00:00.000Z",
-                "created": f"2026-11-21T00:00:00.{number:06d}Z",
+                "created": _now(),
+                "updated": _now(),
                 **more,
             }
             return self.made[name]
@@ -136,7 +148,7 @@ class SimulatedGateway:
     def pay(self, external_id: str, /, **more: Any) -> dict[str, Any]:
         """Pay the newest invoice; no webhook is sent."""
         invoice = self.of(external_id)[-1]
-        invoice.update({"status": "PAID", "paid_amount": invoice["amount"], **more})
+        invoice.update({"status": "PAID", "paid_amount": invoice["amount"], "updated": _now(), **more})
         return invoice
 
     def calls(self, kind: str, about: str | None = None) -> list[RecordedCall]:
@@ -152,7 +164,10 @@ class SimulatedGateway:
         if (method, where) == ("POST", "/v2/invoices"):
             return self._create(headers, json.loads(content))
         if (method, where) == ("GET", "/v2/invoices"):
-            external_id = urllib.parse.parse_qs(query)["external_id"][0]
+            asked = {name: value for name, (value,) in urllib.parse.parse_qs(query).items()}
+            if "external_id" not in asked:
+                return self._look(LIST, query, headers) or Reply(status=200, body=self._page(asked))
+            external_id = asked["external_id"]
             return self._look(FIND, external_id, headers) or Reply(status=200, body=self.of(external_id))
         name = where.removeprefix("/v2/invoices/").removeprefix("/invoices/").removesuffix("/expire!")
         said = self._look(READ if method == "GET" else VOID, name, headers)
@@ -163,8 +178,19 @@ class SimulatedGateway:
         if method == "POST":
             if self.made[name]["status"] != "PENDING":
                 return error_reply(400, "INVALID_INVOICE_STATUS_ERROR")
-            self.made[name]["status"] = "EXPIRED"
+            self.made[name].update({"status": "EXPIRED", "updated": _now()})
         return Reply(status=200, body=self.made[name])
+
+    def _page(self, asked: dict[str, str]) -> list[dict[str, Any]]:
+        """Return a page of the list, newest first, that follows the invoice `last_invoice`."""
+        found = sorted(self.made.values(), key=lambda invoice: invoice["created"], reverse=True)
+        if "created_after" in asked:
+            found = [one for one in found if one["created"] > asked["created_after"]]
+        if "paid_after" in asked:
+            found = [one for one in found if one["status"] in PAID and _paid_at(one) > asked["paid_after"]]
+        if "last_invoice" in asked:
+            found = found[[one["id"] for one in found].index(asked["last_invoice"]) + 1 :]
+        return found[: min(int(asked.get("limit", "10")), self.most_listed)]
 
     def _look(self, kind: str, about: str, headers: dict[str, str]) -> Reply | None:
         heard = RecordedCall(kind=kind, about=about, body={}, headers=headers)

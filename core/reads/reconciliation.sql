@@ -1,0 +1,40 @@
+-- name: by_id
+-- Payment requests by their ids ($1).
+SELECT
+  p.id,
+  p.status,
+  p.amount,
+  p.created_at,
+  p.expires_at,
+  p.confirmed_at,
+  p.gateway_invoice_id,
+  p.confirmed_at IS NOT NULL AND EXISTS (
+    SELECT 1
+    FROM operator_audit_log AS a
+    WHERE a.object_id = p.id::text AND a.action = 'payment.confirmed'
+  ) AS by_hand
+FROM payment_requests AS p
+WHERE p.id = ANY($1::uuid[]);
+
+-- name: since
+-- Payment requests with a price that were made or confirmed since $1, in order; those after $2 and $3, at most $4.
+SELECT
+  p.id,
+  p.created_at
+FROM payment_requests AS p
+WHERE
+  p.amount > 0
+  AND (p.created_at >= $1 OR p.confirmed_at >= $1)
+  AND (p.status = 'pending' OR p.confirmed_at IS NOT NULL)
+  AND ($2::timestamptz IS NULL OR (p.created_at, p.id) > ($2, $3::uuid))
+ORDER BY p.created_at, p.id
+LIMIT $4;
+
+-- name: recorded
+-- Which of these invoices ($1) have a row in the log of calls that shows operators their odd payment.
+SELECT DISTINCT w.gateway_invoice_id
+FROM webhook_logs AS w
+WHERE
+  w.gateway_invoice_id = ANY($1)
+  AND w.token_valid
+  AND (w.processing_result = 'conflict' OR w.processing_error LIKE 'overpaid by %');

@@ -1,0 +1,94 @@
+"""Commands that compare the service with its payment gateway."""
+
+import argparse
+import datetime as dt
+import json
+from typing import Any
+
+import attrs
+from rich.markup import escape
+from rich.table import Table
+
+from core.base.clock import as_text
+from core.base.errors import GatewayUnavailable
+from core.flows import reconciliation as flow
+from core.payments.gateway_calls import PAID_STATUSES
+from core.payments.gateway_calls import ProcessingResult as Result
+from core.payments.reconciliation import MEANINGS, MONEY
+from core.reactions import react
+from core.reads.reconciliation import Finding, Reconciliation, reconcile
+from core.runtime import Runtime
+from tools import environment
+from tools.commands.running import Failed, console, with_runtime
+
+DISABLED = "GATEWAY_ENABLED: expected true: without a gateway there are no invoices to compare with"
+SILENT = "the gateway did not answer, or refused to list its invoices: check the settings GATEWAY_* by `sesi doctor`"
+Taken = dict[str, Result]  # by invoice
+
+
+def reconcile_invoices(args: argparse.Namespace) -> int:
+    """Compare the gateway's invoices with our payment requests; return 1 if a difference is left."""
+    if not environment.read().gateway_enabled:
+        raise Failed(DISABLED)
+
+    async def work(runtime: Runtime) -> int:
+        found = await read(runtime, since=args.since)
+        taken = await _take(runtime, found) if args.apply else {}
+        if args.json:
+            print(json.dumps(as_json(found, taken), indent=2))
+        else:
+            show(found, taken)
+        return 1 if any(_result(one, taken) in (None, Result.CONFLICT) for one in found.findings) else 0
+
+    return with_runtime(work, react=react if args.apply else None)
+
+
+async def read(runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None) -> Reconciliation:
+    """Compare the invoices and requests since a moment. Raises Failed if the gateway does not answer."""
+    try:
+        return await reconcile(runtime, since=since, until=until)
+    except GatewayUnavailable as error:
+        raise Failed(SILENT) from error
+
+
+async def _take(runtime: Runtime, found: Reconciliation) -> Taken:
+    """Apply the paid invoices among the findings."""
+    paid = [one.invoice for one in found.findings if one.difference in MONEY and one.invoice is not None]
+    return {
+        invoice.id: (await flow.take(runtime, invoice)).result for invoice in paid if invoice.status in PAID_STATUSES
+    }
+
+
+def _result(finding: Finding, taken: Taken) -> Result | None:
+    return taken.get(finding.gateway_invoice_id) if finding.gateway_invoice_id is not None else None
+
+
+def as_json(found: Reconciliation, taken: Taken) -> dict[str, Any]:
+    """Return a comparison as plain values. `taken`: invoice -> what its money led to."""
+    differences = [
+        {
+            **attrs.asdict(one, filter=attrs.filters.exclude(attrs.fields(Finding).invoice)),
+            "taken": _result(one, taken),
+        }
+        for one in found.findings
+    ]
+    counts = {name: getattr(found, name) for name in ("invoices", "requests", "under_way", "foreign", "recorded")}
+    return {"since": as_text(found.since), "until": as_text(found.until), **counts, "differences": differences}
+
+
+def show(found: Reconciliation, taken: Taken | None = None) -> None:
+    """Print a comparison: one row for each difference, and the counts."""
+    if found.findings:
+        titles = ("difference", "payment request", "here", "Rp", "invoice", "gateway", "Rp", "paid Rp")
+        table = Table(*titles, *(["taken"] if taken else []))
+        for one in found.findings:
+            cells = (one.payment_request_id, one.status, one.amount, one.gateway_invoice_id, one.invoice_status)
+            row = (MEANINGS[one.difference], *cells, one.invoice_amount, one.paid_amount)
+            row += (_result(one, taken),) if taken else ()
+            table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+        console.print(table)
+    said = [f"{found.invoices} invoices and {found.requests} paid or pending requests since {as_text(found.since)}"]
+    said += [f"{found.under_way} too new to compare"] if found.under_way else []
+    said += [f"{found.foreign} of other systems"] if found.foreign else []
+    said += [f"{found.recorded} conflicts that the log of webhook calls has"] if found.recorded else []
+    console.print(f"{', '.join(said)}: {len(found.findings)} differences")
