@@ -41,7 +41,7 @@ class LedgerAudit:
     replica_lag_seconds: float | None = None
 
 
-async def audit(runtime: Runtime, *, overdue: bool = True) -> LedgerAudit:
+async def audit(runtime: Runtime, *, overdue: bool = True, age_s: float = 0.0) -> LedgerAudit:
     """Check every rule over the whole database.
 
     Each rule is one statement with its own snapshot. With one snapshot for all, PostgreSQL would keep every old version
@@ -51,21 +51,22 @@ async def audit(runtime: Runtime, *, overdue: bool = True) -> LedgerAudit:
     locks of migrations: it cancels the audit when it must replay one, and then the audit begins again on the primary.
 
     `overdue`: also check the rules about overdue work. Pass False for a service whose timers are stopped on purpose.
+    `age_s`: how many real seconds ago a restored database was last written; work that was not due then is not overdue.
     """
     with translate_db_errors():
         found = runtime.reports.current_replica()
         if found is not None:
             replica, lag = found
             try:
-                return await _audit(runtime, replica, overdue=overdue, lag_s=lag)
+                return await _audit(runtime, replica, overdue=overdue, lag_s=lag, age_s=age_s)
             except TimeoutError:
                 raise
             except LOST as error:
                 runtime.reports.lost(error)
-        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None)
+        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None, age_s=age_s)
 
 
-async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None) -> LedgerAudit:
+async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None, age_s: float) -> LedgerAudit:
     async with (
         db.pool.acquire(timeout=4) as connection,
         connection.transaction(isolation="read_committed", readonly=True),
@@ -79,7 +80,7 @@ async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float 
                 ),
                 retry_after_seconds=60,
             )
-        return await check(runtime, connection, overdue=overdue, lag_s=lag_s)
+        return await check(runtime, connection, overdue=overdue, lag_s=lag_s, age_s=age_s)
 
 
 async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
@@ -94,9 +95,14 @@ async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
     return found
 
 
-async def check(runtime: Runtime, connection: Any, *, overdue: bool, lag_s: float | None = None) -> LedgerAudit:
-    """Check every rule in the caller's transaction, on the primary or on a replica that is `lag_s` seconds behind."""
-    now = runtime.now() - dt.timedelta(seconds=(lag_s or 0.0) * runtime.clock.scale)
+async def check(
+    runtime: Runtime, connection: Any, *, overdue: bool, lag_s: float | None = None, age_s: float = 0.0
+) -> LedgerAudit:
+    """Check every rule in the caller's transaction, on the primary or on a replica that is `lag_s` seconds behind.
+
+    `age_s` is that of `audit`.
+    """
+    now = runtime.now() - dt.timedelta(seconds=((lag_s or 0.0) + age_s) * runtime.clock.scale)
     await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S}s'")
     await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)

@@ -73,7 +73,8 @@ def _after_orphans(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
 
 
 def _in_real_seconds(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    return (runtime.settings.push_ack_seconds + MARGIN_S,)
+    behind_s = (runtime.now() - now).total_seconds() / runtime.settings.sesi_time_scale
+    return (runtime.settings.push_ack_seconds + MARGIN_S + behind_s,)
 
 
 def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
