@@ -23,7 +23,7 @@ UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -110,6 +110,9 @@ $(HA_STAMP): requirements-ha.lock $(STAMP)
 	$(HA_PYTHON) -m venv --without-pip $(HA)
 	$(VENV)/bin/python -m pip --python $(HA)/bin/python install --quiet --disable-pip-version-check --require-hashes -r requirements-ha.lock -c requirements-ha.lock
 	@touch $(HA_STAMP)
+
+backup-install: install ## install PostgreSQL and pgBackRest (on Debian), for tests/backup
+	tests/backup/install.sh
 
 bench-install: install $(BENCH_STAMP) ## install the peers and the profiler of `sesi bench` into .venv-bench
 

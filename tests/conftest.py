@@ -30,6 +30,7 @@ LONG = (
     "faults",
     "outages",
     "failover",
+    "backup",
     "extensions",
     "conventions",
     "payments",

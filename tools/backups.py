@@ -2,13 +2,18 @@
 
 import datetime as dt
 import json
+import os
 import pathlib
+import pwd
 import shutil
 import subprocess
 from typing import Any
 
 import attrs
 
+from tools import environment
+
+USER = "postgres"  # runs pgBackRest and PostgreSQL if we are root: PostgreSQL refuses root
 STANZA = "sesi"
 ANSWER_S = 60.0  # a repository may be on another machine or in an object store
 INSTALL = "pgbackrest is not installed: install the package pgbackrest, or run this on the database's machine"
@@ -38,6 +43,28 @@ def program() -> str:
     return found
 
 
+def account() -> pwd.struct_passwd | None:
+    """Return the account that runs pgBackRest and PostgreSQL, None if it is our own. Raises BackupError."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError as error:
+        raise BackupError(
+            f"PostgreSQL can't run as root, and there is no user {USER}: run this as another user"
+        ) from error
+
+
+def as_postgres() -> dict[str, Any]:
+    """Return the arguments of `subprocess` to run a program as that account, without the secrets of the service."""
+    ours = environment.without_settings()
+    kept = {name: value for name, value in ours.items() if not name.startswith("PG") or name.startswith("PGBACKREST")}
+    arguments: dict[str, Any] = {"cwd": "/", "env": kept}
+    if (other := account()) is not None:
+        arguments |= {"user": other.pw_uid, "group": other.pw_gid, "extra_groups": []}
+    return arguments
+
+
 def options(config: pathlib.Path | None, stanza: str) -> list[str]:
     """Return the options that name a stanza. Without `config`, pgBackRest reads its usual file and the environment."""
     return [f"--stanza={stanza}", *([] if config is None else [f"--config={config.absolute()}"])]
@@ -48,11 +75,10 @@ def backups(config: pathlib.Path | None = None, stanza: str = STANZA) -> list[Ba
 
     Raises BackupError if the repository can't be read or doesn't have the stanza.
     """
-    # Root would leave a log file that the account of PostgreSQL can't write.
     quiet = ["--log-level-file=off", "--log-level-console=off", "--log-level-stderr=error"]
     command = [program(), *options(config, stanza), *quiet, "info", "--output=json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S, **as_postgres())
     except subprocess.TimeoutExpired as error:
         raise BackupError(f"pgbackrest info did not answer within {ANSWER_S:.0f} s: check the repository") from error
     if done.returncode:

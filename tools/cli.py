@@ -13,8 +13,9 @@ from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.languages import DEFAULT
 from core.base.settings import SettingsError
 from tools.arguments import between, moment
+from tools.backups import BackupError
 from tools.bench.commands import add_commands
-from tools.commands import data, gateway, service
+from tools.commands import backup, data, gateway, service
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
@@ -123,6 +124,12 @@ def parser() -> argparse.ArgumentParser:
     add_commands(add)
     audit = add("audit", data.audit_ledger, "check the whole database for violations of the invariants")
     audit.add_argument("--rules", action="store_true", help="only list the rules and what each one checks")
+    proof = add(
+        "restore-proof",
+        backup.restore_proof,
+        "restore the latest backup into a temporary server, audit it and compare it with the gateway",
+    )
+    backup.add_arguments(proof)
     add("settings", service.settings, "show every setting with its default and effective value; secrets are masked")
     listener = add("openapi", service.openapi, "print the OpenAPI 3.1 document of a listener (JSON)")
     listener.add_argument("listener", choices=["public", "internal"], help="for apps and the gateway, or for operators")
@@ -163,7 +170,7 @@ def complaint(error: Exception) -> list[str]:
             return ["the database is not migrated: run `sesi migrate`"]
         case Unavailable():
             return ["the database or Redis does not answer: run `sesi doctor`"]
-        case SettingsError() | EmbeddedError() | Failed() | DomainError() | RuntimeError():
+        case SettingsError() | EmbeddedError() | BackupError() | Failed() | DomainError() | RuntimeError():
             return [str(error)]
         case _:
             return [f"{type(error).__name__}: {error}. Run `sesi doctor`."]

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -108,13 +109,13 @@ def chart(deploy: pathlib.Path) -> str:
 
 def units(deploy: pathlib.Path) -> str:
     """Check the systemd units: an unknown key is a warning only, so the output must be empty; and their exposure."""
-    files = sorted((deploy / "systemd").glob("sesi*.service"))
+    files = sorted([*deploy.glob("systemd/sesi*.service"), *deploy.glob("pgbackrest/sesi*.service")])
     with tempfile.TemporaryDirectory() as folder:
         copies = []
-        for file in [*files, deploy / "systemd" / "sesi.target"]:
+        for file in [*files, deploy / "systemd" / "sesi.target", *deploy.glob("pgbackrest/*.timer")]:
             copies.append(pathlib.Path(folder) / file.name)
-            # systemd-analyze looks for the program, which is not installed here.
-            copies[-1].write_text(file.read_text().replace("/opt/sesi/bin/sesi", "/bin/true"))
+            # systemd-analyze looks for the programs, which are not installed here.
+            copies[-1].write_text(re.sub("/opt/sesi/bin/sesi|/usr/bin/pgbackrest", "/bin/true", file.read_text()))
         code, said = said_by(path_of("systemd-analyze"), "verify", *copies)
     if code or said:
         return said or f"systemd-analyze verify: exit code {code}"

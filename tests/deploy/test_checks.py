@@ -25,6 +25,8 @@ BROKEN: tuple[tuple[Check, str, str, str, str], ...] = (
     (checks.chart, "chart/example-values.yaml", "  redis:\n", "  valkey:\n", "networkPolicy.redis"),
     (checks.units, "systemd/sesi-api@.service", "MemoryMax=", "MemoryMaximum=", "MemoryMaximum"),
     (checks.units, "systemd/sesi-jobs@.service", "CapabilityBoundingSet=\n", "", "exposure level"),
+    (checks.units, "pgbackrest/sesi-backup-diff.timer", "Sat *-*-* 02:00", "Sat *-*-* 26:00", "calendar"),
+    (checks.units, "pgbackrest/sesi-backup@.service", "NoNewPrivileges=yes\n", "NoNewPrivilege=yes\n", "NoNewPrivilege"),
     (checks.nginx, "nginx.conf", "proxy_pass http://realtime", "proxy_pass http://nobody", "nobody"),
     (checks.nginx, "nginx.conf", "proxy_set_header Host $host", "proxy_set_header Host $http_host", "host_spoofing"),
     (checks.haproxy, "haproxy.cfg", "\nbackend realtime", "\nbackend sockets", "realtime"),

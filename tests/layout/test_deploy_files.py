@@ -137,3 +137,9 @@ def test_configuration_of_haproxy_in_the_docs_agrees_with_the_complete_one(direc
     found = set(re.findall(directive, shown[1]))
     assert found == set(re.findall(directive, (DEPLOY / "haproxy.cfg").read_text()))
     assert found
+
+
+def test_units_of_the_database_servers_user_do_not_remove_its_shared_memory() -> None:
+    units = [unit.read_text() for unit in (DEPLOY / "pgbackrest").glob("*.service")]
+    assert len(units) == 2
+    assert all("\nUser=postgres\n" in unit and "\nRemoveIPC=no\n" in unit for unit in units)

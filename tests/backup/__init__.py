@@ -1,0 +1,1 @@
+"""Backups by pgBackRest, and the proof that they can be restored."""
