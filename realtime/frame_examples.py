@@ -90,8 +90,10 @@ RESUMED = attrs.evolve(RUNNING, extended_minutes=30, expires_at=ENDS + dt.timede
 GRACE_ENDS = ENDS + dt.timedelta(minutes=5)
 EXPIRED = attrs.evolve(RUNNING, status=SessionStatus.EXPIRED, grace_ends_at=GRACE_ENDS)
 CLOSED = ENDS + dt.timedelta(seconds=20)
-DEWIS = Closure(user_type="customer", message="Terima kasih Kak, aku lega sekarang.", created_at=CLOSED)
-AYUS = Closure(user_type="mitra", message="Jaga diri, Dewi.", created_at=CLOSED + dt.timedelta(seconds=9))
+DEWIS = Closure(user_type="customer", message="Terima kasih Kak, aku lega sekarang.", created_at=CLOSED, blanked=False)
+AYUS = Closure(
+    user_type="mitra", message="Jaga diri, Dewi.", created_at=CLOSED + dt.timedelta(seconds=9), blanked=False
+)
 CLOSING = attrs.evolve(
     EXPIRED,
     status=SessionStatus.CLOSING,
@@ -117,6 +119,7 @@ MESSAGE = MessageView(
     created_at=AT,
     delivered_at=None,
     read_at=None,
+    blanked=False,
 )
 EXTENSION = ExtensionView(
     id=EXTENSION_ID,

@@ -31,7 +31,7 @@ def message(stored: StoredMessage) -> bytes:
         f'"session_id":"{stored.session_id}","seq":{stored.seq},"sender_type":{sender},'
         f'"sender_id":"{stored.sender_id}","client_message_id":"{stored.client_message_id}","type":"{stored.type}",'
         f'"content":{encode(stored.content).decode()},"metadata":{stored.metadata or "null"},"status":"sent",'
-        f'"created_at":"{at}","delivered_at":null,"read_at":null}}}}'
+        f'"created_at":"{at}","delivered_at":null,"read_at":null,"blanked":false}}}}'
     ).encode()
 
 

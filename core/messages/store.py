@@ -101,3 +101,8 @@ async def sync_all_statuses(tx: Tx, session_ids: Sequence[str]) -> None:
     """Sync the statuses of all messages of sessions, in the transaction that completes the sessions."""
     if session_ids:
         await tx.execute(SQL["sync_statuses"], session_ids, [0] * len(session_ids), None)
+
+
+async def blank(tx: Tx, session_id: str, *, after: int, up_to: int) -> None:
+    """Blank the texts and metadata of the messages of a blanked session with a seq above `after`, up to `up_to`."""
+    await tx.execute(SQL["blank"], session_id, after, up_to)

@@ -27,3 +27,22 @@ SELECT
   final,
   goes_on
 FROM chat_fill($1, $2, $3);
+
+-- name: blank
+-- Blank the messages of a session ($1) with a seq above $2, up to $3. They are locked in the order of chat_fill.
+WITH texts AS (
+  SELECT seq
+  FROM chat_messages
+  WHERE session_id = $1 AND seq > $2 AND seq <= $3 AND (content <> '' OR metadata IS NOT NULL)
+  ORDER BY sender_type, seq
+  FOR NO KEY UPDATE
+)
+
+UPDATE chat_messages
+SET content = '', metadata = NULL
+WHERE
+  session_id = $1
+  AND seq = ANY(ARRAY(
+    SELECT seq
+    FROM texts
+  ));

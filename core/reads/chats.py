@@ -43,7 +43,10 @@ PROGRESS_OF_MITRAS = f"""{SQL["progress"]}
 
 @attrs.frozen(kw_only=True)
 class MessageView:
-    """A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps."""
+    """A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps.
+
+    `blanked`: the text was removed for good, so `content` is empty and `metadata` null.
+    """
 
     id: MessageId
     session_id: SessionId
@@ -58,6 +61,7 @@ class MessageView:
     created_at: Time
     delivered_at: Time | None
     read_at: Time | None
+    blanked: bool
 
 
 async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionView:

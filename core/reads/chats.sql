@@ -1,6 +1,6 @@
 -- name: messages
 -- Messages with the status that the session's markers give them. The columns of single messages may be behind. `d` has
--- the recipient's markers.
+-- the recipient's markers. A blanked session shows no texts, even while its rows still have some.
 SELECT
   m.id,
   m.session_id,
@@ -9,8 +9,8 @@ SELECT
   m.sender_id,
   m.client_message_id,
   m.type,
-  m.content,
-  m.metadata,
+  CASE WHEN s.blanked_at IS NULL THEN m.content ELSE '' END AS content,
+  CASE WHEN s.blanked_at IS NULL THEN m.metadata END AS metadata,
   CASE
     WHEN m.status = 'read' OR m.seq <= d.read_seq THEN 'read'
     WHEN m.status = 'delivered' OR m.seq <= d.delivered_seq THEN 'delivered'
@@ -18,7 +18,8 @@ SELECT
   END AS status,
   m.created_at,
   coalesce(m.delivered_at, CASE WHEN m.seq <= d.delivered_seq THEN d.delivered_at END) AS delivered_at,
-  coalesce(m.read_at, CASE WHEN m.seq <= d.read_seq THEN d.read_at END) AS read_at
+  coalesce(m.read_at, CASE WHEN m.seq <= d.read_seq THEN d.read_at END) AS read_at,
+  s.blanked_at IS NOT NULL AS blanked
 FROM chat_messages AS m
 JOIN chat_sessions AS s ON s.id = m.session_id
 CROSS JOIN LATERAL (

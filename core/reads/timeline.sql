@@ -130,7 +130,8 @@ SELECT
   c.session_id,
   c.user_type,
   c.message,
-  c.created_at
+  c.created_at,
+  s.blanked_at
 FROM session_closures AS c
 JOIN chat_sessions AS s ON s.id = c.session_id
 WHERE s.payment_request_id = $1

@@ -225,5 +225,6 @@ def of_extension(row: Any) -> list[TimelineEntry]:
 
 def of_goodbye(row: Any) -> TimelineEntry:
     """Return the entry of a goodbye."""
-    text = f"The {row['user_type']} said goodbye: “{row['message']}”"
+    said = "; the text was removed" if row["blanked_at"] else f": “{row['message']}”"
+    text = f"The {row['user_type']} said goodbye{said}"
     return TimelineEntry(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))

@@ -18,11 +18,12 @@ EndedBy = Literal["customer", "mitra", "timer", "operator"]
 
 @attrs.frozen(kw_only=True)
 class Closure:
-    """The goodbye of one party."""
+    """The goodbye of one party. `blanked`: its text was removed for good, so `message` is empty."""
 
     user_type: Party
     message: str
     created_at: Time
+    blanked: bool
 
 
 class SessionNotActive(DomainError):

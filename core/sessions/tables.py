@@ -67,6 +67,9 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     customer_read_at = columns.moment()
     mitra_delivered_at = columns.moment()
     mitra_read_at = columns.moment()
+    # When its texts were blanked. `blanked_seq` is null unless rows of messages still have texts: those after it.
+    blanked_at = columns.moment()
+    blanked_seq = columns.number(null=True)
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", SessionStatus)
@@ -78,6 +81,8 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     searching_has_deadlines = Check(
         "status <> 'searching' OR (round_ends_at IS NOT NULL AND search_ends_at IS NOT NULL)"
     )
+    blanked_is_completed = Check("blanked_at IS NULL OR status = 'completed'")
+    blanking_has_begun = Check("blanked_seq IS NULL OR blanked_at IS NOT NULL")
 
 
 class SessionClosure(Table, tablename="session_closures", db=columns.ENGINE):

@@ -1,12 +1,13 @@
 """A session as its parties see it."""
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from core.base.actor import UserType
-from core.base.field_types import Count, Id, Mode, PaymentRequestId, SessionId, Time
+from core.base.field_types import Count, Id, Mode, Party, PaymentRequestId, SessionId, Time
 from core.sessions.rules import Closure, EndedBy, closures_for
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
@@ -18,7 +19,7 @@ from core.storage.transaction import Reader
 CLOSURES = """CASE
     WHEN s.status IN ('closing', 'completed')
       THEN ARRAY(
-        SELECT (k.user_type, k.message, k.created_at)
+        SELECT (k.user_type, k.message, k.created_at, s.blanked_at IS NOT NULL)
         FROM session_closures AS k
         WHERE k.session_id = s.id
         ORDER BY k.created_at, k.id
@@ -93,13 +94,15 @@ OPEN_OF_MITRAS = f"""{VIEW}
 WHERE s.mitra_id = ANY($1) AND s.status = ANY($2)
 ORDER BY s.created_at DESC"""
 CLOSURES_OF = """SELECT
-  session_id::text,
-  user_type,
-  message,
-  created_at
-FROM session_closures
-WHERE session_id = ANY($1)
-ORDER BY created_at, id"""
+  k.session_id::text,
+  k.user_type,
+  k.message,
+  k.created_at,
+  s.blanked_at IS NOT NULL
+FROM session_closures AS k
+JOIN chat_sessions AS s ON s.id = k.session_id
+WHERE k.session_id = ANY($1)
+ORDER BY k.created_at, k.id"""
 
 
 @attrs.frozen(kw_only=True)
@@ -193,7 +196,11 @@ def two_sided(row: Any) -> TwoSided:
 
 def closures_in(values: dict[str, Any]) -> list[Closure]:
     """Remove the column of CLOSURES from a row and return its goodbyes."""
-    return [Closure(user_type=side, message=text, created_at=at) for side, text, at in values.pop("closures") or ()]
+    return [_closure(*row) for row in values.pop("closures") or ()]
+
+
+def _closure(side: Party, text: str, at: dt.datetime, blanked: bool) -> Closure:
+    return Closure(user_type=side, message=text, created_at=at, blanked=blanked)
 
 
 def _search(values: dict[str, Any], payment_request_id: PaymentRequestId) -> SessionSearchView | None:
@@ -213,8 +220,8 @@ async def closures_of(reader: Reader, session_ids: list[str]) -> dict[str, list[
     """Return session id -> its goodbyes, the oldest first. A session without any is left out."""
     rows = await reader.fetch(CLOSURES_OF, session_ids)
     found: dict[str, list[Closure]] = {}
-    for session_id, side, text, at in rows:
-        found.setdefault(session_id, []).append(Closure(user_type=side, message=text, created_at=at))
+    for session_id, *closure in rows:
+        found.setdefault(session_id, []).append(_closure(*closure))
     return found
 
 

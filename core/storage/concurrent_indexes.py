@@ -32,7 +32,8 @@ async def build(connection: Any, sql: str) -> None:
     statements = NOT_STATEMENTS.sub(" ", sql)
     for unique, name, table, rest in CREATE.findall(statements):
         if not await _exists(connection, name) and await _has_rows(connection, table):
-            await connection.execute("; ".join(EXTENSION.findall(statements)))
+            for extension in EXTENSION.findall(statements):
+                await connection.execute(extension)
             await ensure_index(connection, name, f"{table}{rest}", unique=bool(unique))
 
 

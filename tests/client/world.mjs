@@ -287,6 +287,7 @@ export const message = (seq, content, more = {}) => ({
   created_at: "2026-11-21T06:31:00Z",
   delivered_at: null,
   read_at: null,
+  blanked: false,
   ...more,
 });
 

@@ -58,6 +58,7 @@ async def test_acknowledged_message_is_stored_and_a_repeat_gets_the_same_ack(wor
         "id": ack["id"], "session_id": session_id, "seq": 1, "sender_type": "customer", "sender_id": customer.user["id"],
         "client_message_id": own, "type": "text", "content": "halo", "metadata": None, "status": "sent",
         "created_at": ack["created_at"], "delivered_at": None, "read_at": None,
+        "blanked": False,
     }  # fmt: skip
 
 

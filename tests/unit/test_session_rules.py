@@ -67,7 +67,9 @@ def test_goodbye_is_accepted_only_in_expired_and_closing(status: SessionStatus):
 
 @pytest.mark.parametrize("written", [pair for n in range(3) for pair in itertools.combinations(PARTIES, n)])
 def test_side_reads_the_others_goodbye_after_its_own_or_after_completion(written: tuple[UserType, ...]):
-    closures = [Closure(user_type=side.value, message=f"{side} says", created_at=NOW) for side in written]
+    closures = [
+        Closure(user_type=side.value, message=f"{side} says", created_at=NOW, blanked=False) for side in written
+    ]
     for side in PARTIES:
         assert closures_for(side, closures, SessionStatus.COMPLETED) == closures
         own = [closure for closure in closures if closure.user_type == side.value]

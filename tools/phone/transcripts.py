@@ -20,6 +20,7 @@ def own_message(frame: Frame, ack: Frame, user: Frame) -> Frame:
         "status": "sent",
         "delivered_at": None,
         "read_at": None,
+        "blanked": False,
     }
 
 

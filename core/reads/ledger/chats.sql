@@ -225,6 +225,27 @@ LEFT JOIN (
 WHERE (s.customer_sent_seq, s.mitra_sent_seq) <> (coalesce(m.customer, 0), coalesce(m.mitra, 0));
 
 
+-- rule: a text is empty if its session was blanked, and only then
+-- proves: docs/product.md#blanked-sessions
+-- returns: messages and goodbyes without a text in a session that was not blanked; and those with a text, or messages
+-- with metadata, in one whose blanking is finished. Elsewhere every text has at least one character.
+SELECT
+  m.id::text,
+  format('message %s of %s, blanked at %s', m.seq, m.session_id, s.blanked_at)
+FROM chat_messages AS m
+JOIN chat_sessions AS s ON s.id = m.session_id
+WHERE
+  m.content = '' AND s.blanked_at IS NULL
+  OR (m.content <> '' OR m.metadata IS NOT NULL) AND s.blanked_at IS NOT NULL AND s.blanked_seq IS NULL
+UNION ALL
+SELECT
+  c.id::text,
+  format('goodbye of the %s of %s, blanked at %s', c.user_type, c.session_id, s.blanked_at)
+FROM session_closures AS c
+JOIN chat_sessions AS s ON s.id = c.session_id
+WHERE (c.message = '') <> (s.blanked_at IS NOT NULL);
+
+
 -- rule: a message is from a party of the session
 -- proves: docs/product.md#paid-time
 -- returns: messages of a sender who is not the session's customer or mitra.

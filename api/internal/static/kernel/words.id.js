@@ -248,6 +248,7 @@ export const INDONESIAN = {
   chat: "obrolan",
   call: "panggilan",
 
+  "The text was removed.": "Teksnya telah dihapus.",
   "End the session…": "Akhiri sesi…",
   "End this session?": "Akhiri sesi ini?",
   "End the session": "Akhiri sesi",

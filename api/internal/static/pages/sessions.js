@@ -98,7 +98,7 @@ class SessionPage extends Page {
         [t("Chat started"), time(found.paired_at)],
         [t("Time up"), time(found.expires_at)],
         [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
-        ...found.closures.map((one) => [goodbye(one), one.message]),
+        ...found.closures.map((one) => [goodbye(one), one.blanked ? t("The text was removed.") : one.message]),
         paid && [t("Payment"), linked("payments", `/payments/${paid}`, paid, "id")],
         [t("Id"), h("span", { class: "id" }, found.id)],
       ]),

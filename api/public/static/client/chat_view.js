@@ -25,14 +25,14 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
 /**
  * Return a message as an app shows it.
  * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
- *   metadata: ShownMessage["metadata"], created_at?: string | null }} message
+ *   metadata: ShownMessage["metadata"], created_at?: string | null, blanked?: boolean }} message
  * @param {boolean} own
  * @param {ShownMessage["state"]} state
  * @param {SesiError | null} [error]
  * @returns {ShownMessage}
  */
 export const shown = (
-  { client_message_id, id = null, seq = null, content, metadata, created_at = null },
+  { client_message_id, id = null, seq = null, content, metadata, created_at = null, blanked = false },
   own,
   state,
   error = null,
@@ -43,6 +43,7 @@ export const shown = (
   own,
   content,
   metadata,
+  blanked,
   createdAt: created_at,
   state,
   error,

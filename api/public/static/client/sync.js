@@ -105,8 +105,8 @@ export class Sync {
     const stored = new Set(transcript.own().map((message) => message.client_message_id));
     entry.transcript = transcript;
     entry.reread = null;
-    for (const { client_message_id: id, session_id: sessionId, content, metadata } of own) {
-      if (!stored.has(id)) void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
+    for (const { client_message_id: id, session_id: sessionId, content, metadata, blanked } of own) {
+      if (!stored.has(id) && !blanked) void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
     }
     this.#device.chats.show(entry.session.id);
   }

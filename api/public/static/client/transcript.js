@@ -4,7 +4,7 @@ import { shown } from "./chat_view.js";
 /**
  * What the library needs of a message.
  * @typedef {Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata"
- *   | "status" | "created_at">} Message
+ *   | "status" | "created_at"> & Partial<Pick<Sent, "blanked">>} Message
  */
 
 const RANK = { sent: 0, delivered: 1, read: 2 };

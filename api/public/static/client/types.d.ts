@@ -135,6 +135,8 @@ export interface ShownMessage {
   own: boolean;
   content: string;
   metadata: Message["metadata"];
+  /** Whether the service has removed the text for good; then `content` is empty. */
+  blanked: boolean;
   createdAt: string | null;
   state: "sending" | "sent" | "delivered" | "read" | "refused";
   /** Why it was refused. */

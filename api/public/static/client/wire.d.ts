@@ -93,11 +93,12 @@ export interface ChatRequestItems {
   next_cursor: string | null;
 }
 
-/** The goodbye of one party. */
+/** The goodbye of one party. `blanked`: its text was removed for good, so `message` is empty. */
 export interface Closure {
   user_type: "customer" | "mitra";
   message: string;
   created_at: string;
+  blanked: boolean;
 }
 
 /** The caller's goodbye. */
@@ -302,7 +303,11 @@ export interface Maintenance {
   until: string | null;
 }
 
-/** A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps. */
+/**
+ * A chat message. `seq` counts the messages of its session: 1, 2, 3 … without gaps.
+ *
+ * `blanked`: the text was removed for good, so `content` is empty and `metadata` null.
+ */
 export interface Message {
   id: string;
   session_id: string;
@@ -317,6 +322,7 @@ export interface Message {
   created_at: string;
   delivered_at: string | null;
   read_at: string | null;
+  blanked: boolean;
 }
 
 /** A new message. A message with the same `client_message_id` is stored once, so it is safe to send it again. */

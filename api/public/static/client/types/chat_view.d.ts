@@ -11,19 +11,20 @@ export declare const viewOf: ({ session, transcript, extension, readUpTo, typing
 /**
  * Return a message as an app shows it.
  * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
- *   metadata: ShownMessage["metadata"], created_at?: string | null }} message
+ *   metadata: ShownMessage["metadata"], created_at?: string | null, blanked?: boolean }} message
  * @param {boolean} own
  * @param {ShownMessage["state"]} state
  * @param {SesiError | null} [error]
  * @returns {ShownMessage}
  */
-export declare const shown: ({ client_message_id, id, seq, content, metadata, created_at }: {
+export declare const shown: ({ client_message_id, id, seq, content, metadata, created_at, blanked }: {
     client_message_id: string;
     id?: string | null;
     seq?: number | null;
     content: string;
     metadata: ShownMessage["metadata"];
     created_at?: string | null;
+    blanked?: boolean;
 }, own: boolean, state: ShownMessage["state"], error?: SesiError | null) => ShownMessage;
 /**
  * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension

@@ -1,5 +1,5 @@
 import type { Message as Sent, ShownMessage } from "./types.d.ts";
-export type Message = Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata" | "status" | "created_at">;
+export type Message = Pick<Sent, "id" | "session_id" | "seq" | "sender_type" | "client_message_id" | "content" | "metadata" | "status" | "created_at"> & Partial<Pick<Sent, "blanked">>;
 /** The messages of one session by `seq`. Those from `first` to `last` are without a hole. */
 export declare class Transcript {
     #private;

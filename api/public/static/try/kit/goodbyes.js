@@ -45,7 +45,7 @@ export function goodbyes(session, own, party) {
       "div",
       { class: `goodbye ${one.user_type === own ? "own" : "theirs"}` },
       h("dt", {}, one.user_type === own ? t("Your goodbye") : t("{name}'s goodbye", { name: party })),
-      h("dd", { dir: "auto" }, one.message),
+      h("dd", { dir: "auto" }, one.blanked ? t("This message was removed.") : one.message),
     ),
   );
   return seen.length ? h("dl", { class: "goodbyes" }, seen) : null;

@@ -17,6 +17,9 @@ const STATES = () => ({
   refused: t("Not sent"),
 });
 
+/** Return the text of a message, or what is shown when the service has removed it. */
+export const textOf = (message) => (message.blanked ? t("This message was removed.") : message.content);
+
 /** One message: its node, and what of it is shown. */
 class Bubble {
   constructor(message, party, acts) {
@@ -28,7 +31,7 @@ class Bubble {
       "li",
       { class: `message ${message.own ? "own" : "theirs"}` },
       h("span", { class: "hidden-label" }, `${message.own ? t("You") : party}: `),
-      h("p", { class: "bubble", dir: "auto" }, message.content),
+      (this.text = h("p", { class: "bubble", dir: "auto" })),
       this.meta,
       this.more,
     );
@@ -36,6 +39,8 @@ class Bubble {
   }
 
   update(message) {
+    const text = textOf(message);
+    if (this.text.textContent !== text) this.text.textContent = text;
     if (this.state === message.state && this.at === message.createdAt) return;
     this.state = message.state;
     this.at = message.createdAt;

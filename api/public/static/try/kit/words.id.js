@@ -61,6 +61,7 @@ export const INDONESIAN = {
   "Not sent": "Tidak terkirim",
   You: "Kamu",
   "This message was not sent.": "Pesan ini tidak terkirim.",
+  "This message was removed.": "Pesan ini telah dihapus.",
   "Send again": "Kirim lagi",
   Discard: "Buang",
   "Earlier messages": "Pesan sebelumnya",

@@ -3,6 +3,7 @@
 import { countsTo } from "/try/kit/chat_view.js";
 import { countdown } from "/try/kit/countdown.js";
 import { avatar } from "/try/kit/links.js";
+import { textOf } from "/try/kit/message_log.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
 
@@ -21,7 +22,7 @@ function preview({ session, extension, messages }) {
   if (session.status === "closing") return t("Saying goodbye");
   const last = messages.at(-1);
   if (!last) return t("Say hello");
-  return last.own ? t("You: {text}", { text: last.content }) : last.content;
+  return last.own ? t("You: {text}", { text: textOf(last) }) : textOf(last);
 }
 
 class ChatRow {
