@@ -74,4 +74,8 @@ SWEEPS = (
     Sweep(name="make_partitions", every_s=3600, run=partition_upkeep.keep_ahead),
     Sweep(name="remove_webhook_months", every_s=3600, run=retention.remove_webhook_months),
     Sweep(name="remove_unproven_calls", every_s=3600, run=retention.remove_unproven_calls),
+    Sweep(name="blank_sessions", every_s=3600, run=retention.blank_sessions),
+    Sweep(name="remove_codes", every_s=3600, run=retention.remove_codes),
+    Sweep(name="remove_auth_sessions", every_s=3600, run=retention.remove_auth_sessions),
+    Sweep(name="remove_unused_customers", every_s=86_400, run=retention.remove_unused_customers),
 )

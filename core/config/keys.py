@@ -48,6 +48,10 @@ def _number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning
     return Key(name=name, shape=Shape.NUMBER, default=default, bounds=bounds, unit=unit, meaning=meaning, used=used)
 
 
+def _days(name: str, default: int, meaning: str) -> Key:
+    return _number(name, default, DAYS, "days", meaning)
+
+
 def _flag(name: str, meaning: str, *, default: bool, used: bool = True) -> Key:
     return Key(name=name, shape=Shape.FLAG, default=default, meaning=meaning, used=used)
 
@@ -207,19 +211,31 @@ KEYS: dict[str, Key] = {
             default=None,
             meaning="A notice that apps show at their start, in both languages, until a time.",
         ),
-        _number(
+        _days(
             "retention_webhook_days",
             400,
-            DAYS,
-            "days",
             "How long webhook calls are kept; they are removed by whole months. 0: always.",
         ),
-        _number(
+        _days(
             "retention_invalid_webhook_days",
             7,
-            DAYS,
-            "days",
             "How long webhook calls without a valid token are kept. 0: as long as others.",
+        ),
+        _days(
+            "retention_messages_days",
+            0,
+            "How long after its end a session keeps the texts of its messages and goodbyes. 0: always.",
+        ),
+        _days("retention_otp_days", 30, "How long requests for codes are kept. 0: always."),
+        _days(
+            "retention_ended_auth_sessions_days",
+            90,
+            "How long auth sessions are kept that were revoked or expired. 0: always.",
+        ),
+        _days(
+            "retention_unused_anonymous_days",
+            90,
+            "How long anonymous customers without a payment or session are kept after their last use. 0: always.",
         ),
         _flag("free_trial_enabled", "Legacy free trial.", default=True, used=False),
         _number("free_trial_duration_minutes", 5, MINUTES, "minutes", "Legacy free trial.", used=False),

@@ -1,7 +1,8 @@
-"""Remove rows whose retention has ended (docs/operating.md#retention).
+"""Remove rows and texts whose retention has ended (docs/operating.md#retention).
 
 Webhook calls are removed by whole months. Calls without a valid token, which anyone can make in any number, are deleted
-singly, long before.
+singly, long before. Sweeps that delete single rows do so in bounded transactions: several processes may share the work,
+and the next sweep finds what a dead process has left.
 """
 
 import datetime as dt
@@ -9,13 +10,17 @@ import datetime as dt
 import asyncpg
 
 from core.base import logs
-from core.base.id_ranges import EPOCH, until
+from core.base.id_ranges import EPOCH, first_id, until
+from core.customers import removal as customers
+from core.logins import removal as logins
 from core.runtime import Runtime
+from core.steps import blanking
 from core.storage import partitions
 from core.webhooks import store as webhooks
 
 log = logs.get("retention")
 WEBHOOK_LOGS = "webhook_logs"
+AT_ONCE = 1_000  # rows in a transaction
 
 
 def _end_of(runtime: Runtime, row: str) -> dt.datetime | None:
@@ -53,3 +58,64 @@ async def remove_unproven_calls(runtime: Runtime) -> None:
             gone = await webhooks.remove_unproven(tx, before=before, end_id=until(before))
         if gone < webhooks.REMOVED_AT_ONCE:
             return
+
+
+async def blank_sessions(runtime: Runtime) -> None:
+    """Sweep: blank the texts of sessions that ended before the retention, and finish what a process left undone."""
+    before = _end_of(runtime, "retention_messages_days")
+    await _blank_messages(runtime)
+    while before is not None:
+        async with runtime.transaction() as tx:
+            begun = await blanking.blank_due(tx, before=before)
+        if not begun:
+            return
+        await _blank_messages(runtime)
+
+
+async def _blank_messages(runtime: Runtime) -> None:
+    """Blank the messages of all sessions that are marked."""
+    while True:
+        async with runtime.transaction() as tx:
+            if not await blanking.blank_messages(tx):
+                return
+
+
+async def remove_codes(runtime: Runtime) -> None:
+    """Sweep: delete old requests for codes. The limits count those of the last hour."""
+    before = _end_of(runtime, "retention_otp_days")
+    while before is not None:
+        async with runtime.transaction() as tx:
+            gone = await logins.remove_codes(tx, before=before, end_id=first_id(before), limit=AT_ONCE)
+        if gone < AT_ONCE:
+            return
+
+
+async def remove_auth_sessions(runtime: Runtime) -> None:
+    """Sweep: delete auth sessions that ended long ago. A token of theirs is refused as before: it is unknown now."""
+    before = _end_of(runtime, "retention_ended_auth_sessions_days")
+    while before is not None:
+        async with runtime.transaction() as tx:
+            gone = await logins.remove_ended(tx, before=before, limit=AT_ONCE)
+        if gone < AT_ONCE:
+            return
+
+
+async def remove_unused_customers(runtime: Runtime) -> None:
+    """Sweep: delete anonymous customers who never asked for a payment and whose devices were not used for long.
+
+    It looks at every old anonymous customer, because no column says whether one has paid.
+    """
+    before = _end_of(runtime, "retention_unused_anonymous_days")
+    place = customers.FIRST
+    while before is not None:
+        async with runtime.transaction() as tx:
+            looked_at = await customers.anonymous(tx, before=before, after=place, limit=AT_ONCE)
+            found = [customer_id for _, customer_id in looked_at]
+            devices = await logins.lock_unused(tx, found, since=before)
+            for _ in ("lock", "check again"):
+                found = await customers.lock_unused(tx, found, auth_session_ids=devices)
+            await logins.remove(tx, found)
+            await customers.remove(tx, found)
+        if len(looked_at) < AT_ONCE:
+            return
+        place = looked_at[-1]

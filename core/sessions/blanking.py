@@ -28,9 +28,9 @@ async def begin(tx: Tx, session_ids: Sequence[str]) -> list[str]:
     return begun
 
 
-async def claim_due(tx: Tx, *, ended_by: dt.datetime, limit: int) -> list[str]:
-    """Lock the sessions with texts that ended by a time, those that ended first; skip locked ones. Return their ids."""
-    return [row["id"] for row in await tx.fetch(SQL["claim_due"], ended_by, limit)]
+async def claim_due(tx: Tx, *, before: dt.datetime, limit: int) -> list[str]:
+    """Lock the sessions with texts that ended before a time, those that ended first; skip locked ones. Return their ids."""
+    return [row["id"] for row in await tx.fetch(SQL["claim_due"], before, limit)]
 
 
 async def claim_unfinished(tx: Tx, session_ids: Sequence[str] | None, *, limit: int) -> list[Unfinished]:

@@ -27,10 +27,10 @@ SET message = ''
 WHERE session_id = ANY($1::uuid[]) AND message <> '';
 
 -- name: claim_due
--- Lock at most $2 completed sessions with texts that ended by $1, those that ended first; return their ids.
+-- Lock at most $2 completed sessions with texts that ended before $1, those that ended first; return their ids.
 SELECT id::text
 FROM chat_sessions
-WHERE status = 'completed' AND blanked_at IS NULL AND ended_at <= $1
+WHERE status = 'completed' AND blanked_at IS NULL AND ended_at < $1
 ORDER BY ended_at
 LIMIT $2
 FOR NO KEY UPDATE SKIP LOCKED;

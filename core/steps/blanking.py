@@ -4,6 +4,7 @@ A session is marked first. From then on no reader gets a text of it, and the dat
 messages are blanked in bounded parts, by this process or by the jobs process if this one dies.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 
 from core.messages import store as messages
@@ -21,6 +22,11 @@ async def blank_sessions(tx: Tx, session_ids: Sequence[str]) -> list[str]:
     in a further transaction.
     """
     return await blanking.begin(tx, session_ids)
+
+
+async def blank_due(tx: Tx, *, before: dt.datetime) -> list[str]:
+    """Do what `blank_sessions` does for the next sessions that ended before a time and that no other transaction has locked."""
+    return await blank_sessions(tx, await blanking.claim_due(tx, before=before, limit=SESSIONS_AT_ONCE))
 
 
 async def blank_messages(tx: Tx, session_ids: Sequence[str] | None = None) -> bool:

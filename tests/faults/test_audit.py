@@ -373,6 +373,18 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "UPDATE chat_sessions SET mitra_sent_seq = 0 WHERE status = 'completed'",
     ),
     (
+        "a text is empty if its session was blanked, and only then",
+        "UPDATE chat_messages SET content = '' WHERE seq = 1",
+    ),
+    (
+        "a text is empty if its session was blanked, and only then",
+        "UPDATE chat_sessions SET blanked_at = now() WHERE status = 'completed' AND last_seq > 0",
+    ),
+    (
+        "a text is empty if its session was blanked, and only then",
+        "UPDATE session_closures SET message = ''",
+    ),
+    (
         "a message is from a party of the session",
         "UPDATE chat_messages SET sender_id = gen_random_uuid() WHERE seq = 1",
     ),

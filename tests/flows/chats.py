@@ -4,12 +4,16 @@ from collections.abc import Coroutine
 from typing import Any
 
 import attrs
+import msgspec
 
 from core.base import ids
 from core.base.actor import Actor
-from core.flows import message_send, mitra_status
+from core.flows import message_send, mitra_status, session_end
 from core.messages.rules import Draft, ReadMarkers, StoreResult
 from tests.flows.conftest import Harness
+
+# The texts of a completed chat: of each message, in its metadata, and of the goodbyes.
+SECRET, META, GOODBYE = "rahasia-teks", "rahasia-meta", "rahasia-pamit"
 
 
 @attrs.frozen(kw_only=True)
@@ -67,3 +71,23 @@ async def a_chat(harness: Harness) -> Chat:
     session_id = await harness.start_session(customer, mitra)
     await mitra_status.go_offline(harness.runtime, mitra_id=mitra.user_id)
     return Chat(harness=harness, id=session_id, customer=customer, mitra=mitra)
+
+
+async def completed_chat(harness: Harness, *, messages: int = 3) -> Chat:
+    """Create a completed session of two goodbyes, whose messages all have a text and metadata."""
+    chat = await a_chat(harness)
+    drafts = [
+        msgspec.structs.replace(
+            chat.draft(chat.customer if n % 2 else chat.mitra, SECRET), metadata=f'{{"k": "{META}"}}'
+        )
+        for n in range(messages)
+    ]
+    if drafts:
+        await chat.commit(*drafts)
+        await chat.commit(mark=ReadMarkers(customer_delivered=messages, customer_read=messages))
+    runtime = harness.runtime
+    # The paid time ends now, so that the parties may say goodbye.
+    await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
+    for party in (chat.customer, chat.mitra):
+        await session_end.say_goodbye(runtime, party, session_id=chat.id, message=GOODBYE)
+    return chat

@@ -1,6 +1,7 @@
 """Flows called in the test's own process over real servers: no HTTP, no jobs process, no timers."""
 
 import asyncio
+import contextlib
 import json
 import pathlib
 import shutil
@@ -100,6 +101,17 @@ class Harness:
                 if await self.runtime.db.fetchval(sql) >= count:
                     return
                 await asyncio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def rows(runtime: Runtime, **values: int) -> Iterator[None]:
+    """Set configuration rows of this process for a while."""
+    before = runtime.config.values
+    runtime.config.values = {**before, **values}
+    try:
+        yield
+    finally:
+        runtime.config.values = before
 
 
 def _actor(user_type: UserType, user_id: str) -> Actor:

@@ -4,49 +4,27 @@ import asyncio
 from typing import Any
 
 import asyncpg
-import msgspec
 import pytest
 
 from core.base import ids
 from core.base.actor import Actor
 from core.base.pages import read_page
-from core.flows import message_send, session_end
-from core.messages.rules import ReadMarkers, StoreResult
+from core.flows import message_send
+from core.messages.rules import StoreResult
 from core.reads import chats, histories
 from core.reads.chats import MessageView
 from core.reads.ledger.audit import audit
 from core.reads.timeline import timeline
 from core.runtime import Runtime
 from core.steps import blanking
-from tests.flows.chats import Chat, a_chat
+from tests.flows.chats import GOODBYE, META, SECRET, Chat, a_chat, completed_chat
 from tests.flows.conftest import WAITING, Harness
 
-SECRET, META, GOODBYE = "rahasia-teks", "rahasia-meta", "rahasia-pamit"
 KEPT = """SELECT id, session_id, seq, sender_type, sender_id, client_message_id, type, status, delivered_at, read_at, created_at
   FROM chat_messages WHERE session_id = $1 ORDER BY seq"""
 TABLES = """SELECT format('SELECT count(*) FROM %I AS t WHERE t::text LIKE $1', relname) FROM pg_class
   WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"""
 TEXTS = "SELECT count(*) FROM chat_messages WHERE session_id = $1 AND content <> ''"
-
-
-async def completed_chat(harness: Harness, *, messages: int = 3) -> Chat:
-    """Create a completed session of two goodbyes, whose messages all have a text and metadata."""
-    chat = await a_chat(harness)
-    drafts = [
-        msgspec.structs.replace(
-            chat.draft(chat.customer if n % 2 else chat.mitra, SECRET), metadata=f'{{"k": "{META}"}}'
-        )
-        for n in range(messages)
-    ]
-    if drafts:
-        await chat.commit(*drafts)
-        await chat.commit(mark=ReadMarkers(customer_delivered=messages, customer_read=messages))
-    runtime = harness.runtime
-    # The paid time ends now, so that the parties may say goodbye.
-    await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
-    for party in (chat.customer, chat.mitra):
-        await session_end.say_goodbye(runtime, party, session_id=chat.id, message=GOODBYE)
-    return chat
 
 
 async def blank(runtime: Runtime, *session_ids: str) -> list[str]:

@@ -1,9 +1,7 @@
 """Webhook calls are removed after their retention: by months, and singly without a valid token (core/flows/retention.py)."""
 
 import asyncio
-import contextlib
 import datetime as dt
-from collections.abc import Iterator
 
 import asyncpg
 import msgspec
@@ -17,7 +15,7 @@ from core.runtime import Runtime
 from core.storage import partitions
 from core.webhooks.store import REMOVED_AT_ONCE, Received
 from tests.clock import HandClock
-from tests.flows.conftest import Harness
+from tests.flows.conftest import Harness, rows
 
 DAY = dt.timedelta(days=1)
 ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result)
@@ -29,17 +27,6 @@ REPLAYED = """INSERT INTO operator_audit_log (id, operator_id, action, object_ty
 DETACHING = "SELECT count(*) FROM pg_inherits WHERE inhdetachpending"
 KEPT = """SELECT count(*) FROM pg_inherits
   WHERE inhparent IN ('chat_messages'::regclass, 'chat_request_notifications'::regclass)"""
-
-
-@contextlib.contextmanager
-def rows(runtime: Runtime, **values: int) -> Iterator[None]:
-    """Set configuration rows of this process for a while."""
-    before = runtime.config.values
-    runtime.config.values = {**before, **values}
-    try:
-        yield
-    finally:
-        runtime.config.values = before
 
 
 async def add(runtime: Runtime, *moments: dt.datetime, token_valid: bool = True) -> list[str]:

@@ -26,6 +26,7 @@ DEFAULTS = {
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
     "blast_size": 0, "blast_wave_seconds": 10, "retention_webhook_days": 400, "retention_invalid_webhook_days": 7,
+    "retention_messages_days": 0, "retention_otp_days": 30, "retention_ended_auth_sessions_days": 90, "retention_unused_anonymous_days": 90,
     "extension_timeout_seconds": 60, "max_extensions_per_session": 0, "extension_default_action_on_timeout": "auto_approve",
     "searching_timeout_minutes": 5, "early_end_mitra_enabled": False, "early_end_customer_enabled": False,
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,

@@ -51,6 +51,8 @@ ASKING = (
     "codes",
     "unacknowledged",
     "push_tokens",
+    "blanking",
+    "removal",
 )
 EXTRA = (
     logins.refresh_push_token,

@@ -42,6 +42,10 @@ NUMBERS = {
     "searching_timeout_minutes": (5, "minutes", MINUTES),
     "retention_webhook_days": (400, "days", (0, 36_500)),
     "retention_invalid_webhook_days": (7, "days", (0, 36_500)),
+    "retention_messages_days": (0, "days", (0, 36_500)),
+    "retention_otp_days": (30, "days", (0, 36_500)),
+    "retention_ended_auth_sessions_days": (90, "days", (0, 36_500)),
+    "retention_unused_anonymous_days": (90, "days", (0, 36_500)),
     "free_trial_duration_minutes": (5, "minutes", MINUTES),
 }
 SWITCHES = {

@@ -46,6 +46,13 @@ export const ROWS = {
     "Lama panggilan webhook disimpan; dihapus per bulan. 0: selamanya.",
   "How long webhook calls without a valid token are kept. 0: as long as others.":
     "Lama panggilan webhook tanpa token sah disimpan. 0: selama yang lain.",
+  "How long after its end a session keeps the texts of its messages and goodbyes. 0: always.":
+    "Lama teks pesan dan salam penutup disimpan setelah sesi berakhir. 0: selamanya.",
+  "How long requests for codes are kept. 0: always.": "Lama permintaan kode disimpan. 0: selamanya.",
+  "How long auth sessions are kept that were revoked or expired. 0: always.":
+    "Lama sesi masuk yang dicabut atau kedaluwarsa disimpan. 0: selamanya.",
+  "How long anonymous customers without a payment or session are kept after their last use. 0: always.":
+    "Lama pelanggan anonim tanpa pembayaran atau sesi disimpan setelah terakhir dipakai. 0: selamanya.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",

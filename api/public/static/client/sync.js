@@ -106,7 +106,8 @@ export class Sync {
     entry.transcript = transcript;
     entry.reread = null;
     for (const { client_message_id: id, session_id: sessionId, content, metadata, blanked } of own) {
-      if (!stored.has(id) && !blanked) void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
+      if (!stored.has(id) && !blanked)
+        void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
     }
     this.#device.chats.show(entry.session.id);
   }

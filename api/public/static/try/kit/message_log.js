@@ -24,6 +24,7 @@ export const textOf = (message) => (message.blanked ? t("This message was remove
 class Bubble {
   constructor(message, party, acts) {
     this.state = null;
+    this.text = h("p", { class: "bubble", dir: "auto" });
     this.meta = h("span", { class: "message-meta" });
     this.more = h("div", { class: "message-refused" });
     this.acts = acts;
@@ -31,7 +32,7 @@ class Bubble {
       "li",
       { class: `message ${message.own ? "own" : "theirs"}` },
       h("span", { class: "hidden-label" }, `${message.own ? t("You") : party}: `),
-      (this.text = h("p", { class: "bubble", dir: "auto" })),
+      this.text,
       this.meta,
       this.more,
     );
