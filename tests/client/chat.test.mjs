@@ -55,6 +55,15 @@ test("a session without news is not synced after a reconnect, one with news is",
   assert.deepEqual(contents(client), ["a", "b"]);
 });
 
+test("a message whose text was removed replaces the one that the device has", async () => {
+  const { world, client } = await chatting();
+  await world.serve(live(message(1, "a")));
+  const shown = () => client.state.chats[S].messages.map(({ content, blanked }) => [content, blanked]);
+  assert.deepEqual(shown(), [["a", false]]);
+  await world.serve(page([message(1, "", { blanked: true })]));
+  assert.deepEqual(shown(), [["", true]]);
+});
+
 test("a message that comes twice is shown once and reported once", async () => {
   const { world, client } = await chatting();
   await world.serve(live(message(1, "a")));

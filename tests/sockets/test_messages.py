@@ -168,6 +168,23 @@ async def test_read_marker_is_sent_after_the_session_has_ended(world: World) -> 
     assert (await phone.wait("message_status", where=lambda frame: frame["status"] == "read"))["up_to"] == 1
 
 
+async def test_blanked_session_is_synced_and_listed_without_texts(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    phone, other = await customer.open("chat"), await mitra.open("chat")
+    await phone.say(session_id, "halo")
+    await end_early(world, customer, session_id)
+    for party in (customer, mitra):
+        await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "dadah"})
+    await world.stack.sql("UPDATE chat_sessions SET blanked_at = now(), blanked_seq = 0 WHERE id = $1", session_id)
+    await world.stack.sql("UPDATE session_closures SET message = '' WHERE session_id = $1", session_id)
+    for party, socket in ((customer, phone), (mitra, other)):
+        await socket.send({"type": "sync", "session_id": session_id, "after": 0})
+        (synced,) = (await socket.wait("sync"))["messages"]
+        assert (synced["seq"], synced["content"], synced["metadata"], synced["blanked"]) == (1, "", None, True)
+        assert (await party.get(f"/api/shared/chat/sessions/{session_id}/messages"))["items"] == [synced]
+
+
 async def test_typing_reaches_only_the_other_party(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)

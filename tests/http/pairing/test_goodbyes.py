@@ -84,7 +84,7 @@ async def test_goodbye_is_shown_to_the_writer_and_to_the_other_after_their_own(w
     assert await running_of(mitra) == [[], []]
     done = await saying(mitra, session_id, AYUS)
     assert (done["status"], said(done)) == ("completed", both)
-    assert [set(closure) for closure in done["closures"]] == [{"user_type", "message", "created_at"}] * 2
+    assert [set(closure) for closure in done["closures"]] == [{"user_type", "message", "created_at", "blanked"}] * 2
     assert await seen_by_customer(customer, session_id) == [both, both]
     assert await seen_by_mitra(mitra, session_id) == [both, both]
 
