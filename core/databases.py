@@ -33,16 +33,16 @@ async def open_databases(settings: Settings, *, pool_size: int, commit_pool_size
     The replica is connected at its first use. Raises Unavailable if the primary does not answer.
     """
     with translate_db_errors():
-        db = await _connect(settings, pool_size)
+        db = await _connect(settings, "write", pool_size)
         try:
-            commits = await _connect(settings, commit_pool_size) if commit_pool_size else db
+            commits = await _connect(settings, "messages", commit_pool_size) if commit_pool_size else db
         except BaseException:
             await db.close()
             raise
-        leases = await db.separate(statement_s=ATTEMPT_S)
+        leases = await db.separate(name="lease", statement_s=ATTEMPT_S)
         reports = await Reports.open(db, settings.database_read_url, through_pooler=settings.through_pooler)
     return Databases(db=db, commits=commits, leases=leases, reports=reports)
 
 
-async def _connect(settings: Settings, size: int) -> Database:
-    return await Database.connect(settings.database_url, size=size, through_pooler=settings.through_pooler)
+async def _connect(settings: Settings, name: str, size: int) -> Database:
+    return await Database.connect(settings.database_url, size=size, through_pooler=settings.through_pooler, name=name)

@@ -27,7 +27,7 @@ def translate_db_errors() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publisher: Publisher) -> AsyncIterator[Tx]:
-    """Open a write transaction. After its commit, publish its frames and signals.
+    """Open a write transaction. After its commit, count its changes and publish its frames and signals.
 
     `clock` returns service time. Raises Unavailable if the database does not answer, is overloaded, or keeps the
     transaction waiting for a lock too long.
@@ -35,6 +35,8 @@ async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publi
     with translate_db_errors():
         async with db.transaction(clock) as tx:
             yield tx
+    for count in tx.counts:
+        count()
     publisher.publish_frames(tx.outgoing)
     for emitted in tx.signals:
         publisher.publish_signal(emitted)

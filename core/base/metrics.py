@@ -78,6 +78,71 @@ CLOCK_STEPS = Counter(
     registry=REGISTRY,
 )
 
+SESSIONS_ENDED = Counter(
+    "sesi_sessions_ended_total",
+    "Sessions that ended, by final state. The cause of `completed` is the side that ended the session, or `timer`; that "
+    "of `cancelled` and `failed` is a cause tag.",
+    ["outcome", "cause"],
+    registry=REGISTRY,
+)
+PAYMENTS = Counter(
+    "sesi_payments_total",
+    "Changes of payment requests: `requested`, `confirmed`, `consumed` (the money is earned), `failed` (paid without a "
+    "chat), `retried` (paid, and offered to all mitras after a failure), `abandoned` or `expired`. The kind is `session` "
+    "or `extension`.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
+PAYMENT_TO_ACCEPT = Histogram(
+    "sesi_payment_to_accept_seconds",
+    "Service time from the confirmation of a payment to a mitra's acceptance. With a fallback it is the time since the "
+    "first confirmation.",
+    buckets=(1, 2.5, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600),
+    registry=REGISTRY,
+)
+OTP_REQUESTED = Counter(
+    "sesi_otp_requested_total", "Requests for a sign-in code that were stored.", ["user_type"], registry=REGISTRY
+)
+OTP_VERIFIED = Counter(
+    "sesi_otp_verified_total",
+    "Codes that users tried: `verified`, or the error code of the refusal.",
+    ["user_type", "outcome"],
+    registry=REGISTRY,
+)
+WEBHOOK_CALLS = Counter(
+    "sesi_webhook_calls_total",
+    "Calls of the payment gateway's webhook, by processing result.",
+    ["result"],
+    registry=REGISTRY,
+)
+PROVIDER_SECONDS = Histogram(
+    "sesi_provider_seconds",
+    "Time of a call to a provider, with the reading of its answer.",
+    ["provider", "operation"],
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5),
+    registry=REGISTRY,
+)
+PROVIDER_ERRORS = Counter(
+    "sesi_provider_errors_total",
+    "Failed calls to a provider: `timeout`, `connection`, `unreadable` (the answer), `server` (5xx), `limited` (429) or "
+    "`credentials` (401, 403).",
+    ["provider", "operation", "reason"],
+    registry=REGISTRY,
+)
+POOL_WAIT = Histogram(
+    "sesi_database_pool_wait_seconds",
+    "Time until a pool gave a connection; includes connecting, if the pool grows.",
+    ["pool"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+    registry=REGISTRY,
+)
+LOOP_LAG = Histogram(
+    "sesi_event_loop_lag_seconds",
+    "Delay of the event loop, measured at each renewal of the process's lease, about once a second.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+    registry=REGISTRY,
+)
+
 
 REPLICA_LAG = Gauge(
     "sesi_replica_lag_seconds",

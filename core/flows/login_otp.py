@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from core.base import logs
+from core.base import logs, metrics
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unavailable
 from core.customers.rules import Identity, IdentityKind
@@ -75,6 +75,19 @@ async def verify_customer(
 
 
 async def _verify(
+    runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T], attempt: Attempt
+) -> T:
+    """Check a code and sign in, and count the outcome."""
+    try:
+        signed_in = await _check(runtime, user_type, otp_request_id, code, sign_in, attempt)
+    except DomainError as refusal:
+        metrics.OTP_VERIFIED.labels(user_type.value, refusal.code).inc()
+        raise
+    metrics.OTP_VERIFIED.labels(user_type.value, "verified").inc()
+    return signed_in
+
+
+async def _check(
     runtime: Runtime, user_type: UserType, otp_request_id: str, code: str, sign_in: SignIn[T], attempt: Attempt
 ) -> T:
     """Check a code, count the attempt, and sign in. A wrong attempt is committed before it is refused."""

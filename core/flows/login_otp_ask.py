@@ -190,6 +190,7 @@ async def _keep(
     known_phone: bool,
 ) -> CodeRequest:
     """Store a request. Without a code, the provider makes it or, for a mitra, it is made after the commit."""
+    tx.count(metrics.OTP_REQUESTED.labels(user_type.value))
     expires_at = tx.now + otp.LIFETIME
     code_hash = None
     if code is not None:

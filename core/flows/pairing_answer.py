@@ -5,6 +5,7 @@ docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
 
 import datetime as dt
 
+from core.base import metrics
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.machine import check_edge
@@ -86,6 +87,8 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None
         await money.consume(tx, payment, session_id=session.id)
+        if payment.confirmed_at is not None:
+            tx.observe(metrics.PAYMENT_TO_ACCEPT, (tx.now - payment.confirmed_at).total_seconds())
     sensitivity = session.topic_sensitivity
     await announce.requests_closed(tx, session.id, losers, "taken", topic_sensitivity=sensitivity)
     await announce.requests_closed(tx, session.id, [mitra.id], "accepted", topic_sensitivity=sensitivity)

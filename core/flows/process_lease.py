@@ -64,7 +64,9 @@ class ProcessLease:
             pause = max(0.0, began + rules.RENEW_EVERY_S - monotonic()) if renewed else AGAIN_S
             due = monotonic() + pause
             await real_sleep(pause)
-            self._is_on_time = monotonic() - due < LATE_S
+            late_s = max(0.0, monotonic() - due)
+            metrics.LOOP_LAG.observe(late_s)
+            self._is_on_time = late_s < LATE_S
 
     async def end(self) -> None:
         """End the lease because the process stops. Without the database it expires a few seconds later."""

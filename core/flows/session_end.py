@@ -1,6 +1,6 @@
 """A party or an operator ends a session; a party says goodbye (docs/product.md#early-end, docs/product.md#goodbyes)."""
 
-from core.base import field_messages
+from core.base import field_messages, metrics
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import NotFound, Unavailable, ValidationFailed
@@ -124,6 +124,8 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
             event = "session_closing"
         if closures == 2:
             await transitions.complete(tx, session_id)
+            ended_by = session.ended_by or actor.user_type.value
+            tx.count(metrics.SESSIONS_ENDED.labels(SessionStatus.COMPLETED.value, ended_by))
             await messages.sync_all_statuses(tx, [session_id])
             event = "session_completed"
         if event is not None:

@@ -3,6 +3,7 @@
 Each sweep claims due rows with SKIP LOCKED, so that several jobs processes share the work and each effect happens once.
 """
 
+from core.base import metrics
 from core.base.clock import monotonic
 from core.events.signals import MitrasFreed
 from core.messages import store as messages
@@ -61,6 +62,8 @@ async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
         due = await transitions.complete_due(
             tx, limit=BATCH, messages=message_statuses.VERY_LONG_CHAT, very_long=very_long
         )
+        for session in due:
+            tx.count(metrics.SESSIONS_ENDED.labels(session.status.value, session.ended_by))
         ids = [s.id for s in due]
         await messages.sync_all_statuses(tx, ids)
         await money.abandon_extensions(tx, ids)

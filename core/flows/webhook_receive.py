@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from core.base import ids, logs
+from core.base import ids, logs, metrics
 from core.base.addresses import who_has
 from core.base.clock import monotonic
 from core.base.id_ranges import EPOCH, first_id, since
@@ -61,6 +61,12 @@ def is_genuine(runtime: Runtime, headers: Mapping[str, str]) -> bool:
 
 async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
     """Store a call, judge it, apply its effect and stamp its log row. Return the response."""
+    answer = await _receive(runtime, incoming)
+    metrics.WEBHOOK_CALLS.labels(answer.processing_result).inc()
+    return answer
+
+
+async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
     answer_by = monotonic() + ANSWER_S
     if not is_genuine(runtime, incoming.headers):
         return await _refuse_unproven(runtime, incoming)

@@ -20,7 +20,7 @@ from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
 from core.base.settings import Settings
 from core.providers.circuit import Circuit
-from core.providers.http_client import HttpClient, read_json
+from core.providers.http_client import HttpClient, Operation, read_json
 from core.providers.invoices import EXPIRED, PAID, Invoice, Wanted, is_usable, read_invoice, request_body
 
 TIMEOUT_S = 5.0  # for each call
@@ -69,11 +69,13 @@ class Gateway:
         self._polls = Circuit()
         self._turns = asyncio.Semaphore(INVOICES_AT_ONCE)
 
-    async def _call(self, method: str, path: str, **more: Any) -> _Answer | None:
+    async def _call(self, operation: Operation, method: str, path: str, **more: Any) -> _Answer | None:
         """Make one call. Return None if there was no response, a 5xx, a 429 or a body that can't be read."""
         try:
             url = URL(self._base_url + path, encoded=True)
-            async with self._http.request(method, url, timeout_s=TIMEOUT_S, headers=self._headers, **more) as answer:
+            async with self._http.request(
+                method, url, operation=operation, timeout_s=TIMEOUT_S, headers=self._headers, **more
+            ) as answer:
                 body = await read_json(answer)
                 return (
                     None if answer.status >= 500 or answer.status == 429 else _Answer(status=answer.status, body=body)
@@ -158,12 +160,12 @@ class Gateway:
 
         If its payment methods are refused, repeat without them: paying matters more than their order.
         """
-        answer = await self._call("POST", "/v2/invoices", json=body)
+        answer = await self._call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
         if answer is None or "payment_methods" not in body or not _refuses_methods(answer):
             return answer
         log.error("the gateway refuses payment methods; check GATEWAY_PAYMENT_METHODS", methods=body["payment_methods"])
         del body["payment_methods"]
-        return await self._call("POST", "/v2/invoices", json=body)
+        return await self._call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
 
     async def find(self, external_id: str) -> Invoice | None:
         """Return an invoice for an external id, a paid one if there is one, else the oldest. None without any.
@@ -176,10 +178,7 @@ class Gateway:
         return found[0] if found else None
 
     async def _find(self, external_id: str) -> list[Invoice] | None:
-        """Return the invoices for an external id, paid ones first, then the oldest.
-
-        None if the gateway does not answer.
-        """
+        """Return the invoices for an external id, paid ones first, then the oldest. None if the gateway is silent."""
         page = await self.page({"external_id": external_id})
         if page is None:
             return None
@@ -189,12 +188,12 @@ class Gateway:
 
     async def page(self, query: Mapping[str, str]) -> list[Any] | None:
         """Return a page of the list of invoices as the gateway sends it. None if it does not answer, or refuses."""
-        answer = await self._call("GET", "/v2/invoices", params=query)
+        answer = await self._call(Operation.FIND_INVOICES, "GET", "/v2/invoices", params=query)
         return answer.body if answer is not None and answer.status < 300 and isinstance(answer.body, list) else None
 
     async def get(self, invoice_id: str) -> Invoice | None:
         """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""
-        answer = await self._call("GET", f"/v2/invoices/{_in_path(invoice_id)}")
+        answer = await self._call(Operation.READ_INVOICE, "GET", f"/v2/invoices/{_in_path(invoice_id)}")
         if (
             answer is not None
             and answer.status == 404
@@ -239,7 +238,7 @@ class Gateway:
         raise GatewayUnavailable
 
     async def _expire(self, invoice_id: str) -> _Answer | None:
-        return await self._call("POST", f"/invoices/{_in_path(invoice_id)}/expire!")
+        return await self._call(Operation.VOID_INVOICE, "POST", f"/invoices/{_in_path(invoice_id)}/expire!")
 
 
 def make_gateway(settings: Settings, http: HttpClient) -> Gateway | None:

@@ -1,11 +1,18 @@
 """The HTTP client that all providers of a process share (docs/protocol.md#providers)."""
 
+import asyncio
 import contextlib
+import enum
 import json
+from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 from yarl import URL
+
+from core.base import metrics
+from core.base.clock import monotonic
 
 CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so that a slow provider delays no other
 # Seconds. Common servers close a connection that is idle for 5 s. A POST that is sent at that moment fails, and can't be
@@ -13,6 +20,20 @@ CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so th
 IDLE_S = 4.0
 MOST = 1 << 20  # bytes of a response body
 PART = 1 << 16
+
+
+class Operation(enum.Enum):
+    """A kind of provider and a call to it: the labels of the metrics."""
+
+    CREATE_INVOICE = ("gateway", "create")
+    FIND_INVOICES = ("gateway", "find")
+    READ_INVOICE = ("gateway", "read")
+    VOID_INVOICE = ("gateway", "void")
+    SEND_CODE = ("otp", "send")
+    CHECK_CODE = ("otp", "check")
+    SEND_PUSH = ("push", "send")
+    GET_TOKEN = ("push", "token")
+    READ_KEYS = ("identity", "keys")
 
 
 class HttpClient:
@@ -24,10 +45,11 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
-    def request(
-        self, method: str, url: str | URL, *, timeout_s: float, **more: Any
-    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Make one request. `timeout_s` includes the wait for a connection and the reading of the body.
+    @contextlib.asynccontextmanager
+    async def request(
+        self, method: str, url: str | URL, *, operation: Operation, timeout_s: float, **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Make one request, and count it. `timeout_s` includes the wait for a connection and the reading of the body.
 
         `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. Raises aiohttp.ClientError, also
         after `close`, TimeoutError and OSError.
@@ -42,13 +64,41 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         timeout = aiohttp.ClientTimeout(total=timeout_s)
-        return self._session.request(method, url, timeout=timeout, allow_redirects=False, **more)
+        began, status = monotonic(), 0
+        reason: str | None = None
+        try:
+            async with self._session.request(method, url, timeout=timeout, allow_redirects=False, **more) as response:
+                status = response.status
+                yield response
+        except BaseException as error:
+            reason = _reason(error)
+            raise
+        finally:
+            metrics.PROVIDER_SECONDS.labels(*operation.value).observe(monotonic() - began)
+            if (reason := reason or _fault(status)) is not None:
+                metrics.PROVIDER_ERRORS.labels(*operation.value, reason).inc()
 
     async def close(self) -> None:
         """Close all connections, and refuse new requests."""
         self._closed = True
         if self._session is not None:
             await self._session.close()
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a call failed. It is cancelled when the deadline of several attempts has passed."""
+    if isinstance(error, TimeoutError | asyncio.CancelledError):
+        return "timeout"
+    return "connection" if isinstance(error, aiohttp.ClientError | OSError) else "unreadable"
+
+
+def _fault(status: int) -> str | None:
+    """Return what an answer's status says about the provider; None if it did what it should."""
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return "credentials"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return "limited"
+    return "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
 
 
 async def read_json(response: aiohttp.ClientResponse) -> Any:

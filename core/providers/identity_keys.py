@@ -15,7 +15,7 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.base.settings import Settings
 from core.providers.development_identity import AUDIENCE, DevelopmentIdentity
-from core.providers.http_client import HttpClient, read_json
+from core.providers.http_client import HttpClient, Operation, read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
@@ -94,7 +94,9 @@ class IdentityKeys:
 
     async def _fetch(self) -> tuple[dict[str, jwt.PyJWK], float] | None:
         try:
-            async with self._http.request("GET", self._url, timeout_s=TIMEOUT_S) as answer:
+            async with self._http.request(
+                "GET", self._url, operation=Operation.READ_KEYS, timeout_s=TIMEOUT_S
+            ) as answer:
                 if answer.status != 200:
                     return None
                 document = jwt.PyJWKSet.from_dict(await read_json(answer))

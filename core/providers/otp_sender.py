@@ -17,7 +17,7 @@ from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.base.plain_json import plain_text, storable
 from core.base.settings import Settings
-from core.providers.http_client import HttpClient, read_json
+from core.providers.http_client import HttpClient, Operation, read_json
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2
@@ -85,10 +85,10 @@ class _Answer:
     body: Mapping[str, Any]
 
 
-async def _post(http: HttpClient, url: str, **more: Any) -> _Answer | None:
+async def _post(http: HttpClient, operation: Operation, url: str, **more: Any) -> _Answer | None:
     """Post once, within TIMEOUT_S. Return None if there was no response."""
     try:
-        async with http.request("POST", url, timeout_s=TIMEOUT_S, **more) as answer:
+        async with http.request("POST", url, operation=operation, timeout_s=TIMEOUT_S, **more) as answer:
             try:
                 body = await read_json(answer)
             except ValueError:
@@ -99,12 +99,12 @@ async def _post(http: HttpClient, url: str, **more: Any) -> _Answer | None:
 
 
 async def _persistently(http: HttpClient, url: str, **more: Any) -> _Answer | None:
-    """Post, and retry once after no response or a 5xx, with jitter before the retry."""
+    """Send a code: post, and retry once after no response or a 5xx, with jitter before the retry."""
     answer = None
     for attempt in range(ATTEMPTS):
         if attempt:
             await real_sleep(0.1 + random.random() * 0.2)  # noqa: S311 - jitter
-        answer = await _post(http, url, **more)
+        answer = await _post(http, Operation.SEND_CODE, url, **more)
         if answer is not None and answer.status < 500:
             return answer
     return answer
@@ -171,7 +171,11 @@ class TwilioVerify:
             return Verdict.WRONG
         whose = {"To": phone} if reference is None and phone else {"VerificationSid": reference or self.NO_VERIFICATION}
         answer = await _post(
-            self._http, f"{self._url}/VerificationCheck", data={**whose, "Code": code}, auth=self._auth
+            self._http,
+            Operation.CHECK_CODE,
+            f"{self._url}/VerificationCheck",
+            data={**whose, "Code": code},
+            auth=self._auth,
         )
         if answer is not None and answer.status == self.GONE:
             return Verdict.EXPIRED

@@ -12,7 +12,7 @@ import attrs
 from core.base import logs
 from core.base.clock import Clock
 from core.base.settings import Settings
-from core.providers.http_client import HttpClient, read_json
+from core.providers.http_client import HttpClient, Operation, read_json
 from core.providers.service_account import ServiceAccount, read_credentials
 
 TIMEOUT_S = 5.0  # for each call
@@ -96,6 +96,7 @@ class Fcm:
             async with self._http.request(
                 "POST",
                 self._url,
+                operation=Operation.SEND_PUSH,
                 timeout_s=TIMEOUT_S,
                 json={"message": self._message(push)},
                 headers={"Authorization": f"Bearer {token}"},

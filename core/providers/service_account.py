@@ -13,7 +13,7 @@ from core.base import logs
 from core.base.clock import Clock, monotonic
 from core.base.plaintext import http_in_plaintext
 from core.base.settings import Settings, SettingsError
-from core.providers.http_client import HttpClient, read_json
+from core.providers.http_client import HttpClient, Operation, read_json
 
 TIMEOUT_S = 5.0  # for each call
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
@@ -64,7 +64,11 @@ class ServiceAccount:
         form = {"grant_type": GRANT, "assertion": self._assertion()}
         try:
             async with self._http.request(
-                "POST", self._credentials["token_uri"], timeout_s=TIMEOUT_S, data=form
+                "POST",
+                self._credentials["token_uri"],
+                operation=Operation.GET_TOKEN,
+                timeout_s=TIMEOUT_S,
+                data=form,
             ) as answer:
                 body = await read_json(answer)
                 if answer.status == 200 and isinstance(body.get("access_token"), str):

@@ -6,6 +6,7 @@ checks at commit that money is conserved.
 
 from collections.abc import Sequence
 
+from core.base import metrics
 from core.base.actor import Actor
 from core.base.machine import check_edge
 from core.events.signals import InvoiceVoided, PaymentConfirmed
@@ -32,6 +33,7 @@ async def create(tx: Tx, request: PaymentRequest, account: tuple[str, ...]) -> P
     `account` are the ids of the customer's account, which the caller must hold.
     """
     await transitions.create(tx, request)
+    _count(tx, "requested", request)
     if request.amount > 0:
         return request
     await record_payment(tx, request, account, late=False, invoice_id=None)
@@ -45,6 +47,7 @@ async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
     check_edge(EDGES, payment.status, PaymentStatus.CONSUMED)
     if not await transitions.consume(tx, payment.id):
         raise MoneyMoved(payment.id)
+    _count(tx, "consumed", payment)
     await ledger.earn(
         tx,
         customer_id=payment.customer_id,
@@ -60,6 +63,7 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
     check_edge(EDGES, payment.status, PaymentStatus.FAILED_PAIRING)
     if not await transitions.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
+    _count(tx, "failed", payment)
     await failures.create(
         tx,
         payment_request_id=payment.id,
@@ -98,6 +102,7 @@ async def record_payment(
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
+    _count(tx, "confirmed", payment)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
     tx.emit(
@@ -119,13 +124,21 @@ async def confirm_again(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> 
     await failures.supersede(tx, failure_id)
     if not await transitions.confirm_again(tx, payment.id):
         raise MoneyMoved(payment.id)
+    _count(tx, "retried", payment)
     confirmed = await payments.lock(tx, payment.id)
     assert confirmed is not None
     return confirmed
 
 
+def _count(tx: Tx, outcome: str, *payments: PaymentRequest) -> None:
+    """Count a change of payment requests after the commit."""
+    for payment in payments:
+        tx.count(metrics.PAYMENTS.labels("extension" if payment.is_extension else "session", outcome))
+
+
 def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
-    """Void the invoices of these requests after the commit."""
+    """Void the invoices of these abandoned requests after the commit."""
+    _count(tx, "abandoned", *given_up)
     for payment in given_up:
         if payment.gateway_invoice_id is not None:
             tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
@@ -161,11 +174,13 @@ async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
 async def expire(tx: Tx, payment: PaymentRequest) -> None:
     """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
     if await transitions.expire(tx, payment.id):
+        _count(tx, "expired", payment)
         await announce.payment_updated(tx, [payment])
 
 
 async def expire_due(tx: Tx) -> int:
     """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
     expired = await transitions.expire_due(tx)
+    _count(tx, "expired", *expired)
     await announce.payment_updated(tx, expired)
     return len(expired)

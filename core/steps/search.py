@@ -4,7 +4,7 @@ core/pairing/rules.py decides when a round ends, and with which cause a search d
 mitras.
 """
 
-from core.base import ids
+from core.base import ids, metrics
 from core.base.field_types import SessionId
 from core.config.cache import Config
 from core.mitras import store as mitras
@@ -167,7 +167,9 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     must hold the session's lock, and the session must be searching.
     """
     left = cause is rules.WHEN_CANCELLED
-    await transitions.end_search(tx, session.id, SessionStatus.CANCELLED if left else SessionStatus.FAILED)
+    status = SessionStatus.CANCELLED if left else SessionStatus.FAILED
+    await transitions.end_search(tx, session.id, status)
+    tx.count(metrics.SESSIONS_ENDED.labels(status.value, cause.value))
     asked = await pairing.close_open(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
     await announce.requests_closed(
         tx,

@@ -1,5 +1,4 @@
-"""The database of a process: reads that retry after a lost connection, and write transactions
-(docs/architecture.md#transactions).
+"""The database of a process: reads that retry, and write transactions (docs/architecture.md#transactions).
 
 If the answer to a COMMIT is lost, the outcome is unknown: the rows may be stored. So callers must not report
 "not stored" in that case, and every write must be safe to repeat.
@@ -16,7 +15,7 @@ import asyncpg
 from core.base.clock import monotonic
 from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
 from core.storage.host import ask
-from core.storage.pool import DIRECT, Sessions, drop, give_back, open_pool, retry, roll_back
+from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, give_back, open_pool, retry, roll_back
 from core.storage.servers import Servers
 from core.storage.transaction import Tx
 
@@ -26,9 +25,9 @@ SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writ
 
 
 class Database:
-    """The connection pool of one process."""
+    """One connection pool of a process."""
 
-    pool: asyncpg.Pool
+    _measured: MeasuredPool
 
     def __init__(self, url: str, *, sessions: Sessions = DIRECT, servers: Servers | None = None) -> None:
         self._url = url
@@ -40,16 +39,17 @@ class Database:
         self._epoch_subscribers: list[Callable[[], None]] = []
 
     @classmethod
-    async def connect(cls, url: str, *, size: int, through_pooler: bool = False) -> "Database":
+    async def connect(cls, url: str, *, size: int, through_pooler: bool = False, name: str = "write") -> "Database":
         """Open a pool of at most `size` connections. If the URL names several servers, use the one that takes writes.
 
-        `through_pooler`: the URL leads to a PgBouncer in transaction mode. Raises TimeoutError if no server takes writes.
+        `through_pooler`: the URL leads to a PgBouncer in transaction mode. `name` is the pool's label in metrics. Raises
+        TimeoutError if no server takes writes.
         """
         database = cls(url, sessions=Sessions(through_pooler=through_pooler))
         database._servers.start()
         try:
-            database.pool = await open_pool(
-                database._servers.connect, size=size, least=min(2, size), sessions=database._sessions
+            database._measured = await open_pool(
+                database._servers.connect, name=name, size=size, least=min(2, size), sessions=database._sessions
             )
         except BaseException:
             await database._servers.stop()
@@ -60,10 +60,12 @@ class Database:
     async def lazy(cls, url: str, *, size: int, through_pooler: bool = False) -> "Database":
         """Return a pool of at most `size` connections to the only host of a URL, which connects at its first use."""
         database = cls(url, sessions=Sessions(through_pooler=through_pooler))
-        database.pool = await open_pool(database._servers.connect, size=size, least=0, sessions=database._sessions)
+        database._measured = await open_pool(
+            database._servers.connect, name="read", size=size, least=0, sessions=database._sessions
+        )
         return database
 
-    async def separate(self, *, statement_s: float) -> "Database":
+    async def separate(self, *, name: str, statement_s: float) -> "Database":
         """Return a pool with a separate connection to the same server, which other work can't occupy.
 
         It connects at its first use, and the server cancels a statement after `statement_s` seconds. Close it before
@@ -71,7 +73,7 @@ class Database:
         """
         sessions = self._sessions.with_timeouts(statement_s)
         other = Database(self._url, sessions=sessions, servers=self._servers)
-        other.pool = await open_pool(self._servers.connect, size=1, least=0, sessions=sessions)
+        other._measured = await open_pool(self._servers.connect, name=name, size=1, least=0, sessions=sessions)
         return other
 
     async def close(self) -> None:
@@ -84,6 +86,11 @@ class Database:
             await asyncio.wait_for(self.pool.close(), 1.5)
             return
         self.pool.terminate()
+
+    @property
+    def pool(self) -> asyncpg.Pool:
+        """The pool of asyncpg."""
+        return self._measured.pool
 
     @property
     def several_hosts(self) -> bool:
@@ -134,7 +141,7 @@ class Database:
         """
         with lost_as_such():
             async with asyncio.timeout(DEADLINE_S):
-                connection = await self.pool.acquire()
+                connection = await self._measured.acquire()
                 try:
                     async with self._sessions.statements(connection):
                         yield connection
@@ -178,7 +185,7 @@ class Database:
 
     async def _begin(self) -> Any:
         with lost_as_such():
-            connection = await self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
+            connection = await self._measured.acquire(timeout_s=ACQUIRE_TIMEOUT_S)
             try:
                 await connection.execute(self._sessions.begin)
             except BaseException as error:

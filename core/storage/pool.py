@@ -4,14 +4,19 @@ blocks others only briefly (docs/architecture.md#transactions).
 
 import asyncio
 import contextlib
+import weakref
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import asyncpg
 import attrs
 import msgspec
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from core.base.clock import real_sleep
+from core.base import metrics
+from core.base.clock import monotonic, real_sleep
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
 
 GIVE_BACK_S = 1.0
@@ -98,10 +103,10 @@ def drop(connection: Any) -> None:
         connection.terminate()
 
 
-async def open_pool(connect: Any, *, size: int, least: int, sessions: Sessions) -> asyncpg.Pool:
+async def open_pool(connect: Any, *, name: str, size: int, least: int, sessions: Sessions) -> "MeasuredPool":
     """Open a pool of `least` to `size` connections, which `connect` makes with the options of `sessions`."""
     with lost_as_such():
-        return await asyncpg.create_pool(
+        pool = await asyncpg.create_pool(
             connect=connect,
             min_size=least,
             max_size=size,
@@ -111,6 +116,62 @@ async def open_pool(connect: Any, *, size: int, least: int, sessions: Sessions) 
             max_inactive_connection_lifetime=60,
             **sessions.options,
         )
+    return MeasuredPool(name, pool)
+
+
+class MeasuredPool:
+    """A pool of connections whose use is a metric. `name` is its label."""
+
+    def __init__(self, name: str, pool: asyncpg.Pool) -> None:
+        self.name = name
+        self.pool = pool
+        self._wait = metrics.POOL_WAIT.labels(name)
+        OPEN_POOLS.add(self)
+
+    async def acquire(self, *, timeout_s: float | None = None) -> Any:
+        """Take a connection. Raises TimeoutError after `timeout_s` seconds without one."""
+        began = monotonic()
+        try:
+            return await self.pool.acquire(timeout=timeout_s)
+        finally:
+            self._wait.observe(monotonic() - began)
+
+
+OPEN_POOLS: "weakref.WeakSet[MeasuredPool]" = weakref.WeakSet()
+
+
+class PoolUse(Collector):
+    """The connections of this process's pools, counted when the metrics are read."""
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Return the families without samples."""
+        connections = GaugeMetricFamily(
+            "sesi_database_pool_connections",
+            "Open connections of a pool. The pool is `write`, `messages` (of the realtime process), `lease`, `read` (to the "
+            "replica) or `positions` (of the log, for the replica's lag); the state is `busy` or `idle`.",
+            labels=["pool", "state"],
+        )
+        size = GaugeMetricFamily("sesi_database_pool_size", "Connections that a pool may open.", labels=["pool"])
+        return [connections, size]
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """Return the families with one sample for each pool."""
+        connections, size = self.describe()
+        used: Counter[tuple[str, str]] = Counter()
+        sizes: Counter[str] = Counter()
+        for one in list(OPEN_POOLS):
+            idle = one.pool.get_idle_size()
+            used[one.name, "idle"] += idle
+            used[one.name, "busy"] += one.pool.get_size() - idle
+            sizes[one.name] += one.pool.get_max_size()
+        for labels, value in used.items():
+            connections.add_metric(labels, value)
+        for name, value in sizes.items():
+            size.add_metric([name], value)
+        return [connections, size]
+
+
+metrics.REGISTRY.register(PoolUse())
 
 
 async def retry(work: Callable[[], Awaitable[T]]) -> T:

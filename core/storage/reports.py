@@ -71,7 +71,7 @@ class Reports:
         if not url:
             return cls(primary)
         replica = await Database.lazy(url, size=POOL_SIZE, through_pooler=through_pooler)
-        return cls(primary, replica=replica, positions=await primary.separate(statement_s=ANSWER_S))
+        return cls(primary, replica=replica, positions=await primary.separate(name="positions", statement_s=ANSWER_S))
 
     @property
     def lag_s(self) -> float | None:

@@ -1,10 +1,12 @@
-"""The write transaction, with what is published after its commit, and the interface that reads need
+"""The write transaction, with what is published and counted after its commit, and the interface that reads need
 (docs/architecture.md#transactions)."""
 
 import datetime as dt
 import functools
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from prometheus_client import Counter, Histogram
 
 from core.events.notices import Envelope
 from core.events.signals import Signal
@@ -19,7 +21,7 @@ class Reader(Protocol):
 
 
 class Tx:
-    """An open transaction, with what is published after its commit (`outgoing`, `signals`)."""
+    """An open transaction, with what is published and counted after its commit (`outgoing`, `signals`, `counts`)."""
 
     def __init__(self, connection: Any, clock: Callable[[], dt.datetime]) -> None:
         self._connection = connection
@@ -27,6 +29,7 @@ class Tx:
         self._event_time: dt.datetime | None = None
         self.outgoing = Envelope()
         self.signals: list[Signal] = []
+        self.counts: list[Callable[[], None]] = []
 
     @functools.cached_property
     def now(self) -> dt.datetime:
@@ -68,3 +71,11 @@ class Tx:
     def emit(self, signal: Signal) -> None:
         """Publish a signal to the other processes after the commit."""
         self.signals.append(signal)
+
+    def count(self, counter: Counter) -> None:
+        """Add 1 to a metric after the commit."""
+        self.counts.append(counter.inc)
+
+    def observe(self, histogram: Histogram, value: float) -> None:
+        """Add a value to a metric after the commit."""
+        self.counts.append(functools.partial(histogram.observe, value))

@@ -45,7 +45,7 @@ async def test_statements_have_the_timeouts_and_sessions_do_not(database: Databa
 
 
 async def test_separate_pool_has_its_own_timeouts(database: Database) -> None:
-    leases = await database.separate(statement_s=1.5)
+    leases = await database.separate(name="lease", statement_s=1.5)
     try:
         assert await leases.fetchval(SETTINGS) == "1500ms 1500ms 1500ms off"
     finally:
@@ -53,7 +53,7 @@ async def test_separate_pool_has_its_own_timeouts(database: Database) -> None:
 
 
 async def test_statement_that_lasts_too_long_is_cancelled(database: Database) -> None:
-    leases = await database.separate(statement_s=0.2)
+    leases = await database.separate(name="lease", statement_s=0.2)
     try:
         with pytest.raises(asyncpg.QueryCanceledError):
             await leases.fetchval("SELECT pg_sleep(3)")

@@ -8,7 +8,8 @@ import aiohttp
 import attrs
 import pytest
 
-from core.providers.http_client import CONNECTIONS_PER_HOST, HttpClient, read_json
+from core.base import metrics
+from core.providers.http_client import CONNECTIONS_PER_HOST, HttpClient, Operation, read_json
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def provider(*, is_slow: bool = False) -> AsyncIterator[Provider]:
 
 async def status(client: HttpClient, url: str, *, timeout_s: float = 5) -> int:
     """Return the status of a call."""
-    async with client.request("GET", url, timeout_s=timeout_s) as answer:
+    async with client.request("GET", url, operation=Operation.READ_KEYS, timeout_s=timeout_s) as answer:
         assert await read_json(answer) == {}
         return answer.status
 
@@ -98,3 +99,48 @@ async def test_slow_provider_delays_no_other(http_client: HttpClient) -> None:
         assert [await call for call in calls] == [302] * len(calls)
         assert slow.connections == CONNECTIONS_PER_HOST
         await http_client.close()
+
+
+def counted(operation: Operation, reason: str) -> float:
+    """Return how many calls have failed for a reason."""
+    labels = dict(zip(("provider", "operation"), operation.value, strict=True)) | {"reason": reason}
+    return metrics.REGISTRY.get_sample_value("sesi_provider_errors_total", labels) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 503 X\r\nContent-Length: 2\r\n\r\n{}", "server"),
+        (b"HTTP/1.1 429 X\r\nContent-Length: 2\r\n\r\n{}", "limited"),
+        (b"HTTP/1.1 401 X\r\nContent-Length: 2\r\n\r\n{}", "credentials"),
+        (b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}", "credentials"),
+        (b"HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\n{x", "unreadable"),
+        (b"", "connection"),
+        (b"HTTP/1.1 200 X\r\n", "timeout"),
+        (b"HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}", None),
+        (b"HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\n{}", None),
+    ],
+)
+async def test_call_is_measured_and_its_failure_counted_by_reason(
+    http_client: HttpClient, answer: bytes, reason: str | None
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        if reason == "timeout":
+            await reader.read()  # until the client gives up
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    reasons = ("server", "limited", "credentials", "unreadable", "connection", "timeout")
+    labels = {"provider": "identity", "operation": "keys"}
+    count = "sesi_provider_seconds_count"
+    before = {one: counted(Operation.READ_KEYS, one) for one in reasons}
+    calls = metrics.REGISTRY.get_sample_value(count, labels) or 0.0
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
+        await status(http_client, url, timeout_s=0.2 if reason == "timeout" else 5)
+    after = {one: counted(Operation.READ_KEYS, one) for one in reasons}
+    assert {one for one in reasons if after[one] - before[one]} == ({reason} if reason else set())
+    assert metrics.REGISTRY.get_sample_value(count, labels) == calls + 1
+    server.close()
