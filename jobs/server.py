@@ -12,6 +12,7 @@ from core.probes import add_probes
 from core.publishing import Subscriber
 from core.reactions import react
 from core.runtime import open_runtime
+from jobs.ledger_audits import LedgerAudits
 from jobs.runner import Runner
 
 POOL_SIZE = 6
@@ -39,6 +40,9 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(timers.run())
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
     runtime.tasks.spawn(lease.run())
+    runtime.tasks.spawn(runtime.reports.watch())
+    audits = LedgerAudits(runtime)
+    runtime.tasks.spawn(audits.run())
     tune_gc()
     log.info("jobs process is running", port=settings.jobs_port)
     await stop.wait()
@@ -46,6 +50,7 @@ async def serve(settings: Settings) -> int:
     timers.stop()
     await timers.ended(settings.shutdown_grace_seconds / 2)
     await runner.cleanup()
+    await audits.end()
     await lease.end()
     await runtime.close()
     log.info("jobs process stopped")

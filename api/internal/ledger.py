@@ -1,8 +1,10 @@
-"""The route of the ledger audit."""
+"""The routes of the ledger audit."""
 
 from litestar import get
 
 from api.auth import operators
+from core.reads.broken_rules import BrokenRules
+from core.reads.broken_rules import broken_rules as read_broken_rules
 from core.reads.ledger.audit import LedgerAudit, audit_for_operator
 from core.runtime import Runtime
 
@@ -16,4 +18,13 @@ async def audit(runtime: Runtime) -> LedgerAudit:
     return await audit_for_operator(runtime)
 
 
-ROUTES = [audit]
+@get("/internal/ledger/broken-rules", **operators("payments"))
+async def broken_rules(runtime: Runtime) -> BrokenRules:
+    """Return the rules that rows break, as the service's own audits last found them.
+
+    Rules about open work are checked every minute, all rules every night. `first_ids` has up to five of the rows.
+    """
+    return await read_broken_rules(runtime)
+
+
+ROUTES = [audit, broken_rules]

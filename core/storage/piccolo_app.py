@@ -5,11 +5,13 @@ import pathlib
 from piccolo.conf.apps import AppConfig, table_finder
 
 CONCEPTS = [
+    "audits",
     "config",
     "customers",
     "deliveries",
     "extensions",
     "idempotency",
+    "leases",
     "ledger",
     "logins",
     "messages",

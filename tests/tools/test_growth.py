@@ -9,10 +9,14 @@ import asyncpg
 import attrs
 import pytest
 
+from core.audits.rules import Depth
 from core.base.environment import read as read_settings
 from core.base.id_ranges import month_of, months_after
 from core.payments.states import PaymentStatus
+from core.reads.ledger.audit import FIRST
+from core.reads.ledger.rules import rules_of
 from core.reads.look_up import AT_MOST
+from core.runtime import open_runtime
 from core.sessions.states import SessionStatus
 from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World
@@ -21,6 +25,12 @@ from tools.bench.plan_watch import Watch
 
 pytestmark = pytest.mark.anyio
 SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
+# Rows that are not finished, with those that a rule reads for each: its payment request and its audit log's limits.
+OPEN_WORK = """SELECT 100 + 3 * ((SELECT count(*) FROM chat_sessions WHERE status NOT IN ('completed', 'failed', 'cancelled'))
+    + (SELECT count(*) FROM payment_requests WHERE status IN ('pending', 'confirmed'))
+    + (SELECT count(*) FROM session_extensions WHERE status = 'pending')
+    + (SELECT count(*) FROM chat_request_notifications WHERE response IS NULL)
+    + (SELECT count(*) FROM deliveries) + (SELECT count(*) FROM mitra_online_status WHERE is_online)) AS open_work"""
 CUSTOMERS, SESSIONS, PAYMENTS = "/internal/customers", "/internal/sessions", "/internal/payment-requests"
 
 
@@ -116,6 +126,28 @@ async def test_every_statement_of_the_product_uses_an_index(grown: Stack) -> Non
     assert wanted - called == set(plan_calls.LEFT_OUT)
     done = grown.command("grow", "--plans", check=False)
     assert f"{len(found)} statements, " in done.stdout
+
+
+async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) -> None:
+    """They run every minute. Each reads by an index and at most as much as there is open work, in every month."""
+    runtime = await open_runtime(read_settings(grown.env), pool_size=2)
+    connection = await asyncpg.connect(grown.database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute(plans.ONLY_WHERE_NEEDED)
+            watch = await Watch.open(connection, big=plans.SMALL)
+            for rule in rules_of(Depth.CHEAP):
+                watch.case = rule.name
+                args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
+                await watch.fetch(FIRST.format(rule=rule.sql), *(args or ()))
+        (row,) = await connection.fetch(OPEN_WORK)
+    finally:
+        await connection.close()
+        await runtime.close()
+    found = list(watch.seen.values())
+    assert len(found) == len(rules_of(Depth.CHEAP))
+    assert {seen.case: seen.scans for seen in found if seen.scans} == {}
+    assert {seen.case: seen.read for seen in found if seen.read > row["open_work"]} == {}
 
 
 async def test_missing_index_is_reported(grown: Stack) -> None:

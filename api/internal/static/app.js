@@ -3,6 +3,7 @@
 import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
 import { DICTIONARY } from "./kernel/dictionary.js";
 import { session } from "./kernel/session.js";
+import "./parts/audit_banner.js";
 import { trouble } from "./parts/page.js";
 import { stepUp } from "./parts/second_factor.js";
 import { h } from "./shared/dom.js";
@@ -148,6 +149,7 @@ class App extends HTMLElement {
         h("div", { class: "who" }, h("div", {}, display_name), h("small", {}, role)),
         h("button", { class: "plain", type: "button", onclick: () => api.signOut() }, t("Sign out")),
       ),
+      ...(!session.confined && session.may("payments") ? [h("audit-banner")] : []),
       h("div", { class: "frame" }, this.menu, this.main),
       h("div", { class: "toasts", role: "status", "aria-live": "polite" }),
     );

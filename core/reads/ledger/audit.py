@@ -1,22 +1,32 @@
 """The ledger audit: rules that find violations of the invariants in the database (docs/invariants.md)."""
 
+import contextlib
 import datetime as dt
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import attrs
 
+from core.audits.rules import FIRST_IDS, STATEMENT_S
+from core.audits.store import RuleResult
 from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.base.pages import rounded_lag
-from core.reads.ledger.rules import RULES
+from core.reads.ledger.rules import RULES, Rule
 from core.runtime import Runtime
 from core.storage.database import Database
 from core.storage.locks import AdvisoryLock
 from core.storage.reports import LOST
 from core.transactions import translate_db_errors
 
-STATEMENT_S = 600  # a rule over tens of millions of messages takes minutes
+# The first rows that break a rule, each with the number of all.
+FIRST = f"""SELECT
+  id,
+  count(*) OVER ()::int AS violations
+FROM ({{rule}}
+) AS broken (id, detail)
+LIMIT {FIRST_IDS}"""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,6 +77,13 @@ async def audit(runtime: Runtime, *, overdue: bool = True, age_s: float = 0.0) -
 
 
 async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None, age_s: float) -> LedgerAudit:
+    async with _reading(db) as connection:
+        return await check(runtime, connection, overdue=overdue, lag_s=lag_s, age_s=age_s)
+
+
+@contextlib.asynccontextmanager
+async def _reading(db: Database) -> AsyncIterator[Any]:
+    """Open a transaction in which no migration runs. Raises Unavailable while one does."""
     async with (
         db.pool.acquire(timeout=4) as connection,
         connection.transaction(isolation="read_committed", readonly=True),
@@ -80,7 +97,49 @@ async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float 
                 ),
                 retry_after_seconds=60,
             )
-        return await check(runtime, connection, overdue=overdue, lag_s=lag_s, age_s=age_s)
+        await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S:.0f}s'")
+        await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
+        yield connection
+
+
+async def results(runtime: Runtime, rules: Iterable[Rule]) -> AsyncIterator[RuleResult]:
+    """Check rules, and yield what is found about each. A rule that does not apply has no violations.
+
+    Each rule has its own transaction, so a migration waits for one rule only. Reads the replica, or the primary if the
+    replica is lost or not current. Raises Unavailable, also while a migration runs.
+    """
+    server = runtime.reports.current_replica()
+    for rule in rules:
+        with translate_db_errors():
+            try:
+                found = await _result(runtime, rule, server)
+            except TimeoutError:
+                raise
+            except LOST as error:
+                if server is None:
+                    raise
+                runtime.reports.lost(error)
+                server = None
+                found = await _result(runtime, rule, server)
+        yield found
+
+
+async def _result(runtime: Runtime, rule: Rule, server: tuple[Database, float] | None) -> RuleResult:
+    db, lag_s = server or (runtime.db, None)
+    args = _arguments(runtime, rule, behind_s=lag_s or 0.0)
+    if args is None:
+        return RuleResult(rule=rule.name, violations=0, first_ids=[])
+    async with _reading(db) as connection:
+        rows = await connection.fetch(FIRST.format(rule=rule.sql), *args, timeout=STATEMENT_S)
+    return RuleResult(
+        rule=rule.name, violations=rows[0]["violations"] if rows else 0, first_ids=[row["id"] for row in rows]
+    )
+
+
+def _arguments(runtime: Runtime, rule: Rule, *, behind_s: float) -> tuple[Any, ...] | None:
+    """Return the arguments of a rule for data of `behind_s` real seconds ago; None if it does not apply."""
+    now = runtime.now() - dt.timedelta(seconds=behind_s * runtime.clock.scale)
+    return () if rule.arguments is None else rule.arguments(runtime, now)
 
 
 async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
@@ -102,15 +161,12 @@ async def check(
 
     `age_s` is that of `audit`.
     """
-    now = runtime.now() - dt.timedelta(seconds=((lag_s or 0.0) + age_s) * runtime.clock.scale)
-    await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S}s'")
-    await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)
     payments = await connection.fetchval("SELECT count(*)::int FROM payment_requests", timeout=STATEMENT_S)
     violations = []
     for rule in RULES:
-        args = () if rule.arguments is None else rule.arguments(runtime, now) if overdue else None
-        if args is None:
+        args = _arguments(runtime, rule, behind_s=(lag_s or 0.0) + age_s)
+        if args is None or (rule.arguments is not None and not overdue):
             continue
         for found, detail in await connection.fetch(rule.sql, *args, timeout=STATEMENT_S):
             violations.append(Violation(rule=rule.name, id=found, detail=detail or ""))

@@ -1,5 +1,6 @@
 -- rule: a paired session has one accepted invitation and no open one
 -- proves: I5
+-- reads: whole tables
 -- returns: sessions with an open invitation after the search, or with an accepted one that is missing, double or of
 -- another mitra than theirs; and sessions without a mitra in which a mitra was too late.
 SELECT
@@ -27,6 +28,7 @@ WHERE
 
 -- rule: an open invitation belongs to the current round
 -- proves: docs/product.md#rounds
+-- reads: open work
 -- returns: open invitations of a running search with another round, or another deadline, than the search.
 SELECT
   n.id::text,
@@ -41,6 +43,7 @@ WHERE
 
 -- rule: a mitra who rejected is not asked again
 -- proves: docs/product.md#rounds
+-- reads: whole tables
 -- returns: searches that invited a mitra in a later round than the one that the mitra rejected.
 SELECT
   session_id::text,
@@ -52,6 +55,7 @@ HAVING max(round_number) > min(round_number) FILTER (WHERE response = 'REJECTED'
 
 -- rule: a targeted search asks its mitra only
 -- proves: docs/product.md#targeted-requests
+-- reads: whole tables
 -- returns: targeted searches that invited another mitra, or were accepted by another one.
 SELECT
   s.id::text,
@@ -69,6 +73,7 @@ WHERE targeted_mitra_id <> mitra_id;
 
 -- rule: a mitra has no more sessions than the highest limit so far
 -- proves: I6
+-- reads: open work
 -- returns: mitras with more sessions than any limit that was ever configured, or the default of 3.
 SELECT
   mitra_id::text,
@@ -98,6 +103,7 @@ HAVING count(*) > (
 
 -- rule: a session has the timestamps of its state
 -- proves: I8
+-- reads: whole tables
 -- returns: sessions with a timestamp too many or too few for their state. Constraints hold the rules for paired_at and
 -- mitra_id.
 SELECT
@@ -132,6 +138,7 @@ END;
 
 -- rule: the first goodbye closes a session and the second completes it
 -- proves: I8 docs/product.md#goodbyes
+-- reads: whole tables
 -- returns: sessions with two goodbyes that are not completed, or with one that are not closing.
 SELECT
   s.id::text,
@@ -149,6 +156,7 @@ WHERE s.status <> 'completed' AND (c.n >= 2 OR s.status <> 'closing');
 
 -- rule: a goodbye is from a party of the session
 -- proves: docs/product.md#goodbyes
+-- reads: whole tables
 -- returns: goodbyes of a user who is not the session's customer or mitra.
 SELECT
   c.id::text,
@@ -160,6 +168,7 @@ WHERE c.user_id IS DISTINCT FROM CASE c.user_type WHEN 'customer' THEN s.custome
 
 -- rule: the topic flag agrees with its log
 -- proves: docs/product.md#topic-sensitivity
+-- reads: whole tables
 -- returns: sessions whose flag is not the result of its changes, or with a change to the same value or by another
 -- mitra.
 SELECT
@@ -183,6 +192,7 @@ WHERE
 
 -- rule: seq is 1 to n without gaps
 -- proves: I1 I2
+-- reads: whole tables
 -- returns: sessions whose last_seq is not the number of their messages, or not the highest seq.
 SELECT
   s.id::text,
@@ -203,6 +213,7 @@ WHERE
 
 -- rule: a session has the seq of each side's newest message
 -- proves: I1
+-- reads: whole tables
 -- returns: sessions whose customer_sent_seq or mitra_sent_seq differs from the messages.
 SELECT
   s.id::text,
@@ -227,6 +238,7 @@ WHERE (s.customer_sent_seq, s.mitra_sent_seq) <> (coalesce(m.customer, 0), coale
 
 -- rule: a text is empty if its session was blanked, and only then
 -- proves: docs/product.md#blanked-sessions
+-- reads: whole tables
 -- returns: messages and goodbyes without a text in a session that was not blanked; and those with a text, or messages
 -- with metadata, in one whose blanking is finished. Elsewhere every text has at least one character.
 SELECT
@@ -248,6 +260,7 @@ WHERE (c.message = '') <> (s.blanked_at IS NOT NULL);
 
 -- rule: a message is from a party of the session
 -- proves: docs/product.md#paid-time
+-- reads: whole tables
 -- returns: messages of a sender who is not the session's customer or mitra.
 SELECT
   m.id::text,
@@ -261,6 +274,7 @@ WHERE
 
 -- rule: messages are within the paid time
 -- proves: I1 docs/product.md#paid-time
+-- reads: whole tables
 -- returns: messages of sessions that never paired, and messages from before the pairing or after the paid time.
 SELECT
   m.id::text,
@@ -275,6 +289,7 @@ WHERE
 
 -- rule: messages are in the order of their times
 -- proves: I2
+-- reads: whole tables
 -- returns: messages that are older than the one before them by more than a second. Each time is read while the session
 -- is locked, so only a database clock that is set back breaks the order, as after a failover to a server whose clock
 -- is behind; steps of a second or more trigger a separate alarm. The rule joins neighbours, because sorting all
@@ -289,6 +304,7 @@ WHERE m.created_at < before.created_at - interval '1 second';
 
 -- rule: a read marker is at most its delivered marker, and that at most the last seq
 -- proves: I1
+-- reads: whole tables
 -- returns: sessions with a marker that is ahead of another, or that has no timestamp, or a timestamp without a marker.
 SELECT
   id::text,
@@ -315,6 +331,7 @@ WHERE
 
 -- rule: a message's status is not ahead of its session's read markers
 -- proves: I1
+-- reads: whole tables
 -- returns: messages whose status, timestamps and session's markers disagree. A message's own columns are updated
 -- shortly after the markers, never before.
 SELECT

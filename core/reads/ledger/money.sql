@@ -1,5 +1,6 @@
 -- rule: a paid request is in exactly one place
 -- proves: I3 I4
+-- reads: whole tables
 -- returns: payment requests whose money is in no place or in several, or whose amount there differs.
 SELECT
   p.id::text,
@@ -55,6 +56,7 @@ END;
 
 -- rule: confirmed money is earned, failed or in flight
 -- proves: I4
+-- reads: whole tables
 -- returns: one row with the four sums, in Rupiah, if the first is not the sum of the others.
 SELECT
   'all',
@@ -84,6 +86,7 @@ WHERE a <> b + c + d;
 
 -- rule: a transaction matches its payment request and its session
 -- proves: I4
+-- reads: whole tables
 -- returns: transactions whose customer, type or session differs from that of the payment request.
 SELECT
   t.id::text,
@@ -100,6 +103,7 @@ WHERE
 
 -- rule: a session matches its payment request
 -- proves: I3
+-- reads: whole tables
 -- returns: sessions whose customer, mode, price, minutes or discount differs from what was paid.
 SELECT
   s.id::text,
@@ -125,6 +129,7 @@ WHERE
 
 -- rule: a searching session has a confirmed payment request
 -- proves: I3
+-- reads: open work
 -- returns: searching sessions with an unpaid or used payment request, or without one.
 SELECT
   s.id::text,
@@ -136,6 +141,7 @@ WHERE s.status = 'searching' AND p.status IS DISTINCT FROM 'confirmed';
 
 -- rule: a failed or cancelled search has a pairing failure
 -- proves: I3
+-- reads: whole tables
 -- returns: payment requests with more failed and cancelled searches than failures.
 SELECT
   s.id::text,
@@ -160,6 +166,7 @@ WHERE s.id IS NOT NULL AND s.n > coalesce(f.n, 0);
 
 -- rule: a pairing failure matches its payment request
 -- proves: I3 docs/product.md#cause-tags
+-- reads: whole tables
 -- returns: failures whose customer, kind of request or targeted mitra does not fit their cause tag.
 SELECT
   f.id::text,
@@ -175,6 +182,7 @@ WHERE
 
 -- rule: an extension matches its payment request
 -- proves: I3 docs/product.md#extensions
+-- reads: whole tables
 -- returns: extensions whose session, customer, mode, minutes or price differs from what was paid.
 SELECT
   e.id::text,
@@ -194,6 +202,7 @@ WHERE
 
 -- rule: an extension and its payment request agree
 -- proves: I3 I4
+-- reads: whole tables
 -- returns: extensions whose payment request is in another state, or failed with another cause, than their own state
 -- implies.
 SELECT
@@ -213,6 +222,7 @@ OR e.status IN ('rejected', 'safeguard_tripped') AND f.cause_tag <> 'extension_'
 
 -- rule: a pending extension has an active or expired session
 -- proves: I3 docs/product.md#extensions
+-- reads: open work
 -- returns: pending extensions, and pending requests to pay for one, of sessions in any other state.
 SELECT
   e.id::text,
@@ -231,6 +241,7 @@ WHERE p.status = 'pending' AND s.status NOT IN ('active', 'expired');
 
 -- rule: a session's extended minutes are those approved
 -- proves: I3
+-- reads: whole tables
 -- returns: sessions whose extended minutes are not the sum of their approved extensions.
 SELECT
   s.id::text,
@@ -249,6 +260,7 @@ WHERE s.extended_minutes <> coalesce(e.minutes, 0);
 
 -- rule: a session ends exactly after its paid time
 -- proves: I3 I7
+-- reads: whole tables
 -- returns: sessions that end before or after the minutes that were paid. An extension of an expired session starts
 -- when it is approved, so the end may be later than the sum of the minutes.
 SELECT
@@ -276,6 +288,7 @@ WHERE
 
 -- rule: a consumed payment request had a listed price
 -- proves: docs/product.md#tiers
+-- reads: whole tables
 -- returns: consumed payment requests for which no price in the histories fits. The histories have every price since
 -- they began; older payment requests are not checked.
 WITH listed AS MATERIALIZED (
@@ -316,6 +329,7 @@ WHERE
 
 -- rule: a discounted session is the customer's first
 -- proves: I15
+-- reads: whole tables
 -- returns: sessions with the first-session discount that the customer paired after another one. Sessions without a
 -- payment request were made before payments existed, or as development data.
 SELECT

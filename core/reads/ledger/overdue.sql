@@ -1,5 +1,6 @@
 -- rule: a search ends with its round or its time limit
 -- proves: I3 I7
+-- reads: open work
 -- returns: searches whose round or time limit ended before $1.
 SELECT
   id::text,
@@ -10,6 +11,7 @@ WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1;
 
 -- rule: a wave ends by its time
 -- proves: docs/product.md#waves
+-- reads: open work
 -- returns: searches whose wave ended before $1 and, if it was not the last of its round, before the round.
 SELECT
   id::text,
@@ -20,6 +22,7 @@ WHERE status = 'searching' AND wave_ends_at < $1 AND wave_ends_at < round_ends_a
 
 -- rule: a confirmed payment request has a session or an extension
 -- proves: I3
+-- reads: open work
 -- returns: payment requests that were confirmed before $1 and have neither. A fallback to a blast keeps the old time
 -- of payment, but its new search is stored in the same transaction.
 SELECT
@@ -43,6 +46,7 @@ WHERE
 
 -- rule: an unpaid request expires
 -- proves: I7
+-- reads: open work
 -- returns: pending payment requests whose time to pay ended before $1.
 SELECT
   id::text,
@@ -53,6 +57,7 @@ WHERE status = 'pending' AND expires_at < $1;
 
 -- rule: a session ends with its paid time
 -- proves: I7
+-- reads: open work
 -- returns: active sessions whose paid time ended before $1.
 SELECT
   id::text,
@@ -63,6 +68,7 @@ WHERE status = 'active' AND expires_at < $1;
 
 -- rule: an extension is answered by its deadline
 -- proves: I7
+-- reads: open work
 -- returns: pending extensions whose deadline was before $1.
 SELECT
   id::text,
@@ -73,6 +79,7 @@ WHERE status = 'pending' AND answer_by < $1;
 
 -- rule: a session is completed after its grace period
 -- proves: I7
+-- reads: open work
 -- returns: expired and closing sessions whose grace period ended before $1. A pending extension holds the grace
 -- period, and so does one that was answered after $1.
 SELECT
@@ -91,6 +98,7 @@ WHERE
 
 -- rule: a silent mitra is taken offline
 -- proves: I7
+-- reads: open work
 -- returns: online mitras who have been silent for $2 seconds since before $1; $3 is now. Not checked just after a
 -- change of the two settings, because a stricter one makes many mitras overdue at once.
 SELECT
@@ -109,6 +117,7 @@ WHERE
 
 -- rule: every webhook call has a result
 -- proves: I10
+-- reads: open work
 -- returns: webhook calls that were received before $1 and have no result.
 SELECT
   id::text,
@@ -119,6 +128,7 @@ WHERE http_status IS NULL AND received_at < $1;
 
 -- rule: an unacknowledged event becomes a push
 -- proves: docs/events.md
+-- reads: open work
 -- returns: deliveries that are older than $1 seconds of real time and have neither an acknowledgement nor a push.
 SELECT
   id::text,
@@ -131,6 +141,7 @@ WHERE
 
 -- rule: the next month has partitions
 -- proves: docs/operating.md#partitions-by-month
+-- reads: open work
 -- returns: partitioned tables whose last partition does not reach $1, the bound at the end of the next month.
 SELECT
   t.oid::regclass::text,

@@ -1,5 +1,6 @@
 -- rule: a joined customer is anonymous and signed out, and their account is neither anonymous nor joined
 -- proves: I9 docs/product.md#merging-accounts
+-- reads: whole tables
 -- returns: joined customers who are not anonymous, whose account is anonymous or joined itself, or who are still
 -- signed in.
 SELECT
@@ -22,6 +23,7 @@ WHERE c.account_belongs_to IS NOT NULL;
 
 -- rule: an auth session has a user, and a revoked one has no push token
 -- proves: I9 docs/product.md#devices
+-- reads: whole tables
 -- returns: auth sessions without a user, revoked ones with a push token, and those rotated without a previous token.
 SELECT
   d.id::text,
@@ -38,6 +40,7 @@ WHERE
 
 -- rule: the attempts at a code are at most the highest limit so far
 -- proves: I15
+-- reads: whole tables
 -- returns: codes with more attempts than any limit that was ever configured, or the default of 5.
 SELECT
   id::text,
@@ -65,6 +68,7 @@ WHERE attempts > (
 
 -- rule: a mitra has a presence row, and an inactive mitra is offline
 -- proves: I6 docs/product.md#deactivation
+-- reads: whole tables
 -- returns: mitras without a row of presence, and inactive mitras who are online.
 SELECT
   m.id::text,
@@ -78,6 +82,7 @@ WHERE
 
 -- rule: each change of presence has a log row
 -- proves: docs/product.md#presence
+-- reads: whole tables
 -- returns: mitras whose presence is not the result of their log.
 SELECT
   o.mitra_id::text,
@@ -101,6 +106,7 @@ WHERE coalesce(l.up - l.down, 0) <> o.is_online::int;
 
 -- rule: outages of one kind do not overlap
 -- proves: docs/product.md#heartbeat
+-- reads: whole tables
 -- returns: outages that began before an earlier one of the same kind ended.
 SELECT
   id::text,
@@ -116,6 +122,7 @@ WHERE before > began_at;
 
 -- rule: an event has a recipient
 -- proves: docs/events.md
+-- reads: whole tables
 -- returns: deliveries to a customer or mitra who does not exist.
 SELECT
   d.id::text,
@@ -128,6 +135,7 @@ WHERE c.id IS NULL AND m.id IS NULL;
 
 -- rule: an idempotency key has an answer or a request in progress
 -- proves: docs/invariants.md#rule-4
+-- reads: whole tables
 -- returns: keys with half an answer, and keys in progress without a payment request or a time of claim.
 SELECT
   k.id::text,
@@ -141,6 +149,7 @@ WHERE
 
 -- rule: a webhook call has status and result together, and without a token no effect
 -- proves: I10
+-- reads: whole tables
 -- returns: webhook calls with only one of both, and calls without a valid token that were accepted or replayed.
 SELECT
   id::text,
@@ -153,6 +162,7 @@ WHERE
 
 -- rule: only calls above the limit are counted instead of stored
 -- proves: I10
+-- reads: whole tables
 -- returns: rows that count no call; rows of counted calls that lack the body's hash and size, had a valid token or
 -- have another result.
 SELECT
@@ -168,6 +178,7 @@ WHERE
 
 -- rule: one webhook call confirms a payment
 -- proves: I10 I4
+-- reads: whole tables
 -- returns: payment requests that several calls confirmed, or that are not confirmed in spite of one.
 SELECT
   p.id::text,
@@ -186,6 +197,7 @@ WHERE w.n > 1 OR p.confirmed_at IS NULL;
 
 -- rule: an operator's action on a failure has one audit row
 -- proves: I16
+-- reads: whole tables
 -- returns: failures with an operator's action and no audit row of it, or several.
 SELECT
   f.id::text,
@@ -205,6 +217,7 @@ WHERE f.actioned_by IS NOT NULL AND coalesce(a.n, 0) <> 1;
 
 -- rule: an operator's change of a setting has one audit row
 -- proves: I16
+-- reads: whole tables
 -- returns: settings whose last change by an operator has no audit row, or several.
 SELECT
   c.key,
@@ -225,6 +238,7 @@ WHERE
 
 -- rule: an operator's change of a price has one audit row
 -- proves: I16
+-- reads: whole tables
 -- returns: changes of prices by an operator with no audit row, or several. A reorder of tiers is one write, however
 -- many tiers it moves.
 SELECT
@@ -263,6 +277,7 @@ WHERE
 
 -- rule: a price's history is complete and ends with its current row
 -- proves: I16
+-- reads: whole tables
 -- returns: prices without a history, whose newest history row differs from the price, or whose history has a gap. Only
 -- columns that the history row has are compared: older rows lack the columns that were added later.
 WITH history AS (
@@ -316,6 +331,7 @@ WHERE
 
 -- rule: a session that an operator ended has one audit row
 -- proves: I16
+-- reads: whole tables
 -- returns: sessions that an operator ended with no audit row, or several.
 SELECT
   s.id::text,
@@ -334,6 +350,7 @@ WHERE s.ended_by = 'operator' AND coalesce(a.n, 0) <> 1;
 
 -- rule: a replayed call had a valid token, and its replay has one audit row
 -- proves: I16
+-- reads: whole tables
 -- returns: replays of calls without a valid token or of other replays, and replays with no audit row, or several. A
 -- call that is older than the oldest one may have been removed (docs/operating.md#retention).
 SELECT

@@ -1,8 +1,10 @@
 """The rules of the audit: one statement each, in the SQL files of this folder.
 
-In a file, a rule begins with three comments: `rule` is its name, `proves` the invariants of docs/invariants.md (such as
-I3) or the sections of the docs that it checks, and `returns` which rows break it. Its statement returns them as
-(id, detail). It reads each whole table once, because the audit runs over millions of rows.
+In a file, a rule begins with four comments: `rule` is its name, `proves` the invariants of docs/invariants.md (such as
+I3) or the sections of the docs that it checks, `reads` is `open work` or `whole tables`, and `returns` says which rows
+break it. Its statement returns them as (id, detail). A rule about open work finds its rows by the indexes of what is not
+finished: it is cheap, and runs every minute. The others read each whole table once, over millions of rows, and run every
+night (jobs/ledger_audits.py).
 
 The rules of overdue.sql need arguments. A restart or a busy machine can delay a timer, but by less than MARGIN_S of
 real time. Work that is later than that is not done at all. So these rules find nothing while the service runs, and
@@ -17,13 +19,14 @@ from typing import Any
 
 import attrs
 
+from core.audits.rules import Depth
 from core.base.id_ranges import first_id, month_of, months_after
 from core.runtime import Runtime
 
 MARGIN_S = 60.0  # real time: several times the slowest restart plus the longest wait of a jobs process
 SWEEP_S = 60.0  # service time (docs/product.md#fixed-constants)
 FILES = ("money", "chats", "people", "overdue")
-HEAD = re.compile(r"^-- rule: (.+)\n-- proves: (.+)\n(?:--.*\n)+", re.MULTILINE)
+HEAD = re.compile(r"^-- rule: (.+)\n-- proves: (.+)\n-- reads: (open work|whole tables)\n(?:--.*\n)+", re.MULTILINE)
 
 # Returns the arguments of an overdue rule at a time, or None if the rule does not apply to this service.
 Arguments = Callable[[Runtime, dt.datetime], tuple[Any, ...] | None]
@@ -35,6 +38,7 @@ class Rule:
 
     name: str
     proves: str
+    is_cheap: bool  # reads open work only
     sql: str
     arguments: Arguments | None
 
@@ -99,9 +103,20 @@ ARGUMENTS: Mapping[str, Arguments] = {
 def _load(file: str) -> Iterator[Rule]:
     """Yield the rules of one file, in order."""
     _, *parts = HEAD.split(pathlib.Path(__file__).with_name(f"{file}.sql").read_text(encoding="utf-8"))
-    for name, proves, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+    for name, proves, reads, sql in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=True):
         arguments = ARGUMENTS[name] if file == "overdue" else None
-        yield Rule(name=name, proves=proves, sql=sql.strip().removesuffix(";"), arguments=arguments)
+        yield Rule(
+            name=name,
+            proves=proves,
+            is_cheap=reads == "open work",
+            sql=sql.strip().removesuffix(";"),
+            arguments=arguments,
+        )
 
 
 RULES = tuple(rule for file in FILES for rule in _load(file))
+
+
+def rules_of(depth: Depth) -> tuple[Rule, ...]:
+    """Return the rules that an audit checks."""
+    return RULES if depth is Depth.FULL else tuple(rule for rule in RULES if rule.is_cheap)

@@ -421,6 +421,9 @@ export const INDONESIAN = {
   Rule: "Aturan",
   Finding: "Yang terlihat",
   Violations: "Pelanggaran",
+  "The ledger audit has found violations": "Audit pembukuan menemukan pelanggaran",
+  "{n} since {moment}": "{n} sejak {moment}",
+  "and {n} more rules": "dan {n} aturan lain",
 
   // Operators and roles
   disabled: "dimatikan",

@@ -1,0 +1,32 @@
+"""When the ledger is audited, and how deeply (docs/operating.md#audits)."""
+
+import datetime as dt
+import enum
+
+
+class Depth(enum.StrEnum):
+    """How much an audit reads: the rules about open work, or every rule."""
+
+    CHEAP = "cheap"
+    FULL = "full"
+
+
+CHEAP_EVERY = dt.timedelta(minutes=1)  # real time
+NIGHT_HOUR = 20  # the hour of the full audit, UTC: 3 in the morning in Jakarta
+BROKEN_EVERY = dt.timedelta(hours=1)  # service time; a broken rule of the full audit is checked again, for a repair
+STATEMENT_S = 600.0  # real; a rule over tens of millions of messages takes minutes
+CLAIM_S = STATEMENT_S + 60.0  # of an audit, renewed after each rule
+FIRST_IDS = 5  # of the rows that break a rule, to store with their number
+
+
+def due_since(depth: Depth, now: dt.datetime) -> dt.datetime:
+    """Return the moment since which an audit must have finished, or else one is due. All times are real time."""
+    if depth is Depth.CHEAP:
+        return now - CHEAP_EVERY
+    tonight = now.astimezone(dt.UTC).replace(hour=NIGHT_HOUR, minute=0, second=0, microsecond=0)
+    return tonight if tonight <= now else tonight - dt.timedelta(days=1)
+
+
+def lease_of(depth: Depth) -> str:
+    """Return the name of the lease of the process that runs an audit."""
+    return f"audit {depth.value}"

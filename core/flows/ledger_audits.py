@@ -1,0 +1,53 @@
+"""Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
+
+One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and again with each result that it
+stores. If it dies, its claim ends and another process begins the audit again; results that it has stored stay.
+"""
+
+from collections.abc import Sequence
+
+from core.audits import rules
+from core.audits import store as audits
+from core.audits.rules import CLAIM_S, Depth, lease_of
+from core.audits.store import RuleResult
+from core.leases import store as leases
+from core.runtime import Runtime
+from core.transactions import translate_db_errors
+
+
+class ClaimLost(Exception):
+    """Another process may run the audit: this one must stop, and store nothing."""
+
+
+async def claim(runtime: Runtime, depth: Depth) -> bool:
+    """Claim an audit if it is due and no other process has claimed it; return whether it was. Raises Unavailable."""
+    due = rules.due_since(depth, runtime.clock.real_now())
+    with translate_db_errors():
+        await leases.ensure(runtime.db, lease_of(depth))
+        return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
+
+
+async def keep(runtime: Runtime, depth: Depth, result: RuleResult) -> None:
+    """Store the result of a rule and renew the claim. Raises ClaimLost, Unavailable."""
+    async with runtime.transaction() as tx:
+        if not await leases.renew(tx, lease_of(depth), node=runtime.node, length_s=CLAIM_S):
+            raise ClaimLost
+        await audits.keep(tx, result, depth=depth)
+
+
+async def finish(runtime: Runtime, depth: Depth, *, every_rule: Sequence[str]) -> None:
+    """Record that an audit has finished. A full one deletes the results of other rules than `every_rule`.
+
+    Raises ClaimLost, Unavailable.
+    """
+    async with runtime.transaction() as tx:
+        if not await leases.finish(tx, lease_of(depth), node=runtime.node):
+            raise ClaimLost
+        if depth is Depth.FULL:
+            await audits.forget_others(tx, rules=every_rule)
+
+
+async def release(runtime: Runtime, *depths: Depth) -> None:
+    """End this process's claims of audits that it did not finish: they are due for another one. Raises Unavailable."""
+    with translate_db_errors():
+        await leases.release(runtime.db, [lease_of(depth) for depth in depths], node=runtime.node)

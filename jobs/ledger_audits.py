@@ -1,0 +1,72 @@
+"""Audit the ledger: the rules about open work every minute, all rules every night (docs/operating.md#audits).
+
+A rule of the nightly audit that is broken is also checked every hour, so that the alarm ends after the repair.
+"""
+
+import asyncio
+import contextlib
+
+from core.audits.rules import Depth
+from core.base import logs
+from core.base.clock import real_sleep
+from core.base.errors import Unavailable
+from core.flows import ledger_audits
+from core.flows.ledger_audits import ClaimLost
+from core.reads.broken_rules import rules_to_check
+from core.reads.ledger.audit import results
+from core.reads.ledger.rules import RULES
+from core.runtime import Runtime
+
+# Real seconds. An audit that begins right after an outage would report the work that is being made up for.
+BEGIN_AFTER_S = 10.0
+LOOK_EVERY_S = 5.0
+RELEASE_S = 1.0
+
+log = logs.get("audit")
+
+
+class LedgerAudits:
+    """Runs the audits that are due, as long as no other process does."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._is_ended = False
+
+    async def run(self) -> None:
+        """Look for due audits until cancelled."""
+        await real_sleep(BEGIN_AFTER_S)
+        while True:
+            for depth in Depth:
+                if not self._is_ended:
+                    await self._try(depth)
+            await real_sleep(LOOK_EVERY_S)
+
+    async def end(self) -> None:
+        """Release the claims because the process stops. Without the database they expire."""
+        self._is_ended = True
+        with contextlib.suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(RELEASE_S):
+                await ledger_audits.release(self._runtime, *Depth)
+
+    async def _try(self, depth: Depth) -> None:
+        """Run an audit if it is due. If it fails, it is due again."""
+        try:
+            if await ledger_audits.claim(self._runtime, depth):
+                try:
+                    await audit(self._runtime, depth)
+                except Exception:
+                    await ledger_audits.release(self._runtime, depth)
+                    raise
+        except (Unavailable, ClaimLost) as error:
+            log.warning("an audit did not finish; it will be repeated", depth=depth, error=type(error).__name__)
+        except Exception:
+            log.exception("an audit failed", depth=depth)
+
+
+async def audit(runtime: Runtime, depth: Depth) -> None:
+    """Run an audit that this process has claimed, and store its results. Raises ClaimLost, Unavailable."""
+    async for result in results(runtime, await rules_to_check(runtime, depth)):
+        await ledger_audits.keep(runtime, depth, result)
+        if result.violations:
+            log.error("rows break a rule", rule=result.rule, violations=result.violations, ids=result.first_ids)
+    await ledger_audits.finish(runtime, depth, every_rule=[rule.name for rule in RULES])
