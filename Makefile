@@ -142,6 +142,7 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types
 	$(VENV)/bin/python -m tools.client_package
 	$(VENV)/bin/python -m tools.client_api_page
 	$(VENV)/bin/python -m tools.invariants_page
+	$(VENV)/bin/python -m tools.metrics_page
 	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tools.licences
 	$(VENV)/bin/python -m tests.faults.table

@@ -12,6 +12,7 @@ from core.probes import add_probes
 from core.publishing import Subscriber
 from core.reactions import react
 from core.runtime import open_runtime
+from jobs.cluster_metrics import ClusterExporter
 from jobs.ledger_audits import LedgerAudits
 from jobs.runner import Runner
 
@@ -41,7 +42,8 @@ async def serve(settings: Settings) -> int:
     lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
     runtime.tasks.spawn(lease.run())
     runtime.tasks.spawn(runtime.reports.watch())
-    audits = LedgerAudits(runtime)
+    exporter, audits = ClusterExporter(runtime), LedgerAudits(runtime)
+    runtime.tasks.spawn(exporter.run())
     runtime.tasks.spawn(audits.run())
     tune_gc()
     log.info("jobs process is running", port=settings.jobs_port)
@@ -50,6 +52,7 @@ async def serve(settings: Settings) -> int:
     timers.stop()
     await timers.ended(settings.shutdown_grace_seconds / 2)
     await runner.cleanup()
+    await exporter.end()
     await audits.end()
     await lease.end()
     await runtime.close()

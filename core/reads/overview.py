@@ -1,39 +1,22 @@
 """Reads for the overview of the control center."""
 
 import datetime as dt
-from typing import Literal, get_args
 
 import attrs
 
 from core.base import id_ranges
 from core.mitras.rules import availability_policy
+from core.payments.states import PaymentStatus
+from core.reads import present
+from core.reads.present import Lateness
 from core.runtime import Runtime
+from core.sessions.states import SessionStatus
 from core.storage import sql_files
 from core.storage.records import many
 from core.transactions import translate_db_errors
 
 HOUR = dt.timedelta(hours=1)
 SQL = sql_files.load(__file__)
-TimedWork = Literal[
-    "session expiry",
-    "session warning",
-    "session grace",
-    "pairing round",
-    "pairing wave",
-    "extension answer",
-    "payment expiry",
-    "pairing start",
-]
-KINDS: tuple[TimedWork, ...] = get_args(TimedWork)
-
-
-@attrs.frozen(kw_only=True)
-class Lateness:
-    """A kind of timed work: how many items are overdue, and by how many seconds of service time the oldest is."""
-
-    name: TimedWork
-    overdue: int
-    late_seconds: float
 
 
 @attrs.frozen(kw_only=True)
@@ -71,15 +54,22 @@ async def overview(runtime: Runtime) -> Overview:
     """Return the figures of the overview page."""
     now, policy = runtime.now(), availability_policy(runtime.config)
     with translate_db_errors():
-        row = await runtime.db.fetchrow(
-            SQL["figures"],
-            now,
-            policy.require_ping,
-            policy.stale_after_seconds,
-            policy.capacity,
-            id_ranges.since(now - HOUR),
-        )
+        work = await present.present(runtime.db, policy, now=now)
+        row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR))
         hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
-        late = {found.name: found for found in many(Lateness, await runtime.db.fetch(SQL["overdue"], now))}
-    sweeps = [late.get(kind) or Lateness(name=kind, overdue=0, late_seconds=0.0) for kind in KINDS]
-    return Overview(**dict(row), sweeps=sweeps, hours=hours)
+        sweeps = await present.overdue(runtime.db, now=now)
+    return Overview(
+        **dict(row),
+        mitras_online=sum(work.mitras.values()) - work.mitras["offline"],
+        mitras_free=work.mitras["available"],
+        searching=work.sessions[SessionStatus.SEARCHING],
+        active=work.sessions[SessionStatus.ACTIVE],
+        expired=work.sessions[SessionStatus.EXPIRED],
+        closing=work.sessions[SessionStatus.CLOSING],
+        failures_open=sum(one.count for one in work.failures),
+        failures_open_amount=sum(one.amount for one in work.failures),
+        failures_oldest_at=present.oldest_at(work.failures),
+        pending_payments=work.payments[PaymentStatus.PENDING],
+        sweeps=sweeps,
+        hours=hours,
+    )

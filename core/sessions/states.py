@@ -76,6 +76,7 @@ FINAL = final(SessionStatus, EDGES)
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
 LIVE = HELD | {S.SEARCHING}  # the customer can't start another session
 OPEN = HELD | {S.CLOSING}  # the apps of both parties still show it as running
+UNENDED = LIVE | OPEN  # not final
 CLOSABLE = frozenset({S.EXPIRED, S.CLOSING})  # has a grace period, in which the parties may say goodbye
 ENDED = frozenset({S.CLOSING, S.COMPLETED})  # can't be ended again
 PAIRED = OPEN | {S.COMPLETED}  # has a mitra and an end

@@ -7,7 +7,7 @@ from api.internal.control_center import FOLDER
 from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.payments.states import PaymentStatus
-from core.reads.overview import KINDS
+from core.reads.present import KINDS
 from core.reads.timeline import UNPAID
 from core.reads.timeline_entries import ENDED_BY_OPERATOR
 from core.sessions.states import SessionStatus

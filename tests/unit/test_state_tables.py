@@ -49,3 +49,4 @@ def test_sets_of_session_states_equal_the_documented_ones():
     assert {"searching", "active", "expired"} == sessions.LIVE
     assert {"active", "expired"} == sessions.HELD
     assert {"active", "expired", "closing"} == sessions.OPEN
+    assert {"searching", "active", "expired", "closing"} == sessions.UNENDED

@@ -1,0 +1,166 @@
+-- name: present
+-- The open work: rows of (kind, name, count), and for failures the amount and the oldest. $1 is now, $2 to $4 are the
+-- availability policy.
+SELECT
+  'failures' AS kind,
+  cause_tag AS name,
+  count(*)::int AS count,
+  sum(amount)::bigint AS amount,
+  min(created_at) AS oldest_at
+FROM pairing_failures
+WHERE operator_action IS NULL AND superseded_at IS NULL
+GROUP BY cause_tag
+UNION ALL
+SELECT
+  'searches',
+  CASE WHEN targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END,
+  count(*)::int,
+  NULL,
+  NULL
+FROM chat_sessions
+WHERE status = 'searching'
+GROUP BY targeted_mitra_id IS NULL
+UNION ALL
+SELECT
+  'sessions',
+  status,
+  count(*)::int,
+  NULL,
+  NULL
+FROM chat_sessions
+WHERE status IN ('searching', 'active', 'expired', 'closing')
+GROUP BY status
+UNION ALL
+SELECT
+  'payments',
+  status,
+  count(*)::int,
+  NULL,
+  NULL
+FROM payment_requests
+WHERE status IN ('pending', 'confirmed')
+GROUP BY status
+UNION ALL
+SELECT
+  'mitras',
+  m.state,
+  count(*)::int,
+  NULL,
+  NULL
+FROM (
+  SELECT
+    CASE
+      WHEN o.mitra_id IS NULL THEN 'offline'
+      WHEN f.mitra_id IS NOT NULL THEN 'available'
+      WHEN l.sessions >= $4 THEN 'full'
+      ELSE 'unavailable'
+    END AS state
+  FROM mitras AS a
+  LEFT JOIN mitra_online_status AS o ON o.mitra_id = a.id AND o.is_online
+  LEFT JOIN free_mitras($1, $2, $3, $4) AS f ON f.mitra_id = a.id
+  LEFT JOIN (
+    SELECT
+      mitra_id,
+      count(*) AS sessions
+    FROM chat_sessions
+    WHERE status IN ('active', 'expired')
+    GROUP BY mitra_id
+  ) AS l ON l.mitra_id = a.id
+  WHERE a.is_active
+) AS m
+GROUP BY m.state;
+
+
+-- name: overdue
+-- How many items of each kind of timed work are due at $1, and by how many seconds the oldest is late. Payments have 60
+-- s, until the sweep that finds them. A pending extension holds the grace period of an expired session.
+SELECT
+  name,
+  count(*)::int AS overdue,
+  coalesce(max(extract(EPOCH FROM $1 - due)), 0)::float AS late_seconds
+FROM (
+  SELECT
+    'session expiry' AS name,
+    expires_at AS due
+  FROM chat_sessions
+  WHERE status = 'active' AND expires_at <= $1
+  UNION ALL
+  SELECT
+    'session warning',
+    warn_at
+  FROM chat_sessions
+  WHERE warn_at <= $1
+  UNION ALL
+  SELECT
+    'session grace',
+    s.grace_ends_at
+  FROM chat_sessions AS s
+  WHERE
+    s.status IN ('expired', 'closing')
+    AND s.grace_ends_at <= $1
+    AND NOT (s.status = 'expired' AND EXISTS (
+      SELECT 1
+      FROM session_extensions AS e
+      WHERE e.session_id = s.id AND e.status = 'pending'
+    ))
+  UNION ALL
+  SELECT
+    'pairing round',
+    round_ends_at
+  FROM chat_sessions
+  WHERE status = 'searching' AND round_ends_at <= $1
+  UNION ALL
+  SELECT
+    'pairing wave',
+    wave_ends_at
+  FROM chat_sessions
+  WHERE status = 'searching' AND wave_ends_at <= $1 AND wave_ends_at < round_ends_at
+  UNION ALL
+  SELECT
+    'extension answer',
+    answer_by
+  FROM session_extensions
+  WHERE status = 'pending' AND answer_by <= $1
+  UNION ALL
+  SELECT
+    'payment expiry',
+    expires_at + interval '60 seconds'
+  FROM payment_requests
+  WHERE status = 'pending' AND expires_at <= $1 - interval '60 seconds'
+  UNION ALL
+  SELECT
+    'pairing start',
+    confirmed_at + interval '60 seconds'
+  FROM payment_requests AS p
+  WHERE
+    p.status = 'confirmed'
+    AND p.confirmed_at <= $1 - interval '60 seconds'
+    AND NOT EXISTS (
+      SELECT 1
+      FROM chat_sessions AS s
+      WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled')
+    )
+    AND NOT EXISTS (
+      SELECT 1
+      FROM session_extensions AS e
+      WHERE e.payment_request_id = p.id
+    )
+) AS x
+GROUP BY name;
+
+
+-- name: standbys
+-- The lag of each standby: what it reported last, or the time since its last report if it is behind. One that has
+-- nothing to replay reports no lag. Other users' standbys have no state for a user without pg_read_all_stats.
+SELECT
+  coalesce(nullif(application_name, ''), client_addr::text, 'unnamed') AS standby,
+  max(
+    greatest(
+      extract(EPOCH FROM replay_lag),
+      CASE WHEN replay_lsn < pg_current_wal_lsn() THEN extract(EPOCH FROM clock_timestamp() - reply_time) END,
+      0
+    )
+  )::float8 AS lag_seconds
+FROM pg_stat_replication
+WHERE state IN ('streaming', 'catchup')
+GROUP BY 1;

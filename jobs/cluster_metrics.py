@@ -1,0 +1,78 @@
+"""Export the metrics of the whole cluster, from one jobs process at a time.
+
+The process with the lease `metrics` reads the figures. A process that loses the lease, or fails to renew it, drops them
+at once.
+"""
+
+import asyncio
+import contextlib
+
+from core.base import logs
+from core.base.clock import monotonic, real_sleep
+from core.base.cluster_series import CLUSTER
+from core.base.errors import Unavailable
+from core.flows import cluster_lease
+from core.reads.cluster_figures import cluster_figures
+from core.runtime import Runtime
+
+LEASE = "metrics"
+# Real seconds. A renewal and a read together take less than the lease, or it is lost.
+READ_EVERY_S = 15.0
+RENEW_EVERY_S = 3.0
+RENEW_S = 2.0
+READ_S = 4.0
+LEASE_S = 10.0
+
+log = logs.get("metrics")
+
+
+class ClusterExporter:
+    """Exports the cluster's metrics while this process has the lease."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._is_ended = False
+
+    async def run(self) -> None:
+        """Hold the lease if it is free, and read the figures, until cancelled."""
+        while True:
+            began = monotonic()
+            if self._is_ended or not await self._hold():
+                CLUSTER.drop()
+            else:
+                CLUSTER.hold(until=began + LEASE_S)
+                if CLUSTER.age_s >= READ_EVERY_S:
+                    await self._read()
+            await real_sleep(max(0.0, began + RENEW_EVERY_S - monotonic()))
+
+    async def end(self) -> None:
+        """Release the lease because the process stops. Without the database it expires a few seconds later."""
+        self._is_ended = True
+        CLUSTER.drop()
+        with contextlib.suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(RENEW_S):
+                await cluster_lease.release(self._runtime, LEASE)
+
+    async def _hold(self) -> bool:
+        """Take or renew the lease. Return False if another process has it, or the database does not answer in time."""
+        try:
+            async with asyncio.timeout(RENEW_S):
+                return await cluster_lease.hold(self._runtime, LEASE, length_s=LEASE_S)
+        except (Unavailable, TimeoutError):
+            return False
+        except Exception:
+            log.exception("renewing the lease of the cluster's metrics failed")
+            return False
+
+    async def _read(self) -> None:
+        began = monotonic()
+        try:
+            async with asyncio.timeout(READ_S):
+                figures = await cluster_figures(self._runtime)
+        except (Unavailable, TimeoutError):
+            log.warning("the cluster's figures could not be read")
+        except Exception:
+            log.exception("reading the cluster's figures failed")
+        else:
+            if not self._is_ended:
+                CLUSTER.show(figures, read_at=began)

@@ -1,0 +1,14 @@
+"""The page of the metrics is current, and names every metric that a service exposes."""
+
+from core.base import cluster_series
+from tools import metrics_page
+
+
+def test_page_equals_the_metrics_of_the_code() -> None:
+    assert metrics_page.PAGE.read_text() == metrics_page.page(), "run `make pages`"
+
+
+def test_every_series_of_the_cluster_is_on_the_page_once() -> None:
+    text = metrics_page.PAGE.read_text()
+    assert len({series.name for series in cluster_series.ALL}) == len(cluster_series.ALL)
+    assert [series.name for series in cluster_series.ALL if text.count(f"| `{series.name}` |") != 1] == []
