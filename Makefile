@@ -86,7 +86,7 @@ package-proof: install ## install the wheel with requirements.lock alone, and pl
 deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
 	$(VENV)/bin/python -m tests.deploy
 
-deploy-install: install $(DEPLOY_STAMP) ## install nginx, HAProxy, Caddy and systemd-analyze (on Debian), and checkers into .venv-deploy
+deploy-install: install $(DEPLOY_STAMP) ## install nginx, HAProxy, Caddy, systemd-analyze, promtool and amtool (on Debian), and checkers into .venv-deploy
 	tests/deploy/install.sh
 
 $(DEPLOY_STAMP): requirements-deploy.lock
@@ -131,7 +131,7 @@ $(DOCS_STAMP): requirements-docs.lock
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock -c requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
-pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types of the client library
+pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboards, and the types of the client library
 	$(VENV)/bin/python -m tools.proofs
 	$(VENV)/bin/python -m tools.config_page
 	$(VENV)/bin/python -m tools.events_page
@@ -145,6 +145,7 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, and the types
 	$(VENV)/bin/python -m tools.metrics_page
 	$(VENV)/bin/python -m tools.modules_page
 	$(VENV)/bin/python -m tools.licences
+	$(VENV)/bin/python -m tools.dashboards
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 

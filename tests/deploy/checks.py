@@ -12,50 +12,14 @@ from typing import Any
 import jsonschema
 
 from tests.debian import path_of
+from tests.deploy.custom_resources import CUSTOM_RESOURCES
+from tests.deploy.monitoring import dashboards, prometheus
 from tests.deploy.placed import place, write_certificate
 from tests.deploy.programs import CHECKERS, ROOT, complaint_of, said_by
 
 # Exposure as systemd counts it, 0 to 100 in tenths: ours have 12.
 MOST_EXPOSED = 20
 NEEDED = {"GATEWAY_BASE_URL": "https://g", "OTP_HTTP_URL": "https://o", "FCM_PROJECT_ID": "p"}
-# Kubernetes publishes no schema of this custom resource. These are the fields that we use.
-SERVICE_MONITOR = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["apiVersion", "kind", "metadata", "spec"],
-    "properties": {
-        "apiVersion": {"const": "monitoring.coreos.com/v1"},
-        "kind": {"const": "ServiceMonitor"},
-        "metadata": {"type": "object"},
-        "spec": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["selector", "endpoints"],
-            "properties": {
-                "selector": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["matchLabels"],
-                    "properties": {"matchLabels": {"type": "object", "minProperties": 3}},
-                },
-                "endpoints": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["port", "path", "interval"],
-                        "properties": {
-                            "port": {"type": "string"},
-                            "path": {"const": "/metrics"},
-                            "interval": {"type": "string", "pattern": "^[0-9]+s$"},
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
 
 
 def image(deploy: pathlib.Path) -> str:
@@ -91,15 +55,15 @@ def chart(deploy: pathlib.Path) -> str:
     problems, documents = rendered(deploy)
     if problems:
         return problems
-    monitors = [one for one in documents if one["kind"] == "ServiceMonitor"]
-    for monitor in monitors:
+    ours = [one for one in documents if one["kind"] in CUSTOM_RESOURCES]
+    for document in ours:
         try:
-            jsonschema.validate(monitor, SERVICE_MONITOR)
+            jsonschema.validate(document, CUSTOM_RESOURCES[document["kind"]])
         except jsonschema.ValidationError as error:
-            return f"ServiceMonitor {monitor['metadata']['name']}: {error.message}"
+            return f"{document['kind']} {document['metadata']['name']}: {error.message}"
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for number, document in enumerate(one for one in documents if one not in monitors):
+        for number, document in enumerate(one for one in documents if one not in ours):
             files.append(pathlib.Path(folder) / f"{number}.yaml")
             files[-1].write_text(json.dumps(document))
         # A kind without a schema is only a warning.
@@ -165,4 +129,6 @@ CHECKS: tuple[Callable[[pathlib.Path], str], ...] = (
     nginx,
     haproxy,
     caddy,
+    prometheus,
+    dashboards,
 )

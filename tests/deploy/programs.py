@@ -22,7 +22,7 @@ def checkers_missing() -> str:
     """Return what is missing for the checks and how to install it; an empty text if nothing is."""
     if not (CHECKERS / "hadolint").exists():
         return "the checkers are missing: run `make deploy-install`"
-    return missing(*PROXIES, "systemd-analyze")
+    return missing(*PROXIES, "systemd-analyze", "promtool", "amtool")
 
 
 def said_by(*command: Any, **env: str) -> tuple[int, str]:
