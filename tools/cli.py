@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -134,11 +135,19 @@ def parser() -> argparse.ArgumentParser:
     listener = add("openapi", service.openapi, "print the OpenAPI 3.1 document of a listener (JSON)")
     listener.add_argument("listener", choices=["public", "internal"], help="for apps and the gateway, or for operators")
     add("asyncapi", service.asyncapi, "print the AsyncAPI 3.0 document of the WebSocket interface (JSON)")
-    add(
-        "doctor",
-        service.run_doctor,
-        "check database, Redis, migrations, ports, clock and providers, and say how to fix problems",
+    examine = add(
+        "doctor", service.run_doctor, "check settings, machine, servers and providers, and say how to fix problems"
     )
+    examine.add_argument(
+        "--url", metavar="URL", help="the public address of the service, which is then checked as well"
+    )
+    examine.add_argument("--stop-seconds", type=int, metavar="N", help="the supervisor's stop time, in seconds")
+    examine.add_argument("--stanza", metavar="NAME", help="the pgBackRest stanza, whose last backup is then checked")
+    examine.add_argument(
+        "--backup-config", type=pathlib.Path, metavar="FILE", help="the configuration file of pgBackRest"
+    )
+    examine.add_argument("--strict", action="store_true", help="exit with 1 for warnings as well")
+    examine.add_argument("--json", action="store_true", help="print the findings as JSON")
     return root
 
 

@@ -3,6 +3,7 @@
 The processes warn about it when they start, and `sesi doctor` reports it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -13,12 +14,27 @@ FIND = """SELECT
   current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS full_page_writes,
   current_setting('synchronous_standby_names') AS names,
-  (SELECT count(*) FROM pg_stat_replication) AS standbys"""
+  (SELECT count(*) FROM pg_stat_replication) AS standbys,
+  array(
+    SELECT concat_ws(' IN DATABASE ', 'ALTER ROLE ' || coalesce(quote_ident(r.rolname), 'ALL'), quote_ident(d.datname))
+    FROM pg_db_role_setting AS s
+    LEFT JOIN pg_roles AS r ON r.oid = s.setrole
+    LEFT JOIN pg_database AS d ON d.oid = s.setdatabase
+    WHERE
+      'synchronous_commit=off' = ANY(s.setconfig)
+      AND (s.setdatabase = 0 OR d.datname = current_database())
+      AND (s.setrole = 0 OR coalesce(has_table_privilege(s.setrole, to_regclass('chat_sessions'), 'INSERT'), true))
+    ORDER BY 1
+  ) AS overrides"""
 
 
 @attrs.frozen(kw_only=True)
 class Durability:
-    """What the server reports. `several_hosts`: DATABASE_URL names several, so a failover is expected."""
+    """What the server reports.
+
+    `several_hosts`: DATABASE_URL names several, so a failover is expected. `overrides`: the statements that turn
+    synchronous commits off for a role that may write, or for the database.
+    """
 
     several_hosts: bool
     read_only: bool
@@ -27,6 +43,7 @@ class Durability:
     full_page_writes: str
     names: str
     standbys: int
+    overrides: Sequence[str] = ()
 
     @property
     def waits_for_standby(self) -> bool:
@@ -45,6 +62,10 @@ class Durability:
             )
         if self.synchronous_commit == "off":
             found.append("a crash loses the latest acknowledged data: set synchronous_commit = on")
+        found += [
+            f"a crash loses what this role or database was told is stored: use {override} RESET synchronous_commit"
+            for override in self.overrides
+        ]
         if production:
             found += [
                 f"a loss of power may destroy the database: set {name} = on"

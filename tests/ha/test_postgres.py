@@ -9,7 +9,8 @@ from tests.faults import people as app
 from tests.ha import programs
 from tests.ha.postgres import QUICK_TTL_S, SEVERAL_HOSTS, THROUGH_PGBOUNCER, Deployment
 from tests.stack import within
-from tools import doctor
+from tools.doctor import database
+from tools.doctor.findings import Result
 from tools.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(programs.missing()), reason=programs.missing())]
@@ -31,8 +32,8 @@ async def deployment() -> AsyncIterator[Deployment]:
 async def timeouts(url: str, pooler: str) -> tuple[bool, str]:
     """Return whether doctor's check of the timeouts passes, and its text."""
     settings = read({"DATABASE_URL": url, "DATABASE_POOLER": pooler})
-    _, well, said = await app.retry(lambda: doctor._timeouts(settings), timeout=10)
-    return well, said
+    found = await app.retry(lambda: database.check_sessions(settings), timeout=10)
+    return found.result is Result.OK, found.text
 
 
 async def test_doctor_finds_a_pgbouncer_without_its_setting(deployment: Deployment) -> None:

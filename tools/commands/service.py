@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import collections
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import attrs
 import uvloop
 from rich.markup import escape
 from rich.table import Table
@@ -13,8 +15,12 @@ from rich.table import Table
 from core.base import logs
 from core.base.process import end_as_by_hand
 from core.base.settings import SettingsError, shown
-from tools import doctor, environment
+from tools import environment
 from tools.commands.running import console
+from tools.doctor import examination
+from tools.doctor.findings import Result
+
+MARKS = {Result.OK: "[green]ok[/]  ", Result.WARNING: "[yellow]warn[/]", Result.FAILURE: "[red]bad[/] "}
 
 
 def api(_: argparse.Namespace) -> int:
@@ -97,11 +103,19 @@ def asyncapi(_: argparse.Namespace) -> int:
     return 0
 
 
-def run_doctor(_: argparse.Namespace) -> int:
-    """Check the installation; return 1 if there is a problem."""
-    checks = doctor.run()
-    for what, well, finding in checks:
-        console.print(f"{'[green]ok[/]  ' if well else '[red]bad[/] '} {escape(what)}: {escape(finding)}")
-    bad = sum(not well for _, well, _ in checks)
-    console.print("No problems found." if not bad else f"{bad} problems found.")
+def run_doctor(args: argparse.Namespace) -> int:
+    """Check the installation; return 1 if a check failed, or with `--strict` if one warned."""
+    options = examination.Options(
+        url=args.url, stop_seconds=args.stop_seconds, stanza=args.stanza, backup_config=args.backup_config
+    )
+    found = examination.run(options)
+    counts = collections.Counter(one.result for one in found)
+    bad = counts[Result.FAILURE] + (counts[Result.WARNING] if args.strict else 0)
+    if args.json:
+        print(json.dumps({"bad": bad, "findings": [attrs.asdict(one) for one in found]}, indent=2))
+        return 1 if bad else 0
+    for one in found:
+        console.print(f"{MARKS[one.result]} {escape(one.check)}: {escape(one.text)}")
+    problems = f"{counts[Result.FAILURE]} problems and {counts[Result.WARNING]} warnings found."
+    console.print(problems if counts[Result.FAILURE] or counts[Result.WARNING] else "No problems found.")
     return 1 if bad else 0

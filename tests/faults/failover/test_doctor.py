@@ -9,7 +9,8 @@ import pytest
 from core.base.environment import read as read_settings
 from core.storage.durability import Durability
 from tests.faults.failover.cluster import Pair
-from tools import doctor
+from tools.doctor import database
+from tools.doctor.findings import Result
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +26,8 @@ def pair() -> Iterator[Pair]:
 async def durability(pair: Pair, **settings: str) -> tuple[bool, str]:
     """Return whether doctor's durability check passes, and its text."""
     found = attrs.evolve(read_settings({"DATABASE_URL": pair.url}), **settings)
-    _, well, said = await doctor._durability(found)
-    return well, said
+    findings = await database.check_durability(found)
+    return findings[0].result is Result.OK, "; ".join(one.text for one in findings)
 
 
 async def set_and_reload(pair: Pair, setting: str) -> None:

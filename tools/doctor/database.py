@@ -1,0 +1,97 @@
+"""The checks of the database that the service depends on: reachable, migrated, durable, with partitions and timeouts."""
+
+from typing import Any
+
+import asyncpg
+
+from core.base.addresses import database_urls
+from core.base.settings import Settings
+from core.storage import durability, partitions
+from core.storage.pool import Sessions
+from core.storage.servers import writable_url
+from tools import migrate
+from tools.doctor.findings import Finding, failure, ok, problems_or, warning
+
+OLDEST_VERSION = 15
+FEW_MONTHS = 2  # ahead; the jobs process makes three
+
+
+async def connect(settings: Settings, **options: Any) -> Any:
+    """Connect to the server that takes writes. A pooler in between keeps no prepared statements."""
+    options.setdefault("statement_cache_size", 0)
+    return await asyncpg.connect(await writable_url(settings.database_url), timeout=3, **options)
+
+
+async def reach(settings: Settings) -> Finding:
+    """Check that the database answers and has a version that we support."""
+    try:
+        connection = await connect(settings)
+        version = connection.get_server_version().major
+        await connection.close()
+    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        return failure("database", f"does not answer ({type(error).__name__}): check DATABASE_URL, or start `sesi up`")
+    if version < OLDEST_VERSION:
+        return failure("database", f"is PostgreSQL {version}: use {OLDEST_VERSION} or newer")
+    return ok("database", f"PostgreSQL {version}")
+
+
+async def check(settings: Settings) -> list[Finding]:
+    """Check the contents and the behaviour of a database that answers."""
+    return [
+        await _migrations(settings),
+        await _partitions(settings),
+        *await check_durability(settings),
+        await check_sessions(settings),
+    ]
+
+
+async def _migrations(settings: Settings) -> Finding:
+    missing = await migrate.pending(settings.database_url)
+    if missing:
+        return failure("migrations", f"{len(missing)} to run: use `sesi migrate`")
+    return ok("migrations", "current")
+
+
+async def _partitions(settings: Settings) -> Finding:
+    """Check that the coming months have partitions, in real time. Without a partition nothing can be stored."""
+    connection = await connect(settings)
+    try:
+        found = await partitions.partitions(connection)
+        least = min(partitions.months_ahead(found, await connection.fetchval("SELECT clock_timestamp()")).values())
+    finally:
+        await connection.close()
+    if not found:
+        return failure("partitions", "there are none: use `sesi migrate`")
+    fix = "use `sesi migrate`, and see why no jobs process made them"
+    if least < 1:
+        return failure("partitions", f"the next month has none: {fix}")
+    if least < FEW_MONTHS:
+        return warning("partitions", f"made only {least} month ahead: {fix}")
+    return ok("partitions", f"made {least} months ahead")
+
+
+async def check_durability(settings: Settings) -> list[Finding]:
+    """Check that acknowledged data survives a crash of the server and a failover to a standby."""
+    connection = await connect(settings)
+    try:
+        found = await durability.find(connection, several_hosts=len(database_urls(settings.database_url)) > 1)
+    finally:
+        await connection.close()
+    state = "commits wait for a standby" if found.standbys else "commits are on disk; no standby"
+    return problems_or(ok("durability", state), failures=found.problems(production=settings.production))
+
+
+async def check_sessions(settings: Settings) -> Finding:
+    """Check that the server applies the timeouts of our sessions, which some poolers drop."""
+    fix = "the server ignores or refuses them: does DATABASE_URL lead to a PgBouncer? Set DATABASE_POOLER=transaction"
+    sessions = Sessions(through_pooler=settings.through_pooler)
+    try:
+        connection = await connect(settings, **sessions.options)
+    except asyncpg.ProtocolViolationError:
+        return failure("timeouts", fix)
+    try:
+        async with sessions.statements(connection):
+            limited = await connection.fetchval("SELECT current_setting('statement_timeout')") != "0"
+    finally:
+        await connection.close()
+    return ok("timeouts", "the server applies them") if limited else failure("timeouts", fix)
