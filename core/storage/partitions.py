@@ -38,6 +38,8 @@ JOIN pg_class AS p ON p.oid = i.inhparent
 WHERE p.oid = ANY(SELECT to_regclass(u.name) FROM unnest($1::text[]) AS u (name)) AND p.relkind = 'p'"""
 # Storage options, such as the fillfactor, which a partition has and its parent can't have.
 OPTIONS = "SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE oid = to_regclass($1)"
+# The owner of a table, if it is another role than ours. Only the owner of a partition may drop it.
+OWNER = "SELECT quote_ident(nullif(pg_get_userbyid(relowner), current_user)) FROM pg_class WHERE oid = to_regclass($1)"
 DETACHED = """SELECT relname::text
 FROM pg_class
 WHERE
@@ -118,6 +120,8 @@ async def make(tx: Tx, table: str, month: dt.datetime) -> bool:
         f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)"
         + (f" WITH ({options})" if options else "")
     )
+    if owner := await tx.fetchval(OWNER, table):
+        await tx.execute(f"ALTER TABLE {name} OWNER TO {owner}")
     await tx.execute(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{begin}') TO ('{end}')")
     return True
 
