@@ -176,6 +176,7 @@ lock:             ## update the lock files to the newest versions that are allow
 	$(VENV)/bin/python -m pip install --quiet uv
 	$(UV_COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
 	$(UV_COMPILE) -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(UV_COMPILE) -c requirements-dev.lock --extra traces pyproject.toml -o requirements-traces.lock
 	$(UV_COMPILE) -c requirements-dev.lock requirements-build.in -o requirements-build.lock
 	$(UV_COMPILE) requirements-fuzz.in -o requirements-fuzz.lock
 	$(UV_COMPILE) requirements-docs.in -o requirements-docs.lock

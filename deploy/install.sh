@@ -1,13 +1,15 @@
 #!/bin/sh
-# Builds the wheel of the checkout SOURCE, and installs it with the packages of its runtime lock into a new virtual
-# environment, TARGET. The container image and `make package-proof` use this script. PYTHON is the interpreter.
+# Builds the wheel of the checkout SOURCE, and installs it with the packages of a lock file into a new virtual
+# environment, TARGET: those of requirements.lock, or of LOCK, such as requirements-traces.lock. The container image and
+# `make package-proof` use this script. PYTHON is the interpreter.
 set -eu
-if [ $# != 2 ]; then
-  echo "usage: deploy/install.sh SOURCE TARGET" >&2
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then
+  echo "usage: deploy/install.sh SOURCE TARGET [LOCK]" >&2
   exit 2
 fi
 source=$(cd "$1" && pwd)
 target=$2
+lock=$source/${3:-requirements.lock}
 python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,6 +27,6 @@ $pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work/sourc
 # The environment of the service has no pip and no setuptools.
 "$python" -m venv --without-pip "$target"
 pip="$pip --python $target/bin/python"
-$pip install --require-hashes -r "$source/requirements.lock" -c "$source/requirements.lock"
+$pip install --require-hashes -r "$lock" -c "$lock"
 $pip install --no-deps --no-index "$work"/wheel/sesi-*.whl
 $pip check

