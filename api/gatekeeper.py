@@ -25,6 +25,7 @@ from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable
+from core.base.spans import Span
 from core.bus.buckets import Charges
 from core.flows import webhook_receive
 from core.logins import refresh
@@ -59,17 +60,24 @@ class Gatekeeper:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with self._records.span(scope) as span:
+            await self._answer(scope, receive, send, span)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, span: Span) -> None:
+        """Handle one request in its span."""
         started = monotonic()
         headers = headers_of(scope)
         request_id = ids.request_id(headers.get("x-request-id", ""))
         state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        state["request_id"], state["trace_id"] = request_id, span.trace_id
         claims = self._claims(headers)
         caller = {} if claims is None else {
             "user_type": claims.user_type.value, "user_id": claims.user_id, "auth_session_id": claims.auth_session_id,
         }  # fmt: skip
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(process="api", request_id=request_id, **caller)
+        if span.trace_id is not None:
+            structlog.contextvars.bind_contextvars(trace_id=span.trace_id)
         status = sent = 0
 
         async def answer(message: MutableMapping[str, Any]) -> None:
@@ -90,6 +98,7 @@ class Gatekeeper:
         finally:
             seconds = monotonic() - started
             self._records.count(scope, status, seconds)
+            self._records.trace(span, scope, status or CLIENT_GONE)
             self._records.log(scope, caller, status=status or CLIENT_GONE, ms=round(seconds * 1000, 1), bytes_out=sent)
 
     def is_refresh(self, scope: Scope) -> bool:

@@ -1,11 +1,16 @@
 """Record each request: metrics and a log line."""
 
+import contextlib
+
 from litestar import Litestar
 from prometheus_client import Counter
 
 from api.asgi import Scope, host_of, path_of
-from core.base import logs, metrics
+from core.base import logs, metrics, traces
 from core.base.clock import Clock
+from core.base.spans import NOTHING, Span
+
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class RequestRecords:
@@ -29,6 +34,21 @@ class RequestRecords:
             template = path if path in self._routes else "unknown"
         return template
 
+    def span(self, scope: Scope) -> contextlib.AbstractContextManager[Span]:
+        """Make the span of a request. It always begins a trace: a client's `traceparent` is ignored."""
+        if not traces.is_on() or path_of(scope) in UNTRACED:
+            return NOTHING
+        return traces.span(scope["method"], kind="server", root=True, attributes={"sesi.listener": self._listener})
+
+    def trace(self, span: Span, scope: Scope, status: int) -> None:
+        """Add the route and the status to a request's span."""
+        if span.trace_id is not None:
+            route = self._route(scope)
+            span.rename(f"{scope['method']} {route}")
+            span.note(
+                {"http.request.method": scope["method"], "http.route": route, "http.response.status_code": status}
+            )
+
     def log(self, scope: Scope, caller: dict[str, str], **figures: float) -> None:
         """Write the request's log line: without query and body, and with the route's template instead of the path."""
         state = scope["state"]
@@ -43,6 +63,8 @@ class RequestRecords:
             **figures,
             **caller,
         }
+        if state.get("trace_id") is not None:
+            line["trace_id"] = state["trace_id"]
         if "code" in state:
             line["code"] = state["code"]
         logs.write_line(line, at=self._clock.real_now())

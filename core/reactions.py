@@ -6,6 +6,7 @@ If the process dies before a flow has run, the sweeps find the same work in the 
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from core.base import traces
 from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.flows import extension_ask, invoice_void, login_otp_send, pairing_advance, pairing_start
 from core.runtime import Runtime
@@ -17,10 +18,15 @@ class Begin(Protocol):
     def __call__(self, runtime: Runtime, *, payment_request_id: str) -> Coroutine[Any, Any, None]: ...
 
 
-async def _in_slot(runtime: Runtime, begin: Begin, signal: PaymentConfirmed) -> None:
-    """Run the flow when a slot is free, so that many paid requests at once leave connections for other work."""
+async def _in_slot(runtime: Runtime, name: str, begin: Begin, signal: PaymentConfirmed) -> None:
+    """Run the flow when a slot is free, so that many paid requests at once leave connections for other work.
+
+    `name` is the flow's name in traces.
+    """
+    ids = {"sesi.payment_request_id": signal.payment_request_id}
     async with runtime.reaction_slots:
-        await begin(runtime, payment_request_id=signal.payment_request_id)
+        with traces.span(name, parent=signal.traceparent, attributes=ids):
+            await begin(runtime, payment_request_id=signal.payment_request_id)
 
 
 async def _go_on(runtime: Runtime, signal: BlastCutShort) -> None:
@@ -31,9 +37,9 @@ async def _go_on(runtime: Runtime, signal: BlastCutShort) -> None:
 def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     """Return the work that follows a signal; None for a signal without any."""
     if isinstance(signal, PaymentConfirmed) and not signal.is_extension:
-        return _in_slot(runtime, pairing_start.start, signal)
+        return _in_slot(runtime, "pairing start", pairing_start.start, signal)
     if isinstance(signal, PaymentConfirmed):
-        return _in_slot(runtime, extension_ask.ask, signal)
+        return _in_slot(runtime, "extension ask", extension_ask.ask, signal)
     if isinstance(signal, InvoiceVoided) and runtime.gateway is not None:
         return invoice_void.void(runtime, gateway_invoice_id=signal.gateway_invoice_id)
     if isinstance(signal, CodeAsked):

@@ -5,7 +5,7 @@ import contextlib
 import datetime as dt
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from core.base import logs
+from core.base import logs, traces
 from core.base.errors import Unavailable
 from core.publishing import Publisher
 from core.storage.database import Database
@@ -32,7 +32,7 @@ async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publi
     `clock` returns service time. Raises Unavailable if the database does not answer, is overloaded, or keeps the
     transaction waiting for a lock too long.
     """
-    with translate_db_errors():
+    with traces.span_below("transaction"), translate_db_errors():
         async with db.transaction(clock) as tx:
             yield tx
     for count in tx.counts:

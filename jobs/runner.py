@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from core.base import logs, metrics
+from core.base import logs, metrics, traces
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.events.signals import DeadlineSet, Signal
@@ -137,7 +137,8 @@ class Runner:
     async def _do(self, name: str, run: Callable[[Runtime], Awaitable[Any]]) -> None:
         metrics.JOB_RUNS.labels(name).inc()
         try:
-            await run(self._runtime)
+            with traces.span(f"job {name}"):
+                await run(self._runtime)
         except (Unavailable, *TRANSIENT_ERRORS):
             metrics.JOB_FAILURES.labels(name).inc()
         except Exception:
@@ -150,7 +151,8 @@ class Runner:
             metrics.JOB_RUNS.labels(sweep.name).inc()
             pause = LOOK_EVERY_S
             try:
-                await sweep.run(self._runtime)
+                with traces.span(f"sweep {sweep.name}"):
+                    await sweep.run(self._runtime)
                 pause = max(pause, sweep.every_s / self._runtime.clock.scale)
             except (Unavailable, *TRANSIENT_ERRORS):
                 metrics.JOB_FAILURES.labels(sweep.name).inc()

@@ -1,9 +1,12 @@
 """Events on their way to the sockets of this process: each is sent once to each of its recipient's sockets."""
 
+import contextlib
 from collections import OrderedDict
 
 import msgspec
 
+from core.base import traces
+from core.base.spans import NOTHING, Span
 from core.events.notices import Notice
 from realtime import outgoing
 from realtime.connection import Connection
@@ -62,8 +65,9 @@ class Events:
             self._begin(notice)
         self._note_end(notice)
         frame = outgoing.event(notice, server_time=self._connections.server_time())
-        for connection in mine:
-            connection.put(frame)
+        with _span(notice, sockets=len(mine)):
+            for connection in mine:
+                connection.put(frame)
 
     def is_missing(self, event_id: str, recipient_id: str) -> bool:
         """Return whether the recipient has sockets here, and the event was not sent to them."""
@@ -97,6 +101,16 @@ class Events:
             return
         if msgspec.json.decode(notice.payload, type=SearchStatus).status != "searching":
             _remember(self._ended_searches, notice.session_id, REMEMBER_ENDS)
+
+
+def _span(notice: Notice, *, sockets: int) -> contextlib.AbstractContextManager[Span]:
+    """Make the span of an event that goes to the sockets here, if the change was traced."""
+    if notice.traceparent is None:
+        return NOTHING
+    ids = {"sesi.event_id": notice.event_id, "sesi.recipient_id": notice.recipient_id, "sesi.sockets": sockets}
+    if notice.session_id is not None:
+        ids["sesi.session_id"] = notice.session_id
+    return traces.span(f"frame {notice.event}", kind="consumer", parent=notice.traceparent, attributes=ids)
 
 
 def _remember(ids: OrderedDict[str, None], one: str, most: int) -> None:

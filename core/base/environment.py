@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from core.base import fixed_codes
+from core.base import fixed_codes, setting_parsers
 from core.base.fixed_codes import WrongEntry
 from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback, redis_without_password
 from core.base.settings import (
@@ -24,6 +24,9 @@ HTTP_BACKENDS = (
     "twilio_verify_base_url",
     "gateway_base_url",
     "fcm_base_url",
+)
+SAMPLERS = tuple(
+    f"{prefix}{kind}" for prefix in ("", "parentbased_") for kind in ("always_on", "always_off", "traceidratio")
 )
 
 
@@ -92,12 +95,33 @@ def _check_together(s: Settings) -> None:
     _check_identity("A", s.identity_a_audiences, s.identity_a_issuers, s.identity_a_jwks_url)
     _check_identity("B", s.identity_b_audiences, s.identity_b_issuers, s.identity_b_jwks_url)
     _check_test_numbers(s)
+    _check_traces(s)
     if s.public_port == s.internal_port and meet(s.public_host, s.internal_host):  # one process opens both
         raise SettingsError("PUBLIC_PORT and INTERNAL_PORT: expected different ports")
     if s.production:
         _check_production(s)
         _check_encrypted(s)
     _check_exposed(s)
+
+
+def _check_traces(s: Settings) -> None:
+    """Raise SettingsError for wrong variables of OpenTelemetry. While traces are off, other programs may need them."""
+    if not s.traces_enabled:
+        return
+    if s.otel_traces_sampler not in SAMPLERS:
+        raise SettingsError(f"OTEL_TRACES_SAMPLER: expected {', '.join(SAMPLERS)}, got {s.otel_traces_sampler!r}")
+    try:
+        setting_parsers.ratio(s.otel_traces_sampler_arg)
+    except ValueError as error:
+        raise SettingsError(
+            f"OTEL_TRACES_SAMPLER_ARG: expected a ratio, 0 to 1, got {s.otel_traces_sampler_arg!r}"
+        ) from error
+    try:
+        setting_parsers.url("http", "https")(s.otel_exporter_otlp_endpoint)
+    except ValueError as error:
+        raise SettingsError(
+            f"OTEL_EXPORTER_OTLP_ENDPOINT: expected http(s)://…, got {s.otel_exporter_otlp_endpoint!r}"
+        ) from error
 
 
 def _check_test_numbers(s: Settings) -> None:
@@ -162,7 +186,7 @@ def _check_encrypted(s: Settings) -> None:
     if s.allow_plaintext_backends:
         return
     unless = "in production, unless it is on loopback; a network that is trusted needs ALLOW_PLAINTEXT_BACKENDS=true"
-    for name in HTTP_BACKENDS:
+    for name in (*HTTP_BACKENDS, *(["otel_exporter_otlp_endpoint"] if s.traces_enabled else [])):
         if http_in_plaintext(getattr(s, name)):
             raise SettingsError(f"{name.upper()}: expected https:// {unless}")
     if s.redis_url and redis_without_password(s.redis_url):

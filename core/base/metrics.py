@@ -77,6 +77,12 @@ CLOCK_STEPS = Counter(
     "Corrections of more than a second to the database's clock, each made in one step.",
     registry=REGISTRY,
 )
+TRACE_SPANS = Counter(
+    "sesi_trace_spans_total",
+    "Spans that the collector took (exported) or not (failed), and those for which the queue had no room (dropped).",
+    ["outcome"],
+    registry=REGISTRY,
+)
 
 SESSIONS_ENDED = Counter(
     "sesi_sessions_ended_total",

@@ -106,6 +106,14 @@ def scale(text: str) -> float:
     return number
 
 
+def ratio(text: str) -> float:
+    """Read a ratio, 0 to 1."""
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise ValueError(text)
+    return number
+
+
 def secrets(text: str) -> tuple[tuple[str, bytes], ...]:
     """Read pairs of key id and secret, `kid:secret`, comma separated."""
     pairs = []

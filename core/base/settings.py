@@ -167,6 +167,11 @@ class Settings:
     password_rounds: int = _setting("11", parse.bounded(4, 16), "a power of two, 4 to 16; 10 or more in production")
     drain_seconds: int = _setting("5", parse.bounded(0, 300), "seconds, 0 to 300")
     shutdown_grace_seconds: int = _setting("10", parse.bounded(1, 300), "seconds, 1 to 300")
+    traces_enabled: bool = _setting("false", parse.flag, "true or false")
+    otel_exporter_otlp_endpoint: str = _setting("http://localhost:4318", str, "a collector's base URL, http(s)://…")
+    otel_exporter_otlp_headers: str = _setting("", str, "name=value pairs, comma separated", secret=True)
+    otel_traces_sampler: str = _setting("parentbased_always_on", str, "a sampler (docs/traces.md)")
+    otel_traces_sampler_arg: str = _setting("1", str, "a ratio, 0 to 1")
     sesi_time_scale: float = _setting("1", parse.scale, "a number from 0.01 to 10000")
     sesi_time_anchor: dt.datetime | None = _setting("", parse.moment, "an ISO 8601 time with a zone")
 

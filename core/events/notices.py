@@ -13,7 +13,7 @@ from core.base.actor import UserType
 TAG = 8  # last characters of a process's id, with which its envelopes begin
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
+class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event for one user, to be sent to all of their sockets.
 
     `payload` is the frame as JSON text, without `event_id` and `server_time`, which are added when it is sent.
@@ -25,6 +25,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     session_id: str | None
     payload: str
+    traceparent: str | None = None  # of the change that the event reports; it is not stored
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

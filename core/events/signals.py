@@ -49,6 +49,7 @@ class PaymentConfirmed(Signal, frozen=True, kw_only=True):
     payment_request_id: str
     is_extension: bool
     customer_id: str | None = None  # set if the customer paid just now, more than 0
+    traceparent: str | None = None
 
 
 class InvoiceVoided(Signal, frozen=True, kw_only=True):

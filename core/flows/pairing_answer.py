@@ -5,7 +5,7 @@ docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
 
 import datetime as dt
 
-from core.base import metrics
+from core.base import metrics, traces
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.machine import check_edge
@@ -23,7 +23,7 @@ from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
-from core.steps import announce, invitations, money, search
+from core.steps import announce, invitations, money, search, trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
@@ -39,6 +39,14 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
     session = await _invited(runtime.db, session_id, mitra_id)
     if session.mitra_id is not None and session.mitra_id != mitra_id:
         raise RequestTaken
+    parent = await trace_parents.of_session(runtime.db, session_id)
+    with traces.span("pairing accept", parent=parent, attributes={"sesi.session_id": session_id}):
+        return await _accept(runtime, actor, session_id=session_id)
+
+
+async def _accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
+    """Give the session to the mitra, under the locks (see `accept`)."""
+    mitra_id = actor.user_id
     async with runtime.transaction() as tx:
         mitra = await mitras.lock(tx, mitra_id)
         locked = await sessions.lock(tx, session_id)

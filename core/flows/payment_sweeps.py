@@ -16,7 +16,7 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.providers.gateway import Gateway
 from core.runtime import Runtime
-from core.steps import gateway_events, money
+from core.steps import gateway_events, money, trace_parents
 
 log = logs.get("payments")
 
@@ -87,8 +87,9 @@ async def announce_again(runtime: Runtime) -> dt.datetime | None:
     """Sweep: publish `PaymentConfirmed` again for confirmed requests that have no session or extension."""
     settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
     for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
+        parent = await trace_parents.of_payment(runtime.db, payment.id)
         runtime.publisher.publish_signal(
-            PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension)
+            PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension, traceparent=parent)
         )
     return None
 

@@ -61,6 +61,8 @@ INVOICE_OF_ANOTHER = statement(
 UNTARGET = statement(
     Requests.update(targeted_mitra_id=None).where(Requests.id == p.id, Requests.status == PaymentStatus.CONFIRMED)
 )
+KEEP_TRACEPARENT = statement(Requests.update(traceparent=p.traceparent).where(Requests.id == p.id))
+TRACEPARENT = statement(Requests.select(Requests.traceparent).where(Requests.id == p.id))
 DUE = f"""SELECT {names_of(PaymentRequest)}
 FROM payment_requests
 WHERE
@@ -125,6 +127,16 @@ async def due(
     """Return pending requests past their deadline, the oldest first; with `after`, only those that follow it."""
     rows = await reader.fetch(DUE, now, limit, after and after.expires_at, after and after.id)
     return many(PaymentRequest, rows)
+
+
+async def keep_traceparent(tx: Tx, payment_request_id: str, traceparent: str) -> None:
+    """Store the traceparent of a request's confirmation."""
+    await KEEP_TRACEPARENT.execute(tx, id=payment_request_id, traceparent=traceparent)
+
+
+async def traceparent(reader: Reader, payment_request_id: str) -> str | None:
+    """Return the traceparent of a request's confirmation; None if it has none."""
+    return await TRACEPARENT.value(reader, id=payment_request_id)
 
 
 async def untarget(tx: Tx, payment_request_id: str) -> None:

@@ -31,6 +31,7 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     gateway_invoice_url = columns.text(null=True)
     invoice_made_at = columns.moment()
     poll_at = columns.moment()  # when to ask the gateway next; ignored once the request is not pending
+    traceparent = columns.string(55, null=True)  # of its confirmation, if that was traced (docs/traces.md)
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", PaymentStatus)

@@ -80,6 +80,8 @@ BEGIN_ROUND = statement(
 SET_WAVE = statement(
     Sessions.update(wave_number=p.wave_number, wave_ends_at=p.wave_ends_at).where(Sessions.id == p.id, SEARCHING)
 )
+KEEP_TRACEPARENT = statement(Sessions.update(traceparent=p.traceparent).where(Sessions.id == p.id))
+TRACEPARENT = statement(Sessions.select(Sessions.traceparent).where(Sessions.id == p.id))
 SET_SENSITIVITY = statement(Sessions.update(topic_sensitivity=p.after).where(Sessions.id == p.id))
 LOG_SENSITIVITY = statement(insert(SensitivityLogs, "id session_id changed_by_mitra_id from_value to_value created_at"))
 ADD_CLOSURE = statement(
@@ -194,6 +196,16 @@ async def end_answered_wave(tx: Tx, session_id: str) -> bool:
     The caller must hold the session's lock.
     """
     return bool(await tx.execute(SQL["end_answered_wave"], session_id, tx.now))
+
+
+async def keep_traceparent(tx: Tx, session_id: str, traceparent: str) -> None:
+    """Store the traceparent of the beginning of a session's search."""
+    await KEEP_TRACEPARENT.execute(tx, id=session_id, traceparent=traceparent)
+
+
+async def traceparent(reader: Reader, session_id: str) -> str | None:
+    """Return the traceparent of the beginning of a session's search; None if it has none."""
+    return await TRACEPARENT.value(reader, id=session_id)
 
 
 async def add_closure(tx: Tx, session_id: str, *, user_type: str, user_id: str, message: str) -> int:

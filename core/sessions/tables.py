@@ -70,6 +70,7 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     # When its texts were blanked. `blanked_seq` is null unless rows of messages still have texts: those after it.
     blanked_at = columns.moment()
     blanked_seq = columns.number(null=True)
+    traceparent = columns.string(55, null=True)  # of the beginning of its search, if that was traced (docs/traces.md)
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", SessionStatus)

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from core.base import ids
+from core.base import ids, traces
 from core.base.actor import Actor, UserType
 from core.deliveries import store as deliveries
 from core.events.notices import Notice, OwnStatusChanged, SearchProgress
@@ -27,7 +27,7 @@ from core.sessions import views
 from core.sessions.rules import WARNING
 from core.sessions.store import Session
 from core.sessions.views import Person
-from core.steps import goodbyes
+from core.steps import goodbyes, trace_parents
 from core.storage.transaction import Tx
 
 
@@ -44,13 +44,15 @@ def _notices(
     recipient_type: UserType,
     session_id: str | None,
     frame: dict[str, Any],
+    parent: str | None = None,
 ) -> list[Notice]:
     """Return an event for each recipient, all with one frame, which is encoded once.
 
-    `at` is the transaction's `event_time`. The caller must read it while the session is locked, so that event ids
+    `parent` is the traceparent of its spans; None: of the current span. `at` is the transaction's `event_time`. The caller must read it while the session is locked, so that event ids
     follow the order of changes.
     """
     payload, kind = msgspec.json.encode(frame).decode(), recipient_type.value
+    parent = parent or traces.traceparent()
     return [
         Notice(
             event_id=ids.new_event_id(at),
@@ -59,6 +61,7 @@ def _notices(
             event=frame["type"],
             session_id=session_id,
             payload=payload,
+            traceparent=parent,
         )
         for recipient_id in recipient_ids
     ]
@@ -202,7 +205,8 @@ async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
     request = await requests.of_session(tx, session_id, mitra_ids[0])
     assert request is not None
     frame = {"type": "chat_request", "request": request}
-    await deliveries.add(tx, _notices(await tx.event_time(), mitra_ids, UserType.MITRA, session_id, frame))
+    parent = await trace_parents.of_session(tx, session_id)
+    await deliveries.add(tx, _notices(await tx.event_time(), mitra_ids, UserType.MITRA, session_id, frame, parent))
 
 
 async def requests_closed(

@@ -6,7 +6,7 @@ checks at commit that money is conserved.
 
 from collections.abc import Sequence
 
-from core.base import metrics
+from core.base import metrics, traces
 from core.base.actor import Actor
 from core.base.machine import check_edge
 from core.events.signals import InvoiceVoided, PaymentConfirmed
@@ -19,7 +19,7 @@ from core.payments.gateway_calls import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
-from core.steps import announce
+from core.steps import announce, trace_parents
 from core.storage.transaction import Tx
 
 
@@ -102,6 +102,7 @@ async def record_payment(
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
+    await trace_parents.keep_of_payment(tx, payment.id)
     _count(tx, "confirmed", payment)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
@@ -111,6 +112,7 @@ async def record_payment(
             is_extension=payment.is_extension,
             # A free request does not make a paying customer.
             customer_id=payment.customer_id if payment.amount else None,
+            traceparent=traces.traceparent(),
         )
     )
     return Case.CONFIRMED

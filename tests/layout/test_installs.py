@@ -10,12 +10,13 @@ import sys
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.licences import DEV_LOCK, ROOT, TRACES_LOCK, pins
+from tools.licences import DEV_LOCK, LOCK, ROOT, TRACES_LOCK, pins
 from tools.package_proof import PACKAGES
 
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
 # `make bench-install` installs what they import.
 PEERS = {"tools/bench/peers/fastapi_sessions.py", "tools/bench/peers/socketio_chat.py"}
+EXPORTER = "core/base/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
 
 
 @functools.cache
@@ -38,10 +39,10 @@ def imported(path: pathlib.Path) -> set[str]:
     return names
 
 
-def not_in_production(path: pathlib.Path) -> set[str]:
-    """Return the imported names that no package of the runtime lock provides."""
+def not_in_production(path: pathlib.Path, lock: pathlib.Path = LOCK) -> set[str]:
+    """Return the imported names that no package of a lock provides."""
     others = imported(path) - sys.stdlib_module_names - {*PACKAGES}
-    return {name for name in others if not providers().get(name, set()) & pins().keys()}
+    return {name for name in others if not providers().get(name, set()) & pins(lock).keys()}
 
 
 @pytest.mark.parametrize("file", ["Makefile", "deploy/install.sh"])
@@ -84,7 +85,8 @@ def test_lock_of_traces_adds_packages_to_the_runtime_lock_and_changes_none() -> 
 def test_service_and_commands_import_only_packages_of_the_runtime_lock() -> None:
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     found = {str(path.relative_to(ROOT)): names for path in files if (names := not_in_production(path))}
-    assert {file: names for file, names in found.items() if file not in PEERS} == {}
+    assert {file: names for file, names in found.items() if file not in {*PEERS, EXPORTER}} == {}
+    assert not_in_production(ROOT / EXPORTER, TRACES_LOCK) == set()
 
 
 def test_import_of_a_development_package_is_found(tmp_path: pathlib.Path) -> None:

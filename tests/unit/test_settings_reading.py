@@ -291,6 +291,7 @@ REMOTE_HTTP = {
     "TWILIO_VERIFY_BASE_URL": {},
     "GATEWAY_BASE_URL": {},
     "FCM_BASE_URL": {},
+    "OTEL_EXPORTER_OTLP_ENDPOINT": {"TRACES_ENABLED": "true"},
 }
 
 

@@ -12,7 +12,7 @@ import uvloop
 from rich.markup import escape
 from rich.table import Table
 
-from core.base import logs
+from core.base import logs, traces
 from core.base.process import end_as_by_hand
 from core.base.settings import SettingsError, shown
 from tools import environment
@@ -47,7 +47,11 @@ def jobs(_: argparse.Namespace) -> int:
 def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
     settings = environment.read()
     logs.configure(name)
-    return uvloop.run(serve(settings))  # type: ignore[arg-type]
+    traces.start(settings, process=name)
+    try:
+        return uvloop.run(serve(settings))  # type: ignore[arg-type]
+    finally:
+        traces.stop()
 
 
 def up(_: argparse.Namespace) -> int:
