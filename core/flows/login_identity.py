@@ -7,19 +7,17 @@ from typing import Any
 
 from core.base.actor import Actor, UserType
 from core.customers import store as customers
-from core.customers.rules import Identity, IdentityKind
+from core.customers.rules import Identity
 from core.customers.store import Customer
 from core.logins import identity, refresh
 from core.logins import store as logins
 from core.logins.access import Tokens
-from core.logins.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
-from core.providers.identity_keys import IdentityProvider
+from core.logins.identity import IdentityTokenInvalid, ProviderDisabled, Use
 from core.runtime import Runtime
-from core.steps import accounts, failed_sign_ins, tokens
+from core.steps import accounts, failed_sign_ins, identity_check, tokens
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
-KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
@@ -42,9 +40,9 @@ async def sign_in_by_identity(
     if configured is None:
         raise ProviderDisabled
     with failed_sign_ins.noted(runtime, way=f"identity {provider}", address=ip_address) as attempt:
-        claims = await _verify(runtime, configured, identity_token, nonce)
+        claims = await identity_check.verify(runtime, configured, identity_token, nonce)
         attempt.account = claims.subject
-        proven = Identity(kind=KINDS[provider], value=claims.subject, email=claims.email)
+        proven = Identity(kind=identity_check.KINDS[provider], value=claims.subject, email=claims.email)
         opening = Opening(secret=identity.secret_of(identity_token, key=runtime.keys.identity_tokens[0]))
         async with runtime.transaction() as tx:
             earlier = await logins.use_identity_token(
@@ -81,20 +79,6 @@ async def _again(runtime: Runtime, tx: Tx, identity_token: str, earlier: Use) ->
         runtime, user_type=UserType.CUSTOMER, user_id=customer.id, auth_session_id=login.id, refresh_token=first
     )
     return issued, customer
-
-
-async def _verify(runtime: Runtime, provider: IdentityProvider, identity_token: str, nonce: str | None) -> Claims:
-    key = await provider.keys.get(identity.key_id_of(identity_token))
-    if key is None:
-        raise IdentityTokenInvalid
-    return identity.verify(
-        identity_token,
-        key,
-        audiences=provider.audiences,
-        issuers=provider.issuers,
-        nonce=nonce,
-        now=runtime.clock.real_now(),
-    )
 
 
 async def purge_used_tokens(runtime: Runtime) -> None:
