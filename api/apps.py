@@ -39,6 +39,7 @@ from api.public import (
     devices,
     logins,
     mitra_desk,
+    own_data,
     pairing,
     payment_webhook,
     payments,
@@ -50,7 +51,7 @@ from core.reads.catalogue import Availability
 from core.runtime import Runtime
 
 PUBLIC = [
-    *logins.ROUTES, *profile.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
+    *logins.ROUTES, *profile.ROUTES, *own_data.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
     *chat.ROUTES, health.healthz,
 ]  # fmt: skip
 INTERNAL = [

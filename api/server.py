@@ -15,7 +15,7 @@ from core.base import logs
 from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
-from core.flows import login_otp_ask
+from core.flows import erasure_files, login_otp_ask
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.reactions import react
@@ -96,6 +96,7 @@ async def serve(settings: Settings) -> int:
     login_otp_ask.log_test_numbers(runtime)
     runtime.start()
     runtime.tasks.spawn(runtime.reports.watch())
+    runtime.tasks.spawn(erasure_files.keep_files_clean(runtime))
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
     runtime.tasks.spawn(lease.run())
     connections = Connections(settings)

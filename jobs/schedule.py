@@ -11,6 +11,7 @@ import attrs
 
 from core.flows import (
     delivery,
+    erasure_sweep,
     extension_answer,
     idempotency_purge,
     invoice_poll,
@@ -63,6 +64,7 @@ SWEEPS = (
     Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
     Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
     Sweep(name="send_codes", every_s=5, run=login_otp_send.send_overdue),
+    Sweep(name="erase_rest", every_s=5, run=erasure_sweep.go_on),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.close_abandoned_calls),
     Sweep(name="stamp_old_webhooks", every_s=3600, run=webhook_receive.close_old_calls),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),

@@ -36,6 +36,7 @@ LONG = (
     "payments",
     "chaos",
     "operators",
+    "privacy",
     "sign_in",
     "flows",
     "gateway",

@@ -16,7 +16,7 @@ from core.base.settings import SettingsError
 from tools.arguments import between, moment
 from tools.backups import BackupError
 from tools.bench.commands import add_commands
-from tools.commands import backup, data, gateway, service
+from tools.commands import backup, data, gateway, privacy, service
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     reconcile.add_argument(
         "--apply", action="store_true", help="record money that the gateway has and the service lacks"
     )
+    add_privacy(add, commands)
     pay = add(
         "pay",
         data.pay,
@@ -149,6 +150,32 @@ def parser() -> argparse.ArgumentParser:
     examine.add_argument("--strict", action="store_true", help="exit with 1 for warnings as well")
     examine.add_argument("--json", action="store_true", help="print the findings as JSON")
     return root
+
+
+def add_privacy(add: Any, commands: Any) -> None:
+    """Add the commands about people's data."""
+    customer = commands.add_parser("customer", help="export or erase a customer's data").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    mitra = commands.add_parser("mitra", help="erase a mitra's data").add_subparsers(required=True, metavar="WHAT")
+    for made in (
+        add("export", privacy.export_customer, "print everything that is stored of a customer (JSON)", customer),
+        add("erase", privacy.erase_customer, "erase a customer's personal data; this can't be undone", customer),
+        add("erase", privacy.erase_mitra, "erase the personal data of a deactivated mitra", mitra),
+    ):
+        made.add_argument("id", metavar="ID")
+        made.add_argument("--operator", metavar="EMAIL", help="the operator to name in the audit log")
+    erasures = commands.add_parser("erasures", help="erase again after a restored backup").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    add(
+        "list",
+        privacy.list_erasures,
+        "print all erasures, one JSON object a line, to keep outside the backups",
+        erasures,
+    )
+    again = add("reapply", privacy.reapply, "erase the users of a list again; safe to repeat", erasures)
+    again.add_argument("file", metavar="FILE", help="the output of `sesi erasures list`, or logs of the service")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -127,6 +127,9 @@ ADVICE: dict[str, dict[str, Advice]] = {
             WAIT, "Stop sending messages of that session, wait, then send them again in the same order."
         ),
     },
+    "Own data": {
+        "RECENT_SIGN_IN_REQUIRED": _advice(LATER, "Let the person sign in again, then repeat the request."),
+    },
     "Control center": {
         "LOGIN_INVALID": _advice(NO, "Let the operator type both again."),
         "LOGIN_TOKEN_INVALID": _advice(NO, "Begin the sign-in again."),

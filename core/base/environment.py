@@ -156,6 +156,8 @@ def _development_secrets(s: Settings) -> list[str]:
     found = []
     if any(secret.startswith(b"development") for _, secret in s.jwt_secrets):
         found.append("JWT_SECRETS")
+    if any(secret.startswith(b"development") for secret in s.erasure_hash_keys):
+        found.append("ERASURE_HASH_KEYS")
     if DEVELOPMENT_CALLBACK_TOKEN in s.gateway_callback_token:
         found.append("GATEWAY_CALLBACK_TOKEN")
     return found

@@ -127,6 +127,14 @@ def secrets(text: str) -> tuple[tuple[str, bytes], ...]:
     return tuple(pairs)
 
 
+def plain_secrets(text: str) -> tuple[bytes, ...]:
+    """Read secrets without key ids, comma separated."""
+    found = tuple(word.encode() for word in words(text))
+    if not found or any(len(secret) < 32 for secret in found):
+        raise ValueError("short")
+    return found
+
+
 def moment(text: str) -> dt.datetime | None:
     """Read an ISO 8601 time with a zone; blank is None."""
     if not text:

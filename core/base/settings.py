@@ -12,6 +12,7 @@ from core.base import setting_parsers as parse
 from core.base.fixed_codes import FixedCode
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
+DEVELOPMENT_ERASURE_KEY = "development-only-erasure-key-of-32-bytes"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
 CALLBACK_TOKEN_LENGTH = 24  # minimum in production: attempts to guess the token are not limited
 ENVIRONMENTS = ("development", "test", "production")
@@ -89,6 +90,13 @@ class Settings:
         DEVELOPMENT_JWT_SECRETS,
         parse.secrets,
         "kid:secret[,kid:secret] with secrets of at least 32 bytes",
+        secret=True,
+    )
+    erasure_hash_keys: tuple[bytes, ...] = _setting(
+        DEVELOPMENT_ERASURE_KEY,
+        parse.plain_secrets,
+        "secrets of at least 32 bytes, comma separated. The first makes the hashes of erased phones and identities, all "
+        "are compared",
         secret=True,
     )
     access_token_seconds: int = _setting("900", parse.bounded(30, 86400), "seconds, 30 to 86400")

@@ -44,7 +44,8 @@ SET_EMAIL = statement(Customers.update(email=p.email).where(Customers.id == p.id
 SET_USP_SEEN = statement(Customers.update(usp_seen=True).where(Customers.id == p.id, Customers.usp_seen.eq(False)))
 SET_PUSH_TOKEN = statement(Customers.update(push_token=p.push_token).where(Customers.id == p.id))
 SET_DISPLAY_NAME = statement(
-    Customers.update(display_name=p.name).where(Customers.id == p.id).returning(*ALL), Customer
+    Customers.update(display_name=p.name).where(Customers.id == p.id, Customers.erased_at.is_null()).returning(*ALL),
+    Customer,
 )
 # The statements about an identity, by its kind: the kind is the name of the column.
 BY_IDENTITY = {

@@ -23,4 +23,8 @@ class Customer(Table, tablename="customers", db=columns.ENGINE):
     # Real time of the join, for the processes that poll for changes.
     joined_real_at = columns.moment()
     usp_seen = columns.flag()
+    # An erased customer with the same phone or identity had used up the first-session discount.
+    had_first_session = columns.flag()
+    exported_at = columns.moment()
+    erased_at = columns.moment()
     created_at = columns.created()

@@ -84,3 +84,13 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
     return await tx.execute(SQL["purge"], older_than_s)
+
+
+async def forget_all(tx: Tx, recipient_ids: Sequence[str]) -> None:
+    """Delete the pending deliveries of recipients who are erased."""
+    await tx.execute(SQL["forget_all"], recipient_ids)
+
+
+async def forget_sessions(tx: Tx, session_ids: Sequence[str]) -> None:
+    """Delete the pending deliveries about sessions, because they name an erased customer."""
+    await tx.execute(SQL["forget_sessions"], session_ids)

@@ -96,3 +96,20 @@ WHERE id = ANY(ARRAY(
   ORDER BY created_at
   LIMIT 5000
 ));
+
+-- name: forget_all
+-- Delete the deliveries of recipients.
+DELETE FROM deliveries
+WHERE recipient_id = ANY($1::uuid[]);
+
+-- name: forget_sessions
+-- Delete the deliveries about sessions. The table holds the events of an hour at most, so it has no index for this.
+DELETE FROM deliveries
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM deliveries
+    WHERE session_id = ANY($1::uuid[])
+    ORDER BY id
+    FOR UPDATE
+  ));

@@ -16,6 +16,7 @@ from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
 from core.base.fixed_codes import FixedCode
 from core.customers import store as customers
+from core.erasures.rules import phone_mark
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
 from core.logins.otp import Hit
@@ -155,7 +156,7 @@ async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: s
     asked = await codes.asked(
         tx,
         user_type=user_type.value,
-        phone=number,
+        phones=[number, *(phone_mark(key, phone=number) for key in runtime.settings.erasure_hash_keys)],
         ip_address=address,
         since=tx.now - otp.WINDOW,
         in_flight_since=tx.now - in_flight,

@@ -13,6 +13,7 @@ from core.config.keys import KEYS
 from core.config.rules import check
 from core.events.signals import ConfigChanged
 from core.logins import store as logins
+from core.mitras import erasing
 from core.mitras import store as mitras
 from core.mitras.rules import StatusReason
 from core.mitras.store import Mitra
@@ -129,7 +130,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         if change.is_active is False:
             await logins.lock_all(tx, mitra_id)
         before = await mitras.lock(tx, mitra_id)
-        if before is None:
+        if before is None or await erasing.is_erased(tx, mitra_id):
             raise NotFound
         if number is not None and number != before.phone:
             await mitras.hold_phone(tx, number)

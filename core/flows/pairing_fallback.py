@@ -4,7 +4,8 @@ docs/product.md#fallback-to-a-blast has the rules.
 """
 
 from core.base.actor import Actor
-from core.base.errors import NotFound
+from core.base.errors import NotFound, Unauthenticated
+from core.customers import erasing
 from core.customers import store as customers
 from core.events.signals import PaymentConfirmed
 from core.pairing import rules
@@ -44,6 +45,8 @@ async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) 
 
 async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id: str) -> None:
     account = list(await customers.lock_account(tx, actor.user_id))
+    if await erasing.is_erased(tx, actor.user_id):  # within a second of the erasure, before its token is refused
+        raise Unauthenticated
     session = await sessions.of_payment(tx, payment_request_id)
     if session is not None:
         session = await sessions.lock(tx, session.id)

@@ -1,6 +1,7 @@
 """Store the answers to idempotent requests."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
@@ -87,3 +88,8 @@ async def keep(tx: Tx, keyed: KeyedRequest, *, http_status: int, answer: str) ->
 async def purge(tx: Tx) -> int:
     """Delete up to AT_ONCE rows that are older than KEEP; return how many."""
     return await tx.execute(SQL["purge"], tx.now - KEEP, AT_ONCE)
+
+
+async def forget_all(tx: Tx, user_ids: Sequence[str]) -> None:
+    """Delete the keys and answers of users who are erased."""
+    await tx.execute(SQL["forget_all"], user_ids)

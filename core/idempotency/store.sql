@@ -32,3 +32,8 @@ WHERE created_at <= $1 AND id = ANY(ARRAY(
   WHERE created_at <= $1
   LIMIT $2
 ));
+
+-- name: forget_all
+-- Delete the keys of users.
+DELETE FROM idempotency_keys
+WHERE user_id = ANY($1::uuid[]);

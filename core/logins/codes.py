@@ -5,6 +5,7 @@ A customer's code is sent before the response, a mitra's after it, in the backgr
 """
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
@@ -78,13 +79,21 @@ async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) ->
 
 
 async def asked(
-    tx: Tx, *, user_type: str, phone: str, ip_address: str, since: dt.datetime, in_flight_since: dt.datetime
+    tx: Tx,
+    *,
+    user_type: str,
+    phones: Sequence[str],
+    ip_address: str,
+    since: dt.datetime,
+    in_flight_since: dt.datetime,
 ) -> Asked:
     """Read the requests since `since` that count against the limits of a phone and kind of user, and of an address.
 
+    `phones` are the phone, and what replaces it in requests of an erased user.
+
     A customer's code without the provider's answer counts as a refused number if it is newer than `in_flight_since`.
     """
-    by_phone = await tx.fetch(SQL["asked_by_phone"], phone, user_type, since)
+    by_phone = await tx.fetch(SQL["asked_by_phone"], phones, user_type, since)
     by_ip = await tx.fetch(SQL["asked_by_address"], ip_address, since, in_flight_since)
     return Asked(
         by_phone=tuple(row["created_at"] for row in by_phone),

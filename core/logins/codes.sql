@@ -1,8 +1,8 @@
 -- name: asked_by_phone
--- The requests of a phone and a kind of user since $3 whose code was delivered or is on its way.
+-- The requests of a phone ($1: with its marks) and a kind of user since $3 whose code was delivered or is on its way.
 SELECT created_at
 FROM otp_requests
-WHERE phone = $1 AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
+WHERE phone = ANY($1::text[]) AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
 ORDER BY created_at;
 
 -- name: asked_by_address

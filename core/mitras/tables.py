@@ -16,6 +16,7 @@ class Mitra(Table, tablename="mitras", db=columns.ENGINE):
     display_name = columns.string(100)
     is_active = columns.flag()
     push_token = columns.string(255, null=True)
+    erased_at = columns.moment()
     created_at = columns.created()
 
 

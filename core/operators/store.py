@@ -175,9 +175,11 @@ async def any_operator(reader: Reader) -> bool:
 
 
 async def audit(
-    tx: Tx, *, operator_id: str, action: str, object_type: str, object_id: str, before: Any, after: Any
+    tx: Tx, *, operator_id: str | None, action: str, object_type: str, object_id: str, before: Any, after: Any
 ) -> None:
     """Insert the audit row of an operator's write, in the transaction of the write.
+
+    Without an `operator_id` the command line wrote.
 
     `before` and `after` hold a customer's id and the names of fields, never a phone number, e-mail or name. Text that
     the operator wrote goes under `reason`, which `blank_operator_audit_log` empties when the customer is erased.

@@ -82,7 +82,8 @@ class OperatorAudit(Table, tablename="operator_audit_log", db=columns.ENGINE):
     """One row for each write by an operator and for each reading of personal data. A trigger refuses changes."""
 
     id = columns.identifier()
-    operator_id = columns.reference("Operator")
+    # Null: the command line, without the name of an operator.
+    operator_id = columns.reference("Operator", null=True)
     action = columns.string(60)
     object_type = columns.string(40)
     object_id = columns.string(100)

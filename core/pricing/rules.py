@@ -108,7 +108,7 @@ def check_promotion(promotion: Promotion, where: str = "") -> None:
 class Past:
     """The facts about a customer that decide about the discount."""
 
-    ever_paired: bool
+    ever_paired: bool  # also as an erased customer with the same phone or identity
     other_discounted_request: bool  # pending, confirmed or consumed, without a pending one that is about to be replaced
     anonymous: bool  # the account has neither a verified phone nor an identity
 

@@ -2,10 +2,14 @@
 -- The facts about a customer ($1: the caller's ids) that decide about the discount. Requests with a status in $2 count,
 -- except $3.
 SELECT
-  EXISTS(
+  EXISTS (
     SELECT 1
     FROM chat_sessions
     WHERE customer_id = ANY($1) AND paired_at IS NOT NULL
+  ) OR EXISTS (
+    SELECT 1
+    FROM customers
+    WHERE id = ANY($1) AND had_first_session
   ) AS ever_paired,
   EXISTS(
     SELECT 1

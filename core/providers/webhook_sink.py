@@ -10,6 +10,9 @@ import datetime as dt
 import errno
 import hmac
 import os
+import pathlib
+import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +22,8 @@ from core.base import logs
 from core.base.settings import Settings
 
 WAIT_S = 0.5  # for the disk: a disk that hangs must not delay the response, which is due within 2 s
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+CLOSED_AFTER = dt.timedelta(hours=1)  # a disk that hangs may finish a write late
 SEAL = b',"seal":"'
 PURPOSE = b"sesi webhook fallback file"
 log = logs.get("webhook_sink")
@@ -49,7 +54,7 @@ class WebhookSink:
         if not self._enabled:
             return False
         fields = {"received_at": received_at, "raw_body": base64.b64encode(raw_body).decode(), **fields}
-        line = self._sealed(msgspec.json.encode(fields)) + b"\n"
+        line = self.sealed(fields)
         try:
             async with asyncio.timeout(WAIT_S):
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._append, received_at, line)
@@ -57,6 +62,20 @@ class WebhookSink:
             log.warning("writing the fallback file failed", error=error.strerror or type(error).__name__)
             return False
         return True
+
+    def sealed(self, fields: Mapping[str, Any]) -> bytes:
+        """Return a line of these fields with a new seal, and a newline."""
+        return self._sealed(msgspec.json.encode(fields)) + b"\n"
+
+    def closed_files(self, *, now: dt.datetime) -> list[pathlib.Path]:
+        """Return the files that nothing is appended to: their day ended more than CLOSED_AFTER ago."""
+        if not self._enabled or not self._dir.is_dir():
+            return []
+        last = (now - CLOSED_AFTER).date()
+        days = {
+            path: path.name.removeprefix(f"{self._name}-").removesuffix(".jsonl") for path in self._dir.glob("*.jsonl")
+        }
+        return sorted(path for path, day in days.items() if DAY.fullmatch(day) and day < last.isoformat())
 
     def _sealed(self, line: bytes) -> bytes:
         return line[:-1] + SEAL + _seal(self._keys[0], line)

@@ -4,6 +4,7 @@ A process claims a push while it sends it, and deletes it when the provider has 
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -79,3 +80,8 @@ async def again(tx: Tx, push_id: str, *, after_s: float) -> None:
     """Retry a push after `after_s` seconds of real time, or delete it if it is useless by then."""
     if not await tx.execute(SQL["drop_useless"], push_id, after_s):
         await tx.execute(SQL["again"], push_id, after_s)
+
+
+async def forget(tx: Tx, auth_session_ids: Sequence[str]) -> None:
+    """Delete the pushes of devices whose user is erased."""
+    await tx.execute(SQL["forget"], auth_session_ids)

@@ -76,3 +76,8 @@ WHERE id = $1 AND expires_real_at <= clock_timestamp() + make_interval(secs => $
 UPDATE pushes
 SET due_real_at = clock_timestamp() + make_interval(secs => $2)
 WHERE id = $1;
+
+-- name: forget
+-- Delete the pushes of devices. The table holds the pushes of an hour at most, so it has no index for this.
+DELETE FROM pushes
+WHERE auth_session_id = ANY($1::uuid[]);

@@ -42,11 +42,13 @@ class AuditFilter:
     until: dt.datetime | None = None
 
 
+# Names the command line where an operator stands: rows that it wrote have none.
+COMMAND_LINE = "00000000-0000-7000-8000-000000000000"
 # The newest rows of the audit log, each with its operator.
-PAGE = """SELECT
+PAGE = f"""SELECT
   a.id,
-  a.operator_id,
-  o.display_name AS operator_name,
+  coalesce(a.operator_id, '{COMMAND_LINE}') AS operator_id,
+  coalesce(o.display_name, 'command line') AS operator_name,
   a.action,
   a.object_type,
   a.object_id,
@@ -54,10 +56,10 @@ PAGE = """SELECT
   a.after,
   a.created_at
 FROM operator_audit_log AS a
-JOIN control_center_users AS o ON o.id = a.operator_id
-WHERE {where}
+LEFT JOIN control_center_users AS o ON o.id = a.operator_id
+WHERE {{where}}
 ORDER BY a.created_at DESC, a.id DESC
-LIMIT {limit}"""
+LIMIT {{limit}}"""
 # Rows about an object, and rows about several objects that include it.
 OF_OBJECT = f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'ids' ? {{0}}))"
 
@@ -71,7 +73,10 @@ def _entry(row: Any) -> AuditEntry:
 async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> ReportItems[AuditEntry]:
     """List rows of the audit log, newest first."""
     where = Conditions()
-    where.add("a.operator_id = {0}", which.operator_id)
+    if which.operator_id == COMMAND_LINE:
+        where.plain("a.operator_id IS NULL")
+    else:
+        where.add("a.operator_id = {0}", which.operator_id)
     where.add("a.action = {0}", which.action)
     where.add("a.object_type = {0}", which.object_type)
     where.add(OF_OBJECT, which.object_id)

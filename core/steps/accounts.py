@@ -6,6 +6,7 @@ from typing import Any
 from core.base import ids, logs, metrics
 from core.base.actor import Actor, UserType
 from core.bus.rate_limit import RateLimited
+from core.customers import erasing
 from core.customers import store as customers
 from core.customers.rules import Identity, resolve
 from core.customers.store import Customer
@@ -14,8 +15,8 @@ from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.store import AuthSession
 from core.runtime import Runtime
+from core.steps import erased_identities, tokens
 from core.steps import logins as login_steps
-from core.steps import tokens
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
@@ -59,6 +60,8 @@ async def sign_in(
         await login_steps.revoke(tx, user_id=customer.id, but=anonymous.id)
     else:
         customer = await customers.create_known(tx, ids.new_id(), identity)
+    if known is None and await erased_identities.had_first_session(runtime, tx, identity):
+        await erasing.set_had_first_session(tx, customer.id)
     log.info("customer resolved", case=case.value, by=identity.kind.value, user_id=customer.id)
     issued = await tokens.issue(
         runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device, opening=opening

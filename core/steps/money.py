@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from core.base import metrics, traces
 from core.base.actor import Actor
 from core.base.machine import check_edge
+from core.customers import erasing as customers
 from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.ledger import store as ledger
 from core.pairing_failures import store as failures
@@ -91,7 +92,10 @@ async def record_payment(
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
         blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id) is not None
     else:
-        blocked = await payments.blocking(tx, list(account), but=payment.id) is not None
+        # An erased customer does not wait for a chat.
+        blocked = await payments.blocking(tx, list(account), but=payment.id) is not None or await customers.is_erased(
+            tx, payment.customer_id
+        )
         if not blocked and payment.is_first_session_discount:
             past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
             blocked = past.ever_paired or past.other_discounted_request

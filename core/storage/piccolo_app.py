@@ -9,6 +9,7 @@ CONCEPTS = [
     "config",
     "customers",
     "deliveries",
+    "erasures",
     "extensions",
     "idempotency",
     "leases",

@@ -11,7 +11,7 @@ import pytest
 
 from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing, second_factor, sessions
 from api.internal import logins as operator_logins
-from api.public import chat, devices, logins, pairing, payment_webhook, payments, profile
+from api.public import chat, devices, logins, own_data, pairing, payment_webhook, payments, profile
 from core.base import ids
 from tests.access.routes import Route
 
@@ -62,6 +62,8 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     logins.PhoneBody: lambda: {"phone": a_phone()},
     logins.CodeBody: lambda: {"otp_request_id": ids.new_id(), "code": "123456"},
     logins.IdentityBody: lambda: {"identity_token": "a.b.c"},
+    # Half a proof, so that no call erases its caller.
+    own_data.EraseBody: lambda: {"provider": "a"},
     profile.ProfileBody: lambda: {"display_name": "Dewi"},
     devices.PushTokenBody: lambda: {"push_token": ids.new_id()},
     payments.PaymentBody: lambda: {"duration_minutes": 12},

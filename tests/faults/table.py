@@ -36,6 +36,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
         *(f"chaos: {kind}" for kind in KILLS),
         "load: talk",
     ),
+    "The jobs process is killed while it blanks the texts of an erased customer; the api process before the commit": (
+        "http/privacy/test_erasure_races.py::test_jobs_process_killed_in_the_middle_of_the_texts_goes_on_later",
+        "http/privacy/test_erasure_races.py::test_api_process_killed_before_the_commit_erases_nothing",
+    ),
+    "A process dies at any line while it rewrites a fallback file": (
+        "unit/test_webhook_files.py::test_process_that_dies_at_a_line_leaves_the_old_file",
+    ),
     "PostgreSQL restarts": (
         "faults/outages/test_outages.py::test_calls_without_the_database_get_unavailable_then_recover",
         "chaos: postgres killed",

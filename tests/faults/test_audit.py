@@ -474,6 +474,19 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "DELETE FROM operator_audit_log WHERE action = 'webhook.replayed'",
     ),
     (
+        "an erased user has no personal data and no device",
+        f"UPDATE customers SET erased_at = now() WHERE {ONE.format('customers', 'display_name IS NOT NULL')}",
+    ),
+    (
+        "an erased user has no personal data and no device",
+        f"UPDATE mitras SET erased_at = now() WHERE {ONE.format('mitras', 'true')}",
+    ),
+    (
+        "an erased user has no personal data and no device",
+        """INSERT INTO erasures (id, user_type, user_id, requested_by, began_at, completed_at)
+             SELECT id, 'customer', customer_id, 'user', now(), now() FROM chat_sessions WHERE status = 'completed' LIMIT 1""",
+    ),
+    (
         "a search ends with its round or its time limit",
         f"UPDATE chat_sessions SET search_ends_at = now() - {HOUR} WHERE status = 'searching'",
     ),
@@ -518,6 +531,11 @@ BROKEN: tuple[tuple[str, str], ...] = (
     (
         "an unacknowledged event becomes a push",
         f"UPDATE deliveries SET created_at = now() - {HOUR} WHERE {ONE.format('deliveries', 'true')}",
+    ),
+    (
+        "an erasure is completed",
+        """INSERT INTO erasures (id, user_type, user_id, requested_by, began_at)
+             SELECT id, 'customer', id, 'user', now() - interval '1 day' FROM customers LIMIT 1""",
     ),
     (
         "the next month has partitions",

@@ -32,6 +32,7 @@ SECRETS = {
     "REDIS_URL": "rediss://:secret@redis:6379/0",
     "JWT_SECRETS": f"2026a:{'0' * 64}",
     "GATEWAY_CALLBACK_TOKEN": "0" * 48,
+    "ERASURE_HASH_KEYS": "0" * 64,
     "GATEWAY_SECRET_KEY": "secret",
     "OTP_HTTP_TOKEN": "secret",
 }

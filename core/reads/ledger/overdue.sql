@@ -153,3 +153,14 @@ CROSS JOIN substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(.([0-9a-f-]{3
 WHERE t.relkind = 'p'
 GROUP BY t.oid
 HAVING coalesce(max(e.bound), '') < $1::text;
+
+
+-- rule: an erasure is completed
+-- proves: docs/privacy.md#erasure
+-- reads: open work
+-- returns: erasures that began before $1 and are not complete.
+SELECT
+  id::text,
+  format('%s %s, begun %s', user_type, user_id, began_at)
+FROM erasures
+WHERE completed_at IS NULL AND began_at < $1;

@@ -378,3 +378,50 @@ WHERE
     OR f.replay_of IS NOT NULL
     OR coalesce(a.n, 0) <> 1
   );
+
+
+-- rule: an erased user has no personal data and no device
+-- proves: docs/privacy.md#erasure
+-- reads: whole tables
+-- returns: erased customers and mitras with a personal field or an active auth session, erased mitras who are active,
+-- and completed erasures of customers whose sessions have texts.
+SELECT
+  c.id::text,
+  'erased ' || c.erased_at
+FROM customers AS c
+WHERE
+  c.erased_at IS NOT NULL
+  AND (
+    coalesce(
+      c.legacy_uid, c.phone, c.display_name, c.email, c.identity_a_sub, c.identity_b_sub, c.push_token
+    ) IS NOT NULL
+    OR EXISTS (
+      SELECT 1
+      FROM auth_sessions AS d
+      WHERE d.user_id = c.id AND d.revoked_at IS NULL
+    )
+  )
+UNION ALL
+SELECT
+  m.id::text,
+  'erased ' || m.erased_at
+FROM mitras AS m
+WHERE
+  m.erased_at IS NOT NULL
+  AND (
+    m.is_active
+    OR m.phone NOT LIKE '#%'
+    OR coalesce(m.legacy_uid, m.push_token) IS NOT NULL
+    OR EXISTS (
+      SELECT 1
+      FROM auth_sessions AS d
+      WHERE d.user_id = m.id AND d.revoked_at IS NULL
+    )
+  )
+UNION ALL
+SELECT
+  s.id::text,
+  'texts of an erased customer'
+FROM erasures AS e
+JOIN chat_sessions AS s ON s.customer_id = e.user_id
+WHERE e.completed_at IS NOT NULL AND s.status = 'completed' AND (s.blanked_at IS NULL OR s.blanked_seq IS NOT NULL);

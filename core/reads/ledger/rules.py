@@ -81,6 +81,11 @@ def _in_real_seconds(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
     return (runtime.settings.push_ack_seconds + MARGIN_S + behind_s,)
 
 
+def _after_an_hour(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
+    """An erasure waits for the end of a session that is closing, and for its own minute. Texts take seconds."""
+    return (_before(runtime, now, sweeps=1) - dt.timedelta(hours=1),)
+
+
 def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
     return (first_id(months_after(month_of(now), 2)),)
 
@@ -96,6 +101,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "a silent mitra is taken offline": _if_pings_are_required,
     "every webhook call has a result": _after_orphans,
     "an unacknowledged event becomes a push": _in_real_seconds,
+    "an erasure is completed": _after_an_hour,
     "the next month has partitions": _two_months_on,
 }
 

@@ -10,6 +10,9 @@ import { t } from "../shared/words.js";
 const PATH = "/audit-log";
 const ACTIONS = {
   "customer.read": "read a phone or e-mail",
+  "customer.exported": "exported a customer's data",
+  "customer.erased": "erased a customer",
+  "mitra.erased": "erased a mitra",
   "webhook_log.read": "read a webhook's body",
   "webhook.replayed": "replayed a webhook call",
   "session.ended": "ended a session",

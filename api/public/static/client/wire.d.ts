@@ -164,6 +164,21 @@ export interface DeviceItems {
   next_cursor: string | null;
 }
 
+/** How the caller proves that the account is theirs. */
+export interface EraseBody {
+  otp_request_id?: string | null;
+  code?: string | null;
+  provider?: "a" | "b" | null;
+  identity_token?: string | null;
+  nonce?: string | null;
+}
+
+/** An erasure that has begun. Texts follow within minutes. */
+export interface Erasure {
+  erasure_id: string;
+  began_at: string;
+}
+
 /** A refusal. */
 export interface ErrorBody {
   error: { code: ErrorCode; message: string; details?: ErrorDetails; retry_after_seconds?: number };
@@ -207,6 +222,7 @@ export type ErrorCode =
   | "PAYMENT_NOT_PENDING"
   | "PROVIDER_DISABLED"
   | "RATE_LIMITED"
+  | "RECENT_SIGN_IN_REQUIRED"
   | "REFRESH_INVALID"
   | "REQUEST_CLOSED"
   | "REQUEST_TAKEN"
@@ -241,6 +257,128 @@ export interface ErrorDetails {
   id?: string;
   /** The request's id, as in the log (INTERNAL_ERROR). */
   request_id?: string;
+}
+
+/** Everything that is stored of the calling customer. */
+export interface Export {
+  exported_at: string;
+  profiles: ExportedProfile[];
+  devices: ExportedDevice[];
+  codes: ExportedCode[];
+  payment_requests: ExportedPayment[];
+  transactions: ExportedTransaction[];
+  sessions: ExportedSession[];
+}
+
+/** A request for a code to the phone. It does not have the code. */
+export interface ExportedCode {
+  id: string;
+  phone: string;
+  ip_address: string;
+  channel: string;
+  created_at: string;
+  used_at: string | null;
+}
+
+/** A sign-in on a device, and what the app said of the device. */
+export interface ExportedDevice {
+  id: string;
+  device_info: Record<string, unknown> | null;
+  locale: string | null;
+  push_enabled: boolean;
+  created_at: string;
+  last_used_at: string | null;
+  expires_at: string;
+  revoked_at: string | null;
+}
+
+/** A goodbye of the customer or the mitra. */
+export interface ExportedGoodbye {
+  id: string;
+  sender: "customer" | "mitra";
+  message: string;
+  created_at: string;
+}
+
+/** A message of the customer or the mitra. */
+export interface ExportedMessage {
+  id: string;
+  seq: number;
+  sender: string;
+  type: string;
+  content: string;
+  metadata: unknown;
+  created_at: string;
+  delivered_at: string | null;
+  read_at: string | null;
+}
+
+/** A payment request. `mitra` is the name of the mitra that it was meant for. */
+export interface ExportedPayment {
+  id: string;
+  amount: number;
+  duration_minutes: number;
+  mode: "call" | "chat";
+  status: string;
+  is_first_session_discount: boolean;
+  is_extension: boolean;
+  extends_session_id: string | null;
+  mitra: string | null;
+  topics: string[] | null;
+  created_at: string;
+  expires_at: string;
+  confirmed_at: string | null;
+  consumed_at: string | null;
+  gateway_invoice_id: string | null;
+  failure: string | null;
+  operator_action: string | null;
+}
+
+/** The account, or an anonymous customer that has joined it. */
+export interface ExportedProfile {
+  id: string;
+  account_belongs_to: string | null;
+  display_name: string | null;
+  is_anonymous: boolean;
+  phone: string | null;
+  email: string | null;
+  identity_a_sub: string | null;
+  identity_b_sub: string | null;
+  legacy_uid: string | null;
+  usp_seen: boolean;
+  created_at: string;
+}
+
+/** A session with its conversation. It names the mitra, and has nothing else about them. */
+export interface ExportedSession {
+  id: string;
+  payment_request_id: string | null;
+  mode: "call" | "chat";
+  status: string;
+  mitra: string | null;
+  topics: string[] | null;
+  topic_sensitivity: string;
+  price: number;
+  duration_minutes: number | null;
+  extended_minutes: number;
+  created_at: string;
+  paired_at: string | null;
+  expires_at: string | null;
+  ended_at: string | null;
+  ended_by: string | null;
+  blanked_at: string | null;
+  goodbyes: ExportedGoodbye[];
+  messages: ExportedMessage[];
+}
+
+/** A payment that was earned. */
+export interface ExportedTransaction {
+  id: string;
+  type: "extension" | "session";
+  amount: number;
+  session_id: string;
+  payment_request_id: string | null;
+  created_at: string;
 }
 
 /**
@@ -1180,6 +1318,10 @@ export interface Routes {
   "POST /api/client/auth/identity-b": { body: IdentityBody; answer: CustomerTokens };
   /** Return the calling customer. */
   "GET /api/client/auth/me": { answer: Customer };
+  /** Erase the caller's personal data and sign all their devices out. */
+  "POST /api/client/auth/me/erase": { body: EraseBody; answer: Erasure };
+  /** Return everything that is stored of the caller. */
+  "GET /api/client/auth/me/export": { answer: Export };
   /** Send a phone code to a customer. */
   "POST /api/client/auth/otp/request": { body: PhoneBody; answer: CodeRequest };
   /** Sign in as a customer with a phone code. */

@@ -1,0 +1,41 @@
+-- name: rows_of
+-- The account and all customers that have joined it.
+SELECT id::text
+FROM customers
+WHERE id = $1 OR account_belongs_to = $1
+ORDER BY id;
+
+-- name: lock_rows
+-- Lock customers except one.
+SELECT id
+FROM customers
+WHERE id = ANY($1::uuid[]) AND id IS DISTINCT FROM $2::uuid
+ORDER BY id
+FOR NO KEY UPDATE;
+
+-- name: blank
+-- Erase the personal fields of customers.
+UPDATE customers
+SET
+  legacy_uid = NULL,
+  phone = NULL,
+  display_name = NULL,
+  email = NULL,
+  identity_a_sub = NULL,
+  identity_b_sub = NULL,
+  push_token = NULL,
+  erased_at = coalesce(erased_at, $2)
+WHERE id = ANY($1::uuid[]);
+
+-- name: begin_export
+-- Record an export at $2, unless there was one after $3.
+UPDATE customers
+SET exported_at = $2
+WHERE id = $1 AND (exported_at IS NULL OR exported_at <= $3)
+RETURNING id;
+
+-- name: exported_at
+-- The time of a customer's last export.
+SELECT exported_at
+FROM customers
+WHERE id = $1;

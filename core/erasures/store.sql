@@ -1,0 +1,66 @@
+-- name: begin
+-- Store an erasure of a user ($3), or begin it again: a restored backup may have it without its effect.
+INSERT INTO erasures (id, user_type, user_id, requested_by, began_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (user_id) DO UPDATE SET began_at = excluded.began_at, completed_at = NULL
+RETURNING id, user_type, user_id, requested_by, began_at, completed_at;
+
+-- name: pending
+-- At most $3 erasures that are not complete, after ($1, $2).
+SELECT
+  id,
+  user_type,
+  user_id,
+  requested_by,
+  began_at,
+  completed_at
+FROM erasures
+WHERE completed_at IS NULL AND ($1::timestamptz IS NULL OR (began_at, id) > ($1, $2::uuid))
+ORDER BY began_at, id
+LIMIT $3;
+
+-- name: listed
+-- At most $3 erasures after ($1, $2).
+SELECT
+  id,
+  user_type,
+  user_id,
+  requested_by,
+  began_at,
+  completed_at
+FROM erasures
+WHERE $1::timestamptz IS NULL OR (began_at, id) > ($1, $2::uuid)
+ORDER BY began_at, id
+LIMIT $3;
+
+-- name: claim
+-- Lock an erasure that is not complete, unless another transaction has it.
+SELECT id
+FROM erasures
+WHERE id = $1 AND completed_at IS NULL
+FOR UPDATE SKIP LOCKED;
+
+-- name: newest
+-- When the last erasure began.
+SELECT max(began_at)
+FROM erasures;
+
+-- name: of_lines
+-- The payment requests ($1) and invoices ($2) whose customer is erased.
+SELECT p.id::text
+FROM payment_requests AS p
+JOIN customers AS c ON c.id = p.customer_id
+WHERE p.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
+UNION ALL
+SELECT p.gateway_invoice_id
+FROM payment_requests AS p
+JOIN customers AS c ON c.id = p.customer_id
+WHERE p.gateway_invoice_id = ANY($2::text[]) AND c.erased_at IS NOT NULL;
+
+-- name: knows
+-- Whether one of the hashes is known.
+SELECT EXISTS(
+  SELECT 1
+  FROM erased_identities
+  WHERE hash = ANY($1::text[])
+);

@@ -1,0 +1,46 @@
+-- name: lock_devices
+-- Lock all auth sessions of users.
+SELECT id
+FROM auth_sessions
+WHERE user_id = ANY($1::uuid[])
+ORDER BY id
+FOR UPDATE;
+
+-- name: blank_devices
+-- Erase what auth sessions say of their devices.
+UPDATE auth_sessions
+SET device_info = NULL, push_token = NULL, push_token_at = NULL, locale = NULL
+WHERE
+  user_id = ANY($1::uuid[])
+  AND (device_info IS NOT NULL OR push_token IS NOT NULL OR locale IS NOT NULL);
+
+-- name: devices_of
+-- The auth sessions of users.
+SELECT id::text
+FROM auth_sessions
+WHERE user_id = ANY($1::uuid[]);
+
+-- name: lock_codes
+-- Lock the requests for codes for a phone.
+SELECT id
+FROM otp_requests
+WHERE phone = $1 AND user_type = $2
+ORDER BY id
+FOR UPDATE;
+
+-- name: forget_codes
+-- Delete the requests for codes for a phone that were made by $3.
+DELETE FROM otp_requests
+WHERE phone = $1 AND user_type = $2 AND created_at <= $3;
+
+-- name: mark_codes
+-- Replace a phone in its requests for codes, which nothing can use any longer.
+UPDATE otp_requests
+SET phone = $3, code_hash = NULL, send_due_real_at = NULL, used_at = coalesce(used_at, created_at)
+WHERE phone = $1 AND user_type = $2;
+
+-- name: signed_in_at
+-- When an auth session was opened.
+SELECT created_at
+FROM auth_sessions
+WHERE id = $1;

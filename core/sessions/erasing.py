@@ -1,0 +1,29 @@
+"""Read and erase what sessions say of their customers (docs/privacy.md#erasure). core/steps/blanking.py blanks texts."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+from core.storage import sql_files
+from core.storage.transaction import Reader, Tx
+
+SQL = sql_files.load(__file__)
+
+
+async def of_customers(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
+    """Return the ids of all sessions of customers."""
+    return [row["id"] for row in await reader.fetch(SQL["of_customers"], customer_ids)]
+
+
+async def with_texts(reader: Reader, customer_ids: Sequence[str], *, limit: int) -> list[str]:
+    """Return the ids of some completed sessions of customers of which texts are left."""
+    return [row["id"] for row in await reader.fetch(SQL["with_texts"], customer_ids, limit)]
+
+
+async def any_unsettled(reader: Reader, customer_ids: Sequence[str], *, since: dt.datetime) -> bool:
+    """Return whether a session of customers has not ended, or ended after `since`."""
+    return await reader.fetchval(SQL["any_unsettled"], customer_ids, since)
+
+
+async def blank_topics(tx: Tx, customer_ids: Sequence[str]) -> None:
+    """Erase the topics of customers' sessions."""
+    await tx.execute(SQL["blank_topics"], customer_ids)
