@@ -263,3 +263,30 @@ test("sign-out forgets everything before the service answers", async () => {
   assert.equal(logout.headers.Authorization, "Bearer A1");
   await signOut;
 });
+
+test("an erased account is forgotten here, after the service has erased it", async () => {
+  const world = new World();
+  const client = await world.client();
+  const proof = { otp_request_id: "019aa4b6-5f00-7000-8000-a00000000001", code: "123456" };
+  const refused = client.eraseAccount(proof);
+  await world.answer("POST /api/client/auth/me/erase", 409, refusal("SESSION_IN_PROGRESS"));
+  await assert.rejects(refused, { code: "SESSION_IN_PROGRESS" });
+  assert.equal(client.state.signedOut, null);
+  const erased = client.eraseAccount(proof);
+  const call = await world.answer("POST /api/client/auth/me/erase", 202, { erasure_id: "e", began_at: "t" });
+  assert.deepEqual(call.body, proof);
+  await erased;
+  assert.deepEqual([client.state.signedOut, client.state.user], ["self", null]);
+  assert.deepEqual([...world.stored.keys()], []);
+});
+
+test("an export is asked for once", async () => {
+  const world = new World();
+  const client = await world.client();
+  const refused = client.exportData();
+  await world.answer("GET /api/client/auth/me/export", 429, refusal("RATE_LIMITED", { retry_after_seconds: 3600 }));
+  await assert.rejects(refused, { code: "RATE_LIMITED" });
+  const found = client.exportData();
+  await world.answer("GET /api/client/auth/me/export", 200, { profiles: [] });
+  assert.deepEqual(await found, { profiles: [] });
+});

@@ -85,6 +85,15 @@ export class Account {
   }
 
   /**
+   * Erase the account, then forget the sign-in here.
+   * @param {import("./wire.d.ts").EraseBody} proof
+   */
+  async erase(proof) {
+    await this.call("POST /api/client/auth/me/erase", { body: proof });
+    if (this.#device.tokens.current) await this.#device.ended("self"); // the closed sockets may have done it
+  }
+
+  /**
    * End the sign-in, because the service has. A sign-in that runs may be the cause, so its outcome decides.
    * @param {"revoked" | "expired"} reason
    */

@@ -2,7 +2,7 @@ import { ANONYMOUS } from "./account.js";
 import { Device } from "./device.js";
 
 /** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
-/** @import { CodeRequest, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts" */
+/** @import { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts" */
 
 const PAY = "POST /api/client/payment/requests";
 const RETURN = "POST /api/client/chat/returning";
@@ -132,6 +132,25 @@ export class Client {
   /** Sign out and forget everything on this device, also without a network. */
   signOut() {
     return this.#device.account.signOut();
+  }
+
+  /**
+   * Erase the account, sign out everywhere and forget everything on this device. This can't be undone. The proof is a
+   * code to the phone or a new token of the identity; an anonymous customer sends none.
+   * @param {EraseBody} [proof]
+   * @returns {Promise<void>}
+   */
+  eraseAccount(proof = {}) {
+    return this.#device.account.erase(proof);
+  }
+
+  /**
+   * Return everything that the service stores of the customer: within 10 minutes after a sign-in, once an hour.
+   * @returns {Promise<Export>}
+   */
+  exportData() {
+    // Not repeated: the next export would come in an hour.
+    return this.#device.account.call("GET /api/client/auth/me/export", {}, true);
   }
 
   /**

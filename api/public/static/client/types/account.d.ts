@@ -25,6 +25,11 @@ export declare class Account {
     /** Forget the sign-in here, then end it at the service, if that can be reached. */
     signOut(): Promise<void>;
     /**
+     * Erase the account, then forget the sign-in here.
+     * @param {import("./wire.d.ts").EraseBody} proof
+     */
+    erase(proof: import("./wire.d.ts").EraseBody): Promise<void>;
+    /**
      * End the sign-in, because the service has. A sign-in that runs may be the cause, so its outcome decides.
      * @param {"revoked" | "expired"} reason
      */

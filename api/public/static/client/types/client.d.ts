@@ -1,5 +1,5 @@
 import type { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts";
-import type { CodeRequest, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts";
+import type { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts";
 /** One device of one user. Every method that returns a promise of an answer raises SesiError. */
 export declare class Client {
     #private;
@@ -73,6 +73,18 @@ export declare class Client {
     signInWithIdentity(provider: "a" | "b", identityToken: string, nonce?: string | null): Promise<Account>;
     /** Sign out and forget everything on this device, also without a network. */
     signOut(): Promise<void>;
+    /**
+     * Erase the account, sign out everywhere and forget everything on this device. This can't be undone. The proof is a
+     * code to the phone or a new token of the identity; an anonymous customer sends none.
+     * @param {EraseBody} [proof]
+     * @returns {Promise<void>}
+     */
+    eraseAccount(proof?: EraseBody): Promise<void>;
+    /**
+     * Return everything that the service stores of the customer: within 10 minutes after a sign-in, once an hour.
+     * @returns {Promise<Export>}
+     */
+    exportData(): Promise<Export>;
     /**
      * Read the user again.
      * @returns {Promise<Account>}
