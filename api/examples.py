@@ -10,6 +10,7 @@ UUID = "01933f2e-8a4c-7d3b-9f10-5a6b7c8d9e0f"
 TIME = "2026-11-21T06:00:00Z"
 # Field -> its value in examples of bodies. Optional fields without one are left out of the example.
 EXAMPLES: dict[str, Any] = {
+    "otp_request_id": UUID,
     "phone": "+6281234567890",
     "display_name": "Dewi",
     "email": "root@example.test",

@@ -15,7 +15,12 @@ from core.base.field_types import CustomerId, Id, Mode, Party, PaymentRequestId,
 from core.customers import erasing as customers
 from core.erasures.rules import RECENT, RecentSignInRequired
 from core.logins import erasing as logins
+from core.pairing_failures.rules import OperatorAction
+from core.payments.states import PaymentStatus
 from core.runtime import Runtime
+from core.sessions.rules import EndedBy
+from core.sessions.sensitivity import Sensitivity
+from core.sessions.states import SessionStatus
 from core.storage import sql_files
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
@@ -76,7 +81,7 @@ class ExportedPayment:
     amount: int
     duration_minutes: int
     mode: Mode
-    status: str
+    status: PaymentStatus
     is_first_session_discount: bool
     is_extension: bool
     extends_session_id: SessionId | None
@@ -88,7 +93,7 @@ class ExportedPayment:
     consumed_at: Time | None
     gateway_invoice_id: str | None
     failure: str | None
-    operator_action: str | None
+    operator_action: OperatorAction | None
 
 
 @attrs.frozen(kw_only=True)
@@ -135,10 +140,10 @@ class ExportedSession:
     id: SessionId
     payment_request_id: PaymentRequestId | None
     mode: Mode
-    status: str
+    status: SessionStatus
     mitra: str | None
     topics: list[str] | None
-    topic_sensitivity: str
+    topic_sensitivity: Sensitivity
     price: int
     duration_minutes: int | None
     extended_minutes: int
@@ -146,7 +151,7 @@ class ExportedSession:
     paired_at: Time | None
     expires_at: Time | None
     ended_at: Time | None
-    ended_by: str | None
+    ended_by: EndedBy | None
     blanked_at: Time | None
     goodbyes: list[ExportedGoodbye]
     messages: list[ExportedMessage]

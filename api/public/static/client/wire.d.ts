@@ -319,7 +319,7 @@ export interface ExportedPayment {
   amount: number;
   duration_minutes: number;
   mode: "call" | "chat";
-  status: string;
+  status: PaymentStatus;
   is_first_session_discount: boolean;
   is_extension: boolean;
   extends_session_id: string | null;
@@ -331,7 +331,7 @@ export interface ExportedPayment {
   consumed_at: string | null;
   gateway_invoice_id: string | null;
   failure: string | null;
-  operator_action: string | null;
+  operator_action: OperatorAction | null;
 }
 
 /** The account, or an anonymous customer that has joined it. */
@@ -354,10 +354,10 @@ export interface ExportedSession {
   id: string;
   payment_request_id: string | null;
   mode: "call" | "chat";
-  status: string;
+  status: SessionStatus;
   mitra: string | null;
   topics: string[] | null;
-  topic_sensitivity: string;
+  topic_sensitivity: Sensitivity;
   price: number;
   duration_minutes: number | null;
   extended_minutes: number;
@@ -365,7 +365,7 @@ export interface ExportedSession {
   paired_at: string | null;
   expires_at: string | null;
   ended_at: string | null;
-  ended_by: string | null;
+  ended_by: "customer" | "mitra" | "operator" | "timer" | null;
   blanked_at: string | null;
   goodbyes: ExportedGoodbye[];
   messages: ExportedMessage[];
