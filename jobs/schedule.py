@@ -24,6 +24,7 @@ from core.flows import (
     payment_sweeps,
     process_lease,
     retention,
+    round_purge,
     session_timers,
     webhook_receive,
 )
@@ -69,6 +70,7 @@ SWEEPS = (
     Sweep(name="stamp_old_webhooks", every_s=3600, run=webhook_receive.close_old_calls),
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=idempotency_purge.purge),
+    Sweep(name="purge_rounds", every_s=3600, run=round_purge.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),

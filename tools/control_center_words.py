@@ -1,6 +1,6 @@
 """Write the words of core that the control center shows, api/internal/static/kernel/words.core.js.
 
-They are the labels of payment and session states, and the texts of cause tags.
+They are the labels of payment and session states, and of cause tags.
 """
 
 import json
@@ -14,7 +14,7 @@ from core.payments.states import PaymentStatus
 from core.sessions.states import LIVE, SessionStatus
 
 FILE = pathlib.Path(__file__).parents[1] / "api" / "internal" / "static" / "kernel" / "words.core.js"
-HEAD = """/** The labels of states and the texts of cause tags. Made by `make pages` from core; a test keeps them current. */
+HEAD = """/** The labels of states and of cause tags. Made by `make pages` from core; a test keeps them current. */
 """
 WIDTH = 120  # of a line, as in biome.json
 
@@ -24,7 +24,7 @@ def script() -> str:
     payments, sessions = _labels(PaymentStatus), _labels(SessionStatus)
     causes = {tag.value: tag.cause.label for tag in CauseTag}
     texts = [*payments.values(), *sessions.values()]
-    texts += [text for tag in CauseTag for text in (tag.cause.label, tag.cause.explanation)]
+    texts += [tag.cause.label for tag in CauseTag]
     endable = json.dumps([status.value for status in SessionStatus if status in LIVE])
     return "\n".join(
         [

@@ -6,7 +6,7 @@ Mitras who become eligible are invited, waves and rounds end and begin, and a se
 from core.base import logs
 from core.base.errors import Unavailable
 from core.mitras.rules import AvailabilityPolicy, availability_policy
-from core.pairing import rules
+from core.pairing import rounds, rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response
 from core.pairing_failures.causes import CauseTag
@@ -106,10 +106,12 @@ async def _end_idle_rounds(runtime: Runtime, policy: AvailabilityPolicy) -> int:
             idle = await pairing.idle_of(tx, list(quiet), policy, now=tx.now)
             if idle:
                 length = search.limits(runtime.config).blast_round
+                await rounds.end(tx, idle)
                 await sessions.begin_rounds(
                     tx,
                     {one: rules.round_ends(now=tx.now, round_length=length, search_ends_at=quiet[one]) for one in idle},
                 )
+                await rounds.begin(tx, idle, policy)
             return len(idle)
     except Unavailable:
         return 0
@@ -127,7 +129,7 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session, policy: Availab
     if isinstance(following, CauseTag):
         await search.give_up(tx, session, following)
         return
-    unanswered = await pairing.close_open(tx, session.id, Response.IGNORED)
+    unanswered = await invitations.end_round(tx, session.id, Response.IGNORED)
     asked = await invitations.begin_round(tx, session.id, present, following, runtime.config)
     dropped = sorted(set(unanswered) - set(asked))
     await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)

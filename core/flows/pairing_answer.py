@@ -5,9 +5,9 @@ docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
 
 import datetime as dt
 
-from core.base import metrics, traces
+from core.base import logs, metrics, traces
 from core.base.actor import Actor
-from core.base.errors import NotFound
+from core.base.errors import NotFound, Unavailable
 from core.base.machine import check_edge
 from core.mitras import store as mitras
 from core.mitras.rules import availability_policy
@@ -27,6 +27,8 @@ from core.steps import announce, invitations, money, search, trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
+log = logs.get("pairing")
+
 
 async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
     """Give the session to the calling mitra if they are the first and have room.
@@ -34,6 +36,24 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
     If the winner repeats the call, they get the same answer. Raises NotFound, RequestTaken, RequestClosed,
     MitraOffline, MitraAtCapacity.
     """
+    arrived_at = runtime.now()
+    try:
+        return await _accept(runtime, actor, session_id=session_id)
+    except RequestTaken:
+        await _keep_loss(runtime, session_id, actor.user_id, arrived_at)
+        raise
+
+
+async def _keep_loss(runtime: Runtime, session_id: str, mitra_id: str, arrived_at: dt.datetime) -> None:
+    """Store by how much a mitra's acceptance was too late; at most once, so repeated calls write nothing."""
+    try:
+        async with runtime.transaction() as tx:
+            await pairing.keep_loss(tx, session_id, mitra_id, arrived_at=arrived_at)
+    except Unavailable:
+        log.warning("storing by how much an acceptance was too late failed", session_id=session_id)
+
+
+async def _accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
     mitra_id = actor.user_id
     # A thousand mitras may accept at once. This read tells the losers without waiting for a lock.
     session = await _invited(runtime.db, session_id, mitra_id)
@@ -41,10 +61,10 @@ async def accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionV
         raise RequestTaken
     parent = await trace_parents.of_session(runtime.db, session_id)
     with traces.span("pairing accept", parent=parent, attributes={"sesi.session_id": session_id}):
-        return await _accept(runtime, actor, session_id=session_id)
+        return await _give(runtime, actor, session_id=session_id)
 
 
-async def _accept(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
+async def _give(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView:
     """Give the session to the mitra, under the locks (see `accept`)."""
     mitra_id = actor.user_id
     async with runtime.transaction() as tx:
@@ -90,7 +110,7 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await transitions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)
     await pairing.respond(tx, session.id, mitra.id, Response.ACCEPTED)
-    losers = await pairing.close_open(tx, session.id, Response.MISSED)
+    losers = await invitations.end_round(tx, session.id, Response.MISSED)
     if session.payment_request_id is not None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None

@@ -9,7 +9,6 @@ from core.customers import erasing
 from core.customers import store as customers
 from core.events.signals import PaymentConfirmed
 from core.pairing import rules
-from core.pairing import store as pairing
 from core.pairing.rules import Response
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import FailureActioned, NotTargeted
@@ -68,7 +67,7 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
 
 async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     """Cancel the open invitation and invite all eligible mitras to the same session, in its next round."""
-    asked = await pairing.close_open(tx, session.id, Response.CANCELLED)
+    asked = await invitations.end_round(tx, session.id, Response.CANCELLED)
     await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
     present = search.running(session)
     following = rules.next_round(present, search.limits(runtime.config), now=tx.now)

@@ -1,7 +1,7 @@
 """When a mitra is available for a session (docs/product.md#eligible-mitras).
 
 `check_available` decides about one mitra. The database function `free_mitras`
-(piccolo_migrations/sql/0003_free_mitras.sql) decides the same about all mitras, for the availability count and for
+(piccolo_migrations/sql/0012_search_rounds.sql) decides the same about all mitras, for the availability count and for
 invitations. tests/flows/test_availability.py compares the two.
 
 Capacity is one of the conditions. `presence` in core/mitras/store.py counts the sessions of one mitra, `free_mitras`

@@ -1,22 +1,24 @@
 """The statements that find the mitras that a search may ask (core/pairing/rules.py)."""
 
-# An available mitra f may be asked (core/pairing/rules.py): they have no open invitation for this session and never
-# rejected it. This form is for statements about many sessions.
-MAY_BE_ASKED = """NOT EXISTS (
+# An invitation n because of which the search does not ask its mitra: it is open, or the mitra has rejected it.
+KEEPS_FROM_ASKING = "(n.response IS NULL OR n.response = 'REJECTED')"
+# An available mitra f may be asked (core/pairing/rules.py). This form is for statements about many sessions.
+MAY_BE_ASKED = f"""NOT EXISTS (
     SELECT 1
     FROM chat_request_notifications AS n
-    WHERE n.session_id = {session} AND n.mitra_id = f.mitra_id AND (n.response IS NULL OR n.response = 'REJECTED')
+    WHERE n.session_id = {{session}} AND n.mitra_id = f.mitra_id AND {KEEPS_FROM_ASKING}
   )"""
 # Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all). NOT IN reads
 # the invitations of the session once; for NOT EXISTS the planner may read all of them for each mitra.
 AVAILABLE = "FROM free_mitras($2, $3, $4, $5) AS f"
-MAY_BE_INVITED = """WHERE
-  ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
-  AND f.mitra_id NOT IN (
+NOT_KEPT = f"""f.mitra_id NOT IN (
     SELECT n.mitra_id
     FROM chat_request_notifications AS n
-    WHERE n.session_id = $1 AND (n.response IS NULL OR n.response = 'REJECTED')
+    WHERE n.session_id = {{session}} AND {KEEPS_FROM_ASKING}
   )"""
+MAY_BE_INVITED = f"""WHERE
+  ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))
+  AND {NOT_KEPT.format(session="$1")}"""
 ANYONE_ELIGIBLE = f"""SELECT 1
 {AVAILABLE}
 {MAY_BE_INVITED}
@@ -84,3 +86,35 @@ WHERE
   )
   AND EXISTS (SELECT 1 FROM free AS f WHERE {MAY_BE_ASKED.format(session="s.id")})
 ORDER BY s.id"""
+# Store the beginning of rounds ($1 their ids, $2 their searches), with the mitras that each could ask at $3, under the
+# availability policy $4 to $6. $7 is the one mitra of a targeted search (null: all mitras). The mitras are read once for
+# all rounds.
+BEGIN_ROUNDS = f"""WITH online AS MATERIALIZED (
+  SELECT mitra_id, is_fresh, has_room
+  FROM online_mitras($3, $4, $5, $6)
+  WHERE $7::uuid IS NULL OR mitra_id = $7
+),
+counts AS (
+  SELECT
+    count(*)::int AS online,
+    count(*) FILTER (WHERE is_fresh)::int AS fresh,
+    count(*) FILTER (WHERE is_fresh AND has_room)::int AS with_room
+  FROM online
+)
+INSERT INTO search_rounds (
+  id, session_id, round_number, is_targeted, began_at, active, online, fresh, with_room, askable
+)
+SELECT
+  r.id,
+  s.id,
+  s.round_number,
+  $7::uuid IS NOT NULL,
+  $3,
+  (SELECT count(*)::int FROM mitras AS m WHERE m.is_active AND ($7::uuid IS NULL OR m.id = $7)),
+  c.online,
+  c.fresh,
+  c.with_room,
+  (SELECT count(*)::int FROM online AS f WHERE f.is_fresh AND f.has_room AND {NOT_KEPT.format(session="s.id")})
+FROM unnest($1::uuid[], $2::uuid[]) AS r (id, session_id)
+JOIN chat_sessions AS s ON s.id = r.session_id
+CROSS JOIN counts AS c"""

@@ -156,6 +156,14 @@ async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
     return [one["mitra_id"] for one in closed]
 
 
+async def keep_loss(tx: Tx, session_id: str, mitra_id: str, *, arrived_at: dt.datetime) -> None:
+    """Store how long after the winner a mitra's acceptance arrived, if it did so in the time to answer.
+
+    Their first acceptance counts. Clocks of processes differ, so it is at least 0.
+    """
+    await tx.execute(SQL["keep_loss"], session_id, mitra_id, arrived_at)
+
+
 async def any_open(reader: Reader, session_id: str) -> bool:
     """Return whether a session has an open invitation."""
     return bool(await ANY_OPEN.all(reader, session_id=session_id))

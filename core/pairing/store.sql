@@ -47,6 +47,20 @@ WHERE session_id = $1 AND mitra_id = $2
 ORDER BY response IS NULL DESC, round_number DESC, notified_at DESC, id DESC
 LIMIT 1;
 
+-- name: keep_loss
+-- Store how long after the winner the mitra $2 accepted the session $1, at $3. An acceptance after the invitation's
+-- time to answer would have lost without a winner.
+UPDATE chat_request_notifications n
+SET lost_by_ms = greatest(0, extract(EPOCH FROM $3::timestamptz - s.paired_at) * 1000)::int
+FROM chat_sessions AS s
+WHERE
+  n.session_id = $1
+  AND n.mitra_id = $2
+  AND n.response = 'MISSED'
+  AND n.lost_by_ms IS NULL
+  AND n.answer_by > $3
+  AND s.id = n.session_id;
+
 -- name: due_waves
 -- At most $2 searching sessions whose wave ended by $1, before its round, the longest overdue first.
 SELECT id

@@ -27,7 +27,10 @@ EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a r
 
 @attrs.frozen(kw_only=True)
 class ActivityRow:
-    """One invitation of one mitra."""
+    """One invitation of one mitra.
+
+    `lost_by_ms`: how many milliseconds after another mitra this one accepted; null unless they did.
+    """
 
     id: Id
     session_id: SessionId
@@ -36,6 +39,7 @@ class ActivityRow:
     responded_at: dt.datetime | None
     response: Response | None = attrs.field(converter=attrs.converters.optional(Response))
     active_session_count: int
+    lost_by_ms: int | None
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +59,8 @@ LOG = """SELECT
   n.notified_at,
   n.responded_at,
   n.response,
-  n.active_session_count
+  n.active_session_count,
+  n.lost_by_ms
 FROM chat_request_notifications AS n
 JOIN mitras AS m ON m.id = n.mitra_id
 WHERE {where}

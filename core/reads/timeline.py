@@ -1,13 +1,15 @@
 """The timeline of one payment: everything that happened to it, in order, and why it led to no chat, if so.
 
 Each source is read once, and each of its rows becomes a line of text. The sentence about why there was no chat depends
-only on the payment's state and its live failure, not on the lines.
+only on the payment's state, its live failure and the last round of its search, not on the lines.
 """
 
 import attrs
 
 from core.base import id_ranges
 from core.base.errors import NotFound
+from core.base.languages import Text
+from core.reads.search_rounds import SearchRound, of_last, of_rounds, rounds_of
 from core.reads.support import SupportPayment, payment
 from core.reads.timeline_entries import (
     ORDER,
@@ -28,34 +30,51 @@ from core.transactions import translate_db_errors
 
 SQL = sql_files.load(__file__)
 UNPAID = {
-    "pending": "The customer has not paid yet.",
-    "abandoned": "The request was abandoned before payment: the customer cancelled it or made a newer one, or the "
-    "gateway created no invoice.",
-    "expired": "The payment did not arrive in time.",
+    "pending": Text(en="The customer has not paid yet.", id="Pelanggan belum membayar."),
+    "abandoned": Text(
+        en="The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway "
+        "created no invoice.",
+        id="Permintaan ini ditinggalkan sebelum dibayar: pelanggan membatalkannya atau membuat yang baru, atau gateway "
+        "tidak membuat tagihan.",
+    ),
+    "expired": Text(en="The payment did not arrive in time.", id="Pembayaran tidak datang tepat waktu."),
 }
-UNPAID_EXTENSION = (
-    "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the "
-    "session ended."
+UNPAID_EXTENSION = Text(
+    en="The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the "
+    "session ended.",
+    id="Permintaan ini ditinggalkan sebelum dibayar: pelanggan membatalkannya, gateway tidak membuat tagihan, atau "
+    "sesinya berakhir.",
 )
 
 
 @attrs.frozen(kw_only=True)
 class Timeline:
-    """The timeline of one payment. `why_no_chat` is null if there was a chat, or there may still be one."""
+    """The timeline of one payment.
+
+    `why_no_chat` is null if there was a chat, or there may still be one. Otherwise it ends with the numbers of mitras
+    in the last round of the search, if there was a search.
+    """
 
     payment: SupportPayment
     entries: list[TimelineEntry]
     why_no_chat: str | None
+    why_no_chat_in_indonesian: str | None
 
 
-def why_no_chat(p: SupportPayment, *, by_operator: bool) -> str | None:
-    """Return a sentence about why there was no chat; None if there was one, or there may still be one.
+def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bool) -> Text | None:
+    """Return why there was no chat; None if there was one, or there may still be one.
 
     `by_operator`: an operator ended the search.
     """
     if p.status in UNPAID:
         return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
-    return explanation(p.failure.cause_tag, by_operator=by_operator) if p.failure is not None else None
+    if p.failure is None:
+        return None
+    why = explanation(p.failure.cause_tag, by_operator=by_operator)
+    if not rounds:
+        return why
+    last = of_last(rounds[-1])
+    return Text(en=f"{why.en} {last.en}", id=f"{why.id} {last.id}")
 
 
 async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
@@ -77,6 +96,8 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
             entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
         entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
+        rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
+        entries += of_rounds(rounds)
         entries += of_failures(await db.fetch(SQL["failures"], payment_request_id), by_operator=by_operator)
         for row in await db.fetch(SQL["extensions"], payment_request_id):
             entries += of_extension(row)
@@ -85,4 +106,10 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         raise NotFound
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
-    return Timeline(payment=found, entries=entries, why_no_chat=why_no_chat(found, by_operator=by_operator))
+    why = why_no_chat(found, rounds, by_operator=by_operator)
+    return Timeline(
+        payment=found,
+        entries=entries,
+        why_no_chat=why and why.en,
+        why_no_chat_in_indonesian=why and why.id,
+    )

@@ -47,12 +47,34 @@ SELECT
   n.notified_at,
   n.answer_by,
   n.response,
-  n.responded_at
+  n.responded_at,
+  n.lost_by_ms
 FROM chat_request_notifications AS n
 JOIN mitras AS m ON m.id = n.mitra_id
 JOIN chat_sessions AS s ON s.id = n.session_id
 WHERE s.payment_request_id = $1
 ORDER BY n.notified_at, n.id;
+
+
+-- name: rounds
+-- The rounds of the searches of the payment request $1 that have ended. Searches from before 0012 have none.
+SELECT
+  r.session_id::text,
+  r.round_number,
+  r.ended_at,
+  r.online,
+  r.fresh,
+  r.with_room,
+  r.askable,
+  r.asked,
+  r.accepted,
+  r.rejected,
+  r.unanswered,
+  r.closed
+FROM search_rounds AS r
+JOIN chat_sessions AS s ON s.id = r.session_id
+WHERE s.payment_request_id = $1 AND r.ended_at IS NOT NULL
+ORDER BY r.began_at, r.id;
 
 
 -- name: failures

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import attrs
 
 from core.base.field_types import Id, MitraId, SessionId
+from core.base.languages import Text
 from core.pairing_failures.causes import CauseTag
 from core.reads.support import SupportPayment
 from core.storage.records import plain
@@ -22,6 +23,7 @@ EntryKind = Literal[
     "tried_again",
     "search_began",
     "mitra_answered",
+    "round_ended",
     "mitra_asked",
     "paired",
     "extension_asked",
@@ -39,7 +41,10 @@ EntryKind = Literal[
     "operator_acted",
 ]
 ORDER: tuple[EntryKind, ...] = get_args(EntryKind)
-ENDED_BY_OPERATOR = "The customer paid, and an operator ended the search before a mitra accepted."
+ENDED_BY_OPERATOR = Text(
+    en="The customer paid, and an operator ended the search before a mitra accepted.",
+    id="Pelanggan membayar, lalu operator mengakhiri pencarian sebelum ada mitra yang menerima.",
+)
 DONE = {
     "refunded": "refunded the payment",
     "credited": "gave a credit",
@@ -175,11 +180,12 @@ def of_invitations(rows: list[Any]) -> list[TimelineEntry]:
             )
         )
         if row["response"] is not None:
+            late = "" if row["lost_by_ms"] is None else f" {row['lost_by_ms']} ms earlier"
             found.append(
                 TimelineEntry(
                     at=row["responded_at"],
                     kind="mitra_answered",
-                    text=f"{row['display_name']} {ANSWERS[row['response']]}.",
+                    text=f"{row['display_name']} {ANSWERS[row['response']]}{late}.",
                     session_id=session_id,
                     mitra_id=mitra_id,
                 )
@@ -187,9 +193,9 @@ def of_invitations(rows: list[Any]) -> list[TimelineEntry]:
     return found
 
 
-def explanation(tag: CauseTag, *, by_operator: bool) -> str:
+def explanation(tag: CauseTag, *, by_operator: bool) -> Text:
     """Return the sentence about a failure. `by_operator`: an operator ended the search."""
-    return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation.en
+    return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation
 
 
 def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
@@ -197,7 +203,7 @@ def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
     found: list[TimelineEntry] = []
     for row in rows:
         why = explanation(CauseTag(row["cause_tag"]), by_operator=by_operator)
-        text = f"The payment led to no chat ({row['cause_tag']}): {why}"
+        text = f"The payment led to no chat ({row['cause_tag']}): {why.en}"
         found.append(TimelineEntry(at=row["created_at"], kind="failed", text=text))
         if row["superseded_at"] is not None:
             text = "The customer asked all mitras instead, with the same payment."

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from core.config.cache import Config
 from core.events.signals import BlastCutShort
 from core.mitras.rules import availability_policy
-from core.pairing import rules
+from core.pairing import rounds, rules
 from core.pairing import store as pairing
 from core.pairing import waves as wave_rules
-from core.pairing.rules import Round, Search
+from core.pairing.rules import Response, Round, Search
 from core.pairing.store import Invited
 from core.pairing.waves import NO_WAVES, Wave, Waves
 from core.sessions import store as sessions
@@ -81,11 +81,19 @@ async def ask_more(
 async def begin_round(tx: Tx, session_id: str, search: Search, following: Round, config: Config) -> list[str]:
     """Move a search to its next round, which is a blast's, and ask its first mitras. Return their ids.
 
-    The caller must have closed the open invitations of the session.
+    The caller must have ended the round before with `end_round`.
     """
     await sessions.begin_round(tx, session_id, round_number=following.number, round_ends_at=following.ends_at)
+    await rounds.begin(tx, [session_id], availability_policy(config))
     announce.deadline(tx, following.ends_at)
     return await ask_more(tx, session_id, rules.in_round(search, following), config)
+
+
+async def end_round(tx: Tx, session_id: str, response: Response) -> list[str]:
+    """Close the open invitations of a search with this response, and end its round. Return the invited mitras' ids."""
+    closed = await pairing.close_open(tx, session_id, response)
+    await rounds.end(tx, [session_id])
+    return closed
 
 
 async def end_answered_wave(tx: Tx, session: Session) -> None:

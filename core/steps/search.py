@@ -9,7 +9,7 @@ from core.base.field_types import SessionId
 from core.config.cache import Config
 from core.mitras import store as mitras
 from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, availability_policy
-from core.pairing import rules
+from core.pairing import rounds, rules
 from core.pairing import store as pairing
 from core.pairing.rules import Response, Round, Search, SearchLimits, Tally
 from core.pairing.waves import Wave
@@ -85,6 +85,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     await transitions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
     await trace_parents.keep_of_session(tx, session.id)
     search, policy = running(session), availability_policy(runtime.config)
+    await rounds.begin(tx, [session.id], policy, target_id=session.targeted_mitra_id)
     cause = None if await _target_is_available(tx, session, policy) else rules.after_absence(search)
     if cause is not None:
         await _announce_search(tx, session, asked=0)
@@ -171,7 +172,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     status = SessionStatus.CANCELLED if left else SessionStatus.FAILED
     await transitions.end_search(tx, session.id, status)
     tx.count(metrics.SESSIONS_ENDED.labels(status.value, cause.value))
-    asked = await pairing.close_open(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
+    asked = await invitations.end_round(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
     await announce.requests_closed(
         tx,
         session.id,

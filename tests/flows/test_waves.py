@@ -35,7 +35,8 @@ SELECT i, i, true, $2::timestamptz + n * interval '1 ms', $2 FROM unnest($1::uui
 TWICE = """SELECT count(*)::int FROM (
   SELECT 1 FROM chat_request_notifications GROUP BY session_id, mitra_id, round_number HAVING count(*) > 1
 ) AS x"""
-READ = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'chat_request_notifications'"
+READ = """SELECT sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables
+WHERE relname LIKE 'chat\\_request\\_notifications%'"""
 OPEN = "SELECT count(*)::int FROM chat_request_notifications WHERE session_id = $1 AND response IS NULL"
 
 

@@ -55,5 +55,5 @@ def test_each_copy_of_the_condition_that_an_extension_holds_the_grace_period_is_
 async def test_each_list_of_session_states_in_the_database_is_a_named_set(stack: Stack) -> None:
     rows = await stack.sql(STORED)
     found = [(row["name"], words) for row in rows for words in lists(row["text"])]
-    assert {"free_mitras", "chat_sessions_one_live"} <= {name for name, _ in found}
+    assert {"online_mitras", "chat_sessions_one_live"} <= {name for name, _ in found}
     assert [(name, sorted(words)) for name, words in found if words not in NAMED] == []

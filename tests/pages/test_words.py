@@ -8,8 +8,6 @@ from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.payments.states import PaymentStatus
 from core.reads.present import KINDS
-from core.reads.timeline import UNPAID
-from core.reads.timeline_entries import ENDED_BY_OPERATOR
 from core.sessions.states import SessionStatus
 from tools import control_center_words
 
@@ -17,14 +15,12 @@ FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.
 SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}
 DICTIONARY = "".join(path.read_text() for path in FILES if path.name.endswith(".id.js"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
-# Texts of the service that the pages show: settings, overdue work, and why there was no chat.
+# Texts of the service that the pages show: settings and overdue work.
 SERVICE = {
     *(key.meaning for key in KEYS.values()),
     *(key.unit for key in KEYS.values() if key.unit),
     *(choice for key in KEYS.values() for choice in key.choices),
     *KINDS,
-    ENDED_BY_OPERATOR,
-    *UNPAID.values(),
 }
 SAYS_NOTHING = {""}
 

@@ -92,8 +92,11 @@ async def test_thirty_concurrent_accepts_have_one_winner(world: World) -> None:
     session = await customer.get(f"/api/shared/chat/sessions/{payment['session_id']}")
     assert session["mitra"]["id"] == winner.user["id"]
     rows = await world.stack.sql(
-        "SELECT mitra_id::text, response FROM chat_request_notifications WHERE session_id = $1", payment["session_id"]
+        "SELECT mitra_id::text, response, lost_by_ms FROM chat_request_notifications WHERE session_id = $1",
+        payment["session_id"],
     )
+    assert all((row["lost_by_ms"] is None) == (row["mitra_id"] == winner.user["id"]) for row in rows)
+    assert all(row["lost_by_ms"] >= 0 for row in rows if row["lost_by_ms"] is not None)
     others = {mitra.user["id"]: "MISSED" for mitra in mitras if mitra is not winner}
     assert {row["mitra_id"]: row["response"] for row in rows} == {**others, winner.user["id"]: "ACCEPTED"}
     await check_outcome(world, customer, payment, won=True, cause=None)

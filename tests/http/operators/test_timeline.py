@@ -30,7 +30,8 @@ async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the timeline, checked against every row that the database has about the payment."""
     operator = await world.operator()
     told = await operator.get(f"{PAYMENTS}/{id_of(payment)}/timeline")
-    assert set(told) == {"payment", "entries", "why_no_chat"}
+    assert set(told) == {"payment", "entries", "why_no_chat", "why_no_chat_in_indonesian"}
+    assert (told["why_no_chat"] is None) == (told["why_no_chat_in_indonesian"] is None)
     assert told["payment"] == await operator.get(f"{PAYMENTS}/{id_of(payment)}")
     entries = told["entries"]
     assert all(set(entry) == ENTRY for entry in entries)
@@ -80,8 +81,8 @@ async def nothing_is_missing(world: World, payment_id: str, entries: list[dict[s
 
 
 def kinds(told: dict[str, Any]) -> list[str]:
-    """Return the kinds of the entries in order, without the gateway's calls."""
-    return [entry["kind"] for entry in told["entries"] if entry["kind"] != "webhook"]
+    """Return the kinds of the entries in order, without the gateway's calls and the ends of rounds."""
+    return [entry["kind"] for entry in told["entries"] if entry["kind"] not in ("webhook", "round_ended")]
 
 
 def texts(told: dict[str, Any], kind: str) -> list[str]:
@@ -90,7 +91,11 @@ def texts(told: dict[str, Any], kind: str) -> list[str]:
 
 def check_why(told: dict[str, Any], cause: str) -> None:
     assert told["payment"]["failure"] == open_failure(cause)
-    assert told["why_no_chat"] == CauseTag(cause).cause.explanation.en
+    explanation, rounds = CauseTag(cause).cause.explanation, texts(told, "round_ended")
+    assert told["why_no_chat"].startswith(explanation.en)
+    assert told["why_no_chat_in_indonesian"].startswith(explanation.id)
+    # The numbers are those of the last round; without a search there are none.
+    assert told["why_no_chat"].endswith(rounds[-1].partition(" had ")[2] if rounds else explanation.en)
     assert cause in texts(told, "failed")[-1]
 
 

@@ -1,4 +1,4 @@
-/** The labels of states and the texts of cause tags. Made by `make pages` from core; a test keeps them current. */
+/** The labels of states and of cause tags. Made by `make pages` from core; a test keeps them current. */
 
 // Payment state -> English label.
 export const PAYMENTS = {
@@ -53,29 +53,12 @@ export const CORE_WORDS = {
   "cancelled by the customer": "ditinggalkan pelanggan",
   "no mitra found": "tidak ada mitra",
   "no mitra available": "tidak ada mitra tersedia",
-  "The customer paid, but no mitra accepted before the search ended.":
-    "Pelanggan membayar, tetapi tidak ada mitra yang menerima sebelum pencarian berakhir.",
   "all mitras rejected": "semua mitra menolak",
-  "The customer paid, but every invited mitra rejected the request.":
-    "Pelanggan membayar, dan setiap mitra yang diminta menolak.",
   "chosen mitra offline": "mitra pilihan luring",
-  "The customer paid for a chosen mitra who was by then offline, at capacity or inactive.":
-    "Pelanggan membayar untuk kembali ke mitra yang saat itu luring, penuh atau nonaktif.",
   "chosen mitra rejected": "mitra pilihan menolak",
-  "The customer paid for a chosen mitra who rejected the request.":
-    "Pelanggan membayar untuk kembali ke mitra yang menolak.",
   "chosen mitra did not answer": "mitra pilihan tidak menjawab",
-  "The customer paid for a chosen mitra who did not answer in time.":
-    "Pelanggan membayar untuk kembali ke mitra yang tidak menjawab tepat waktu.",
   "payment came too late": "uang datang terlambat",
-  "The payment arrived when the request could no longer become a chat: it came too late, another session or payment was in progress, or its discount had been used elsewhere.":
-    "Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan sesi atau pembayaran lain, atau diskonnya sudah terpakai.",
   "customer cancelled": "pelanggan pergi",
-  "The customer paid and cancelled before a mitra accepted.": "Pelanggan membayar lalu pergi sebelum mitra datang.",
   "extension rejected": "perpanjangan ditolak",
-  "The customer paid for an extension, and the mitra rejected it or did not answer in time.":
-    "Pelanggan membayar tambahan menit, dan mitra menolak, atau diamnya dianggap menolak.",
   "extension too late": "perpanjangan terlambat",
-  "The customer paid for an extension, but the session had ended, the payment came too late, or another extension was in progress.":
-    "Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat dimulai; atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
 };

@@ -555,6 +555,18 @@ export const INDONESIAN = {
   "Ended by an operator": "Diakhiri operator",
   "Money earned": "Uang menjadi pendapatan",
   "Search cancelled": "Pencarian ditinggalkan",
+  "Round ended": "Putaran berakhir",
+  "Too late by": "Terlambat",
+  "{n} ms": "{n} md",
+  "Unserved searches": "Pencarian tak terlayani",
+  "When customers searched and no mitra accepted, by hour of the week, in your time zone. The first number is unserved searches, the second all searches. Requests to one chosen mitra are left out.":
+    "Kapan pelanggan mencari dan tidak ada mitra yang menerima, per jam dalam minggu, dalam zona waktu Anda. Angka pertama adalah pencarian tak terlayani, angka kedua semua pencarian. Permintaan ke satu mitra pilihan tidak dihitung.",
+  "The last 28 days.": "28 hari terakhir.",
+  "{unserved} of {searches} searches": "{unserved} dari {searches} pencarian",
+  "In all: {unserved} of {searches} searches were unserved.":
+    "Jumlah: {unserved} dari {searches} pencarian tak terlayani.",
+  Hour: "Jam",
+  "No searches in this time.": "Tidak ada pencarian pada waktu ini.",
   "Search failed": "Pencarian tanpa hasil",
   "No chat": "Tanpa obrolan",
   "Time is up": "Waktu habis",
@@ -563,15 +575,6 @@ export const INDONESIAN = {
   "Session completed": "Sesi selesai",
   "Resolved by an operator": "Operator bertindak",
 
-  // Texts that the service sends
-  "The customer paid, and an operator ended the search before a mitra accepted.":
-    "Pelanggan membayar, lalu operator mengakhiri pencarian sebelum mitra datang.",
-  "The customer has not paid yet.": "Belum ada yang membayar.",
-  "The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway created no invoice.":
-    "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan pergi atau membuat yang baru, atau gateway tidak membuat tagihan.",
-  "The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the session ended.":
-    "Permintaan ini ditinggalkan sebelum ada yang membayar: pelanggan meninggalkannya, gateway tidak membuat tagihan, atau sesinya diakhiri.",
-  "The payment did not arrive in time.": "Uang tidak datang tepat waktu.",
   Apps: "Aplikasi",
   none: "tidak ada",
   Indonesian: "Bahasa Indonesia",

@@ -14,5 +14,10 @@ export const asked = () => ({
 export const outcome = () => [
   { label: t("Answer"), cell: (one) => (one.response ? response.chip(one.response) : chip(t("open"), "busy")) },
   { label: t("Answered"), cell: (one) => time(one.responded_at) },
+  {
+    label: t("Too late by"),
+    cell: (one) => (one.lost_by_ms === null ? "–" : t("{n} ms", { n: number(one.lost_by_ms) })),
+    number: true,
+  },
   { label: t("Chats at that time"), cell: (one) => number(one.active_session_count), number: true },
 ];

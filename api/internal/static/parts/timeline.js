@@ -2,6 +2,7 @@
 
 import { session } from "../kernel/session.js";
 import { h } from "../shared/dom.js";
+import { preferences } from "../shared/preferences.js";
 import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
@@ -16,6 +17,7 @@ const KINDS = {
   session: ["Session to be extended", ""],
   tried_again: ["Asked all mitras instead", ""],
   search_began: ["Search started", ""],
+  round_ended: ["Round ended", ""],
   mitra_asked: ["Mitra invited", ""],
   mitra_answered: ["Mitra answered", ""],
   paired: ["Chat started", "good"],
@@ -47,12 +49,13 @@ function entry({ at, kind, text, webhook_log_id }) {
 }
 
 /** Show a timeline, given as the service answers it. */
-export function timeline({ entries, why_no_chat }) {
+export function timeline({ entries, why_no_chat, why_no_chat_in_indonesian }) {
+  const why = preferences.language === "id" ? why_no_chat_in_indonesian : why_no_chat;
   return h(
     "section",
     { class: "card" },
     h("h2", {}, t("What happened")),
-    why_no_chat && h("p", { class: "notice warn why" }, h("strong", {}, t("Why there was no chat")), t(why_no_chat)),
+    why && h("p", { class: "notice warn why" }, h("strong", {}, t("Why there was no chat")), why),
     h("ol", { class: "timeline" }, entries.map(entry)),
   );
 }

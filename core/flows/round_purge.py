@@ -1,0 +1,13 @@
+"""Delete the rounds of searches whose retention has ended (docs/operating.md#retention)."""
+
+from core.pairing import rounds
+from core.runtime import Runtime
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete the rounds of old searches."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await rounds.purge(tx)
+        if gone < rounds.AT_ONCE:
+            return

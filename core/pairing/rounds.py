@@ -1,0 +1,41 @@
+"""Write the rounds of searches (`search_rounds`): the mitras that each could ask, and how its invitations ended.
+
+core/steps/invitations.py calls these functions in the transaction that begins or ends the round.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+
+from core.base import id_ranges, ids
+from core.mitras.rules import AvailabilityPolicy
+from core.pairing.eligible import BEGIN_ROUNDS
+from core.storage import sql_files
+from core.storage.transaction import Tx
+
+SQL = sql_files.load(__file__)
+KEEP = dt.timedelta(days=400)
+AT_ONCE = 1_000
+
+
+async def begin(
+    tx: Tx, session_ids: Sequence[str], policy: AvailabilityPolicy, *, target_id: str | None = None
+) -> None:
+    """Store that these searches are in their present rounds from now on, with the mitras that they can ask.
+
+    `target_id`: the mitra of a targeted search. The caller has locked the sessions, and asks the mitras afterwards.
+    """
+    args = (tx.now, policy.require_ping, policy.stale_after_seconds, policy.capacity, target_id)
+    await tx.execute(BEGIN_ROUNDS, [ids.new_id() for _ in session_ids], session_ids, *args)
+
+
+async def end(tx: Tx, session_ids: Sequence[str]) -> None:
+    """Count the invitations of the present rounds of these searches. None of them may be open.
+
+    A search that began before its rounds were stored has no row, and nothing changes.
+    """
+    await tx.execute(SQL["end"], session_ids, tx.now)
+
+
+async def purge(tx: Tx) -> int:
+    """Delete up to AT_ONCE rounds that began longer than KEEP ago; return how many."""
+    return await tx.execute(SQL["purge"], id_ranges.first_id(tx.now - KEEP), AT_ONCE)
