@@ -8,7 +8,7 @@ from litestar.params import QueryParameter
 from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.pages import ReportItems, read_page
-from core.reads import activity
+from core.reads import activity, unserved
 from core.reads import overview as reads
 from core.reads.activity import ActivityFilter
 from core.runtime import Runtime
@@ -49,10 +49,24 @@ async def summary(
     )
 
 
+@get("/internal/unserved", **operators("activity"))
+async def unserved_searches(
+    runtime: Runtime,
+    since: Annotated[str | None, QueryParameter(name="from")] = None,
+    to: str | None = None,
+) -> ReportItems[unserved.UnservedHour]:
+    """Return for each hour of the week, in UTC, how many searches began in it and how many found no mitra.
+
+    Hours without a search are left out, and so are searches for one chosen mitra. The default range is the last 28
+    days, the longest 92 days.
+    """
+    return await unserved.unserved(runtime, since=query_time("from", since), until=query_time("to", to))
+
+
 @get("/internal/overview", **operators("activity"))
 async def overview(runtime: Runtime) -> reads.Overview:
     """Return the figures of the overview page."""
     return await reads.overview(runtime)
 
 
-ROUTES = [log, summary, overview]
+ROUTES = [log, summary, unserved_searches, overview]

@@ -83,6 +83,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "mitra": f"#/mitras/{scene.mitra}",
         "activity": "#/activity",
         "requests": "#/activity/log",
+        "unserved": "#/unserved",
         "customers": "#/customers",
         "customer": f"#/customers/{scene.customer}",
         "pricing": "#/pricing",

@@ -439,6 +439,21 @@ async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWind
     await world.config("payment_session_timeout_minutes", 20)
 
 
+async def test_unserved_searches_are_shown_by_the_hour_in_the_operators_time_zone(
+    window: BrowserWindow, world: World
+) -> None:
+    await a_failure(world, "Dewi")
+    found = (await (await world.operator()).get("/internal/unserved"))["items"]
+    searches, unserved = sum(one["searches"] for one in found), sum(one["unserved"] for one in found)
+    await window.open("#/unserved")
+    await expect(window.page.get_by_text(f"In all: {unserved} of {searches} searches were unserved.")).to_be_visible()
+    one = found[0]
+    hour = (one["weekday"] - 1) * 24 + one["hour"] + 7  # the browser is in Jakarta
+    row = window.page.get_by_role("row").filter(has=window.page.get_by_role("rowheader", name=f"{hour % 24:02}:00"))
+    cell = row.get_by_role("cell").nth(hour // 24 % 7)
+    await expect(cell).to_contain_text(f"{one['unserved']} of {one['searches']} searches")
+
+
 async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow, world: World) -> None:
     failure = await a_failure(world, "Wulan Purnama")
     page = window.page

@@ -27,6 +27,7 @@ import "./pages/sessions.js";
 import "./pages/settings.js";
 import "./pages/sign_in.js";
 import "./pages/tier_history.js";
+import "./pages/unserved.js";
 import "./pages/webhooks.js";
 
 addWords(DICTIONARY);
@@ -42,6 +43,7 @@ route("/mitras", "mitras-page", "mitras");
 route("/mitras/:id", "mitra-page", "mitras");
 route("/activity", "activity-page", "activity");
 route("/activity/log", "activity-log-page", "activity");
+route("/unserved", "unserved-page", "activity");
 route("/customers", "customers-page", "customers");
 route("/customers/:id", "customer-page", "customers");
 route("/pricing", "pricing-page", "pricing");
@@ -71,6 +73,7 @@ const MENU = [
   [
     ["/mitras", "Mitras", "mitras"],
     ["/activity", "Mitra activity", "activity"],
+    ["/unserved", "Unserved searches", "activity"],
     ["/customers", "Customers", "customers"],
   ],
   [

@@ -53,6 +53,11 @@ export class ListPage extends Page {
     return [];
   }
 
+  /** Return the content for the items, at least one. */
+  list(data) {
+    return table(this.heading, this.columns(), data.items);
+  }
+
   empty() {
     return t("Nothing here yet.");
   }
@@ -63,7 +68,7 @@ export class ListPage extends Page {
 
   render(data) {
     const shown = data.items.length
-      ? table(this.heading, this.columns(), data.items)
+      ? this.list(data)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
     return [this.#filterForm(), replicaNote(data), shown, this.#pager(data)];
   }

@@ -1,0 +1,53 @@
+"""Searches that found no mitra, by hour of the week (docs/fairness.md#when-customers-are-not-served)."""
+
+import datetime as dt
+
+import attrs
+
+from core.base.errors import ValidationFailed
+from core.base.languages import Text
+from core.base.pages import ReportItems, rounded_lag
+from core.runtime import Runtime
+from core.storage import sql_files
+from core.transactions import translate_db_errors
+
+SQL = sql_files.load(__file__)
+USUAL = dt.timedelta(days=28)  # the default range: four of each weekday
+MOST = dt.timedelta(days=92)  # a quarter; bounds what one request reads
+EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
+
+
+@attrs.frozen(kw_only=True)
+class UnservedHour:
+    """The searches that began in one hour of the week, in UTC.
+
+    `weekday` is 1 (Monday) to 7, `hour` 0 to 23. `unserved` are those of `searches` that ended without a mitra and were
+    not cancelled.
+    """
+
+    weekday: int
+    hour: int
+    searches: int
+    unserved: int
+
+
+async def unserved(
+    runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None
+) -> ReportItems[UnservedHour]:
+    """Return the hours of the week in which searches began between `since` and `until`; by default the last 28 days.
+
+    Raises ValidationFailed if the range is empty or longer than MOST.
+    """
+    end = until or runtime.now()
+    begin = since or max(end, EARLIEST) - USUAL
+    if begin >= end:
+        raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
+    if end - begin > MOST:
+        raise ValidationFailed.of(
+            "from", Text(en="must be at most 92 days before `to`", id="paling lama 92 hari sebelum `to`")
+        )
+    with translate_db_errors():
+        report = await runtime.reports.fetch(SQL["unserved"], begin, end)
+    return ReportItems(
+        items=[UnservedHour(**dict(row)) for row in report.rows], replica_lag_seconds=rounded_lag(report.lag_s)
+    )
