@@ -1,7 +1,7 @@
 """Export the metrics of the whole cluster, from one jobs process at a time.
 
-The process with the lease `metrics` reads the figures. A process that loses the lease, or fails to renew it, drops them
-at once.
+The process with the lease `metrics` reads the figures. It exports them until its lease ends, or another process has it:
+a renewal that is slow or fails under load leaves no gap.
 """
 
 import asyncio
@@ -32,16 +32,20 @@ class ClusterExporter:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._is_ended = False
+        self._read_again_at = float("-inf")
 
     async def run(self) -> None:
         """Hold the lease if it is free, and read the figures, until cancelled."""
         while True:
             began = monotonic()
-            if self._is_ended or not await self._hold():
+            held = False if self._is_ended else await self._hold()
+            if held is False:
                 CLUSTER.drop()
-            else:
+                self._read_again_at = began
+            elif held:
                 CLUSTER.hold(until=began + LEASE_S)
-                if CLUSTER.age_s >= READ_EVERY_S:
+                if began >= self._read_again_at:
+                    self._read_again_at = began + READ_EVERY_S
                     await self._read()
             await real_sleep(max(0.0, began + RENEW_EVERY_S - monotonic()))
 
@@ -53,16 +57,16 @@ class ClusterExporter:
             async with asyncio.timeout(RENEW_S):
                 await cluster_lease.release(self._runtime, LEASE)
 
-    async def _hold(self) -> bool:
-        """Take or renew the lease. Return False if another process has it, or the database does not answer in time."""
+    async def _hold(self) -> bool | None:
+        """Take or renew the lease; return whether this process has it. None: the database did not answer in time."""
         try:
             async with asyncio.timeout(RENEW_S):
                 return await cluster_lease.hold(self._runtime, LEASE, length_s=LEASE_S)
         except (Unavailable, TimeoutError):
-            return False
+            return None
         except Exception:
             log.exception("renewing the lease of the cluster's metrics failed")
-            return False
+            return None
 
     async def _read(self) -> None:
         began = monotonic()

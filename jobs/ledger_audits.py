@@ -13,11 +13,11 @@ from core.base.errors import Unavailable
 from core.flows import ledger_audits
 from core.flows.ledger_audits import ClaimLost
 from core.reads.broken_rules import rules_to_check
-from core.reads.ledger.audit import results
+from core.reads.ledger.audit import RulesTooSlow, results
 from core.reads.ledger.rules import RULES
 from core.runtime import Runtime
 
-# Real seconds. An audit that begins right after an outage would report the work that is being made up for.
+# Real seconds. An audit that begins right after a start or an outage would report work that is being made up for.
 BEGIN_AFTER_S = 10.0
 LOOK_EVERY_S = 5.0
 RELEASE_S = 1.0
@@ -34,12 +34,17 @@ class LedgerAudits:
 
     async def run(self) -> None:
         """Look for due audits until cancelled."""
-        await real_sleep(BEGIN_AFTER_S)
-        while True:
+        async with asyncio.TaskGroup() as group:
             for depth in Depth:
-                if not self._is_ended:
-                    await self._try(depth)
-            await real_sleep(LOOK_EVERY_S)
+                group.create_task(self._run(depth))
+
+    async def _run(self, depth: Depth) -> None:
+        pause = BEGIN_AFTER_S
+        while True:
+            await real_sleep(pause)
+            pause = LOOK_EVERY_S
+            if not self._is_ended and not await self._try(depth):
+                pause = BEGIN_AFTER_S
 
     async def end(self) -> None:
         """Release the claims because the process stops. Without the database they expire."""
@@ -48,23 +53,31 @@ class LedgerAudits:
             async with asyncio.timeout(RELEASE_S):
                 await ledger_audits.release(self._runtime, *Depth)
 
-    async def _try(self, depth: Depth) -> None:
-        """Run an audit if it is due. If it fails, it is due again."""
+    async def _try(self, depth: Depth) -> bool:
+        """Run an audit if it is due. If it fails, it is due again later. Return False if the database was away."""
         try:
             if await ledger_audits.claim(self._runtime, depth):
                 try:
                     await audit(self._runtime, depth)
                 except Exception:
-                    await ledger_audits.release(self._runtime, depth)
+                    await ledger_audits.postpone(self._runtime, depth)
                     raise
-        except (Unavailable, ClaimLost) as error:
-            log.warning("an audit did not finish; it will be repeated", depth=depth, error=type(error).__name__)
+        except Unavailable:
+            log.warning("an audit did not finish; it will be repeated", depth=depth, error="Unavailable")
+            return False
+        except (ClaimLost, RulesTooSlow) as error:
+            name = type(error).__name__
+            log.warning("an audit did not finish; it will be repeated", depth=depth, error=name, rules=str(error))
         except Exception:
             log.exception("an audit failed", depth=depth)
+        return True
 
 
 async def audit(runtime: Runtime, depth: Depth) -> None:
-    """Run an audit that this process has claimed, and store its results. Raises ClaimLost, Unavailable."""
+    """Run an audit that this process has claimed, and store its results.
+
+    Raises ClaimLost, Unavailable, RulesTooSlow.
+    """
     async for result in results(runtime, await rules_to_check(runtime, depth)):
         await ledger_audits.keep(runtime, depth, result)
         if result.violations:

@@ -31,7 +31,7 @@ CLUSTER = """
 
 One jobs process at a time reads these figures from the primary every 15 s and exposes them; the others expose none of
 them, so `max` over all processes is the value. If that process dies, another one takes over within {takeover:.0f} s.
-One that can't renew its lease drops them at once, and figures older than {stale:.0f} s are not exposed: alert when
+One that can't renew its lease exposes them until it ends, and figures older than {stale:.0f} s are not exposed: alert when
 `sesi_cluster_collected_timestamp_seconds` is absent.
 """
 LABELS = {  # of the cluster: where the values of a label come from

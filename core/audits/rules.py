@@ -16,6 +16,8 @@ NIGHT_HOUR = 20  # the hour of the full audit, UTC: 3 in the morning in Jakarta
 BROKEN_EVERY = dt.timedelta(hours=1)  # service time; a broken rule of the full audit is checked again, for a repair
 STATEMENT_S = 600.0  # real; a rule over tens of millions of messages takes minutes
 CLAIM_S = STATEMENT_S + 60.0  # of an audit, renewed after each rule
+# Real seconds until a failed audit is repeated. A full one reads whole tables again, perhaps without success.
+RETRY_S = {Depth.CHEAP: 60.0, Depth.FULL: 3600.0}
 FIRST_IDS = 5  # of the rows that break a rule, to store with their number
 
 

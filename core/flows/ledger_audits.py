@@ -1,14 +1,15 @@
 """Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
 
 One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and again with each result that it
-stores. If it dies, its claim ends and another process begins the audit again; results that it has stored stay.
+stores. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
+failure it keeps the claim for RETRY_S, so that no process repeats the audit at once.
 """
 
 from collections.abc import Sequence
 
 from core.audits import rules
 from core.audits import store as audits
-from core.audits.rules import CLAIM_S, Depth, lease_of
+from core.audits.rules import CLAIM_S, RETRY_S, Depth, lease_of
 from core.audits.store import RuleResult
 from core.leases import store as leases
 from core.runtime import Runtime
@@ -45,6 +46,12 @@ async def finish(runtime: Runtime, depth: Depth, *, every_rule: Sequence[str]) -
             raise ClaimLost
         if depth is Depth.FULL:
             await audits.forget_others(tx, rules=every_rule)
+
+
+async def postpone(runtime: Runtime, depth: Depth) -> None:
+    """Keep the claim of an audit that has failed until it may be repeated. Raises Unavailable."""
+    with translate_db_errors():
+        await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=RETRY_S[depth])
 
 
 async def release(runtime: Runtime, *depths: Depth) -> None:

@@ -1,19 +1,21 @@
 """The scheduled audits: when they are due, who runs them, what they store, and what happens if a process dies."""
 
+import asyncio
 import datetime as dt
 
 import attrs
 import pytest
 
 from core.audits import store
-from core.audits.rules import CLAIM_S, NIGHT_HOUR, Depth, due_since, lease_of
+from core.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, due_since, lease_of
 from core.base import ids
-from core.flows import pairing_start
+from core.base.clock import real_sleep
+from core.flows import ledger_audits, pairing_start
 from core.flows.ledger_audits import ClaimLost
 from core.leases import store as leases
 from core.reads import broken_rules
-from core.reads.ledger.audit import results
-from core.reads.ledger.rules import RULES, rules_of
+from core.reads.ledger.audit import RulesTooSlow, results
+from core.reads.ledger.rules import RULES, Rule, rules_of
 from core.runtime import Runtime
 from jobs.ledger_audits import audit
 from tests.flows.conftest import Harness
@@ -138,6 +140,46 @@ def test_audit_of_a_process_that_died_is_run_by_another_when_the_claim_ends(brok
         assert len(await store.violations(first.db)) == 3
         await audit(second, Depth.FULL)
         assert len(await store.violations(first.db)) == len(RULES)
+
+    broken.run(play())
+
+
+def test_rule_that_takes_too_long_is_named_after_all_others_were_checked(broken: Harness) -> None:
+    slow = Rule(name="slow", proves="I1", is_cheap=True, sql="SELECT 'x'::text, pg_sleep(600)::text", arguments=None)
+    sleeping = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()"
+
+    async def cancel() -> None:
+        async with asyncio.timeout(30):
+            while not await broken.runtime.db.fetchval(f"SELECT count(*) {sleeping}"):
+                await real_sleep(0.01)
+        await broken.runtime.db.fetchval(f"SELECT pg_cancel_backend(pid) {sleeping}")
+
+    async def check(checked: list[str]) -> None:
+        async for result in results(broken.runtime, [slow, *rules_of(Depth.CHEAP)]):
+            checked.append(result.rule)
+
+    async def play() -> None:
+        checked: list[str] = []
+        canceling = asyncio.create_task(cancel())
+        with pytest.raises(RulesTooSlow, match=r"^slow$"):
+            await check(checked)
+        assert checked == [rule.name for rule in rules_of(Depth.CHEAP)]
+        await canceling
+
+    broken.run(play())
+
+
+@pytest.mark.parametrize("depth", Depth)
+def test_failed_audit_is_not_repeated_at_once(broken: Harness, depth: Depth) -> None:
+    async def play() -> None:
+        runtime = broken.runtime
+        assert await claimed(runtime, depth)
+        await ledger_audits.postpone(runtime, depth)
+        ends_in = (
+            "SELECT extract(epoch FROM until_real_at - clock_timestamp())::float FROM cluster_leases WHERE name = $1"
+        )
+        assert RETRY_S[depth] - 10 < await runtime.db.fetchval(ends_in, lease_of(depth)) <= RETRY_S[depth]
+        assert not await claimed(runtime, depth)
 
     broken.run(play())
 

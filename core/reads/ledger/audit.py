@@ -5,6 +5,7 @@ import datetime as dt
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import asyncpg
 import attrs
 
 from core.audits.rules import FIRST_IDS, STATEMENT_S
@@ -20,6 +21,7 @@ from core.storage.locks import AdvisoryLock
 from core.storage.reports import LOST
 from core.transactions import translate_db_errors
 
+SPARE_S = 5.0  # so that the server cancels a statement first, and says so
 # The first rows that break a rule, each with the number of all.
 FIRST = f"""SELECT
   id,
@@ -102,26 +104,35 @@ async def _reading(db: Database) -> AsyncIterator[Any]:
         yield connection
 
 
+class RulesTooSlow(Exception):
+    """Rules took longer than STATEMENT_S. All others were checked."""
+
+
 async def results(runtime: Runtime, rules: Iterable[Rule]) -> AsyncIterator[RuleResult]:
     """Check rules, and yield what is found about each. A rule that does not apply has no violations.
 
     Each rule has its own transaction, so a migration waits for one rule only. Reads the replica, or the primary if the
-    replica is lost or not current. Raises Unavailable, also while a migration runs.
+    replica is lost or not current. Raises Unavailable, also while a migration runs, and at the end RulesTooSlow.
     """
-    server = runtime.reports.current_replica()
+    slow = []
     for rule in rules:
+        server = runtime.reports.current_replica()  # it may have fallen behind during the last rule
         with translate_db_errors():
             try:
                 found = await _result(runtime, rule, server)
+            except asyncpg.QueryCanceledError:
+                slow.append(rule.name)
+                continue
             except TimeoutError:
                 raise
             except LOST as error:
                 if server is None:
                     raise
                 runtime.reports.lost(error)
-                server = None
-                found = await _result(runtime, rule, server)
+                found = await _result(runtime, rule, None)
         yield found
+    if slow:
+        raise RulesTooSlow(", ".join(slow))
 
 
 async def _result(runtime: Runtime, rule: Rule, server: tuple[Database, float] | None) -> RuleResult:
@@ -130,7 +141,7 @@ async def _result(runtime: Runtime, rule: Rule, server: tuple[Database, float] |
     if args is None:
         return RuleResult(rule=rule.name, violations=0, first_ids=[])
     async with _reading(db) as connection:
-        rows = await connection.fetch(FIRST.format(rule=rule.sql), *args, timeout=STATEMENT_S)
+        rows = await connection.fetch(FIRST.format(rule=rule.sql), *args, timeout=STATEMENT_S + SPARE_S)
     return RuleResult(
         rule=rule.name, violations=rows[0]["violations"] if rows else 0, first_ids=[row["id"] for row in rows]
     )
