@@ -51,8 +51,9 @@ class HttpClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Make one request, and count it. `timeout_s` includes the wait for a connection and the reading of the body.
 
-        `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. Raises aiohttp.ClientError, also
-        after `close`, TimeoutError and OSError.
+        `more` are aiohttp's arguments, such as `json`, `data`, `params` and `headers`. An error that leaves the block
+        counts as a failure of the call, so callers should catch the ValueError of `read_json` outside. Raises
+        aiohttp.ClientError, also after `close`, TimeoutError and OSError.
         """
         if self._closed:  # work that outlives the shutdown handles it like a lost connection
             raise aiohttp.ClientConnectionError("the client is closed")
@@ -76,7 +77,7 @@ class HttpClient:
             raise
         finally:
             metrics.PROVIDER_SECONDS.labels(*operation.value).observe(monotonic() - began)
-            if (reason := reason or _fault(status)) is not None:
+            if (reason := _fault(status) or reason) is not None:
                 metrics.PROVIDER_ERRORS.labels(*operation.value, reason).inc()
 
     async def close(self) -> None:

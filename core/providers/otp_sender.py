@@ -87,15 +87,18 @@ class _Answer:
 
 async def _post(http: HttpClient, operation: Operation, url: str, **more: Any) -> _Answer | None:
     """Post once, within TIMEOUT_S. Return None if there was no response."""
+    status: int | None = None
+    body: Any = None
     try:
         async with http.request("POST", url, operation=operation, timeout_s=TIMEOUT_S, **more) as answer:
-            try:
-                body = await read_json(answer)
-            except ValueError:
-                body = {}
-            return _Answer(status=answer.status, body=body if isinstance(body, dict) else {})
-    except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError):
+            status = answer.status
+            body = await read_json(answer)
+    except (aiohttp.ClientError, TimeoutError, OSError):
         return None
+    except ValueError:
+        if status is None:  # the URL is invalid
+            return None
+    return _Answer(status=status, body=body if isinstance(body, dict) else {})
 
 
 async def _persistently(http: HttpClient, url: str, **more: Any) -> _Answer | None:

@@ -92,6 +92,8 @@ class Fcm:
         token = await self._account.access_token()
         if token is None:
             return self._later(attempt)
+        body: Any = None
+        answer: aiohttp.ClientResponse | None = None
         try:
             async with self._http.request(
                 "POST",
@@ -103,13 +105,13 @@ class Fcm:
             ) as answer:
                 if answer.status < 300:
                     return Sent()
-                try:
-                    body = await read_json(answer)
-                except ValueError:
-                    body = None
-                return self._judge(answer.status, body, answer.headers.get("Retry-After"), attempt)
+                body = await read_json(answer)
         except (aiohttp.ClientError, TimeoutError, OSError):
             return self._later(attempt)
+        except ValueError:
+            if answer is None:  # the request could not be made
+                raise
+        return self._judge(answer.status, body, answer.headers.get("Retry-After"), attempt)
 
     def _message(self, push: Notification) -> dict[str, Any]:
         words = {"title": push.data["title"], "body": push.data["body"]}

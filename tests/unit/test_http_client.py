@@ -111,6 +111,7 @@ def counted(operation: Operation, reason: str) -> float:
     ("answer", "reason"),
     [
         (b"HTTP/1.1 503 X\r\nContent-Length: 2\r\n\r\n{}", "server"),
+        (b"HTTP/1.1 503 X\r\nContent-Length: 2\r\n\r\n{x", "server"),
         (b"HTTP/1.1 429 X\r\nContent-Length: 2\r\n\r\n{}", "limited"),
         (b"HTTP/1.1 401 X\r\nContent-Length: 2\r\n\r\n{}", "credentials"),
         (b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}", "credentials"),

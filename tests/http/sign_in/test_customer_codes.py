@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from core.base import metrics
 from core.base.errors import OtpDeliveryFailed
 from core.providers.http_client import HttpClient
-from core.providers.otp_sender import Code, HttpOtpSender
+from core.providers.otp_sender import Code, HttpOtpSender, NumberRefused
 from tests.http.sign_in.people import (
     ASK,
     CUSTOMER,
@@ -248,6 +249,21 @@ async def test_provider_answer_without_reference_is_a_delivery_failure(http_clie
     for written, kept in references.items():
         async with odd_provider(said(200, b'{"reference": ' + written + b"}")) as (url, _):
             assert await HttpOtpSender(http_client, url=url, token="t").send(code) == kept
+
+
+async def test_unreadable_answer_about_a_code_is_counted(http_client: HttpClient) -> None:
+    code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
+    labels = {"provider": "otp", "operation": "send", "reason": "unreadable"}
+    count = "sesi_provider_errors_total"
+    before = metrics.REGISTRY.get_sample_value(count, labels) or 0
+    async with odd_provider(said(200, b"<html>")) as (url, _):
+        with pytest.raises(OtpDeliveryFailed):
+            await HttpOtpSender(http_client, url=url, token="t").send(code)
+    assert metrics.REGISTRY.get_sample_value(count, labels) == before + 1
+    async with odd_provider(said(422, b"{}")) as (url, _):
+        with pytest.raises(NumberRefused):
+            await HttpOtpSender(http_client, url=url, token="t").send(code)
+    assert metrics.REGISTRY.get_sample_value(count, labels) == before + 1
 
 
 # -- attempts
