@@ -1,5 +1,8 @@
 """The Prometheus metrics of a process."""
 
+import itertools
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 REGISTRY = CollectorRegistry()
@@ -158,6 +161,19 @@ REPLICA_LAG = Gauge(
 REPORTS = Counter(
     "sesi_reports_total", "Reports read while DATABASE_READ_URL is set, by server.", ["server"], registry=REGISTRY
 )
+
+
+def start_at_zero(counter: Counter, *labels: Iterable[str]) -> None:
+    """Export all combinations of these labels from the start. Prometheus does not count an event that makes a series."""
+    for values in itertools.product(*labels):
+        counter.labels(*values)
+
+
+start_at_zero(CODES, ("customer", "mitra"), ("sent", "not sent", "test number"))
+start_at_zero(LIMITED, ("otp_budget",))
+start_at_zero(OTP_REQUESTED, ("customer", "mitra"))
+start_at_zero(OTP_VERIFIED, ("customer", "mitra"), ("verified",))
+start_at_zero(REPORTS, ("primary", "replica"))
 
 
 def exposition() -> bytes:

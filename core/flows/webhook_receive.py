@@ -25,7 +25,7 @@ from core.base.plain_json import plain_text
 from core.bus.buckets import Limit, charges_of_address
 from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
 from core.steps import inbox, webhook_calls
 from core.steps.webhook_calls import ANSWER_S, Answer
@@ -43,6 +43,7 @@ UNPROVEN_LINES = Limit(name="webhook_unproven_lines", per_minute=60, burst=60)
 TOKEN = "x-callback-token"  # noqa: S105 - the name of a header
 HEADERS_KEPT = 40
 HEADERS_SIZE = 8_192  # characters of all names and values
+metrics.start_at_zero(metrics.WEBHOOK_CALLS, ProcessingResult)
 
 
 @attrs.frozen(kw_only=True)

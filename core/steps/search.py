@@ -26,6 +26,8 @@ from core.steps import announce, invitations, money, trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Tx
 
+metrics.start_at_zero(metrics.SESSIONS_ENDED, [SessionStatus.FAILED], set(CauseTag) - {rules.WHEN_CANCELLED})
+
 
 def limits(config: Config) -> SearchLimits:
     """Return the limits of searches as they are configured now."""

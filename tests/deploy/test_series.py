@@ -18,7 +18,6 @@ import realtime.server
 from core.audits.rules import Depth
 from core.base import metrics
 from core.outages.rules import OutageKind
-from core.payments.gateway_calls import ProcessingResult
 from core.sessions.states import SessionStatus
 from tests.deploy.monitoring import Parsed, Query, parsed, queries_of_panels, queries_of_rules
 from tests.deploy.programs import DEPLOY, ROOT, checkers_missing
@@ -39,9 +38,7 @@ WORDS: dict[str, dict[str, Iterable[str]]] = {
         "limit": re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
     },
     "sesi_outage_open": {"kind": OutageKind},
-    "sesi_reports_total": {"server": ("primary", "replica")},
     "sesi_sessions_ended_total": {"outcome": SessionStatus},
-    "sesi_webhook_calls_total": {"result": ProcessingResult},
 }
 
 
