@@ -48,6 +48,8 @@ END $$;
 -- A migration must be able to change these tables, too, so the role of migrations is a member of the jobs role.
 GRANT :"run" TO :"jobs";
 GRANT :"jobs" TO :"migrate";
+-- The figures of the cluster include the standbys, which other users may not see.
+GRANT pg_read_all_stats TO :"jobs";
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO :"migrate", :"run", :"jobs", :"read";
 GRANT CREATE ON SCHEMA public TO :"migrate", :"jobs";

@@ -151,7 +151,8 @@ GROUP BY name;
 
 -- name: standbys
 -- The lag of each standby: what it reported last, or the time since its last report if it is behind. One that has
--- nothing to replay reports no lag. Other users' standbys have no state for a user without pg_read_all_stats.
+-- nothing to replay reports no lag. Other users' standbys have no state for a user without pg_read_all_stats. Programs
+-- that copy the log for a backup are no standbys.
 SELECT
   coalesce(nullif(application_name, ''), client_addr::text, 'unnamed') AS standby,
   max(
@@ -162,5 +163,7 @@ SELECT
     )
   )::float8 AS lag_seconds
 FROM pg_stat_replication
-WHERE state IN ('streaming', 'catchup')
+WHERE
+  state IN ('streaming', 'catchup')
+  AND application_name NOT IN ('pg_basebackup', 'pg_receivewal')
 GROUP BY 1;

@@ -1,8 +1,10 @@
 """deploy/roles.sql separates the roles of migrations, processes, the jobs process and reports."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import pathlib
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
@@ -13,6 +15,7 @@ from core.base.environment import read
 from core.base.id_ranges import month_of, months_after
 from core.customers import store as customers
 from core.flows import partition_upkeep, retention
+from core.reads import present
 from core.runtime import Runtime, open_runtime
 from jobs.schedule import DEADLINES, SWEEPS
 from tests.clock import HandClock
@@ -161,6 +164,40 @@ async def test_jobs_role_removes_unused_customers(stack: Stack, empty: str) -> N
         assert await runtime.db.fetchval("SELECT count(*) FROM customers") == 0
     finally:
         await runtime.close()
+
+
+@contextlib.contextmanager
+def follower(stack: Stack, folder: pathlib.Path, *, name: str = "") -> Iterator[None]:
+    """Let a program read the log of the database, as a standby with this name; without one, the program names itself."""
+    host, port = stack.database_url.rpartition("@")[2].partition("/")[0].split(":")
+    source = f"host={host} port={port} user=postgres sslmode=disable" + (f" application_name={name}" if name else "")
+    folder.mkdir()
+    command = [stack.servers._binaries / "pg_receivewal", "-d", source, "-D", folder, "--no-loop"]
+    process = subprocess.Popen(command, env=programs.environment(), stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def test_jobs_role_sees_standbys_but_no_programs_that_copy_the_log(
+    world: World, stack: Stack, empty: str, tmp_path: pathlib.Path
+) -> None:
+    async def streams() -> int:
+        rows = await stack.sql("SELECT count(*)::int FROM pg_stat_replication WHERE state = 'streaming'")
+        return int(rows[0][0])
+
+    jobs, run = await opened(stack, "sesi_jobs", empty), await opened(stack, "sesi_run", empty)
+    try:
+        assert await present.standbys(jobs.db) == {}
+        with follower(stack, tmp_path / "standby", name="db2"), follower(stack, tmp_path / "backup"):
+            await world.until(streams, lambda found: found == 2)
+            assert (await present.standbys(jobs.db)).keys() == {"db2"}
+            assert await present.standbys(run.db) == {}
+    finally:
+        await jobs.close()
+        await run.close()
 
 
 async def test_second_login_of_the_jobs_role_makes_months_that_the_first_one_owns(stack: Stack, empty: str) -> None:
