@@ -118,6 +118,12 @@ OTP_VERIFIED = Counter(
     ["user_type", "outcome"],
     registry=REGISTRY,
 )
+SEARCH_ROUNDS_FAILED = Counter(
+    "sesi_search_rounds_failed_total",
+    "Failed statements that store rounds of searches, by step: `begin` or `end`. The searches go on without them.",
+    ["step"],
+    registry=REGISTRY,
+)
 WEBHOOK_CALLS = Counter(
     "sesi_webhook_calls_total",
     "Calls of the payment gateway's webhook, by processing result.",

@@ -88,11 +88,16 @@ WHERE
 ORDER BY s.id"""
 # Store the beginning of rounds ($1 their ids, $2 their searches), with the mitras that each could ask at $3, under the
 # availability policy $4 to $6. $7 is the one mitra of a targeted search (null: all mitras). The mitras are read once for
-# all rounds.
+# all rounds, and for each round those who are fresh and have room.
 BEGIN_ROUNDS = f"""WITH online AS MATERIALIZED (
   SELECT mitra_id, is_fresh, has_room
   FROM online_mitras($3, $4, $5, $6)
   WHERE $7::uuid IS NULL OR mitra_id = $7
+),
+askable AS MATERIALIZED (
+  SELECT mitra_id
+  FROM online
+  WHERE is_fresh AND has_room
 ),
 counts AS (
   SELECT
@@ -114,7 +119,7 @@ SELECT
   c.online,
   c.fresh,
   c.with_room,
-  (SELECT count(*)::int FROM online AS f WHERE f.is_fresh AND f.has_room AND {NOT_KEPT.format(session="s.id")})
+  (SELECT count(*)::int FROM askable AS f WHERE {NOT_KEPT.format(session="s.id")})
 FROM unnest($1::uuid[], $2::uuid[]) AS r (id, session_id)
 JOIN chat_sessions AS s ON s.id = r.session_id
 CROSS JOIN counts AS c"""

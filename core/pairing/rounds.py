@@ -1,17 +1,20 @@
 """Write the rounds of searches (`search_rounds`): the mitras that each could ask, and how its invitations ended.
 
-core/steps/invitations.py calls these functions in the transaction that begins or ends the round.
+core/steps/invitations.py calls these functions in the transaction that begins or ends the round. The rows are
+statistics: if a statement fails, it is logged and counted, and the search goes on without it.
 """
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
-from core.base import id_ranges, ids
+from core.base import id_ranges, ids, logs, metrics
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing.eligible import BEGIN_ROUNDS
 from core.storage import sql_files
 from core.storage.transaction import Tx
 
+log = logs.get("pairing")
 SQL = sql_files.load(__file__)
 KEEP = dt.timedelta(days=400)
 AT_ONCE = 1_000
@@ -25,7 +28,7 @@ async def begin(
     `target_id`: the mitra of a targeted search. The caller has locked the sessions, and asks the mitras afterwards.
     """
     args = (tx.now, policy.require_ping, policy.stale_after_seconds, policy.capacity, target_id)
-    await tx.execute(BEGIN_ROUNDS, [ids.new_id() for _ in session_ids], session_ids, *args)
+    await _attempt(tx, "begin", BEGIN_ROUNDS, [ids.new_id() for _ in session_ids], session_ids, *args)
 
 
 async def end(tx: Tx, session_ids: Sequence[str]) -> None:
@@ -33,7 +36,14 @@ async def end(tx: Tx, session_ids: Sequence[str]) -> None:
 
     A search that began before its rounds were stored has no row, and nothing changes.
     """
-    await tx.execute(SQL["end"], session_ids, tx.now)
+    await _attempt(tx, "end", SQL["end"], session_ids, tx.now)
+
+
+async def _attempt(tx: Tx, step: str, sql: str, *args: Any) -> None:
+    error = await tx.attempt(sql, *args)
+    if error is not None:
+        metrics.SEARCH_ROUNDS_FAILED.labels(step).inc()
+        log.warning("storing rounds of searches failed", step=step, error=f"{type(error).__name__}: {error}")
 
 
 async def purge(tx: Tx) -> int:

@@ -1,5 +1,7 @@
 -- name: end
--- End the rounds of the searches $1 at $2: count their invitations, which have all been answered or closed.
+-- End the present rounds of the searches $1 at $2: count their invitations, which have all been answered or closed.
+-- Their ids are larger than the id of the round before, so the invitations of earlier rounds are not read. The upper
+-- bound excludes none: with both bounds the planner takes the range for a small one, and reads it by the primary key.
 UPDATE search_rounds r
 SET
   ended_at = $2,
@@ -12,7 +14,9 @@ FROM (
   SELECT
     o.id,
     n.*
-  FROM search_rounds AS o
+  FROM chat_sessions AS s
+  JOIN search_rounds AS o ON o.session_id = s.id AND o.round_number = s.round_number
+  LEFT JOIN search_rounds AS b ON b.session_id = s.id AND b.round_number = s.round_number - 1
   CROSS JOIN
     LATERAL (
       SELECT
@@ -22,9 +26,13 @@ FROM (
         count(*) FILTER (WHERE i.response = 'IGNORED')::int AS unanswered,
         count(*) FILTER (WHERE i.response IN ('MISSED', 'CANCELLED'))::int AS closed
       FROM chat_request_notifications AS i
-      WHERE i.session_id = o.session_id AND i.round_number = o.round_number
+      WHERE
+        i.session_id = s.id
+        AND i.round_number = s.round_number
+        AND i.id > coalesce(b.id, '00000000-0000-0000-0000-000000000000')
+        AND i.id < 'ffffffff-ffff-ffff-ffff-ffffffffffff'
     ) AS n
-  WHERE o.session_id = ANY($1) AND o.ended_at IS NULL
+  WHERE s.id = ANY($1) AND o.ended_at IS NULL
 ) AS c
 WHERE r.id = c.id;
 

@@ -41,6 +41,7 @@ class SearchRound:
     rejected: int
     unanswered: int
     closed: int
+    is_last: bool  # the last round of the payment's last search
 
     def parts(self) -> dict[str, int]:
         """Return the number of mitras of each outcome, in the order of OUTCOMES.

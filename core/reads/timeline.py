@@ -52,7 +52,7 @@ class Timeline:
     """The timeline of one payment.
 
     `why_no_chat` is null if there was a chat, or there may still be one. Otherwise it ends with the numbers of mitras
-    in the last round of the search, if there was a search.
+    in the last round of the search, if there was a search and the round is stored.
     """
 
     payment: SupportPayment
@@ -71,7 +71,7 @@ def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bo
     if p.failure is None:
         return None
     why = explanation(p.failure.cause_tag, by_operator=by_operator)
-    if not rounds:
+    if not rounds or not rounds[-1].is_last:  # its row may be missing, or its end
         return why
     last = of_last(rounds[-1])
     return Text(en=f"{why.en} {last.en}", id=f"{why.id} {last.id}")

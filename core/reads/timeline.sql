@@ -57,7 +57,8 @@ ORDER BY n.notified_at, n.id;
 
 
 -- name: rounds
--- The rounds of the searches of the payment request $1 that have ended. Searches from before 0012 have none.
+-- The rounds of the searches of the payment request $1 that have ended; `is_last`: the last one of its last search.
+-- Searches from before 0012 have none, and some may be missing.
 SELECT
   r.session_id::text,
   r.round_number,
@@ -70,7 +71,13 @@ SELECT
   r.accepted,
   r.rejected,
   r.unanswered,
-  r.closed
+  r.closed,
+  r.round_number = s.round_number
+  AND NOT EXISTS (
+    SELECT 1
+    FROM chat_sessions AS n
+    WHERE n.payment_request_id = $1 AND n.created_at > s.created_at
+  ) AS is_last
 FROM search_rounds AS r
 JOIN chat_sessions AS s ON s.id = r.session_id
 WHERE s.payment_request_id = $1 AND r.ended_at IS NOT NULL

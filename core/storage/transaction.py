@@ -6,10 +6,20 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import asyncpg
 from prometheus_client import Counter, Histogram
 
 from core.events.notices import Envelope
 from core.events.signals import Signal
+from core.storage.errors import CONNECTION_ERRORS
+
+# Around a statement that may fail (`Tx.attempt`): it has half a second, and then the transaction has its timeout again.
+SAVEPOINT = """SAVEPOINT attempt;
+SELECT set_config('sesi.statement_timeout', current_setting('statement_timeout'), true);
+SET LOCAL statement_timeout = '500ms'"""
+RELEASE = """RELEASE SAVEPOINT attempt;
+SELECT set_config('statement_timeout', current_setting('sesi.statement_timeout'), true)"""
+ROLL_BACK = "ROLLBACK TO SAVEPOINT attempt; RELEASE SAVEPOINT attempt"
 
 
 class Reader(Protocol):
@@ -67,6 +77,22 @@ class Tx:
         status: str = await self._connection.execute(sql, *args)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def attempt(self, sql: str, *args: Any) -> asyncpg.PostgresError | None:
+        """Run a statement without which the transaction goes on, for at most half a second. Return its error, if any.
+
+        Raises the errors of a lost connection.
+        """
+        await self._connection.execute(SAVEPOINT)
+        try:
+            await self._connection.execute(sql, *args)
+        except CONNECTION_ERRORS:
+            raise
+        except asyncpg.PostgresError as error:
+            await self._connection.execute(ROLL_BACK)
+            return error
+        await self._connection.execute(RELEASE)
+        return None
 
     def emit(self, signal: Signal) -> None:
         """Publish a signal to the other processes after the commit."""

@@ -1,18 +1,29 @@
 """The rounds of searches: the mitras that each could ask, and how its invitations ended (docs/fairness.md)."""
 
+import contextlib
 import datetime as dt
 import random
+from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.base import id_ranges, ids
+from core.base import id_ranges, ids, metrics
 from core.base.actor import Actor
 from core.base.field_types import Id, SessionId
-from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, round_purge
+from core.flows import (
+    mitra_status,
+    pairing_advance,
+    pairing_answer,
+    pairing_fallback,
+    pairing_leave,
+    pairing_start,
+    round_purge,
+)
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing import rounds
 from core.pairing import store as pairing
@@ -20,8 +31,9 @@ from core.pairing.eligible import BEGIN_ROUNDS
 from core.pairing.rules import Response
 from core.reads.search_rounds import SearchRound, alike, of_last
 from core.reads.timeline import timeline
+from core.sessions import transitions
 from core.sessions.store import Session
-from tests.flows.conftest import Harness
+from tests.flows.conftest import WISH, Harness
 from tests.flows.test_waves import at_once, begin, crowd, next_round, next_wave, now, outcome, rows, rows_read
 
 ROUNDS = "SELECT * FROM search_rounds WHERE session_id = $1 ORDER BY round_number"
@@ -36,6 +48,8 @@ FROM chat_request_notifications WHERE session_id = $1 GROUP BY round_number"""
 ALIVE = """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
   SELECT 'steady-' || kind, kind, $1::timestamptz - interval '1 day', $1, $1 + interval '1 hour', $1 + interval '1 minute'
   FROM unnest(ARRAY['realtime', 'api']) AS k (kind)"""
+REFUSED = """CREATE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN RAISE 'refused'; END $$"""
 POLICY = AvailabilityPolicy(require_ping=True, stale_after_seconds=45.0, capacity=1)
 
 
@@ -258,6 +272,122 @@ def test_round_of_a_large_blast_reads_its_invitations_once(clean_harness: Harnes
     clean_harness.run(play())
 
 
+def test_end_of_a_late_round_reads_its_own_invitations_only(clean_harness: Harness) -> None:
+    async def play() -> None:
+        await crowd(clean_harness, 100)
+        search, *_ = [await begin(clean_harness) for _ in range(10)]
+        for _ in range(9):
+            await next_round(clean_harness)
+        await clean_harness.runtime.db.fetch("ANALYZE chat_request_notifications, search_rounds")
+        async with clean_harness.runtime.transaction() as tx:
+            await pairing.close_open(tx, search.id, Response.IGNORED)
+        before = await rows_read(clean_harness)
+        async with clean_harness.runtime.transaction() as tx:
+            await rounds.end(tx, [search.id])
+        assert 100 <= await rows_read(clean_harness) - before <= 300  # of 1,000
+        assert await found(clean_harness, search, "asked", "unanswered") == [(100, 100)] * 10
+
+    clean_harness.run(play())
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("accept", ("active", 1)),
+        ("timeout", ("searching", 2)),
+        ("cancel", ("cancelled", 1)),
+        ("fallback", ("searching", 2)),
+    ],
+)
+def test_search_goes_on_when_its_rounds_cannot_be_stored(
+    clean_harness: Harness, how: str, expected: tuple[str, int]
+) -> None:
+    async def play() -> None:
+        runtime = clean_harness.runtime
+        (mitra,) = await crowd(clean_harness, 1)
+        customer, wish = await clean_harness.customer(), WISH
+        if how == "fallback":
+            at, pair = runtime.now() - dt.timedelta(hours=1), (customer.user_id, mitra.user_id)
+            async with runtime.transaction() as tx:
+                await transitions.create_completed(
+                    tx, ids.new_id(), customer_id=pair[0], mitra_id=pair[1], began_at=at, ended_at=at, topics=None
+                )
+            wish = attrs.evolve(WISH, targeted_mitra_id=mitra.user_id)
+        request_id = await clean_harness.paid(customer, wish)
+        async with refused_rounds(clean_harness):
+            before = failures("begin"), failures("end")
+            await pairing_start.start(runtime, payment_request_id=request_id)
+            search = await clean_harness.session_of(request_id)
+            await act(clean_harness, how, search, mitra, customer)
+            after = await clean_harness.session_of(request_id)
+            assert failures("begin") - before[0] == after.round_number
+            assert failures("end") - before[1] == 1
+        assert (after.status, after.round_number) == expected
+        assert await found(clean_harness, search, "id") == []
+
+    clean_harness.run(play())
+
+
+async def act(harness: Harness, how: str, search: Session, mitra: Actor, customer: Actor) -> None:
+    assert search.payment_request_id is not None
+    if how == "accept":
+        await pairing_answer.accept(harness.runtime, mitra, session_id=search.id)
+    elif how == "timeout":
+        await next_round(harness)
+    elif how == "cancel":
+        await pairing_leave.cancel(harness.runtime, customer, payment_request_id=search.payment_request_id)
+    else:
+        await pairing_fallback.fall_back(harness.runtime, customer, payment_request_id=search.payment_request_id)
+
+
+@contextlib.asynccontextmanager
+async def refused_rounds(harness: Harness) -> AsyncIterator[None]:
+    """Make each write of `search_rounds` fail."""
+    run = harness.runtime.db.fetch
+    await run(REFUSED)
+    await run("CREATE TRIGGER refused BEFORE INSERT OR UPDATE ON search_rounds EXECUTE FUNCTION refused()")
+    try:
+        yield
+    finally:
+        await run("DROP FUNCTION refused CASCADE")
+
+
+def failures(step: str) -> float:
+    return metrics.REGISTRY.get_sample_value("sesi_search_rounds_failed_total", {"step": step}) or 0
+
+
+def test_round_that_is_slow_to_store_ends_after_half_a_second(clean_harness: Harness) -> None:
+    """Later statements of the transaction have the timeout from before."""
+
+    async def play() -> None:
+        async with clean_harness.runtime.transaction() as tx:
+            limit = await tx.fetchval("SELECT current_setting('statement_timeout')")
+            assert isinstance(await tx.attempt("SELECT pg_sleep(60)"), asyncpg.QueryCanceledError)
+            assert await tx.fetchval("SELECT current_setting('statement_timeout')") == limit
+            assert await tx.attempt("SELECT 1") is None
+            assert await tx.fetchval("SELECT current_setting('statement_timeout')") == limit
+            assert limit == "4s"
+
+    clean_harness.run(play())
+
+
+def test_earlier_round_is_not_called_the_last_one(clean_harness: Harness) -> None:
+    async def play() -> None:
+        (mitra,) = await crowd(clean_harness, 1)
+        search = await begin(clean_harness)
+        await next_round(clean_harness)
+        await pairing_answer.reject(clean_harness.runtime, mitra, session_id=search.id)
+        en, _ = await why(clean_harness, search)
+        assert en is not None
+        assert "Its last round, number 2," in en
+        # An older process ended the search, and did not store the end of the round.
+        await clean_harness.runtime.db.fetch("UPDATE search_rounds SET ended_at = NULL WHERE round_number = 2")
+        en, _ = await why(clean_harness, search)
+        assert en == "The customer paid, but every invited mitra rejected the request."
+
+    clean_harness.run(play())
+
+
 def test_rounds_are_deleted_after_their_retention(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime = clean_harness.runtime
@@ -278,6 +408,7 @@ def a_round(number: int, **counts: int) -> SearchRound:
         round_number=number,
         ended_at=dt.datetime(2026, 1, number, tzinfo=dt.UTC),
         **{**zero, **counts},
+        is_last=True,
     )
 
 

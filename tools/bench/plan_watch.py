@@ -22,7 +22,7 @@ import attrs
 
 from core.base.id_ranges import first_id
 from core.storage.database import Database
-from core.storage.transaction import Tx
+from core.storage.transaction import RELEASE, ROLL_BACK, SAVEPOINT, Tx
 
 BIG = 100_000  # rows; a smaller table may be read as a whole
 TRIES = 8
@@ -115,7 +115,8 @@ class Watch:
 
     async def execute(self, sql: str, *args: Any, timeout: float | None = None) -> str:
         """Run a statement and return its status."""
-        await self._look(sql, args)
+        if sql not in (SAVEPOINT, RELEASE, ROLL_BACK):
+            await self._look(sql, args)
         return await self.connection.execute(sql, *args, timeout=timeout)
 
     async def _look(self, sql: str, args: tuple[Any, ...]) -> None:
