@@ -33,6 +33,13 @@ FOREIGN_KEYS = """SELECT a.attname, c.confrelid::regclass::text,
   FROM pg_constraint c
   JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
   WHERE c.conrelid = $1::regclass AND c.contype = 'f'"""
+# Columns that reference a table and begin no index. An index may leave out rows without a value.
+UNINDEXED = """SELECT c.conrelid::regclass::text AS "table", a.attname
+  FROM pg_constraint c
+  JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+  WHERE c.confrelid = $1::regclass AND c.contype = 'f' AND NOT EXISTS (
+    SELECT 1 FROM pg_index i WHERE i.indrelid = c.conrelid AND i.indkey[0] = c.conkey[1] AND i.indisvalid
+      AND (i.indpred IS NULL OR pg_get_expr(i.indpred, i.indrelid) = format('(%s IS NOT NULL)', a.attname)))"""
 UNIQUES = """SELECT ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(number, place)
     JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.number ORDER BY k.place) AS columns
   FROM pg_constraint c
@@ -85,6 +92,13 @@ async def test_database_has_every_foreign_key_as_declared(stack: Stack) -> None:
             )
             for column in table._meta.foreign_key_columns
         }, table._meta.tablename
+
+
+async def test_each_reference_to_a_customer_has_an_index(stack: Stack) -> None:
+    """Customers are deleted by the thousand, and each deletion looks for rows that reference the customer."""
+    references = await stack.sql("SELECT 1 FROM pg_constraint WHERE confrelid = 'customers'::regclass")
+    assert len(references) >= 4
+    assert await stack.sql(UNINDEXED, "customers") == []
 
 
 async def test_database_has_every_unique_constraint_as_declared(stack: Stack) -> None:
