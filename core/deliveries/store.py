@@ -93,4 +93,6 @@ async def forget_all(tx: Tx, recipient_ids: Sequence[str]) -> None:
 
 async def forget_sessions(tx: Tx, session_ids: Sequence[str]) -> None:
     """Delete the pending deliveries about sessions, because they name an erased customer."""
+    if not session_ids:
+        return
     await tx.execute(SQL["forget_sessions"], session_ids)

@@ -12,6 +12,7 @@ from core.deliveries import store as deliveries
 from core.erasures import store as erasures
 from core.erasures.rules import SETTLED
 from core.erasures.store import Erasure
+from core.idempotency import store as idempotency
 from core.payments import erasing as payments
 from core.runtime import Runtime
 from core.sessions import erasing as sessions
@@ -54,6 +55,8 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
         if not await erasures.claim(tx, erasure.id):
             return
         await erasing.forget_stored(tx, rows)
+        if await idempotency.any_left(tx, rows):  # another transaction has it: the next sweep deletes it
+            return
         if is_customer:
             await deliveries.forget_sessions(tx, await sessions.of_customers(tx, rows))
         await erasures.complete(tx, erasure.id)

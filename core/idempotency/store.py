@@ -12,7 +12,7 @@ from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
 from core.storage.records import one
 from core.storage.statements import insert, p, statement
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 
 AT_ONCE = 1_000  # rows per statement
 
@@ -91,5 +91,10 @@ async def purge(tx: Tx) -> int:
 
 
 async def forget_all(tx: Tx, user_ids: Sequence[str]) -> None:
-    """Delete the keys and answers of users who are erased."""
+    """Delete the keys and answers of users who are erased, except those that another transaction has locked."""
     await tx.execute(SQL["forget_all"], user_ids)
+
+
+async def any_left(reader: Reader, user_ids: Sequence[str]) -> bool:
+    """Return whether one of the users has a key."""
+    return await reader.fetchval(SQL["any_left"], user_ids)

@@ -34,6 +34,20 @@ WHERE created_at <= $1 AND id = ANY(ARRAY(
 ));
 
 -- name: forget_all
--- Delete the keys of users.
+-- Delete the keys of users, except those that another transaction has locked.
 DELETE FROM idempotency_keys
-WHERE user_id = ANY($1::uuid[]);
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM idempotency_keys
+    WHERE user_id = ANY($1::uuid[])
+    FOR UPDATE SKIP LOCKED
+  ));
+
+-- name: any_left
+-- Whether one of the users has a key.
+SELECT EXISTS(
+  SELECT 1
+  FROM idempotency_keys
+  WHERE user_id = ANY($1::uuid[])
+);

@@ -84,4 +84,6 @@ async def again(tx: Tx, push_id: str, *, after_s: float) -> None:
 
 async def forget(tx: Tx, auth_session_ids: Sequence[str]) -> None:
     """Delete the pushes of devices whose user is erased."""
+    if not auth_session_ids:
+        return
     await tx.execute(SQL["forget"], auth_session_ids)

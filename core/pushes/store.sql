@@ -80,4 +80,11 @@ WHERE id = $1;
 -- name: forget
 -- Delete the pushes of devices. The table holds the pushes of an hour at most, so it has no index for this.
 DELETE FROM pushes
-WHERE auth_session_id = ANY($1::uuid[]);
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM pushes
+    WHERE auth_session_id = ANY($1::uuid[])
+    ORDER BY id
+    FOR UPDATE
+  ));

@@ -151,7 +151,10 @@ async def _sign_out(tx: Tx, user_id: str, rows: Sequence[str]) -> None:
 
 
 async def forget_stored(tx: Tx, rows: Sequence[str]) -> None:
-    """Delete events, pushes and idempotent answers that are stored for a user."""
+    """Delete events, pushes and idempotent answers that are stored for a user.
+
+    A key that another transaction has locked is left to the sweep.
+    """
     await pushes.forget(tx, await logins.devices_of(tx, rows))
     await deliveries.forget_all(tx, rows)
     await idempotency.forget_all(tx, rows)
