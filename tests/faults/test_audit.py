@@ -487,6 +487,15 @@ BROKEN: tuple[tuple[str, str], ...] = (
              SELECT id, 'customer', customer_id, 'user', now(), now() FROM chat_sessions WHERE status = 'completed' LIMIT 1""",
     ),
     (
+        "an erased user has no personal data and no device",
+        """WITH account AS (SELECT account_belongs_to AS id FROM customers WHERE account_belongs_to IS NOT NULL LIMIT 1),
+             joined AS (
+               UPDATE customers SET account_belongs_to = account.id, joined_real_at = now(), is_anonymous = true FROM account
+               WHERE customers.id = (SELECT customer_id FROM chat_sessions WHERE status = 'completed' LIMIT 1))
+           INSERT INTO erasures (id, user_type, user_id, requested_by, began_at, completed_at)
+             SELECT id, 'customer', id, 'user', now(), now() FROM account""",
+    ),
+    (
         "a search ends with its round or its time limit",
         f"UPDATE chat_sessions SET search_ends_at = now() - {HOUR} WHERE status = 'searching'",
     ),

@@ -384,7 +384,7 @@ WHERE
 -- proves: docs/privacy.md#erasure
 -- reads: whole tables
 -- returns: erased customers and mitras with a personal field or an active auth session, erased mitras who are active,
--- and completed erasures of customers whose sessions have texts.
+-- and completed erasures of customers whose sessions, or those of customers who joined them, have texts.
 SELECT
   c.id::text,
   'erased ' || c.erased_at
@@ -423,5 +423,6 @@ SELECT
   s.id::text,
   'texts of an erased customer'
 FROM erasures AS e
-JOIN chat_sessions AS s ON s.customer_id = e.user_id
+JOIN customers AS c ON coalesce(c.account_belongs_to, c.id) = e.user_id
+JOIN chat_sessions AS s ON s.customer_id = c.id
 WHERE e.completed_at IS NOT NULL AND s.status = 'completed' AND (s.blanked_at IS NULL OR s.blanked_seq IS NOT NULL);
