@@ -13,6 +13,7 @@ from core.base import logs
 from core.base.id_ranges import EPOCH, first_id, until
 from core.customers import removal as customers
 from core.logins import removal as logins
+from core.logins.otp import WINDOW
 from core.runtime import Runtime
 from core.steps import blanking
 from core.storage import partitions
@@ -81,7 +82,12 @@ async def _blank_messages(runtime: Runtime) -> None:
 
 
 async def remove_codes(runtime: Runtime) -> None:
-    """Sweep: delete old requests for codes. The limits count those of the last hour."""
+    """Sweep: delete old requests for codes. The limits count those of the last hour; those of erased users go after it."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await logins.remove_marks(tx, before=tx.now - WINDOW, limit=AT_ONCE)
+        if gone < AT_ONCE:
+            break
     before = _end_of(runtime, "retention_otp_days")
     while before is not None:
         async with runtime.transaction() as tx:

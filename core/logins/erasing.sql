@@ -34,9 +34,16 @@ DELETE FROM otp_requests
 WHERE phone = $1 AND user_type = $2 AND created_at <= $3;
 
 -- name: mark_codes
--- Replace a phone in its requests for codes, which nothing can use any longer.
+-- Replace a phone in its requests for codes, which nothing can use any longer. The address is emptied, because the
+-- column is never null.
 UPDATE otp_requests
-SET phone = $3, code_hash = NULL, send_due_real_at = NULL, used_at = coalesce(used_at, created_at)
+SET
+  phone = $3,
+  ip_address = '',
+  code_hash = NULL,
+  provider_reference = NULL,
+  send_due_real_at = NULL,
+  used_at = coalesce(used_at, created_at)
 WHERE phone = $1 AND user_type = $2;
 
 -- name: signed_in_at

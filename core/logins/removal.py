@@ -14,6 +14,11 @@ async def remove_codes(tx: Tx, *, before: dt.datetime, end_id: str, limit: int) 
     return await tx.execute(SQL["remove_codes"], before, end_id, limit)
 
 
+async def remove_marks(tx: Tx, *, before: dt.datetime, limit: int) -> int:
+    """Delete requests for codes of erased users from before a time; return how many."""
+    return await tx.execute(SQL["remove_marks"], before, limit)
+
+
 async def remove_ended(tx: Tx, *, before: dt.datetime, limit: int) -> int:
     """Delete auth sessions that were revoked or expired before a time, those that ended first; return how many."""
     return await tx.execute(SQL["remove_ended"], before, limit)

@@ -10,6 +10,18 @@ WHERE id = ANY(ARRAY(
   FOR UPDATE SKIP LOCKED
 ));
 
+-- name: remove_marks
+-- Delete at most $2 requests for codes from before $1 whose phone was replaced by a mark, because its user was erased.
+DELETE FROM otp_requests
+WHERE id = ANY(ARRAY(
+  SELECT id
+  FROM otp_requests
+  WHERE phone LIKE '#%' AND created_at < $1
+  ORDER BY created_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+));
+
 -- name: remove_ended
 -- Delete at most $2 auth sessions that ended before $1.
 DELETE FROM auth_sessions

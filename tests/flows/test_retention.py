@@ -12,6 +12,7 @@ from core.base.actor import Actor, UserType
 from core.base.field_types import Id
 from core.customers import store as customers
 from core.flows import login_anonymous, login_tokens, payment_request, retention
+from core.logins.otp import WINDOW
 from core.logins.refresh import RefreshInvalid
 from core.reads import chats
 from core.reads.ledger.audit import audit
@@ -135,6 +136,23 @@ def test_codes_are_deleted_after_their_retention(clean_harness: Harness, monkeyp
         await twice(runtime, retention.remove_codes)
         await retention.remove_codes(runtime)
         assert await runtime.db.fetchval(LEFT + "otp_requests") == sorted(kept)
+
+    clean_harness.run(play())
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_codes_of_erased_users_are_deleted_after_the_hour_that_counts(clean_harness: Harness, days: int) -> None:
+    runtime = clean_harness.runtime
+
+    async def play() -> None:
+        now = runtime.now()
+        await runtime.db.fetch("DELETE FROM otp_requests")
+        old, new, other = await add_codes(runtime, now - WINDOW - SECOND, now - WINDOW + 60 * SECOND, now - DAY)
+        await runtime.db.fetch("UPDATE otp_requests SET phone = '#0123456789abcdef012' WHERE id = ANY($1)", [old, new])
+        with rows(runtime, retention_otp_days=days):
+            await twice(runtime, retention.remove_codes)
+        assert await runtime.db.fetchval(LEFT + "otp_requests") == sorted([new, other])
+        await runtime.db.fetch("DELETE FROM otp_requests")
 
     clean_harness.run(play())
 

@@ -226,6 +226,21 @@ async def test_limit_of_codes_holds_after_an_erasure(world: World) -> None:
     await by_phone(world, device(world), number)
 
 
+async def test_codes_of_the_last_hour_keep_no_address_and_no_reference(world: World) -> None:
+    number, address = new_number(), "198.51.100.77"
+    customer = await phone_customer(world, number)
+    body = await proof(world, number)
+    of_phone = "UPDATE otp_requests SET ip_address = $2 WHERE phone = $1 RETURNING id, provider_reference"
+    codes = await world.stack.sql(of_phone, number, address)
+    assert [row["provider_reference"] is None for row in codes] == [False, False]
+    await customer.post(ERASE, body)
+    left = await world.stack.sql("SELECT * FROM otp_requests WHERE id = ANY($1)", [row["id"] for row in codes])
+    assert left
+    for row in left:
+        assert (row["ip_address"], row["provider_reference"], row["code_hash"]) == ("", None, None)
+        assert row["phone"].startswith("#")
+
+
 async def test_money_stays_and_the_audit_finds_nothing(world: World) -> None:
     number = new_number()
     customer, mitra = await phone_customer(world, number), await world.mitra()
