@@ -27,7 +27,7 @@ from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls
 from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
-from core.steps import inbox, webhook_calls
+from core.steps import inbox, payer_data, webhook_calls
 from core.steps.webhook_calls import ANSWER_S, Answer
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -192,6 +192,7 @@ async def close_old_calls(runtime: Runtime) -> None:
 async def _close(runtime: Runtime, age: dt.timedelta, begin_id: str) -> None:
     while True:
         async with runtime.transaction() as tx:
-            stamped = await webhooks.close_abandoned_calls(tx, before=tx.now - age, begin_id=begin_id)
-        if stamped < webhooks.ORPHANS_AT_ONCE:
+            closed = await webhooks.close_abandoned_calls(tx, before=tx.now - age, begin_id=begin_id)
+            await payer_data.mask_abandoned(tx, closed)
+        if len(closed) < webhooks.ORPHANS_AT_ONCE:
             return

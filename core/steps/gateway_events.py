@@ -14,7 +14,7 @@ from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Call, Case, Issued
 from core.payments.store import PaymentRequest
 from core.providers.invoices import Invoice
-from core.steps import money
+from core.steps import money, payer_data
 from core.storage.transaction import Reader, Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -120,7 +120,9 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
     if ids.without_time(log_id) in await logged_conflicts(tx, [invoice.id]):
         return Case.CONFLICT
     body = invoice.body
-    raw_body = json.dumps(body).encode()
+    raw_body = await payer_data.stored_body(
+        tx, json.dumps(body).encode(), request_id=payment_request_id, invoice_id=invoice.id
+    )
     metadata = body.get("metadata")
     row = Received(
         id=log_id,

@@ -10,15 +10,12 @@ import attrs
 from core.base import logs
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
-from core.base.ids import parse_id
-from core.customers import erasing as erased_customers
 from core.customers import store as customers
 from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
-from core.steps import gateway_events
+from core.steps import gateway_events, payer_data
 from core.storage.transaction import Tx
-from core.webhooks import erasing
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
 
@@ -69,7 +66,7 @@ async def process(
         async with asyncio.timeout(answer_by - monotonic()), runtime.transaction() as tx:
             case, note = await _act(runtime, tx, call, body, came_at or call.received_at)
             if recorded:
-                await _mask(tx, call)
+                await payer_data.mask(tx, call)
                 await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
     except Exception as error:
         if not isinstance(error, Unavailable | TimeoutError):
@@ -99,23 +96,12 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     return await gateway_events.apply(tx, payment, account, readable, received_at=came_at)
 
 
-async def _mask(tx: Tx, call: Received) -> None:
-    """Mask the personal fields of a stored call about an erased customer: the gateway still has the payer's data."""
-    request_id = parse_id(call.external_id)
-    payment = None if request_id is None else await store.get(tx, request_id)
-    if payment is not None and await erased_customers.is_erased(tx, payment.customer_id):
-        await erasing.replace_body(tx, call.id, erasing.masked(call.raw_body))
-        # Earlier calls that ended in an exception are masked with the one that succeeds.
-        for log_id, body in await erasing.bodies(tx, request_ids=[payment.id], invoice_ids=[], after=erasing.NO_ID):
-            if log_id != call.id and (masked := erasing.masked(body)) != body:
-                await erasing.replace_free_body(tx, log_id, masked)
-
-
 async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:
-    """Stamp the log row with an exception. If that fails too, the sweep stamps it later."""
+    """Mask the log row and stamp it with an exception. If that fails too, the sweep does both later."""
     if recorded:
         try:
             async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
+                await payer_data.mask(tx, call)
                 await webhooks.stamp(
                     tx,
                     call.id,

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from core.storage.records import many
 from core.storage.statements import columns_of, insert, names_of, p, statement
 from core.storage.transaction import Reader, Tx
 from core.webhooks.tables import WebhookLog as Calls
@@ -46,6 +47,15 @@ class Received:
         return attrs.asdict(self, filter=lambda a, _: a.name not in ("raw_body", "received_at", "source"))
 
 
+@attrs.frozen(kw_only=True)
+class Abandoned:
+    """A call whose process died before it answered, and the ids that its body names, unchecked."""
+
+    id: str
+    external_id: str | None
+    gateway_invoice_id: str | None
+
+
 # Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, and $3 the bound of
 # their ids. The join finds each call in the partition of its month.
 CLOSE_ABANDONED_CALLS = f"""
@@ -61,6 +71,7 @@ CLOSE_ABANDONED_CALLS = f"""
   SET http_status = 500, processing_result = 'error', processing_error = $2
   FROM abandoned AS a
   WHERE w.id = a.id AND w.id >= $3 AND w.http_status IS NULL
+  RETURNING w.id::text, w.external_id, w.gateway_invoice_id
 """
 # Deletes calls without a valid token from before $1, whose ids are below $2.
 REMOVE_UNPROVEN = f"""
@@ -135,13 +146,13 @@ async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: st
     await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error)
 
 
-async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -> int:
-    """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return how many.
+async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -> list[Abandoned]:
+    """Store a result for up to ORPHANS_AT_ONCE calls whose process died before it answered; return them.
 
     Only calls with ids from the bound `begin_id` on are looked at. They had no effects, because effects and result are
     committed together. Rows that a handler has locked are left to the next sweep.
     """
-    return await tx.execute(CLOSE_ABANDONED_CALLS, before, ORPHANED, begin_id)
+    return many(Abandoned, await tx.fetch(CLOSE_ABANDONED_CALLS, before, ORPHANED, begin_id))
 
 
 async def remove_unproven(tx: Tx, *, before: dt.datetime, end_id: str) -> int:
