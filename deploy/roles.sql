@@ -12,6 +12,8 @@
 \set QUIET on
 
 BEGIN;
+-- Changing an owner locks the table, and all who come later wait behind the lock.
+SET LOCAL lock_timeout = '2s';
 -- PL/pgSQL can't see the variables of psql.
 SELECT
   set_config('roles.migrate', :'migrate', true),
@@ -68,12 +70,22 @@ ALTER ROLE :"read" SET default_transaction_read_only = on;
 ALTER ROLE :"read" SET statement_timeout = '15min';
 ALTER ROLE :"read" SET idle_in_transaction_session_timeout = '15min';
 
--- Tables, views, sequences and functions of earlier owners, but not those of extensions.
+-- Tables, views, sequences and functions of earlier owners, but not those of extensions. Processes that still run with
+-- such an owner keep the rights of the jobs process.
 DO $$
 DECLARE
   found record;
 BEGIN
   FOR found IN
+    SELECT DISTINCT format('GRANT %I TO %I', current_setting('roles.jobs'), o.rolname) AS change
+    FROM pg_class AS c
+    JOIN pg_roles AS o ON o.oid = c.relowner
+    WHERE c.relnamespace = 'public'::regnamespace
+      AND c.relkind IN ('r', 'p')
+      AND NOT o.rolsuper
+      AND o.rolname NOT IN (current_setting('roles.migrate'), current_setting('roles.read'))
+      AND NOT pg_has_role(current_setting('roles.jobs'), o.oid, 'MEMBER')
+    UNION ALL
     SELECT
       format('ALTER %s %s OWNER TO %I', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END,
         c.oid::regclass, w.owner) AS change

@@ -254,6 +254,45 @@ async def test_database_of_one_owner_is_separated_and_again(stack: Stack) -> Non
     assert (await stack.sql(OTHERS_ROUTINES))[0][0] == 0
 
 
+async def test_processes_of_a_plain_owner_go_on_after_its_database_is_separated(stack: Stack) -> None:
+    await stack.sql("CREATE ROLE plain LOGIN")
+    await stack.sql("GRANT SET ON PARAMETER sesi.blanks_audit_log TO plain")
+    await stack.sql("CREATE DATABASE of_plain OWNER plain")
+    stack.command("migrate", DATABASE_URL=url_of(stack, "plain", "of_plain"), DATABASE_READ_URL="")
+    runtime = await opened(stack, "plain", "of_plain")
+    try:
+        assert {row["owner"] for row in await runtime.db.fetch(OWNERS)} == {"plain"}
+        for _ in range(2):
+            separate(stack, "of_plain")
+            assert {row["owner"] for row in await runtime.db.fetch(OWNERS)} == {"sesi_jobs", "sesi_migrate"}
+            async with runtime.transaction() as tx:
+                await customers.create_anonymous(tx, ids.new_id())
+            for work in (*DEADLINES, *SWEEPS):
+                await work.run(runtime)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await runtime.db.fetch("DELETE FROM customer_transactions")
+    finally:
+        await runtime.close()
+    owner = await asyncpg.connect(url_of(stack, "postgres", "of_plain"))
+    for statement in ("REASSIGN OWNED BY plain TO postgres", "DROP OWNED BY plain", "DROP ROLE plain"):
+        await owner.execute(statement)
+    await owner.close()
+    await stack.sql("DROP DATABASE of_plain WITH (FORCE)")
+
+
+async def test_separation_gives_up_on_a_table_that_is_in_use(stack: Stack, empty: str) -> None:
+    owner = await asyncpg.connect(url_of(stack, "postgres", empty))
+    try:
+        await owner.execute("ALTER TABLE customers OWNER TO postgres")
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE customers IN ACCESS SHARE MODE")
+            with pytest.raises(programs.EmbeddedError, match="lock timeout"):
+                await asyncio.wait_for(asyncio.to_thread(separate, stack, empty), 20)
+        separate(stack, empty)
+    finally:
+        await owner.close()
+
+
 @pytest.mark.parametrize("role", ["sesi_run", "sesi_jobs"])
 @pytest.mark.parametrize(
     "statement",
