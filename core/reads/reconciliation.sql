@@ -17,17 +17,45 @@ FROM payment_requests AS p
 WHERE p.id = ANY($1::uuid[]);
 
 -- name: since
--- Payment requests with a price that were made or confirmed since $1, in order; those after $2 and $3, at most $4.
+-- Payment requests with a price that were made or confirmed since $1, in order; those after $2 and $3, at most $4. Each
+-- half has its index: an OR can read all requests, when the plan is for all parameters.
+WITH paid AS MATERIALIZED (
+  SELECT
+    p.id,
+    p.created_at
+  FROM payment_requests AS p
+  WHERE
+    ($2::timestamptz IS NULL OR $2 < $1)
+    AND p.confirmed_at >= $1
+    AND p.amount > 0
+),
+
+made AS (
+  SELECT
+    p.id,
+    p.created_at
+  FROM payment_requests AS p
+  WHERE
+    p.created_at >= $1
+    AND p.amount > 0
+    AND (p.status = 'pending' OR p.confirmed_at IS NOT NULL)
+    AND (p.created_at, p.id)
+    > (coalesce($2, '-infinity'::timestamptz), coalesce($3::uuid, '00000000-0000-0000-0000-000000000000'))
+  ORDER BY p.created_at, p.id
+  LIMIT $4
+)
+
 SELECT
-  p.id,
-  p.created_at
-FROM payment_requests AS p
-WHERE
-  p.amount > 0
-  AND (p.created_at >= $1 OR p.confirmed_at >= $1)
-  AND (p.status = 'pending' OR p.confirmed_at IS NOT NULL)
-  AND ($2::timestamptz IS NULL OR (p.created_at, p.id) > ($2, $3::uuid))
-ORDER BY p.created_at, p.id
+  id,
+  created_at
+FROM made
+UNION ALL
+SELECT
+  id,
+  created_at
+FROM paid
+WHERE created_at < $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3::uuid))
+ORDER BY created_at, id
 LIMIT $4;
 
 -- name: recorded

@@ -13,6 +13,7 @@ from core.audits.rules import Depth
 from core.base.environment import read as read_settings
 from core.base.id_ranges import month_of, months_after
 from core.payments.states import PaymentStatus
+from core.reads import reconciliation
 from core.reads.ledger.audit import FIRST
 from core.reads.ledger.rules import rules_of
 from core.reads.look_up import AT_MOST
@@ -148,6 +149,24 @@ async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) 
     assert len(found) == len(rules_of(Depth.CHEAP))
     assert {seen.case: seen.scans for seen in found if seen.scans} == {}
     assert {seen.case: seen.read for seen in found if seen.read > row["open_work"]} == {}
+
+
+@pytest.mark.parametrize("page", ["first", "second"])
+async def test_comparison_with_the_gateway_reads_no_older_requests(grown: Stack, page: str) -> None:
+    connection = await asyncpg.connect(grown.database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            watch = await Watch.open(connection, big=plans.SMALL)
+            watch.case = "two days"
+            since = await connection.fetchval("SELECT max(created_at) FROM payment_requests") - dt.timedelta(days=2)
+            found = await reconciliation.requests_since(connection, since)
+            after = None if page == "first" else found[0]
+            assert await reconciliation.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
+    finally:
+        await connection.close()
+    (seen,) = watch.seen.values()
+    assert 1 < len(found) <= seen.read < 5 * len(found)
 
 
 async def test_missing_index_is_reported(grown: Stack) -> None:
