@@ -148,10 +148,12 @@ class Restored:
                 return await asyncpg.connect(self.url, timeout=5)
             except (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError) as error:
                 raise BackupError(f"the restored server says: {error}. Name both by --database and --user") from error
-            except (OSError, TimeoutError, asyncpg.PostgresError):
+            except (OSError, TimeoutError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
                 assert self._server is not None
                 if self._server.poll() is not None:
                     raise BackupError(self._why_ended()) from None
+            except asyncpg.PostgresError as error:
+                raise BackupError(f"the restored server says: {error}") from error
             await asyncio.sleep(POLL_S)
 
     def _why_ended(self) -> str:

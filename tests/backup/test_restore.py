@@ -164,6 +164,7 @@ def test_proof_that_is_stopped_leaves_nothing(deployment: Deployment) -> None:
         (("--to", "2020-01-01T00:00:00Z"), "no backup is older than --to: the oldest ended at"),
         (("--folder", "/nowhere"), "can't write to /nowhere"),
         (("--database", "other"), 'database "other" does not exist. Name both by --database and --user'),
+        (("--database", "template0"), 'the restored server says: database "template0" is not currently accepting'),
         (("--to", as_text(dt.datetime.now(dt.UTC) + dt.timedelta(days=1))), "the archive ends before --to"),
     ],
 )
