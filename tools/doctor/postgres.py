@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 from core.base.addresses import database_urls
+from core.base.clock import as_text
 from core.base.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
@@ -15,6 +16,12 @@ FIND = """SELECT
   current_setting('server_encoding') AS encoding,
   current_setting('wal_level') AS wal_level,
   current_setting('archive_mode') AS archive_mode,
+  -- null without the right to see both
+  (SELECT CASE WHEN count(*) = 2 THEN string_agg(setting, '') END
+    FROM pg_settings WHERE name IN ('archive_command', 'archive_library')) AS archiver,
+  w.last_archived_time AS archived_at,
+  w.last_failed_time AS failed_at,
+  w.stats_reset AS watched_since,
   current_setting('data_checksums') = 'on' AS has_checksums,
   r.rolsuper AS is_superuser,
   coalesce(pg_has_role(c.relowner, 'USAGE'), false) AS is_owner,
@@ -26,6 +33,7 @@ FIND = """SELECT
     nullif(d.datconnlimit, -1)
   ) AS connections
 FROM pg_roles AS r
+CROSS JOIN pg_stat_archiver AS w
 JOIN pg_database AS d ON d.datname = current_database()
 LEFT JOIN pg_class AS c ON c.oid = to_regclass('chat_sessions')
 WHERE r.rolname = current_user"""
@@ -102,11 +110,26 @@ def _archiving(server: dict[str, Any]) -> list[Finding]:
     warnings = []
     if server["wal_level"] == "minimal":
         warnings.append("wal_level is minimal, so neither archiving nor a standby works: set wal_level = replica")
-    if server["archive_mode"] == "off":
-        warnings.append("the log is not archived, so no restore to a point in time is possible: set archive_mode = on")
+    if (unarchived := _unarchived(server)) is not None:
+        warnings.append(unarchived)
     if not server["has_checksums"]:
         warnings.append("damaged pages go unnoticed: stop the server and run pg_checksums --enable")
     return problems_or(ok("archiving", "the log is archived, and pages have checksums"), warnings=warnings)
+
+
+def _unarchived(server: dict[str, Any]) -> str | None:
+    """Return why the server's log may not be archived; None if the last try succeeded."""
+    archived_at, failed_at = server["archived_at"], server["failed_at"]
+    if server["archive_mode"] == "off":
+        return "the log is not archived, so no restore to a point in time is possible: set archive_mode = on"
+    if server["archiver"] == "":
+        return "archive_command and archive_library are empty, so the log only grows: set archive_command"
+    if failed_at is not None and (archived_at is None or failed_at > archived_at):
+        return f"the log is not archived, it failed at {as_text(failed_at)}: read why in the log of PostgreSQL"
+    if archived_at is None:
+        since = f" since {as_text(server['watched_since'])}" if server["watched_since"] else ""
+        return f"no log was archived{since}: set archive_timeout = 60s, and check again in a minute"
+    return None
 
 
 def _role(server: dict[str, Any]) -> list[Finding]:

@@ -1,5 +1,6 @@
 """`sesi doctor` finds what administrators get wrong in PostgreSQL and Valkey."""
 
+import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator, Iterator
@@ -148,9 +149,32 @@ async def test_server_without_log_for_a_restore_is_a_warning(own: Stack) -> None
         own.servers.stop()
         programs.run([tool, "--enable", "--no-sync", "-D", cluster], own.servers._account)
         own.servers.start()
+        assert "archive_command and archive_library are empty" in await unarchived(own)
+        await archiving(own, "false", "failed_count > 0")
+        assert "it failed at 20" in await unarchived(own)
+        await archiving(own, "true", "last_archived_time > last_failed_time")
+        assert await unarchived(own) == ""
         assert texts(await examined(own, **PRODUCTION), "archiving", Result.OK) != ""
+        await archiving(own, "false", "last_failed_time > last_archived_time")
+        assert "it failed at 20" in await unarchived(own)
     finally:
         await own.sql("ALTER SYSTEM RESET ALL")
+
+
+async def unarchived(own: Stack, **env: str) -> str:
+    """Return what the doctor warns of in production about the archive."""
+    return texts(await examined(own, **PRODUCTION, **env), "archiving", Result.WARNING)
+
+
+async def archiving(own: Stack, command: str, done: str) -> None:
+    """Let a command archive the log, and wait until it has ended."""
+    await own.sql(f"ALTER SYSTEM SET archive_command = '{command}'")
+    await own.sql("SELECT pg_reload_conf()")
+    await own.sql("SELECT pg_logical_emit_message(false, 'test', 'a segment that is not empty')")
+    await own.sql("SELECT pg_switch_wal()")
+    async with asyncio.timeout(30):
+        while not (await own.sql(f"SELECT coalesce({done}, false) FROM pg_stat_archiver"))[0][0]:
+            pass
 
 
 async def test_superuser_and_owner_are_a_warning_in_production(own: Stack) -> None:
