@@ -15,6 +15,7 @@ PRODUCTION = {
     "SESI_TIME_SCALE": "1",
     "DRAIN_SECONDS": "5",
 }
+ERASURE_HASH_KEYS = "4be1f7c09a3d52e86f10bb27c4d9a6531e7082fd5ca94b36d81f20e97a5c63b4"
 
 
 def settings_of(stack: Stack, **env: str) -> Settings:
@@ -34,4 +35,5 @@ def texts(findings: list[Finding], check: str, result: Result) -> str:
 
 def ready(variables: Mapping[str, str]) -> Settings:
     """Return settings that need no servers."""
-    return read({"DATABASE_URL": "postgresql://sesi@127.0.0.1/sesi", "REDIS_URL": "redis://127.0.0.1", **variables})
+    servers = {"DATABASE_URL": "postgresql://sesi@127.0.0.1/sesi", "REDIS_URL": "redis://127.0.0.1"}
+    return read({**servers, "ERASURE_HASH_KEYS": ERASURE_HASH_KEYS, **variables})
