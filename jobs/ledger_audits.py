@@ -31,6 +31,7 @@ class LedgerAudits:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._is_ended = False
+        self._prepared: set[Depth] = set()
 
     async def run(self) -> None:
         """Look for due audits until cancelled."""
@@ -56,6 +57,9 @@ class LedgerAudits:
     async def _try(self, depth: Depth) -> bool:
         """Run an audit if it is due. If it fails, it is due again later. Return False if the database was away."""
         try:
+            if depth not in self._prepared:
+                await ledger_audits.prepare(self._runtime, depth)
+                self._prepared.add(depth)
             if await ledger_audits.claim(self._runtime, depth):
                 try:
                     await audit(self._runtime, depth)

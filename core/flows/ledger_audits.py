@@ -20,11 +20,16 @@ class ClaimLost(Exception):
     """Another process may run the audit: this one must stop, and store nothing."""
 
 
+async def prepare(runtime: Runtime, depth: Depth) -> None:
+    """Make the row with the claim of an audit, once for each process. Raises Unavailable."""
+    with translate_db_errors():
+        await leases.ensure(runtime.db, lease_of(depth))
+
+
 async def claim(runtime: Runtime, depth: Depth) -> bool:
     """Claim an audit if it is due and no other process has claimed it; return whether it was. Raises Unavailable."""
     due = rules.due_since(depth, runtime.clock.real_now())
     with translate_db_errors():
-        await leases.ensure(runtime.db, lease_of(depth))
         return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
 
 

@@ -98,8 +98,10 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
             assert count(socket, "session_warning", session_id) == 1
 
 
-async def test_idle_jobs_make_under_three_queries_a_second(world: World) -> None:
-    # The poll for deadlines and the renewal of the lease run every second, two sweeps that do not wait long every 5 s.
+async def test_idle_jobs_make_under_five_queries_a_second(world: World) -> None:
+    # The poll for deadlines and the renewal of the process's lease run every second; sweeps that do not wait long and the
+    # looks for audits every 5 s; the renewal of the lease of the cluster's metrics every 3 s, and their figures every 15 s.
+    # An audit is not idle: it runs in one of the spans at most.
     for name in ("api", "realtime"):
         assert world.stack.stop(name) == 0
     try:
@@ -110,9 +112,9 @@ async def test_idle_jobs_make_under_three_queries_a_second(world: World) -> None
             before = (await world.stack.sql(commits))[0][0]
             made = (await world.stack.sql(f"SELECT ({commits}) FROM pg_sleep(8)"))[0][0] - before
             seconds = time.monotonic() - began
-            if 2 <= made < 3 * seconds:
+            if 2 <= made < 5 * seconds:
                 break
-        assert 2 <= made < 3 * seconds
+        assert 2 <= made < 5 * seconds
     finally:
         world.stack.start("api")
         world.stack.start("realtime")
