@@ -60,6 +60,7 @@ export function startDevice(stored, headers, violation) {
     });
     stops.push(() => socket.close());
     const send = (/** @type {string} */ text) => {
+      if (!isAlive) return;
       if (text.includes('"send_message"')) checkStored(text);
       socket.send(text);
     };
@@ -94,8 +95,9 @@ export function startDevice(stored, headers, violation) {
     },
     storage: {
       get: (key) => untilKilled(Promise.resolve(stored.get(key) ?? null)),
-      set: async (key, value) => void (isAlive && stored.set(key, value)),
-      remove: async (key) => void (isAlive && stored.delete(key)),
+      // A killed app does not go on after a write: what it wrote is lost.
+      set: async (key, value) => (isAlive ? void stored.set(key, value) : never),
+      remove: async (key) => (isAlive ? void stored.delete(key) : never),
     },
     kill: () => {
       isAlive = false;
