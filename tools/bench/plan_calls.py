@@ -138,6 +138,7 @@ class Caller:
             "targeted_mitra_id": text["mitra_id"],
             "resource_id": text["session_id"],
             "push_id": ids.new_id(),
+            "auth_session_ids": [text["auth_session_id"]],
             "erasure_id": ids.new_id(),
             "node": ids.new_id(),
             "customer_ids": [text["customer_id"]],
