@@ -89,7 +89,8 @@ class Harness:
 
     async def clear(self) -> None:
         """Delete all users, payments and sessions, with the triggers that forbid deletion switched off."""
-        everything = "TRUNCATE customers, mitras, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
+        users = "customers, mitras, auth_sessions"
+        everything = f"TRUNCATE {users}, payment_requests, chat_sessions, chat_messages, deliveries CASCADE"
         async with self.runtime.db.pool.acquire() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.execute(everything)
