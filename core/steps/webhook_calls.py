@@ -23,7 +23,8 @@ log = logs.get("webhook")
 # Real seconds. The response must be sent within 2 s: the gateway never repeats a call that timed out, but it does
 # repeat one that was answered with 500. The effect has the time that storing the call has left.
 ANSWER_S = 1.6
-LAST_STEP_S = 0.3
+LAST_STEP_S = 0.2
+MASK_S = 0.1
 
 
 @attrs.frozen(kw_only=True)
@@ -97,11 +98,11 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
 
 
 async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Exception) -> Answer:
-    """Mask the log row and stamp it with an exception. If that fails too, the sweep does both later."""
+    """Mask the log row and stamp it with an exception. If stamping fails too, the sweep does both later."""
     if recorded:
         try:
+            await _mask(runtime, call)
             async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
-                await payer_data.mask(tx, call)
                 await webhooks.stamp(
                     tx,
                     call.id,
@@ -112,3 +113,12 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
         except Exception as second:
             log.warning("storing the result of a webhook call failed", error=type(second).__name__)
     return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
+
+
+async def _mask(runtime: Runtime, call: Received) -> None:
+    """Mask the log row of a failed call, apart from its stamp: that must not wait for locks on payment requests."""
+    try:
+        async with asyncio.timeout(MASK_S), runtime.transaction() as tx:
+            await payer_data.mask(tx, call)
+    except Exception as error:
+        log.warning("masking a failed webhook call failed", error=type(error).__name__)
