@@ -69,6 +69,7 @@ class Cluster:
             "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"e={peer}",
         )  # fmt: skip
+        self._await_version(etcd)
         self.nodes = []
         for name in ("n1", "n2", "n3"):
             proxy = Proxy(etcd)
@@ -90,6 +91,16 @@ class Cluster:
         )
         (self.folder / "haproxy.cfg").write_text(HAPROXY.format(port=self.haproxy_port, servers=servers))
         (self.folder / "users.txt").write_text('"postgres" ""\n')
+
+    def _await_version(self, etcd: str) -> None:
+        """Wait until etcd has decided its version: Patroni ends if it reads it earlier."""
+        deadline = time.monotonic() + READY_S
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{etcd}/version", timeout=ANSWER_S) as response:
+                if json.load(response)["etcdcluster"] != "not_decided":
+                    return
+            assert time.monotonic() < deadline, self.programs.logs()
+            time.sleep(POLL_S)
 
     async def ready(self) -> Node:
         """Wait until there is a leader with a synchronous standby and all nodes are current; return the leader."""
