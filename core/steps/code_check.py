@@ -4,8 +4,9 @@ Checking takes one transaction, or two if the provider checks the code: then the
 is asked.
 """
 
+import contextlib
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from core.base import logs, metrics
@@ -39,45 +40,39 @@ async def verify(
 
     Raises OtpInvalid, also if `act` returns None; OtpExpired, OtpAttemptsExceeded, Unavailable.
     """
+    with _counted(user_type):
+        async with runtime.transaction() as tx:
+            if hold is not None:
+                await hold(tx)
+            request = await codes.lock(tx, otp_request_id)
+            if request is None or request.user_type != user_type.value:
+                raise otp.OtpInvalid(details={"attempts_remaining": 0})
+            attempt.account = request.phone
+            _check_open(runtime, request, now=tx.now)
+            asks_provider = request.code_hash is None and (
+                request.provider_reference is not None or isinstance(runtime.otp_sender, OtpVerifier)
+            )
+            if asks_provider:
+                await codes.count_attempt(tx, request.id)
+                refusal, result = None, None
+            else:
+                refusal, result = await _judge(runtime, tx, request, code, act)
+        if asks_provider:
+            refusal, result = await _ask_provider(runtime, user_type, request, code, act, hold)
+        if result is None:
+            raise refusal or otp.OtpInvalid
+        return result
+
+
+@contextlib.contextmanager
+def _counted(user_type: UserType) -> Iterator[None]:
+    """Count the outcome of a check, which the block raises if it is a refusal."""
     try:
-        result = await _check(runtime, user_type, otp_request_id, code, act, attempt, hold)
+        yield
     except DomainError as refusal:
         metrics.OTP_VERIFIED.labels(user_type.value, refusal.code).inc()
         raise
     metrics.OTP_VERIFIED.labels(user_type.value, "verified").inc()
-    return result
-
-
-async def _check(
-    runtime: Runtime,
-    user_type: UserType,
-    otp_request_id: str,
-    code: str,
-    act: Act[T],
-    attempt: Attempt,
-    hold: Hold | None,
-) -> T:
-    async with runtime.transaction() as tx:
-        if hold is not None:
-            await hold(tx)
-        request = await codes.lock(tx, otp_request_id)
-        if request is None or request.user_type != user_type.value:
-            raise otp.OtpInvalid(details={"attempts_remaining": 0})
-        attempt.account = request.phone
-        _check_open(runtime, request, now=tx.now)
-        asks_provider = request.code_hash is None and (
-            request.provider_reference is not None or isinstance(runtime.otp_sender, OtpVerifier)
-        )
-        if asks_provider:
-            await codes.count_attempt(tx, request.id)
-            refusal, result = None, None
-        else:
-            refusal, result = await _judge(runtime, tx, request, code, act)
-    if asks_provider:
-        refusal, result = await _ask_provider(runtime, user_type, request, code, act, hold)
-    if result is None:
-        raise refusal or otp.OtpInvalid
-    return result
 
 
 def _check_open(runtime: Runtime, request: OtpRequest, *, now: dt.datetime) -> None:
