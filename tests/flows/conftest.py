@@ -19,8 +19,10 @@ from core.flows import pairing_answer, pairing_start, payment_request, setup, we
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.mitras import store as mitras
+from core.providers.gateway import Gateway
 from core.runtime import Runtime, open_runtime
 from core.sessions import store as sessions
+from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tools.embedded.ownership import Servers
 from tools.embedded.servers import Embedded
 from tools.migrate import migrate
@@ -130,6 +132,22 @@ def clean_harness(harness: Harness) -> Harness:
     """Empty the database before the test."""
     harness.run(harness.clear())
     return harness
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedGateway]:
+    """Yield the simulated gateway."""
+    made = SimulatedGateway()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterator[Harness]:
+    """Yield a runtime with a gateway; nothing reacts to commits."""
+    clean_harness.runtime.gateway = Gateway(clean_harness.runtime.http, base_url=simulated.url, secret_key=SECRET_KEY)
+    yield clean_harness
+    clean_harness.runtime.gateway = None
 
 
 @pytest.fixture

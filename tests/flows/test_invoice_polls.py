@@ -1,7 +1,5 @@
 """How often reads make the service ask the gateway, and that polls and invoices have separate circuit breakers."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from core.base import metrics
@@ -9,27 +7,10 @@ from core.base.errors import GatewayUnavailable
 from core.flows import invoice_poll, payment_request
 from core.payments.views import PaymentRequestView
 from core.providers.circuit import FAILURES
-from core.providers.gateway import Gateway
 from core.providers.invoices import Wanted
 from core.reads import payments as reads
 from tests.flows.conftest import ADDRESS, WISH, Harness
-from tests.http.gateway.simulated_gateway import READ, SECRET_KEY, SimulatedGateway, error_reply
-
-
-@pytest.fixture
-def simulated() -> Iterator[SimulatedGateway]:
-    """Yield the simulated gateway."""
-    made = SimulatedGateway()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterator[Harness]:
-    """Yield a runtime with a gateway; nothing reacts to commits."""
-    clean_harness.runtime.gateway = Gateway(clean_harness.runtime.http, base_url=simulated.url, secret_key=SECRET_KEY)
-    yield clean_harness
-    clean_harness.runtime.gateway = None
+from tests.http.gateway.simulated_gateway import READ, SimulatedGateway, error_reply
 
 
 async def pending(harness: Harness) -> PaymentRequestView:

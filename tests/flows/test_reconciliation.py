@@ -1,7 +1,6 @@
 """The comparison with the gateway's invoices: its list in pages, requests without an invoice, money that is taken."""
 
 import datetime as dt
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,29 +10,12 @@ from core.flows import payment_request
 from core.flows import reconciliation as flow
 from core.payments.gateway_calls import Case
 from core.payments.reconciliation import Difference
-from core.providers.gateway import Gateway
 from core.reads.reconciliation import Reconciliation, reconcile
 from tests.flows.conftest import ADDRESS, WISH, Harness
-from tests.http.gateway.simulated_gateway import LIST, SECRET_KEY, Reply, SimulatedGateway, error_reply
+from tests.http.gateway.simulated_gateway import LIST, Reply, SimulatedGateway, error_reply
 
 LONG_AGO = dt.timedelta(hours=1)
 FOREIGN = "d3b07384-d9a0-4c9b-8f1e-2f6f0e9c0a11"
-
-
-@pytest.fixture
-def simulated() -> Iterator[SimulatedGateway]:
-    """Yield the simulated gateway."""
-    made = SimulatedGateway()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterator[Harness]:
-    """Yield a runtime with a gateway; nothing reacts to commits."""
-    clean_harness.runtime.gateway = Gateway(clean_harness.runtime.http, base_url=simulated.url, secret_key=SECRET_KEY)
-    yield clean_harness
-    clean_harness.runtime.gateway = None
 
 
 async def requested(harness: Harness, simulated: SimulatedGateway, *, pay: bool = True, report: bool = True) -> str:
