@@ -17,7 +17,9 @@ async def phone_customer(world: World, number: str | None = None, *, name: str =
     """Sign a customer in by phone code and give them a name."""
     made = device(world)
     made._http.headers.update(headers)
-    made._keep(await by_phone(world, made, number or new_number()))
+    number = number or new_number()
+    await pass_cooldown(world, number)
+    made._keep(await by_phone(world, made, number))
     made.user = await made.call("PATCH", "/api/client/auth/profile", {"display_name": name})
     return made
 
@@ -37,14 +39,21 @@ async def say(client: Client, session_id: str, content: str, metadata: dict[str,
 
 async def erase(world: World, customer: Client, number: str) -> dict[str, Any]:
     """Erase a customer with a code to their phone."""
+    await pass_cooldown(world, number)
     return await customer.post(ERASE, await proof(world, number))
+
+
+async def pass_cooldown(world: World, number: str) -> None:
+    """Let the pause between two codes pass, also for an erased number, of which only a mark is left."""
+    await world.stack.sql(
+        "UPDATE otp_requests SET created_at = created_at - interval '10 seconds' WHERE phone = $1 OR phone LIKE '#%'",
+        number,
+    )
 
 
 async def second_proof(world: World, number: str) -> dict[str, Any]:
     """Request one more code, after the pause between two codes, and return the body that verifies it."""
-    await world.stack.sql(
-        "UPDATE otp_requests SET created_at = created_at - interval '10 seconds' WHERE phone = $1", number
-    )
+    await pass_cooldown(world, number)
     asked = await device(world).post(ASK, {"phone": number})
     return {"otp_request_id": asked["otp_request_id"], "code": await world.stack.inbox.code_of(asked["otp_request_id"])}
 
