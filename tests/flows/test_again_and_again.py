@@ -14,7 +14,7 @@ from core.flows import login_operator, message_send
 from core.messages.rules import ReadMarkers
 from core.operators import attempts
 from core.sessions import unacknowledged
-from core.sessions.unacknowledged import UNHEARD, WHICH
+from core.sessions.unacknowledged import CLAIM, WHICH
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
 
@@ -68,8 +68,9 @@ def test_own_messages_are_not_scanned_when_pushes_are_planned(chat: Chat) -> Non
     harness.run(chat.commit(mark=ReadMarkers(mitra_delivered=500)))
 
     async def look() -> str:
-        sql = UNHEARD.format(side="customer", other="mitra", which=WHICH[0]).replace("$1", "now()")
-        rows = await harness.runtime.db.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}")
+        sql = CLAIM.format(side="customer", other="mitra", which=WHICH[0])
+        explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}"
+        rows = await harness.runtime.db.fetch(explain, harness.runtime.now(), 200)
         return "\n".join(row[0] for row in rows)
 
     plan = harness.run(look())
