@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tools import cli
 from tools.bench import compare, names, ratios, revision, running
-from tools.bench.main import BENCHES
+from tools.bench.benches import BENCHES
 from tools.bench.ratios import Ratios, Verdict
 
 RATES = st.floats(min_value=0.01, max_value=1e6)

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from tools import environment
 from tools.bench import http, revision
+from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import number, spread
 from tools.bench.machine import describe, yardstick
-from tools.bench.main import BENCHES, Bench
 from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, Verdict, ratios
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
