@@ -33,7 +33,7 @@ install: $(STAMP) ## install the dependencies of requirements-dev.lock into .ven
 # version of `package` the file pins.
 $(STAMP): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock -c requirements-dev.lock
+	$(VENV)/bin/python -m tools.install requirements-dev.lock
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 

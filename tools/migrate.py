@@ -5,10 +5,12 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import AsyncIterator
 
 import asyncpg
 
 from core.base.errors import Unavailable
+from core.base.progress import Report, unreported
 from core.base.settings import Settings, SettingsError
 from core.flows import partition_upkeep
 from core.runtime import Runtime
@@ -19,6 +21,7 @@ from core.storage.servers import writable_url
 from tools import adoption
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
+LOOK_S = 0.3  # between two looks at the migrations that have run
 AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
 
 
@@ -44,7 +47,7 @@ async def pending(url: str) -> frozenset[str]:
     return migration_ids() - names
 
 
-async def migrate(url: str) -> int:
+async def migrate(url: str, report: Report = unreported) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
     A database that 0.2 or an earlier version made is adopted first. Indexes that a stopped build left invalid are
@@ -59,11 +62,31 @@ async def migrate(url: str) -> int:
         while not await _adopt(url, last=time.monotonic() > deadline):
             await _wait_for_locks()
         missing = await pending(url)
-        while not await _run(connection, url, missing, last=time.monotonic() > deadline):
-            await _wait_for_locks()
+        async with _reporting(url, len(missing), report):
+            while not await _run(connection, url, missing, last=time.monotonic() > deadline):
+                await _wait_for_locks()
         return len(missing)
     finally:
         await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _reporting(url: str, count: int, report: Report) -> AsyncIterator[None]:
+    """Report how many of `count` pending migrations have run, until the block ends."""
+
+    async def look() -> None:
+        while count:
+            with contextlib.suppress(asyncpg.PostgresError, OSError):
+                left = len(await pending(url))
+                report(1 - left / count, f"{left} of {count} migrations left")
+            await asyncio.sleep(LOOK_S)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
 
 
 async def _be_the_only_one(connection: asyncpg.Connection) -> None:

@@ -13,10 +13,11 @@ from rich.markup import escape
 
 from core.base.addresses import database_urls
 from core.base.clock import as_text
+from core.base.progress import Report
 from core.base.settings import Settings
 from core.reads.ledger.audit import audit
 from core.runtime import Runtime, open_runtime
-from tools import backups, migrate, restored
+from tools import backups, migrate, progress, restored
 from tools.backups import Backup, BackupError
 from tools.commands import gateway
 from tools.commands.running import Failed, console
@@ -60,22 +61,30 @@ def chosen(made: list[Backup], order: Order) -> Backup:
     return fitting[-1]
 
 
+@attrs.frozen
+class Step:
+    """A step that runs: the texts to show at its end, and the report of its progress."""
+
+    report: Report
+    said: list[str] = attrs.field(factory=list)
+
+
 @contextlib.contextmanager
-def step(what: str) -> Iterator[list[str]]:
-    """Show that a step runs, and then what it did: the texts that the block adds to the list."""
+def step(what: str) -> Iterator[Step]:
+    """Show the progress of a step, and at its end what it did."""
     began = time.monotonic()
-    said: list[str] = []
-    with console.status(what) if console.is_terminal else contextlib.nullcontext():
-        yield said
+    with progress.shown(what) as report:
+        yield (made := Step(report))
+    said = made.said
     console.print(f"{what:<8} {time.monotonic() - began:7.1f} s  {escape('; '.join(said))}")
 
 
 async def prove(order: Order, settings: Settings) -> bool:
     """Run the proof; return whether everything was right. Raises BackupError, and Failed for what is missing."""
-    with step("find") as said:
+    with step("find") as made:
         backup = chosen(backups.backups(order.config, order.stanza), order)
         programs = restored.programs(order.postgres, backup.version)
-        said.append(
+        made.said.append(
             f"{backup.kind} backup {backup.label} of {as_text(backup.ended_at)}, {backup.size >> 20:,} MiB, "
             f"PostgreSQL {backup.version}"
         )
@@ -88,10 +97,10 @@ async def prove(order: Order, settings: Settings) -> bool:
 
 
 async def _prove(order: Order, settings: Settings, backup: Backup, server: Restored) -> bool:
-    with step("restore") as said:
-        server.restore(backup)
-        said.append(f"into {server.folder}")
-    with step("recover") as said:
+    with step("restore") as made:
+        server.restore(backup, made.report)
+        made.said.append(f"into {server.folder}")
+    with step("recover") as made:
         server.start()
         connection = await server.connect()
         try:
@@ -103,9 +112,9 @@ async def _prove(order: Order, settings: Settings, backup: Backup, server: Resto
         newest = replayed or backup.ended_at  # no transaction came after the backup
         age = now - newest
         well = order.to is not None or age <= order.max_age
-        said.append(f"the newest data is of {as_text(newest)}, {age.total_seconds():.0f} s ago")
+        made.said.append(f"the newest data is of {as_text(newest)}, {age.total_seconds():.0f} s ago")
         if not well:
-            said.append(f"more than {order.max_age}: does the production server archive its log?")
+            made.said.append(f"more than {order.max_age}: does the production server archive its log?")
     await _require_schema(server)
     isolated = attrs.evolve(
         settings,
@@ -131,10 +140,10 @@ async def _require_schema(server: Restored) -> None:
 
 
 async def _audited(runtime: Runtime, newest: dt.datetime) -> bool:
-    with step("audit") as said:
+    with step("audit") as made:
         age_s = max(0.0, (runtime.clock.real_now() - newest).total_seconds())
-        books = await audit(runtime, age_s=age_s)
-        said.append(f"{books.sessions} sessions, {books.payments} payments, {len(books.violations)} violations")
+        books = await audit(runtime, age_s=age_s, report=made.report)
+        made.said.append(f"{books.sessions} sessions, {books.payments} payments, {len(books.violations)} violations")
     for violation in books.violations:
         console.print(f"{violation.rule}: {violation.id}: {violation.detail}", markup=False)
     return not books.violations
@@ -144,8 +153,8 @@ async def _compared(runtime: Runtime, order: Order, newest: dt.datetime) -> bool
     if runtime.gateway is None:
         console.print("compare  skipped: GATEWAY_ENABLED is false")
         return True
-    with step("compare") as said:
-        found = await gateway.read(runtime, since=order.since or newest - COMPARED, until=newest)
-        said.append(f"{found.under_way} invoices changed after the newest data")
+    with step("compare") as made:
+        found = await gateway.read(runtime, since=order.since or newest - COMPARED, until=newest, report=made.report)
+        made.said.append(f"{found.under_way} invoices changed after the newest data")
     gateway.show(found)
     return not found.findings

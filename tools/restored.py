@@ -20,12 +20,14 @@ from typing import Any
 import asyncpg
 import attrs
 
+from core.base.progress import Report
 from tools import backups
 from tools.backups import Backup, BackupError
 
 PORT = 5432  # names the socket's file; no port is opened
 SPARE = 1.2  # times the size of the database: its log comes on top
 POLL_S = 0.1
+LOOK_S = 1.0  # between two looks at the size of the restored files
 # They win over all files that the backup has. Settings of the production server must not apply here: they could archive,
 # connect to other servers or write logs somewhere.
 SETTINGS: Mapping[str, str] = {
@@ -74,6 +76,16 @@ def programs(given: pathlib.Path | None, version: str) -> pathlib.Path:
     )
 
 
+def _size(folder: pathlib.Path) -> int:
+    """Return the bytes of the files in a folder; files that vanish count as empty."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
 def _version(folder: pathlib.Path) -> str:
     said = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False).stdout
     number = said.split("(PostgreSQL)")[-1].split() or [""]
@@ -97,7 +109,7 @@ class Restored:
         quoted = (urllib.parse.quote(name, safe="") for name in (self._role, self._database))
         return "postgresql://{}@/{}?{}".format(*quoted, parameters)
 
-    def restore(self, backup: Backup) -> None:
+    def restore(self, backup: Backup, report: Report) -> None:
         """Restore the files of a backup. Raises BackupError."""
         source, folder = self.source, self.folder
         target = [] if source.to is None else ["--type=time", f"--target={source.to.isoformat(sep=' ')}"]
@@ -109,10 +121,25 @@ class Restored:
             "--log-level-console=off", "--log-level-stderr=error", *(target or ["--type=default"]),
             *(["--target-action=promote"] if target else []), "restore",
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False, **backups.as_postgres())
-        if done.returncode:
-            raise BackupError(f"pgbackrest restore failed: {(done.stderr or done.stdout).strip()}")
+        code, said = self._run(command, backup, report)
+        if code:
+            raise BackupError(f"pgbackrest restore failed: {said}")
         self._drop_settings()
+
+    def _run(self, command: list[str], backup: Backup, report: Report) -> tuple[int, str]:
+        """Run a program that fills the folder; return (exit code, what it said)."""
+        out = subprocess.PIPE
+        with subprocess.Popen(command, stdout=out, stderr=out, text=True, **backups.as_postgres()) as process:
+            try:
+                while True:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        said, wrong = process.communicate(timeout=LOOK_S)
+                        return process.returncode, (wrong or said).strip()
+                    size = _size(self.folder)
+                    report(min(1.0, size / backup.size), f"{size >> 20:,} of {backup.size >> 20:,} MiB")
+            except BaseException:
+                process.kill()
+                raise
 
     def _drop_settings(self) -> None:
         """Keep only the settings of the recovery."""

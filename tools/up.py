@@ -16,16 +16,18 @@ from rich.table import Table
 from core.base.addresses import host_and_port
 from core.base.environment import meet
 from core.base.process import stop_event
+from core.base.progress import Report, part
 from core.base.settings import Settings, SettingsError
 from core.flows import setup
 from core.runtime import Runtime, open_runtime
-from tools import environment, migrate
+from tools import environment, migrate, progress
 from tools.children import Child, console, end_orphans, note_children, note_file
 from tools.embedded.servers import Embedded
 
 T = TypeVar("T")
 PROCESSES = ("api", "realtime", "jobs")
 READY_S = 30.0
+MIGRATED = 0.9  # share of the preparation of an empty database
 
 
 class Edition:
@@ -46,10 +48,11 @@ class Edition:
         show(settings)
 
 
-async def prepare(settings: Settings, edition: Edition) -> None:
+async def prepare(settings: Settings, edition: Edition, report: Report) -> None:
     """Migrate and seed the database. Show the first administrator, if one is created."""
     migrate.require_direct(settings)
-    await migrate.migrate(settings.database_url)
+    await migrate.migrate(settings.database_url, part(report, 0.0, MIGRATED))
+    report(MIGRATED, "defaults")
     runtime = await open_runtime(settings, pool_size=2)
     try:
         await migrate.make_partitions(runtime)
@@ -76,7 +79,7 @@ async def ready(url_host: str, port: int, path: str) -> bool:
         return False
 
 
-async def wait_ready(settings: Settings) -> None:
+async def wait_ready(settings: Settings, report: Report) -> None:
     """Wait until every process is ready. Raises SettingsError that names the process that isn't, and its log."""
     probes = [
         ("api", settings.internal_host, settings.internal_port, "/readyz"),
@@ -84,7 +87,8 @@ async def wait_ready(settings: Settings) -> None:
         ("realtime", settings.realtime_host, settings.realtime_port, "/readyz"),
         ("jobs", settings.jobs_host, settings.jobs_port, "/readyz"),
     ]
-    for name, host, port, path in probes:
+    for number, (name, host, port, path) in enumerate(probes):
+        report(number / len(probes), name)
         try:
             async with asyncio.timeout(READY_S):
                 while not await ready(host, port, path):
@@ -136,14 +140,17 @@ async def up(settings: Settings, edition: Edition) -> int:
     own: Embedded | None = None
     if not (settings.database_url and settings.redis_url):
         own = Embedded(settings.sesi_data_dir)
-        servers = await asyncio.to_thread(own.start)
+        with progress.shown("servers") as report:
+            report(0.0, "PostgreSQL and Valkey")
+            servers = await asyncio.to_thread(own.start)
         settings = attrs.evolve(
             settings,
             database_url=settings.database_url or servers.database_url,
             redis_url=settings.redis_url or servers.redis_url,
         )
     try:
-        await _unless_stopped(prepare(settings, edition), stopping)
+        with progress.shown("database") as report:
+            await _unless_stopped(prepare(settings, edition, report), stopping)
         await _keep_all(settings, edition, own, stopping, noted=mine is not None)
     finally:
         if own is not None:
@@ -179,7 +186,8 @@ async def _keep_all(
             await child.start()
             note()
         keepers = [asyncio.create_task(child.keep(stopping, note)) for child in children]
-        await _unless_stopped(wait_ready(settings), stopping)
+        with progress.shown("processes") as report:
+            await _unless_stopped(wait_ready(settings, report), stopping)
         if not stopping.is_set():
             edition.show(settings)
         await _watch(own, stopping)

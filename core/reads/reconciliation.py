@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from core.base.progress import Report, part, unreported
 from core.payments.gateway_calls import PAID_STATUSES, Call, Case, Issued, read_call, time_of
 from core.payments.reconciliation import Difference, Known, difference, is_under_way
 from core.payments.states import PaymentStatus
@@ -24,6 +25,7 @@ from core.transactions import translate_db_errors
 
 SQL = sql_files.load(__file__)
 AT_ONCE = 500  # rows in one statement
+LISTED, COMPARED = 0.8, 0.95  # shares of the time after the two first steps
 RECORDABLE = frozenset({Difference.PAID_NOT_FITTING, Difference.AMOUNT_DIFFERS, Difference.UNKNOWN_REQUEST})
 
 
@@ -60,7 +62,9 @@ class Reconciliation:
     findings: Sequence[Finding]
 
 
-async def reconcile(runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None) -> Reconciliation:
+async def reconcile(
+    runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None, report: Report = unreported
+) -> Reconciliation:
     """Compare the invoices and requests that were made or paid since a moment of real time.
 
     `until`: the real time of the newest data, for a restored database; None: now. Raises GatewayUnavailable, and
@@ -69,10 +73,16 @@ async def reconcile(runtime: Runtime, *, since: dt.datetime, until: dt.datetime 
     if runtime.gateway is None:
         raise ValueError("the gateway is disabled")
     work = _Comparison(runtime, runtime.gateway, until or runtime.clock.real_now())
+    with translate_db_errors():
+        expected = await listed_since(runtime.db, runtime.clock.service_time(since))
+    listed = 0
     async for page in invoice_list.changed_since(runtime.gateway, since):
+        listed += len(page)
+        report(LISTED * min(1.0, listed / max(1, expected)), f"{listed} invoices")
         await work.compare(page)
+    report(LISTED, "payment requests")
     await work.look_for_unlisted(since)
-    return await work.result(since)
+    return await work.result(since, part(report, COMPARED, 1.0))
 
 
 class _Comparison:
@@ -109,9 +119,12 @@ class _Comparison:
                 if invoice_id not in self._listed and not known.by_hand and (invoice_id or known.issued.was_confirmed):
                     self._suspects.append((request_id, invoice_id))
 
-    async def result(self, since: dt.datetime) -> Reconciliation:
+    async def result(self, since: dt.datetime, report: Report) -> Reconciliation:
         """Read all suspects again, and return what differs."""
-        looks = [await self._look(request_id, invoice_id) for request_id, invoice_id in self._suspects]
+        looks = []
+        for number, suspect in enumerate(self._suspects):
+            report(number / len(self._suspects), f"{len(self._suspects) - number} differences to read again")
+            looks.append(await self._look(*suspect))
         found = [one for one in looks if one is not None]
         odd = [one.gateway_invoice_id or "" for one in found if one.difference in RECORDABLE]
         with translate_db_errors():
@@ -187,6 +200,11 @@ async def known_requests(reader: Reader, request_ids: Sequence[str]) -> dict[str
     """Return the requests that exist, by id."""
     rows = await reader.fetch(SQL["by_id"], request_ids)
     return {row["id"]: _known(row) for row in map(as_dict, rows)}
+
+
+async def listed_since(reader: Reader, since: dt.datetime) -> int:
+    """Return how many invoices the gateway lists since a moment of service time, about; some are listed twice."""
+    return await reader.fetchval(SQL["counted"], since)
 
 
 async def requests_since(

@@ -58,6 +58,20 @@ WHERE created_at < $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3
 ORDER BY created_at, id
 LIMIT $4;
 
+-- name: counted
+-- How many invoices the gateway lists since $1, about: those of requests that were made, and those that were confirmed.
+SELECT
+  (
+    SELECT count(*)
+    FROM payment_requests AS p
+    WHERE p.created_at >= $1 AND p.amount > 0
+  )
+  + (
+    SELECT count(*)
+    FROM payment_requests AS p
+    WHERE p.confirmed_at >= $1 AND p.amount > 0
+  );
+
 -- name: recorded
 -- Which of these invoices ($1) have a row in the log of calls that shows operators their odd payment.
 SELECT DISTINCT w.gateway_invoice_id

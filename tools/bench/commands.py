@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from core.base.process import end_as_by_hand
-from tools import environment, migrate
+from tools import environment, migrate, progress
 from tools.arguments import between
 from tools.bench.names import ATTACKS, NAMES
 
@@ -112,7 +112,8 @@ def _grow(args: argparse.Namespace) -> int:
         more=args.more,
     )
     try:
-        sizes = asyncio.run(grow.grow(settings.database_url, wish, console.print))
+        with progress.shown("grow") as report:
+            sizes = asyncio.run(grow.grow(settings.database_url, wish, console.print, report))
     except grow.NotGrown as error:
         raise RuntimeError(str(error)) from error
     table = Table("table", "rows", "MB", "MB of indexes")

@@ -13,7 +13,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from tools import environment
+from core.base.progress import Report, part
+from tools import environment, progress
 from tools.bench import http, revision
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import number, spread
@@ -73,10 +74,13 @@ def compare(asked: Asked, console: Console) -> int:
         begun.callback(rev.close)
         done: list[Compared] = []
         failed = False
-        for bench in (one for one in BENCHES if one.name in asked.names):
+        report = begun.enter_context(progress.shown("compare"))
+        chosen = [one for one in BENCHES if one.name in asked.names]
+        for number, bench in enumerate(chosen):
             one = Compared(name=bench.name, load=bench.load)
             try:
-                _measure(bench, rev, asked, one, console)
+                its_report = part(report, number / len(chosen), (number + 1) / len(chosen))
+                _measure(bench, rev, asked, one, console, its_report)
             except (BenchFailed, http.Refused) as error:
                 console.print(f"[red]{bench.name}: {error}[/]")
                 failed = True
@@ -91,7 +95,9 @@ def compare(asked: Asked, console: Console) -> int:
     return 1 if failed or worse else 0
 
 
-def _measure(bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, console: Console) -> None:
+def _measure(
+    bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, console: Console, report: Report
+) -> None:
     """Run one load in pairs, the present tree first. Raises BenchFailed."""
     with contextlib.ExitStack() as begun:
         ours = start_service(apis=bench.apis, hubs=bench.hubs)
@@ -102,7 +108,7 @@ def _measure(bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, 
             raise BenchFailed(f"{rev.name} does not start: {error}") from error
         begun.callback(theirs.close)
         for turn in range(1, asked.pairs + 1):
-            console.print(f"{bench.name}: pair {turn} of {asked.pairs}", style="dim")
+            report((turn - 1) / asked.pairs, f"{bench.name}, pair {turn} of {asked.pairs}")
             one.now.append(_timed(lambda: uvloop.run(bench.run(ours, asked.seconds))))
             one.before.append(_timed(lambda: _run_theirs(bench, theirs, rev, asked, one, console)))
 

@@ -9,6 +9,8 @@ import attrs
 import uvloop
 from rich.console import Console
 
+from core.base.progress import Report, part
+from tools import progress
 from tools.bench import sockets
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import Outcome, as_json, compared, load_json, page, table
@@ -18,6 +20,7 @@ from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
 PROFILE_S = 5
+AROUND_S = 6.0  # before and after the seconds of a run, for its people and its paced load
 
 
 @attrs.frozen(kw_only=True)
@@ -38,20 +41,8 @@ class Wish:
 def bench(wish: Wish, console: Console) -> int:
     """Run the chosen benchmarks; return 1 if a goal was missed or a load failed."""
     sockets.allow_files(65_536)
-    chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
-    outcomes: list[Outcome] = []
-    failed = False
-    for one in chosen:
-        outcome = Outcome(name=one.name, load=one.load, goals=one.goals)
-        try:
-            _measure(one, wish, outcome, console)
-        except BenchFailed as error:
-            console.print(f"[red]{one.name}: {error}[/]")
-            failed = True
-        if outcome.runs:
-            outcomes.append(outcome)
-            console.print(table(outcome))
-            _keep(outcomes, wish)
+    with progress.shown("bench") as report:
+        outcomes, failed = _measure_all(wish, console, report)
     if wish.baseline is not None:
         console.print(compared(outcomes, load_json(wish.baseline)[0]))
     missed = [line for outcome in outcomes for line in outcome.missed()]
@@ -60,7 +51,34 @@ def bench(wish: Wish, console: Console) -> int:
     return 1 if failed or missed else 0
 
 
-def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None:
+def _measure_all(wish: Wish, console: Console, report: Report) -> tuple[list[Outcome], bool]:
+    """Run the chosen benchmarks; return (results, whether a load failed)."""
+    chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
+    shares = [_seconds(one, wish) for one in chosen]
+    outcomes: list[Outcome] = []
+    failed = False
+    for number, one in enumerate(chosen):
+        outcome = Outcome(name=one.name, load=one.load, goals=one.goals)
+        begin, end = (sum(shares[:count]) / sum(shares) for count in (number, number + 1))
+        try:
+            _measure(one, wish, outcome, part(report, begin, end))
+        except BenchFailed as error:
+            console.print(f"[red]{one.name}: {error}[/]")
+            failed = True
+        if outcome.runs:
+            outcomes.append(outcome)
+            console.print(table(outcome))
+            _keep(outcomes, wish)
+    return outcomes, failed
+
+
+def _seconds(one: Bench, wish: Wish) -> float:
+    """Return the time that a benchmark takes, about: its runs, and those on another service in turn with them."""
+    services = 1 + (wish.template is not None) + (one.peer is not None and wish.peers)
+    return (wish.runs or one.runs) * services * (AROUND_S + (wish.seconds or one.seconds))
+
+
+def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
     """Run one benchmark as often as asked, in turn with its peer, and with a template also in turn with an empty
     database.
 
@@ -78,7 +96,7 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, console: Console) -> None
             peer = colocated.start(one.peer, service)
             begun.callback(peer.close)
         for turn in range(1, runs + 1):
-            console.print(f"{one.name}: run {turn} of {runs}", style="dim")
+            report((turn - 1) / runs, f"{one.name}, run {turn} of {runs}")
             profiler = _profile(one, wish, service) if wish.profile is not None and turn == runs else None
             before = yardstick()
             figures = uvloop.run(one.run(service, seconds))

@@ -19,7 +19,7 @@ from core.reads import payments
 from core.reads.ledger.audit import audit
 from core.reads.ledger.rules import RULES
 from core.runtime import Runtime, open_runtime
-from tools import environment, gateway, migrate
+from tools import environment, gateway, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
 
 HOUR = dt.timedelta(hours=1)
@@ -39,7 +39,8 @@ def run_migrations(args: argparse.Namespace) -> int:
         )
         return 1 if missing else 0
     migrate.require_direct(settings)
-    ran = asyncio.run(migrate.migrate(url))
+    with progress.shown("migrate") as report:
+        ran = asyncio.run(migrate.migrate(url, report))
 
     async def seed() -> int:
         runtime = await open_runtime(settings, pool_size=2)
@@ -194,7 +195,8 @@ def audit_ledger(args: argparse.Namespace) -> int:
 
     async def work(runtime: Runtime) -> int:
         await runtime.reports.check()
-        books = await audit(runtime)
+        with progress.shown("audit") as report:
+            books = await audit(runtime, report=report)
         for violation in books.violations:
             console.print(violation.rule, style="red", end="")
             console.print(f": {violation.id}: {violation.detail}", markup=False)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
+from core.base.progress import Report
 from core.flows import reconciliation as flow
 from core.payments.gateway_calls import PAID_STATUSES
 from core.payments.gateway_calls import ProcessingResult as Result
@@ -18,7 +19,7 @@ from core.payments.reconciliation import MEANINGS, MONEY
 from core.reactions import react
 from core.reads.reconciliation import Finding, Reconciliation, reconcile
 from core.runtime import Runtime
-from tools import environment
+from tools import environment, progress
 from tools.commands.running import Failed, console, with_runtime
 
 DISABLED = "GATEWAY_ENABLED: expected true: without a gateway there are no invoices to compare with"
@@ -32,7 +33,8 @@ def reconcile_invoices(args: argparse.Namespace) -> int:
         raise Failed(DISABLED)
 
     async def work(runtime: Runtime) -> int:
-        found = await read(runtime, since=args.since)
+        with progress.shown("compare") as report:
+            found = await read(runtime, since=args.since, report=report)
         taken = await _take(runtime, found) if args.apply else {}
         if args.json:
             print(json.dumps(as_json(found, taken), indent=2))
@@ -43,10 +45,12 @@ def reconcile_invoices(args: argparse.Namespace) -> int:
     return with_runtime(work, react=react if args.apply else None)
 
 
-async def read(runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None) -> Reconciliation:
+async def read(
+    runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None, report: Report
+) -> Reconciliation:
     """Compare the invoices and requests since a moment. Raises Failed if the gateway does not answer."""
     try:
-        return await reconcile(runtime, since=since, until=until)
+        return await reconcile(runtime, since=since, until=until, report=report)
     except GatewayUnavailable as error:
         raise Failed(SILENT) from error
 

@@ -14,6 +14,7 @@ from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.base.pages import rounded_lag
+from core.base.progress import Report, unreported
 from core.reads.ledger.rules import RULES, Rule
 from core.runtime import Runtime
 from core.storage.database import Database
@@ -53,7 +54,9 @@ class LedgerAudit:
     replica_lag_seconds: float | None = None
 
 
-async def audit(runtime: Runtime, *, overdue: bool = True, age_s: float = 0.0) -> LedgerAudit:
+async def audit(
+    runtime: Runtime, *, overdue: bool = True, age_s: float = 0.0, report: Report = unreported
+) -> LedgerAudit:
     """Check every rule over the whole database.
 
     Each rule is one statement with its own snapshot. With one snapshot for all, PostgreSQL would keep every old version
@@ -70,17 +73,19 @@ async def audit(runtime: Runtime, *, overdue: bool = True, age_s: float = 0.0) -
         if found is not None:
             replica, lag = found
             try:
-                return await _audit(runtime, replica, overdue=overdue, lag_s=lag, age_s=age_s)
+                return await _audit(runtime, replica, overdue=overdue, lag_s=lag, age_s=age_s, report=report)
             except TimeoutError:
                 raise
             except LOST as error:
                 runtime.reports.lost(error)
-        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None, age_s=age_s)
+        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None, age_s=age_s, report=report)
 
 
-async def _audit(runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None, age_s: float) -> LedgerAudit:
+async def _audit(
+    runtime: Runtime, db: Database, *, overdue: bool, lag_s: float | None, age_s: float, report: Report
+) -> LedgerAudit:
     async with _reading(db) as connection:
-        return await check(runtime, connection, overdue=overdue, lag_s=lag_s, age_s=age_s)
+        return await check(runtime, connection, overdue=overdue, lag_s=lag_s, age_s=age_s, report=report)
 
 
 @contextlib.asynccontextmanager
@@ -166,7 +171,13 @@ async def audit_for_operator(runtime: Runtime) -> LedgerAudit:
 
 
 async def check(
-    runtime: Runtime, connection: Any, *, overdue: bool, lag_s: float | None = None, age_s: float = 0.0
+    runtime: Runtime,
+    connection: Any,
+    *,
+    overdue: bool,
+    lag_s: float | None = None,
+    age_s: float = 0.0,
+    report: Report = unreported,
 ) -> LedgerAudit:
     """Check every rule in the caller's transaction, on the primary or on a replica that is `lag_s` seconds behind.
 
@@ -175,7 +186,8 @@ async def check(
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)
     payments = await connection.fetchval("SELECT count(*)::int FROM payment_requests", timeout=STATEMENT_S)
     violations = []
-    for rule in RULES:
+    for number, rule in enumerate(RULES):
+        report(number / len(RULES), rule.name)
         args = _arguments(runtime, rule, behind_s=(lag_s or 0.0) + age_s)
         if args is None or (rule.arguments is not None and not overdue):
             continue

@@ -1,0 +1,98 @@
+"""Long commands show their progress and the remaining time on a terminal, and plain lines elsewhere."""
+
+import asyncio
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from core.base.progress import left, part
+from tests.stack import Stack
+from tools import progress
+
+
+@pytest.mark.parametrize(
+    ("share", "elapsed_s", "since_s", "text"),
+    [
+        (0.0, 10, 0, ""),
+        (0.5, 10, 0, "about 10 s left"),
+        (0.5, 10, 4, "about 6 s left"),
+        (0.5, 10, 60, "about 1 s left"),
+        (0.1, 60, 0, "about 9 min left"),
+        (1.0, 60, 0, "about 1 s left"),
+    ],
+)
+def test_the_rest_is_expected_to_go_as_fast_as_the_share_that_is_done(
+    share: float, elapsed_s: float, since_s: float, text: str
+) -> None:
+    assert left(share, elapsed_s, since_s) == text
+
+
+def test_a_part_of_the_work_reports_shares_of_the_whole() -> None:
+    said: list[tuple[float, str]] = []
+    report = part(part(lambda share, step: said.append((share, step)), 0.5, 1.0), 0.0, 0.5)
+    report(0.0, "begin")
+    report(1.0, "end")
+    assert said == [(0.5, "begin"), (0.75, "end")]
+
+
+async def on_terminal(command: list[str], env: dict[str, str]) -> tuple[str, str]:
+    """Run a command whose standard error is a terminal and whose output is a pipe; return (output, what it showed)."""
+    ours, its = pty.openpty()
+    process = await asyncio.create_subprocess_exec(*command, env=env, stdout=subprocess.PIPE, stderr=its)
+    os.close(its)
+    shown = bytearray()
+
+    def read() -> None:
+        try:
+            while chunk := os.read(ours, 65536):
+                shown.extend(chunk)
+        except OSError:  # how Linux says that the other side is closed
+            return
+
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    out, _ = await process.communicate()
+    await reading
+    os.close(ours)
+    assert process.returncode == 0
+    return out.decode(), shown.decode(errors="replace")
+
+
+@pytest.mark.anyio
+async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) -> None:
+    command = [sys.executable, "-m", "tools.cli", "audit"]
+    out, shown = await on_terminal(command, {**os.environ, **stack.env, "TERM": "xterm", "COLUMNS": "120"})
+    assert out.endswith("violations\n")
+    assert out.count("\n") == 1
+    assert "audit" in shown
+    assert "━" in shown
+    piped = stack.command("audit")
+    assert piped.stdout.endswith("violations\n")
+    assert "━" not in piped.stdout + piped.stderr
+
+
+def test_lines_are_printed_at_intervals_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)
+    with progress.shown("grow") as report:
+        report(0.25, "chat_messages")
+        report(0.5, "payment_requests")  # too soon after the first line
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("grow: 25%, about ")
+    assert lines[0].endswith(" left, chat_messages")
+
+
+def test_installation_explains_what_pip_could_not_do(tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "requirements.lock"
+    lock.write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.install", str(lock)],
+        env={**os.environ, "PIP_NO_INDEX": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "ERROR: Cannot install no-such-package" in done.stderr

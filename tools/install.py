@@ -1,0 +1,83 @@
+"""`make install`: installs the packages of a lock file by pip, and shows the progress, which pip doesn't.
+
+Runs before anything is installed, so it uses the standard library only.
+"""
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from typing import IO
+
+from core.base.progress import left
+
+LOOK_S = 0.5
+LINES_S = 10.0  # between two plain lines, if standard error is not a terminal
+FETCHED = 0.5  # share of the time after which pip has fetched all packages, and begins to install them
+PIN = re.compile(r"^[a-z0-9][^ ;]*==", re.MULTILINE)
+FOUND = ("Collecting ", "Processing ", "Requirement already", "Ignoring ")  # one line of pip for each package
+
+
+class Pip:
+    """A run of pip, in this Python's environment."""
+
+    def __init__(self, lock: pathlib.Path) -> None:
+        self._count = max(1, len(PIN.findall(lock.read_text())))
+        self._fetched = 0
+        self.said: collections.deque[str] = collections.deque(maxlen=60)  # a failure is explained at the end
+        # A lock file is given as a constraint too: pip 23 looks for `package[extra]` among all versions of the package,
+        # whatever version of `package` the file pins.
+        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r", str(lock), "-c", str(lock)]  # fmt: skip
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,))
+        self._reader.start()
+
+    def _read(self, out: IO[str]) -> None:
+        for line in out:
+            self.said.append(line)
+            self._fetched += line.startswith(FOUND)
+
+    def share(self) -> float:
+        """Return the share of the work that is done, 0 to 1."""
+        installed = len(list(pathlib.Path(sysconfig.get_path("purelib")).glob("*.dist-info")))
+        shares = min(1.0, self._fetched / self._count), min(1.0, installed / self._count)
+        return FETCHED * shares[0] + (1 - FETCHED) * shares[1]
+
+    def wait(self) -> int | None:
+        """Return the exit code, None if pip still runs after LOOK_S seconds."""
+        try:
+            code = self._process.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            return None
+        self._reader.join()
+        return code
+
+
+def main(lock: pathlib.Path) -> int:
+    """Install the packages of a lock file; return pip's exit code."""
+    began = time.monotonic()
+    next_line = began
+    terminal = sys.stderr.isatty()
+    pip = Pip(lock)
+    while (code := pip.wait()) is None:
+        now, share = time.monotonic(), pip.share()
+        words = f"install {lock.name}: {share:4.0%}  {left(share, now - began)}"
+        if terminal:
+            print(f"\r{words:<70}", end="", file=sys.stderr, flush=True)
+        elif now >= next_line:
+            next_line = now + LINES_S
+            print(words.rstrip(), file=sys.stderr, flush=True)
+    if terminal:
+        print(f"\r{'':<70}\r", end="", file=sys.stderr)
+    if code:
+        print("".join(pip.said), file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
