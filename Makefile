@@ -23,7 +23,7 @@ UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test quick check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -53,6 +53,9 @@ demo: install     ## play a paid session from payment to goodbye, in a temporary
 
 test: install $(NODE_STAMP) ## run all tests, against real servers and processes
 	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+quick: install    ## run the unit tests, those of the layout and a whole paid session, in less than a minute
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit tests/layout tests/journeys/test_paid_session.py
 
 check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
