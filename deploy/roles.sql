@@ -137,6 +137,7 @@ BEGIN
     FROM (VALUES
       ('roles.run', 'UPDATE, DELETE', 'customer_transactions'),
       ('roles.run', 'UPDATE, DELETE', 'operator_audit_log'),
+      ('roles.run', 'UPDATE, DELETE', 'session_time_credits'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_tiers_history'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_promotions_history'),
       ('roles.run', 'INSERT, UPDATE, DELETE', 'migration'),

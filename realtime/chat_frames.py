@@ -5,6 +5,7 @@ from typing import Literal
 from core.base.field_types import ClientMessageId, Count, Id, Positive, Time
 from core.extensions.views import ExtensionView
 from core.reads.chats import MessageView, OpenSession
+from core.sessions.rules import CreditReason
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.views import SessionView
 from realtime.shared_frames import Answer, AuthOk, Epoch, Event, ServerFrame
@@ -90,6 +91,18 @@ class SessionResumed(Event, kw_only=True, tag="session_resumed"):
 
     session: SessionView
     extension_id: Id
+
+
+class SessionClockAdjusted(Event, kw_only=True, tag="session_clock_adjusted"):
+    """The session got paid time back: `session.expires_at` is later by `added_seconds`. Sent to both parties.
+
+    The time was lost in an outage of the `database` or `realtime` processes, or because the mitra was away. An expired
+    session may be active again.
+    """
+
+    session: SessionView
+    added_seconds: int
+    reason: CreditReason
 
 
 class SessionClosing(Event, kw_only=True, tag="session_closing"):

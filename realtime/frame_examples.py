@@ -15,7 +15,7 @@ from core.payments.states import PaymentStatus
 from core.payments.views import PaymentFailure, PaymentRequestView
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.chat_requests import ChatRequest
-from core.sessions.rules import Closure, SessionNotActive
+from core.sessions.rules import Closure, CreditReason, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.views import Person, SessionSearchView, SessionView
@@ -189,6 +189,7 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
     chat_frames.SessionStarted(session=STARTED, **_event),
     chat_frames.SessionExpired(session=EXPIRED, **_event),
     chat_frames.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
+    chat_frames.SessionClockAdjusted(session=RESUMED, added_seconds=90, reason=CreditReason.REALTIME, **_event),
     chat_frames.SessionClosing(session=CLOSING, **_event),
     chat_frames.SessionCompleted(session=COMPLETED, **_event),
     chat_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),

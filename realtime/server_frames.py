@@ -20,6 +20,7 @@ _CHAT = (
     chat_frames.SessionStarted,
     chat_frames.SessionExpired,
     chat_frames.SessionResumed,
+    chat_frames.SessionClockAdjusted,
     chat_frames.SessionClosing,
     chat_frames.SessionCompleted,
     chat_frames.SessionTopicUpdated,

@@ -44,6 +44,8 @@ APP: dict[str, str] = {
     "session_started": "Open the chat. Count down to `expires_at` by the service's time, not the phone's.",
     "session_expired": "Stop sending messages. Offer a goodbye and, to the customer, an extension.",
     "session_resumed": "Let the user write again, and count down to the new `expires_at`.",
+    "session_clock_adjusted": "Count down to the new `expires_at`, say in the chat that time was given back, and let the user "
+    "write if the session is `active` again.",
     "session_closing": "Stop sending messages, and offer a goodbye.",
     "session_completed": "Close the chat. Show both goodbyes from `closures`.",
     "session_topic_updated": "Change the label of the chat. The customer's app shows no notice.",

@@ -72,6 +72,15 @@ OUTAGE_OPEN = Gauge(
 OUTAGE_SECONDS = Counter(
     "sesi_outage_seconds_total", "Duration of the outages that this process has recorded.", ["kind"], registry=REGISTRY
 )
+CREDITS = Counter(
+    "sesi_session_credits_total", "Sessions that got paid time back, by reason.", ["reason"], registry=REGISTRY
+)
+CREDITED_SECONDS = Counter(
+    "sesi_session_credited_seconds_total",
+    "Paid time that sessions got back, in seconds of service time, by reason.",
+    ["reason"],
+    registry=REGISTRY,
+)
 CLOCK_OFFSET = Gauge(
     "sesi_clock_moved_seconds", "Last correction of the service clock to the database's clock.", registry=REGISTRY
 )

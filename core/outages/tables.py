@@ -28,6 +28,8 @@ class Outage(Table, tablename="outages", db=columns.ENGINE):
     kind = columns.string(16)
     began_at = columns.moment(null=False)
     ended_at = columns.moment(null=False)
+    credit_at = columns.moment()  # when the jobs process next credits sessions for it; null: never
+    credited_at = columns.moment()  # when it has first done so
 
     known_kind = columns.words("kind", OutageKind)
     end_after_begin = Check("ended_at > began_at")

@@ -118,6 +118,7 @@ WORDS: dict[str, Words] = {
 # Events that are never pushed -> why not. Each event is in WORDS or here; docs/events.md shows both.
 NOT_PUSHED: dict[str, str] = {
     "session_topic_updated": "A label of the chat has changed; the app shows it when it is opened.",
+    "session_clock_adjusted": "Nothing is to be done: the session goes on, and the app counts down to its new end.",
     "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",
     "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
 }

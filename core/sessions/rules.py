@@ -1,6 +1,7 @@
 """Rules of a session's warning, end and goodbyes (docs/product.md#sessions)."""
 
 import datetime as dt
+import enum
 from typing import Literal
 
 import attrs
@@ -14,6 +15,14 @@ from core.sessions.states import CLOSABLE, ENDED, HELD, SessionStatus
 WARNING = dt.timedelta(seconds=180)  # docs/product.md#warning
 GRACE = dt.timedelta(minutes=5)  # docs/product.md#grace-period
 EndedBy = Literal["customer", "mitra", "timer", "operator"]
+
+
+class CreditReason(enum.StrEnum):
+    """Why a session gets paid time back: an outage of this kind, or the mitra was away."""
+
+    DATABASE = "database"
+    REALTIME = "realtime"
+    MITRA_ABSENT = "mitra_absent"
 
 
 @attrs.frozen(kw_only=True)

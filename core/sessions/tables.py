@@ -5,7 +5,7 @@ from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
 from core.base.field_types import Mode, Party
-from core.sessions.rules import EndedBy
+from core.sessions.rules import CreditReason, EndedBy
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import PAIRED, UNPAIRED, SessionStatus
 from core.storage import columns
@@ -28,6 +28,7 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     status = columns.string(30, default="searching")
     created_at = columns.created()
     paired_at = columns.moment()
+    resumed_at = columns.moment()  # when an extension of the expired session last began; null without one
     ended_at = columns.moment()
     ended_by = columns.string(20, null=True)
     duration_minutes = columns.number(null=True)
@@ -98,6 +99,31 @@ class SessionClosure(Table, tablename="session_closures", db=columns.ENGINE):
 
     one_a_side = Unique(["session_id", "user_type"])
     known_user_type = columns.words("user_type", Party)
+
+
+class SessionTimeCredit(Table, tablename="session_time_credits", db=columns.ENGINE):
+    """Paid time that a session got back, because it was lost from `began_at` to `ended_at`.
+
+    `milliseconds` leaves out the parts of the interval that other credits of the session cover.
+    """
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    reason = columns.string(16)
+    outage_id = columns.plain_id()
+    began_at = columns.moment(null=False)
+    ended_at = columns.moment(null=False)
+    milliseconds = columns.number()
+    created_at = columns.created()
+
+    outage_once = Unique(["session_id", "outage_id"])
+    interval_once = Unique(["session_id", "reason", "began_at"])
+    known_reason = columns.words("reason", CreditReason)
+    outage_has_an_id = Check("(reason = 'mitra_absent') = (outage_id IS NULL)")
+    end_after_begin = Check("ended_at > began_at")
+    not_more_than_lost = Check(
+        "milliseconds > 0 AND milliseconds <= ceil(extract(EPOCH FROM ended_at - began_at) * 1000)"
+    )
 
 
 class SessionSensitivityLog(Table, tablename="session_sensitivity_log", db=columns.ENGINE):

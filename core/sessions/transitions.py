@@ -7,6 +7,7 @@ transition of one session must hold the session's lock and have checked its stat
 import datetime as dt
 import itertools
 
+from core.sessions import rules
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import RETURNING, Session
 from core.sessions.tables import ChatSession as Sessions
@@ -130,12 +131,20 @@ async def prolong(
     expires_at: dt.datetime,
     warn_at: dt.datetime | None,
     minutes: int,
+    resumed_at: dt.datetime | None,
 ) -> None:
     """Give a session in `active` or `expired` a new end; it is `active` afterwards. `minutes` is what it gained.
 
-    Raises NotInState.
+    `resumed_at` is when its paid time runs again, if that was over. Raises NotInState.
     """
-    _check_moved(session_id, await tx.execute(SQL["prolong"], session_id, before, expires_at, warn_at, minutes))
+    _check_moved(
+        session_id, await tx.execute(SQL["prolong"], session_id, before, expires_at, warn_at, minutes, resumed_at)
+    )
+
+
+async def revive(tx: Tx, session_ids: list[str]) -> None:
+    """Move expired sessions whose end has moved into the future back to `active`. The caller has locked them."""
+    await tx.execute(SQL["revive"], session_ids, tx.now, rules.WARNING)
 
 
 async def begin_closing(tx: Tx, session_id: str, *, before: SessionStatus, ended_by: str, grace: dt.timedelta) -> None:

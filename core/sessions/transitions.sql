@@ -16,14 +16,16 @@ WHERE
   ));
 
 -- name: prolong
--- Give a session ($1) in the state $2 a new end ($3) and warning ($4), for $5 more minutes.
+-- Give a session ($1) in the state $2 a new end ($3) and warning ($4), for $5 more minutes. $6 is when its paid time
+-- runs again; null if it was not over.
 UPDATE chat_sessions
 SET
   status = 'active',
   expires_at = $3,
   warn_at = $4,
   grace_ends_at = NULL,
-  extended_minutes = extended_minutes + $5
+  extended_minutes = extended_minutes + $5,
+  resumed_at = coalesce($6, resumed_at)
 WHERE id = $1 AND status = $2;
 
 -- name: lock_due
@@ -64,3 +66,13 @@ WHERE
     FROM session_extensions AS e
     WHERE e.session_id = s.id AND e.status = 'pending'
   ));
+
+-- name: revive
+-- Make expired sessions ($1) active whose end is after $2 again. Their warning is $3 before it; none if no more is
+-- left.
+UPDATE chat_sessions
+SET
+  status = 'active',
+  grace_ends_at = NULL,
+  warn_at = CASE WHEN expires_at - $2 > $3 THEN expires_at - $3 END
+WHERE id = ANY($1) AND status = 'expired' AND expires_at > $2;

@@ -103,7 +103,13 @@ async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
     expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await session_transitions.prolong(
-        tx, session.id, before=session.status, expires_at=expires_at, warn_at=warn_at, minutes=minutes
+        tx,
+        session.id,
+        before=session.status,
+        expires_at=expires_at,
+        warn_at=warn_at,
+        minutes=minutes,
+        resumed_at=tx.now if session.expires_at <= tx.now else None,
     )
     announce.deadline(tx, warn_at or expires_at)
 

@@ -98,9 +98,9 @@ class Tx:
         """Publish a signal to the other processes after the commit."""
         self.signals.append(signal)
 
-    def count(self, counter: Counter) -> None:
-        """Add 1 to a metric after the commit."""
-        self.counts.append(counter.inc)
+    def count(self, counter: Counter, amount: float = 1) -> None:
+        """Add to a metric after the commit."""
+        self.counts.append(functools.partial(counter.inc, amount))
 
     def observe(self, histogram: Histogram, value: float) -> None:
         """Add a value to a metric after the commit."""

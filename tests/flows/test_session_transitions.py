@@ -27,7 +27,7 @@ WRONG: dict[str, Callable[[Tx, Chat], Awaitable[None]]] = {
     "fail": lambda tx, chat: transitions.end_search(tx, chat.id, SessionStatus.FAILED),
     "cancel": lambda tx, chat: transitions.end_search(tx, chat.id, SessionStatus.CANCELLED),
     "prolong": lambda tx, chat: transitions.prolong(
-        tx, chat.id, before=EXPIRED, expires_at=tx.now + HOUR, warn_at=None, minutes=60
+        tx, chat.id, before=EXPIRED, expires_at=tx.now + HOUR, warn_at=None, minutes=60, resumed_at=None
     ),
     "begin_closing": lambda tx, chat: transitions.begin_closing(
         tx, chat.id, before=EXPIRED, ended_by="customer", grace=GRACE

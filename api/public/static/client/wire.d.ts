@@ -119,6 +119,9 @@ export interface CodeRequest {
   resend_after_seconds: number;
 }
 
+/** Why a session gets paid time back: an outage of this kind, or the mitra was away. */
+export type CreditReason = "database" | "mitra_absent" | "realtime";
+
 /** A customer. */
 export interface Customer {
   id: string;
@@ -1105,6 +1108,21 @@ export interface SendMessageFrame {
   ref?: string | null;
 }
 
+/**
+ * The session got paid time back: `session.expires_at` is later by `added_seconds`. Sent to both parties.
+ *
+ * The time was lost in an outage of the `database` or `realtime` processes, or because the mitra was away. An expired
+ * session may be active again.
+ */
+export interface SessionClockAdjustedFrame {
+  type: "session_clock_adjusted";
+  server_time: string;
+  event_id: string;
+  session: Session;
+  added_seconds: number;
+  reason: CreditReason;
+}
+
 /** A party or an operator has ended the session, and both parties may write a goodbye. Sent to both parties. */
 export interface SessionClosingFrame {
   type: "session_closing";
@@ -1228,6 +1246,7 @@ export type ChatCustomerFrame =
   | NewMessageFrame
   | PartyTypingFrame
   | PongFrame
+  | SessionClockAdjustedFrame
   | SessionClosingFrame
   | SessionCompletedFrame
   | SessionExpiredFrame
@@ -1249,6 +1268,7 @@ export type ChatMitraFrame =
   | NewMessageFrame
   | PartyTypingFrame
   | PongFrame
+  | SessionClockAdjustedFrame
   | SessionClosingFrame
   | SessionCompletedFrame
   | SessionExpiredFrame

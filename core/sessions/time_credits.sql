@@ -1,0 +1,73 @@
+-- name: owed
+-- Lock the sessions ($1) that lost paid time from $2 to $3, in the order of their ids; return since when, and for how
+-- many milliseconds that no other credit covers. A session loses time from its pairing, or from the extension that
+-- resumed it, if its paid time was not over then.
+WITH locked AS MATERIALIZED (
+  SELECT
+    id,
+    greatest($2, coalesce(resumed_at, paired_at)) AS began_at
+  FROM chat_sessions
+  WHERE
+    id = ANY($1)
+    AND status IN ('active', 'expired')
+    AND expires_at > greatest($2, coalesce(resumed_at, paired_at))
+    AND $3 > coalesce(resumed_at, paired_at)
+  ORDER BY id
+  FOR NO KEY UPDATE
+)
+
+SELECT
+  l.id::text,
+  l.began_at,
+  o.milliseconds
+FROM locked AS l
+CROSS JOIN LATERAL (
+  SELECT round(extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
+  FROM
+    unnest(
+      tstzmultirange(tstzrange(l.began_at, $3))
+      - coalesce((
+        SELECT range_agg(tstzrange(c.began_at, c.ended_at))
+        FROM session_time_credits AS c
+        WHERE c.session_id = l.id
+      ), '{}')
+    ) AS r (part)
+) AS o
+WHERE o.milliseconds > 0;
+
+-- name: add
+-- Store credits for the reason $3 and the outage $4 that end at $6: the ids $1 for the sessions $2, since $5, with $7
+-- milliseconds. Return the sessions that had none for it.
+INSERT INTO session_time_credits
+(id, session_id, reason, outage_id, began_at, ended_at, milliseconds, created_at)
+SELECT
+  n.id,
+  n.session_id,
+  $3,
+  $4,
+  n.began_at,
+  $6,
+  n.milliseconds,
+  $8
+FROM unnest($1::uuid[], $2::uuid[], $5::timestamptz[], $7::int[]) AS n (id, session_id, began_at, milliseconds)
+ON CONFLICT DO NOTHING
+RETURNING session_id::text, milliseconds;
+
+-- name: move
+-- Move the ends of sessions ($1) by milliseconds ($2). Their warnings ($5 before the end) are due again, unless no more
+-- than that is left at $3 and they were sent. The grace period ($4) of an expired session moves as well.
+UPDATE chat_sessions AS s
+SET
+  expires_at = s.expires_at + m.longer,
+  warn_at = CASE
+    WHEN s.status = 'active' AND (s.warn_at IS NOT NULL OR s.expires_at + m.longer - $3 > $5)
+      THEN s.expires_at + m.longer - $5
+  END,
+  grace_ends_at = CASE s.status WHEN 'expired' THEN s.expires_at + m.longer + $4 END
+FROM (
+  SELECT
+    n.id,
+    n.milliseconds * interval '1 millisecond' AS longer
+  FROM unnest($1::uuid[], $2::int[]) AS n (id, milliseconds)
+) AS m
+WHERE s.id = m.id;
