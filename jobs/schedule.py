@@ -13,6 +13,7 @@ from core.flows import (
     delivery,
     erasure_sweep,
     extension_answer,
+    fair_clock,
     idempotency_purge,
     invoice_poll,
     login_identity,
@@ -49,6 +50,7 @@ class Sweep:
 
 
 DEADLINES = (
+    Deadline(kind="credit", run=fair_clock.credit),
     Deadline(kind="expiry", run=session_timers.expire),
     Deadline(kind="warning", run=session_timers.warn),
     Deadline(kind="round", run=pairing_advance.end_rounds),

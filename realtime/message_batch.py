@@ -8,6 +8,7 @@ they enter a batch, because one bad row would fail all others (docs/architecture
 import asyncio
 import datetime as dt
 import math
+from collections.abc import Collection
 
 from core.base import ids, logs, metrics
 from core.base.clock import real_sleep
@@ -171,7 +172,8 @@ class MessageBatch:
                 return
             raise
         metrics.BATCHES.inc()
-        stored = self._answer(batch.items, answers)
+        go_on = await message_send.go_on(self._hub.runtime, [item.draft for item in batch.items], answers)
+        stored = self._answer(batch.items, answers, go_on)
         moved = self._moved_markers(batch.marked, at or self._hub.runtime.now())
         self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, read_markers=moved))
         self._hub.connections.flush()
@@ -185,22 +187,22 @@ class MessageBatch:
         for feed, moved in batch.marked:
             self._queue.mark(feed, moved, self._loop.time())
         for item in batch.items:
-            item.connection.error(
-                code,
-                Text(
-                    en="The message may not have been stored. Send it again.",
-                    id="Pesan ini mungkin belum tersimpan. Silakan kirim lagi.",
-                ),
-                item.ref,
-                retry_after_seconds=1,
-            )
+            item.ask_again(code)
 
-    def _answer(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
-        """Answer the senders, and return the messages that were stored for the first time."""
+    def _answer(
+        self, items: list[Item], answers: list[StoreResult | bool], go_on: Collection[str]
+    ) -> list[StoredMessage]:
+        """Answer the senders, and return the messages that were stored for the first time.
+
+        A message that was refused because a session of `go_on` had ended is to be sent again.
+        """
         stored, now = [], self._hub.runtime.now()
         for item, result in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(result, StoreResult):
+                if result and item.draft.session_id in go_on:
+                    item.ask_again(Unavailable.code)
+                    continue
                 error = SessionNotActive if result else NotFound
                 connection.refuse(error, item.ref, NOT_STORED)
                 continue

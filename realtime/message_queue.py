@@ -11,6 +11,7 @@ from itertools import zip_longest
 import attrs
 
 from core.base.actor import UserType
+from core.base.languages import Text
 from core.messages.rules import Draft, Marker
 from realtime.connection import Connection
 from realtime.feed import Feed
@@ -22,6 +23,10 @@ QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answeri
 # write. The delay is per session: flushing all at once would make a long batch and hold up the messages behind it.
 MARK_WAITS_S = 0.1
 MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
+PERHAPS_NOT_STORED = Text(
+    en="The message may not have been stored. Send it again.",
+    id="Pesan ini mungkin belum tersimpan. Silakan kirim lagi.",
+)
 
 Moved = dict[Marker, tuple[int, str]]  # read marker -> (seq, id of the connection that sent the marker)
 
@@ -35,6 +40,10 @@ class Item:
     feed: Feed
     ref: str | None
     sender_type: UserType
+
+    def ask_again(self, code: str) -> None:
+        """Ask the client to send the message again; it may have been stored."""
+        self.connection.error(code, PERHAPS_NOT_STORED, self.ref, retry_after_seconds=1)
 
 
 @attrs.define(slots=True, eq=False)

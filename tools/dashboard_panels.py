@@ -196,6 +196,11 @@ DATA = (
     Panel("Outages", "none", {"{{kind}}": "max by (kind) (sesi_outage_open)"}, "1 while an outage is open."),
     Panel("Seconds of outages an hour", "s", {"{{kind}}": an_hour("sesi_outage_seconds_total", "kind")}),
     Panel(
+        "Seconds given back to sessions an hour",
+        "s",
+        {"{{reason}}": an_hour("sesi_session_credited_seconds_total", "reason")},
+    ),
+    Panel(
         "Database connections",
         "none",
         {"{{process}} {{pool}} {{state}}": "sum by (process, pool, state) (sesi_database_pool_connections)"},

@@ -202,6 +202,10 @@ KEYS: dict[str, Key] = {
             "Whether the first-session discount needs a verified phone number or an identity.",
             default=False,
         ),
+        _flag(
+            "fair_clock", "Whether an outage takes no time from sessions: deadlines wait, and ends move.", default=False
+        ),
+        _number("fair_clock_max_seconds", 900, SECONDS, "seconds", "Time that a session gets back for one outage."),
         _version("minimum_version_android", "Oldest version of the Android apps that may be used; none: any."),
         _version("minimum_version_ios", "Oldest version of the iOS apps that may be used; none: any."),
         _version("minimum_version_web", "Oldest version of the web apps that may be used; none: any."),

@@ -48,6 +48,6 @@ def by_silence(action: DefaultAction) -> ExtensionStatus:
     return ExtensionStatus.AUTO_APPROVED if action is DefaultAction.AUTO_APPROVE else ExtensionStatus.REJECTED
 
 
-def new_end(*, expires_at: dt.datetime, minutes: int, now: dt.datetime) -> dt.datetime:
-    """Return the session's new end: `minutes` after its present end, or after now if that is over."""
-    return max(expires_at, now) + dt.timedelta(minutes=minutes)
+def new_end(*, expires_at: dt.datetime, minutes: int, now: dt.datetime, is_over: bool) -> dt.datetime:
+    """Return the session's new end: `minutes` after its present end, or after now if its paid time is over."""
+    return (now if is_over else expires_at) + dt.timedelta(minutes=minutes)

@@ -10,7 +10,7 @@ from core.extensions.states import ExtensionStatus
 from core.extensions.views import ExtensionView, view_of
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.steps import extend, own_session
+from core.steps import extend, own_session, session_clock
 
 BATCH = 200
 log = logs.get("extensions")
@@ -30,7 +30,7 @@ async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_i
         if extension.status is not ExtensionStatus.PENDING or extension.answer_by <= tx.now:
             raise ExtensionResolved
         status = ExtensionStatus.APPROVED if accept else ExtensionStatus.REJECTED
-        resolved = await extend.resolve(tx, session, extension, status)
+        resolved = await extend.resolve(runtime, tx, session, extension, status)
     return view_of(resolved, topic_sensitivity=session.topic_sensitivity)
 
 
@@ -41,11 +41,13 @@ async def time_out(runtime: Runtime) -> int:
     for due in await extensions.due(runtime.db, now=runtime.now(), limit=BATCH):
         try:
             async with runtime.transaction() as tx:
+                if await session_clock.stands(runtime, tx):
+                    return resolved
                 session = await sessions.lock_if_free(tx, due.session_id)
                 extension = await extensions.get(tx, due.id)
                 if session is None or extension is None or extension.status is not ExtensionStatus.PENDING:
                     continue
-                await extend.resolve(tx, session, extension, rules.by_silence(action))
+                await extend.resolve(runtime, tx, session, extension, rules.by_silence(action))
                 resolved += 1
         except Unavailable:
             raise

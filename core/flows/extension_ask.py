@@ -59,4 +59,4 @@ async def _ask(runtime: Runtime, tx: Tx, session: Session, payment_request_id: s
     if payment is None or payment.status is not PaymentStatus.CONFIRMED:
         return None
     answer_by = tx.now + runtime.config.seconds("extension_timeout_seconds")
-    return await extend.ask(tx, session, payment, answer_by=answer_by)
+    return await extend.ask(runtime, tx, session, payment, answer_by=answer_by)

@@ -18,7 +18,7 @@ from core.messages import store
 from core.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
 from core.runtime import Runtime
 from core.sessions.rules import SessionNotActive
-from core.steps import own_session
+from core.steps import own_session, session_clock
 from core.transactions import translate_db_errors
 
 COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
@@ -61,7 +61,9 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
     answer = await _commit(runtime, [draft], {})
     result = answer[1][0]
     if not isinstance(result, StoreResult):
-        raise SessionNotActive if result else NotFound
+        if not result:
+            raise NotFound
+        raise Unavailable if await session_clock.go_on(runtime, {session.id}) else SessionNotActive
     if not result.repeated and session.mitra_id is not None:
         metrics.MESSAGES.inc()
         stored = stored_message(
@@ -147,6 +149,20 @@ async def commit_batch(
                 raise
             await real_sleep(pause)
     raise AssertionError("unreachable")
+
+
+async def go_on(runtime: Runtime, drafts: list[Draft], answers: list[StoreResult | bool]) -> set[str]:
+    """Return the sessions of refused messages that go on after a credit: their messages are to be sent again.
+
+    If the database does not answer, these are all of them.
+    """
+    if not runtime.config.flag("fair_clock"):
+        return set()
+    refused = {draft.session_id for draft, answer in zip(drafts, answers, strict=True) if answer is True}
+    try:
+        return await session_clock.go_on(runtime, refused)
+    except Unavailable:
+        return refused
 
 
 async def sync_statuses(runtime: Runtime, after: dict[str, int]) -> dict[str, int]:

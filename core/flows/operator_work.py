@@ -142,7 +142,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             assert notice is not None
             await push_steps.plan_farewell(runtime, tx, notice)
             for session in held:  # tell the customer now, not at `answer_by`
-                await extend.trip(tx, session)
+                await extend.trip(runtime, tx, session)
         after = await mitras.update(
             tx,
             mitra_id,

@@ -14,7 +14,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, invitations, search
+from core.steps import announce, invitations, search, session_clock
 from core.storage.transaction import Tx
 
 BATCH = 50  # small, so that other timers run in between
@@ -64,6 +64,8 @@ async def end_waves(runtime: Runtime) -> int:
 
 async def _ask(runtime: Runtime, session_id: str, mitra_ids: list[str] | None, *, wait: bool) -> None:
     async with runtime.transaction() as tx:
+        if not wait and await session_clock.stands(runtime, tx):
+            return
         session = await (sessions.lock if wait else sessions.lock_if_free)(tx, session_id)
         if session is None or session.status is not SessionStatus.SEARCHING:
             return
@@ -79,6 +81,8 @@ async def end_rounds(runtime: Runtime) -> int:
     for session_id in await pairing.due_rounds(runtime.db, now=runtime.now(), limit=BATCH):
         try:
             async with runtime.transaction() as tx:
+                if await session_clock.stands(runtime, tx):
+                    return ended
                 session = await sessions.lock_if_free(tx, session_id)
                 if session is None or session.status is not SessionStatus.SEARCHING:
                     continue
@@ -100,6 +104,8 @@ async def _end_idle_rounds(runtime: Runtime, policy: AvailabilityPolicy) -> int:
     """
     try:
         async with runtime.transaction() as tx:
+            if await session_clock.stands(runtime, tx):
+                return 0
             quiet = await sessions.lock_quiet_rounds(tx, now=runtime.now(), limit=IDLE_BATCH)
             if not quiet:
                 return 0

@@ -57,7 +57,7 @@ async def _create(
         raise ValidationFailed.of(
             "mode", Text(en=f"must be {session.mode}, like the session's", id=f"harus {session.mode}, seperti sesinya")
         )
-    if not await extend.can_be_given(tx, session):
+    if not await extend.can_be_given(runtime, tx, session):
         raise SessionNotExtendable
     under_way = await payments.extension_under_way(tx, session_id)
     if under_way is not None:

@@ -19,6 +19,7 @@ import socket
 from core.background import set_clock
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
+from core.events.signals import DeadlineSet
 from core.outages import rules, store
 from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.runtime import Runtime
@@ -100,9 +101,16 @@ class ProcessLease:
         self._renewal_began_at = began_at
         if not seen.renewed:
             async with db.transaction(self._runtime.now) as tx:
-                self._renewed_at, ended = await store.begin(tx, self._process, renewed_at=self._renewed_at)
+                self._renewed_at, ended = await store.begin(
+                    tx,
+                    self._process,
+                    renewed_at=self._renewed_at,
+                    fair_clock=self._runtime.config.flag("fair_clock"),
+                )
             for outage in ended:
                 self._count(outage)
+            if ended:
+                self._runtime.publisher.publish_signal(DeadlineSet(at=self._runtime.now()))  # the credits
             await set_clock(self._runtime.clock, db)  # this may be another server, or this machine was suspended
             return  # the other processes are also starting again, so missing ones are only judged at the next renewal
         self._renewed_at = seen.now

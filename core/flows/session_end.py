@@ -17,7 +17,7 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend, message_statuses, own_session, search
+from core.steps import announce, extend, message_statuses, own_session, search, session_clock
 from core.storage.transaction import Tx
 
 MAX_CLOSURE = 1000  # characters
@@ -25,13 +25,13 @@ MAX_REASON = 500  # characters
 SYNC_S = 3.0  # real seconds
 
 
-async def _close(tx: Tx, session: Session, actor: Actor) -> None:
+async def _close(runtime: Runtime, tx: Tx, session: Session, actor: Actor) -> None:
     """Move an active or expired session to `closing`. The mitra has room for another session now."""
     check_edge(EDGES, session.status, SessionStatus.CLOSING)
     await transitions.begin_closing(
         tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
     )
-    await extend.trip(tx, session)
+    await extend.trip(runtime, tx, session)
     announce.deadline(tx, tx.now + rules.GRACE)
     if session.mitra_id is not None:
         tx.emit(MitrasFreed(mitra_ids=[session.mitra_id]))
@@ -51,9 +51,9 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
     switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
     async with runtime.transaction() as tx:
         session, _ = await own_session.lock(tx, actor, session_id=session_id)
-        status = await _status_now(session, tx)
+        status = await _status_now(runtime, session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
-            await _close(tx, session, actor)
+            await _close(runtime, tx, session, actor)
             await announce.session_event(tx, [session_id], "session_closing")
         return await _view(tx, actor, session_id)
 
@@ -71,11 +71,11 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
         session = await sessions.lock(tx, session_id)
         if session is None:
             raise NotFound
-        status = await _status_now(session, tx)
+        status = await _status_now(runtime, session, tx)
         if status is SessionStatus.SEARCHING:
             await search.give_up(tx, session, WHEN_CANCELLED)
         elif status in HELD:
-            await _close(tx, session, actor)
+            await _close(runtime, tx, session, actor)
             await announce.session_event(tx, [session_id], "session_closing")
         else:
             return
@@ -91,14 +91,14 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
         )
 
 
-async def _status_now(session: Session, tx: Tx) -> SessionStatus:
-    """Return the state of a locked session by the clock."""
+async def _status_now(runtime: Runtime, session: Session, tx: Tx) -> SessionStatus:
+    """Return the state of a locked session by the clock of sessions."""
     return rules.status_at(
         session.status,
         expires_at=session.expires_at,
         grace_ends_at=session.grace_ends_at,
         extension_pending=session.status in HELD and await extensions.pending_of(tx, session.id) is not None,
-        now=tx.now,
+        now=await session_clock.now(runtime, tx),
     )
 
 
@@ -113,14 +113,14 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
         session, party_id = await own_session.lock(tx, actor, session_id=session_id)
-        rules.may_close(await _status_now(session, tx))
+        rules.may_close(await _status_now(runtime, session, tx))
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists
         event: str | None = None
         if session.status is not SessionStatus.CLOSING:
-            await _close(tx, session, actor)
+            await _close(runtime, tx, session, actor)
             event = "session_closing"
         if closures == 2:
             await transitions.complete(tx, session_id)

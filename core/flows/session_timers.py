@@ -10,7 +10,7 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules, transitions
 from core.sessions import store as sessions
-from core.steps import announce, message_statuses, money
+from core.steps import announce, message_statuses, money, session_clock
 
 BATCH = 500
 VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
@@ -19,6 +19,8 @@ VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other
 async def warn(runtime: Runtime) -> int:
     """Send the due warnings; return how many were due. If `three_minute_warning_enabled` is off, none are sent."""
     async with runtime.transaction() as tx:
+        if await session_clock.stands(runtime, tx):
+            return 0
         due = await sessions.claim_warnings(tx, limit=BATCH)
         if runtime.config.flag("three_minute_warning_enabled"):
             await announce.session_warning(
@@ -33,6 +35,8 @@ async def warn(runtime: Runtime) -> int:
 async def expire(runtime: Runtime) -> int:
     """Expire active sessions whose paid time is over; return how many."""
     async with runtime.transaction() as tx:
+        if await session_clock.stands(runtime, tx):
+            return 0
         due = await transitions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
         await announce.session_event(tx, [s.id for s in due], "session_expired")
         for session in due:
@@ -59,6 +63,8 @@ async def complete(runtime: Runtime) -> int:
 
 async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
     async with runtime.transaction() as tx:
+        if await session_clock.stands(runtime, tx):
+            return 0
         due = await transitions.complete_due(
             tx, limit=BATCH, messages=message_statuses.VERY_LONG_CHAT, very_long=very_long
         )

@@ -26,6 +26,9 @@ import attrs
 RENEW_EVERY_S = 1.0
 ATTEMPT_S = 1.0
 LEASE_S = 3.0
+# An outage is longer than a lease. But a realtime outage that overlaps an outage of the database is recorded without the
+# shared time, and its remaining parts count from PART_S on. Shorter parts are measurement errors.
+PART_S = 0.75
 GIVE_UP_S = 60.0
 EXCUSE_S = 5 * GIVE_UP_S
 BREAK_S = EXCUSE_S / 10
@@ -50,6 +53,9 @@ class OutageKind(enum.StrEnum):
 # The kind of outage while no process of a kind has a lease.
 OUTAGE_OF = {ProcessKind.API: OutageKind.API, ProcessKind.REALTIME: OutageKind.REALTIME}
 
+# The kinds whose time the fair clock gives back, because no session can go on.
+OF_CHAT = frozenset({OutageKind.DATABASE, OutageKind.REALTIME})
+
 Interval = tuple[dt.datetime, dt.datetime]  # half-open: includes the first moment, excludes the second
 
 
@@ -58,7 +64,7 @@ class Outage:
     """A recorded outage, in service time."""
 
     id: str
-    kind: OutageKind
+    kind: OutageKind = attrs.field(converter=OutageKind)
     began_at: dt.datetime
     ended_at: dt.datetime
 

@@ -13,6 +13,7 @@ from core.outages.tables import ServiceProcess as ServiceProcesses
 from core.storage import locks, sql_files
 from core.storage.database import Database
 from core.storage.locks import AdvisoryLock
+from core.storage.records import many
 from core.storage.statements import insert, p, statement
 from core.storage.transaction import Reader, Tx
 
@@ -26,7 +27,7 @@ PROCESSES = statement(
         ServiceProcesses.lost_at,
     )
 )
-CREATE = statement(insert(Outages, "id kind began_at ended_at"))
+CREATE = statement(insert(Outages, "id kind began_at ended_at credit_at"))
 PURGE = statement(Outages.delete().where(Outages.ended_at < p.before))
 
 
@@ -60,11 +61,11 @@ async def renew(db: Database, process: ProcessIdentity, *, steady: bool) -> Rene
 
 
 async def begin(
-    tx: Tx, process: ProcessIdentity, *, renewed_at: dt.datetime | None
+    tx: Tx, process: ProcessIdentity, *, renewed_at: dt.datetime | None, fair_clock: bool = False
 ) -> tuple[dt.datetime, list[Outage]]:
     """Begin a series of renewals and record the outages that it ends; return (start of the series, those outages).
 
-    `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
+    If `fair_clock` is set, the outages of the chat are to be credited. `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
     process has just started or stood still. All processes take the same lock here, so an outage is recorded once.
     """
     await locks.hold(tx, AdvisoryLock.OUTAGES)
@@ -78,13 +79,21 @@ async def begin(
             if row["place"] != process.name
         ]
         found += await _record(
-            tx, process, OutageKind.DATABASE, (renewed_at, now), covers, apart=(OutageKind.DATABASE,)
+            tx,
+            process,
+            OutageKind.DATABASE,
+            (renewed_at, now),
+            covers,
+            apart=(OutageKind.DATABASE,),
+            fair_clock=fair_clock,
         )
     missing = OUTAGE_OF.get(process.kind)
     mine = [row for row in rows if row["kind"] == process.kind]
     if missing is not None and mine and not any(row["lost_at"] > now for row in mine):
         alive_at = max(row["alive_at"] for row in mine)
-        found += await _record(tx, process, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing))
+        found += await _record(
+            tx, process, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing), fair_clock=fair_clock
+        )
     lease, give_up = process.duration(rules.LEASE_S), process.duration(rules.GIVE_UP_S)
     await tx.execute(SQL["begin"], process.name, process.kind, now, lease, give_up)
     return now, found
@@ -98,15 +107,23 @@ async def _record(
     covers: Iterable[Interval],
     *,
     apart: tuple[OutageKind, ...],
+    fair_clock: bool,
 ) -> list[Outage]:
     """Record and return the outages in `whole`: its parts outside `covers` and not recorded as a kind in `apart`."""
     # On average the outage began half an interval after the last renewal.
     began, now = whole[0] + process.duration(rules.RENEW_EVERY_S / 2), whole[1]
     recorded = [(row["began_at"], row["ended_at"]) for row in await tx.fetch(SQL["recorded"], list(apart), began, now)]
-    found = rules.gaps((began, now), [*covers, *recorded], longer_than=process.duration(rules.LEASE_S))
+    lease, part = process.duration(rules.LEASE_S), process.duration(rules.PART_S)
+    if kind is OutageKind.REALTIME and now - began > lease:
+        found = rules.gaps((began, now), recorded, longer_than=part)
+    else:
+        found = rules.gaps((began, now), [*covers, *recorded], longer_than=lease)
     made = [Outage(id=ids.new_id(), kind=kind, began_at=start, ended_at=end) for start, end in found]
     for one in made:
-        await CREATE.execute(tx, id=one.id, kind=one.kind, began_at=one.began_at, ended_at=one.ended_at)
+        credit_at = one.ended_at if fair_clock and kind in rules.OF_CHAT else None
+        await CREATE.execute(
+            tx, id=one.id, kind=one.kind, began_at=one.began_at, ended_at=one.ended_at, credit_at=credit_at
+        )
     return made
 
 
@@ -120,6 +137,31 @@ async def overlaps(reader: Reader, kinds: Iterable[OutageKind], interval: Interv
     rows = await reader.fetch(SQL["recorded"], list(kinds), *interval)
     since, until = interval
     return rules.merged((max(since, row["began_at"]), min(until, row["ended_at"])) for row in rows)
+
+
+async def stands(reader: Reader, *, scale: float) -> bool:
+    """Return whether the clock of sessions stands: no realtime process has a lease, or an outage is not credited."""
+    return await reader.fetchval(SQL["stands"], scale)
+
+
+async def uncredited(reader: Reader, *, scale: float, now: dt.datetime, most: dt.timedelta) -> dt.timedelta:
+    """Return how long the chat was out in outages that are not credited yet, at most `most` for each."""
+    return await reader.fetchval(SQL["uncredited"], scale, now, most)
+
+
+async def due_credits(reader: Reader, *, now: dt.datetime) -> list[Outage]:
+    """Return the outages whose credits are due, in order; none while no realtime process has a lease."""
+    return many(Outage, await reader.fetch(SQL["due_credits"], now))
+
+
+async def credited(tx: Tx, outage_id: str, *, again_after: dt.timedelta) -> None:
+    """Note that the sessions have their credits for an outage. The first time, it is due once more."""
+    await tx.execute(SQL["credited"], outage_id, tx.now, again_after)
+
+
+async def drop_credits(tx: Tx) -> int:
+    """Credit no outage that still waits for it; return how many."""
+    return await tx.execute(SQL["drop_credits"])
 
 
 async def purge(tx: Tx, *, processes_before: dt.datetime, outages_before: dt.datetime) -> int:

@@ -60,6 +60,71 @@ SELECT
 FROM outages
 WHERE kind = ANY($1) AND ended_at > $2 AND began_at < $3;
 
+-- name: stands
+-- Whether the clock of sessions stands; $1 is the scale of service time.
+SELECT sessions_stand_since($1) IS NOT NULL;
+
+-- name: uncredited
+-- How long until $2 the chat was out in outages that are not credited yet, at most $3 for each, and since no realtime
+-- process has a lease. $1 is the scale of service time.
+SELECT coalesce(sum(upper(r.part) - lower(r.part)), interval '0')
+FROM
+  unnest((
+    SELECT range_agg(tstzrange(o.began_at, least(o.ended_at, o.began_at + $3)))
+    FROM (
+      SELECT
+        began_at,
+        ended_at
+      FROM outages
+      WHERE credit_at IS NOT NULL AND credited_at IS NULL
+      UNION ALL
+      SELECT
+        max(p.alive_at),
+        greatest($2, max(p.alive_at))
+      FROM service_processes AS p
+      WHERE p.kind = 'realtime'
+      HAVING NOT bool_or(
+        p.lost_at > (
+          SELECT c.anchor + (clock_timestamp() - c.anchor) * $1::float8
+          FROM service_clock AS c
+        )
+      )
+    ) AS o
+  )) AS r (part);
+
+-- name: due_credits
+-- The outages whose credits are due at $1, in order. None if no realtime process has a lease: then the chat is still
+-- out, and the outage before may get an earlier neighbour.
+SELECT
+  id::text,
+  kind,
+  began_at,
+  ended_at
+FROM outages
+WHERE
+  credit_at <= $1
+  AND EXISTS (
+    SELECT 1
+    FROM service_processes
+    WHERE kind = 'realtime' AND lost_at > $1
+  )
+ORDER BY began_at;
+
+-- name: credited
+-- Note at $2 that the sessions have their credits for an outage ($1). It is due once more after $3, for sessions whose
+-- transactions have waited since before the outage. If two processes note it at once, the first counts.
+UPDATE outages
+SET
+  credit_at = CASE WHEN credited_at IS NULL THEN $2::timestamptz + $3::interval END,
+  credited_at = coalesce(credited_at, $2)
+WHERE id = $1 AND credit_at <= $2;
+
+-- name: drop_credits
+-- Credit no outage that still waits for it.
+UPDATE outages
+SET credit_at = NULL
+WHERE credit_at IS NOT NULL;
+
 -- name: purge_processes
 -- Delete processes that were given up before $1. The newest row of each kind stays: from it the next process of that
 -- kind knows since when no process has run.

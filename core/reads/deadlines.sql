@@ -1,6 +1,7 @@
 -- name: next
 -- The earliest moment of each kind of timed work; null if there is none. A pending extension holds the grace period of
--- an expired session. $1 is now.
+-- an expired session. $1 is now, and $2 the scale of service time if the
+-- fair clock is on.
 SELECT
   (
     SELECT min(warn_at)
@@ -48,4 +49,16 @@ SELECT
     FROM payment_requests
     WHERE status = 'pending' AND poll_at IS NOT NULL
   ) AS poll,
+  (
+    SELECT min(credit_at)
+    FROM outages
+    WHERE
+      credit_at IS NOT NULL
+      AND EXISTS (
+        SELECT 1
+        FROM service_processes
+        WHERE kind = 'realtime' AND lost_at > $1
+      )
+  ) AS credit,
+  CASE WHEN $2::float8 IS NOT NULL THEN sessions_stand_since($2) END AS stands_since,
   longest_silence_since($1) AS silence;

@@ -24,6 +24,7 @@ TimedWork = Literal[
     "pairing round",
     "pairing wave",
     "extension answer",
+    "time credit",
     "payment expiry",
     "pairing start",
 ]

@@ -123,6 +123,12 @@ FROM (
   WHERE status = 'pending' AND answer_by <= $1
   UNION ALL
   SELECT
+    'time credit',
+    credit_at
+  FROM outages
+  WHERE credit_at <= $1
+  UNION ALL
+  SELECT
     'payment expiry',
     expires_at + interval '60 seconds'
   FROM payment_requests

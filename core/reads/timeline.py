@@ -11,6 +11,7 @@ from core.base.errors import NotFound
 from core.base.languages import Text
 from core.reads.search_rounds import SearchRound, of_last, of_rounds, rounds_of
 from core.reads.support import SupportPayment, payment
+from core.reads.time_credits import of_credit
 from core.reads.timeline_entries import (
     ORDER,
     TimelineEntry,
@@ -101,6 +102,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         entries += of_failures(await db.fetch(SQL["failures"], payment_request_id), by_operator=by_operator)
         for row in await db.fetch(SQL["extensions"], payment_request_id):
             entries += of_extension(row)
+        entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
         entries += map(of_goodbye, await db.fetch(SQL["goodbyes"], payment_request_id))
     if not entries:
         raise NotFound

@@ -153,6 +153,21 @@ FROM session_extensions AS e
 WHERE e.payment_request_id = $1;
 
 
+-- name: credits
+-- The time that the sessions of the payment request $1, and the session $2 that it extends, got back.
+SELECT
+  c.session_id,
+  c.reason,
+  c.milliseconds,
+  c.began_at,
+  c.ended_at,
+  c.created_at
+FROM session_time_credits AS c
+JOIN chat_sessions AS s ON s.id = c.session_id
+WHERE s.payment_request_id = $1 OR s.id = $2
+ORDER BY c.began_at;
+
+
 -- name: goodbyes
 -- The goodbyes of the sessions that the payment request $1 paid for.
 SELECT

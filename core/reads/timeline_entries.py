@@ -30,6 +30,7 @@ EntryKind = Literal[
     "ended_by_operator",
     "extension_answered",
     "extension_tripped",
+    "time_credited",
     "earned",
     "search_cancelled",
     "search_failed",

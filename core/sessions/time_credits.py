@@ -9,7 +9,7 @@ from core.base import ids
 from core.sessions import rules
 from core.sessions.rules import CreditReason
 from core.storage import sql_files
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 
@@ -58,3 +58,8 @@ async def add(
             rules.WARNING,
         )
     return added
+
+
+async def losing(reader: Reader, outage_id: str, *, began_at: dt.datetime, ended_at: dt.datetime) -> list[str]:
+    """Return the ids of the sessions that lost paid time in an outage and have no credit for it, in order."""
+    return [row["id"] for row in await reader.fetch(SQL["losing"], outage_id, began_at, ended_at)]

@@ -21,18 +21,19 @@ SELECT
   l.began_at,
   o.milliseconds
 FROM locked AS l
-CROSS JOIN LATERAL (
-  SELECT round(extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
-  FROM
-    unnest(
-      tstzmultirange(tstzrange(l.began_at, $3))
-      - coalesce((
-        SELECT range_agg(tstzrange(c.began_at, c.ended_at))
-        FROM session_time_credits AS c
-        WHERE c.session_id = l.id
-      ), '{}')
-    ) AS r (part)
-) AS o
+CROSS JOIN
+  LATERAL (
+    SELECT round(extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
+    FROM
+      unnest(
+        tstzmultirange(tstzrange(l.began_at, $3))
+        - coalesce((
+          SELECT range_agg(tstzrange(c.began_at, c.ended_at))
+          FROM session_time_credits AS c
+          WHERE c.session_id = l.id
+        ), '{}')
+      ) AS r (part)
+  ) AS o
 WHERE o.milliseconds > 0;
 
 -- name: add
@@ -60,7 +61,7 @@ UPDATE chat_sessions AS s
 SET
   expires_at = s.expires_at + m.longer,
   warn_at = CASE
-    WHEN s.status = 'active' AND (s.warn_at IS NOT NULL OR s.expires_at + m.longer - $3 > $5)
+    WHEN s.warn_at IS NOT NULL OR s.grace_ends_at IS NULL AND s.expires_at + m.longer - $3 > $5
       THEN s.expires_at + m.longer - $5
   END,
   grace_ends_at = CASE s.status WHEN 'expired' THEN s.expires_at + m.longer + $4 END
@@ -71,3 +72,26 @@ FROM (
   FROM unnest($1::uuid[], $2::int[]) AS n (id, milliseconds)
 ) AS m
 WHERE s.id = m.id;
+
+-- name: losing
+-- The sessions that lost paid time from $2 to $3 and have no credit for the outage $1.
+WITH live AS MATERIALIZED (
+  SELECT
+    id,
+    expires_at,
+    coalesce(resumed_at, paired_at) AS began_at
+  FROM chat_sessions
+  WHERE status IN ('active', 'expired')
+)
+
+SELECT l.id::text
+FROM live AS l
+WHERE
+  l.expires_at > greatest($2, l.began_at)
+  AND l.began_at < $3
+  AND NOT EXISTS (
+    SELECT 1
+    FROM session_time_credits AS c
+    WHERE c.session_id = l.id AND c.outage_id = $1
+  )
+ORDER BY l.id;

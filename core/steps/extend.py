@@ -17,11 +17,12 @@ from core.mitras import store as mitras
 from core.pairing_failures.causes import CauseTag
 from core.payments import store as payments
 from core.payments.store import PaymentRequest
+from core.runtime import Runtime
 from core.sessions import rules as session_rules
 from core.sessions import transitions as session_transitions
 from core.sessions.states import HELD
 from core.sessions.store import Session
-from core.steps import announce, money
+from core.steps import announce, money, session_clock
 from core.storage.transaction import Tx
 
 EARNING = frozenset({ExtensionStatus.APPROVED, ExtensionStatus.AUTO_APPROVED})
@@ -36,19 +37,22 @@ async def _mitra_can_answer(tx: Tx, session: Session) -> bool:
     return session.mitra_id is not None and await mitras.is_active(tx, session.mitra_id)
 
 
-async def can_be_given(tx: Tx, session: Session) -> bool:
+async def can_be_given(runtime: Runtime, tx: Tx, session: Session) -> bool:
     """Return whether the session can be extended now, and its mitra can answer."""
-    in_time = session_rules.extendable(session.status, expires_at=session.expires_at, now=tx.now)
+    now = await session_clock.now(runtime, tx)
+    in_time = session_rules.extendable(session.status, expires_at=session.expires_at, now=now)
     return in_time and await _mitra_can_answer(tx, session)
 
 
-async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: dt.datetime) -> Extension:
+async def ask(
+    runtime: Runtime, tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: dt.datetime
+) -> Extension:
     """Create the extension of a confirmed payment and ask the mitra.
 
     If the session is over or the mitra is inactive, the extension trips its safeguard instead and the payment fails.
     The caller must hold the payment's lock and have checked that it has no extension yet.
     """
-    possible = await can_be_given(tx, session)
+    possible = await can_be_given(runtime, tx, session)
     extension = await extension_transitions.create(
         tx,
         session_id=session.id,
@@ -67,7 +71,9 @@ async def ask(tx: Tx, session: Session, payment: PaymentRequest, *, answer_by: d
     return extension
 
 
-async def resolve(tx: Tx, session: Session, extension: Extension, status: ExtensionStatus) -> Extension:
+async def resolve(
+    runtime: Runtime, tx: Tx, session: Session, extension: Extension, status: ExtensionStatus
+) -> Extension:
     """End a pending extension: consume or fail its payment and, if approved, extend the session.
 
     The safeguard trips instead if the session is over or the mitra is inactive. Raises ExtensionResolved if it was no
@@ -83,7 +89,7 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
         raise ExtensionResolved
     assert payment is not None
     if status in EARNING:
-        await _prolong(tx, session, resolved)
+        await _prolong(runtime, tx, session, resolved)
         await money.consume(tx, payment, session_id=session.id)
         await announce.session_event(tx, [session.id], "session_resumed", extension_id=resolved.id)
     else:
@@ -93,14 +99,15 @@ async def resolve(tx: Tx, session: Session, extension: Extension, status: Extens
     return resolved
 
 
-async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
+async def _prolong(runtime: Runtime, tx: Tx, session: Session, extension: Extension) -> None:
     """Move the session's end and arm its warning again.
 
     The minutes are added to `expires_at` while the session is active. After its end they start now.
     """
     assert session.expires_at is not None
     minutes = extension.requested_duration_minutes
-    expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now)
+    is_over = session.expires_at <= await session_clock.now(runtime, tx)
+    expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now, is_over=is_over)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await session_transitions.prolong(
         tx,
@@ -109,17 +116,17 @@ async def _prolong(tx: Tx, session: Session, extension: Extension) -> None:
         expires_at=expires_at,
         warn_at=warn_at,
         minutes=minutes,
-        resumed_at=tx.now if session.expires_at <= tx.now else None,
+        resumed_at=tx.now if is_over else None,
     )
     announce.deadline(tx, warn_at or expires_at)
 
 
-async def trip(tx: Tx, session: Session) -> None:
+async def trip(runtime: Runtime, tx: Tx, session: Session) -> None:
     """Trip a session's pending extension and abandon its unpaid extension requests.
 
     Called when the session starts closing or its mitra is deactivated.
     """
     pending = await extensions.pending_of(tx, session.id)
     if pending is not None:
-        await resolve(tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)
+        await resolve(runtime, tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)
     await money.abandon_extensions(tx, [session.id])

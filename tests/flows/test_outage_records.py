@@ -116,6 +116,25 @@ def test_database_outage_is_recorded_once(empty: Harness, order: tuple[ProcessId
     empty.run(play())
 
 
+def test_realtime_outage_around_one_of_the_database_leaves_no_gap(empty: Harness) -> None:
+    async def play() -> None:
+        await begin(empty, HUB)
+        await ago(empty, 20.5, HUB)
+        now = empty.runtime.now()
+        frozen = (now - dt.timedelta(seconds=18), now - dt.timedelta(seconds=2))
+        await empty.runtime.db.fetch(
+            "INSERT INTO outages (id, kind, began_at, ended_at) VALUES (gen_random_uuid(), 'database', $1, $2)", *frozen
+        )
+        await begin(empty, HUB)
+        assert await recorded(empty) == [
+            ("realtime", pytest.approx(2, abs=0.5)),
+            ("database", 16),
+            ("realtime", pytest.approx(2, abs=0.5)),
+        ]
+
+    empty.run(play())
+
+
 def test_single_process_cut_off_records_no_database_outage(empty: Harness) -> None:
     async def play() -> None:
         await begin(empty, HUB2)

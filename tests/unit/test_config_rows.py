@@ -33,6 +33,7 @@ DEFAULTS = {
     "sensitive_flip_confirmation_enabled": True, "sensitive_flag_one_way_latch": False, "free_trial_enabled": True,
     "free_trial_duration_minutes": 5, "anonymity": {"enabled": False},
     "minimum_version_android": None, "minimum_version_ios": None, "minimum_version_web": None, "maintenance": None,
+    "fair_clock": False, "fair_clock_max_seconds": 900,
 }  # fmt: skip
 UNUSED = {
     "mitra_ping_interval_seconds",

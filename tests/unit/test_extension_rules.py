@@ -30,6 +30,6 @@ def test_timeout_actions_of_extensions_equal_the_configurable_ones() -> None:
 @given(left=SECONDS, minutes=st.integers(1, 1440))
 def test_extension_adds_minutes_to_a_running_session_and_starts_now_after_its_end(left: int, minutes: int) -> None:
     expires_at = NOW + dt.timedelta(seconds=left)
-    end = new_end(expires_at=expires_at, minutes=minutes, now=NOW)
+    end = new_end(expires_at=expires_at, minutes=minutes, now=NOW, is_over=left <= 0)
     assert end == (expires_at if left > 0 else NOW) + dt.timedelta(minutes=minutes)
     assert end - NOW >= dt.timedelta(minutes=minutes)

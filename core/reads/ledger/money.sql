@@ -261,12 +261,17 @@ WHERE s.extended_minutes <> coalesce(e.minutes, 0);
 -- rule: a session ends exactly after its paid time
 -- proves: I3 I7
 -- reads: whole tables
--- returns: sessions that end before or after the minutes that were paid. An extension of an expired session starts
--- when it is approved, so the end may be later than the sum of the minutes.
+-- returns: sessions that end before or after the minutes that were paid and the time that was credited. An extension of
+-- an expired session starts when it is approved, so the end may be later than the sum of the minutes.
 SELECT
   s.id::text,
   format(
-    'paired %s, %s min and %s more, ends %s', s.paired_at, s.duration_minutes, coalesce(e.minutes, 0), s.expires_at
+    'paired %s, %s min and %s more, credited %s, ends %s',
+    s.paired_at,
+    s.duration_minutes,
+    coalesce(e.minutes, 0),
+    c.credited,
+    s.expires_at
   )
 FROM chat_sessions AS s
 LEFT JOIN (
@@ -278,12 +283,47 @@ LEFT JOIN (
   WHERE status IN ('approved', 'auto_approved')
   GROUP BY 1
 ) AS e ON e.session_id = s.id
+LEFT JOIN (
+  SELECT
+    session_id,
+    sum(milliseconds) * interval '1 millisecond' AS length
+  FROM session_time_credits
+  GROUP BY 1
+) AS t ON t.session_id = s.id
+CROSS JOIN
+  LATERAL (
+    SELECT coalesce(t.length, interval '0') AS credited
+  ) AS c
 WHERE
-  s.expires_at < s.paired_at + make_interval(mins => s.duration_minutes + coalesce(e.minutes, 0))
+  s.expires_at < s.paired_at + make_interval(mins => s.duration_minutes + coalesce(e.minutes, 0)) + c.credited
   OR s.expires_at > greatest(
     s.paired_at + make_interval(mins => s.duration_minutes + coalesce(e.minutes, 0)),
     e.newest + make_interval(mins => e.minutes)
-  );
+  ) + c.credited;
+
+
+-- rule: no moment of a session is credited twice
+-- proves: docs/fairness.md#fair-clock
+-- reads: whole tables
+-- returns: sessions whose credits are longer than the time that they lost, by more than the rounding of each.
+SELECT
+  c.session_id::text,
+  format('credited %s ms, lost %s ms', c.credited, lost.milliseconds)
+FROM (
+  SELECT
+    session_id,
+    count(*) AS credits,
+    sum(milliseconds) AS credited,
+    range_agg(tstzrange(began_at, ended_at)) AS parts
+  FROM session_time_credits
+  GROUP BY session_id
+) AS c
+CROSS JOIN
+  LATERAL (
+    SELECT (extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
+    FROM unnest(c.parts) AS r (part)
+  ) AS lost
+WHERE c.credited > lost.milliseconds + c.credits;
 
 
 -- rule: a consumed payment request had a listed price

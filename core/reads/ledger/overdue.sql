@@ -66,6 +66,17 @@ FROM chat_sessions
 WHERE status = 'active' AND expires_at < $1;
 
 
+-- rule: an outage is credited when it is over
+-- proves: docs/fairness.md#fair-clock
+-- reads: open work
+-- returns: outages whose credits were due before $1, so that the deadlines of all sessions wait.
+SELECT
+  id::text,
+  format('%s until %s', kind, ended_at)
+FROM outages
+WHERE credit_at < $1;
+
+
 -- rule: an extension is answered by its deadline
 -- proves: I7
 -- reads: open work

@@ -96,6 +96,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "a confirmed payment request has a session or an extension": _by_sweep,
     "an unpaid request expires": _unless_gateway,
     "a session ends with its paid time": _by_timer,
+    "an outage is credited when it is over": _by_timer,
     "an extension is answered by its deadline": _by_timer,
     "a session is completed after its grace period": _by_timer,
     "a silent mitra is taken offline": _if_pings_are_required,

@@ -163,6 +163,7 @@ export const INDONESIAN = {
   "pairing round": "putaran pencarian",
   "pairing wave": "gelombang pencarian",
   "extension answer": "jawaban perpanjangan",
+  "time credit": "pengembalian waktu",
   "payment expiry": "batas waktu pembayaran",
   "pairing start": "awal pencarian",
 
@@ -552,6 +553,7 @@ export const INDONESIAN = {
   "Extension requested": "Perpanjangan diminta",
   "Extension answered": "Perpanjangan dijawab",
   "Extension too late": "Perpanjangan terlambat",
+  "Time given back": "Waktu dikembalikan",
   "Ended by an operator": "Diakhiri operator",
   "Money earned": "Uang menjadi pendapatan",
   "Search cancelled": "Pencarian ditinggalkan",

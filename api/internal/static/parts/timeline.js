@@ -25,6 +25,7 @@ const KINDS = {
   ended_by_operator: ["Ended by an operator", "bad"],
   extension_answered: ["Extension answered", ""],
   extension_tripped: ["Extension too late", "bad"],
+  time_credited: ["Time given back", "good"],
   earned: ["Money earned", "good"],
   search_cancelled: ["Search cancelled", "bad"],
   search_failed: ["Search failed", "bad"],

@@ -1,0 +1,61 @@
+"""The clock of sessions, which stands during an outage of the chat if `fair_clock` is on (docs/fairness.md#fair-clock).
+
+An outage is over for the sessions when its credits are committed. Until then their ends in the database are too early,
+so no flow may judge them by the service time alone.
+"""
+
+import datetime as dt
+from collections.abc import Collection
+
+from core.outages import store as outages
+from core.runtime import Runtime
+from core.sessions import store as sessions
+from core.sessions.states import HELD
+from core.storage.transaction import Tx
+from core.transactions import translate_db_errors
+
+
+def _scale(runtime: Runtime) -> float | None:
+    """Return the scale of service time if the fair clock is on, else None."""
+    return runtime.clock.scale if runtime.config.flag("fair_clock") else None
+
+
+async def stands(runtime: Runtime, tx: Tx) -> bool:
+    """Return whether the clock of sessions stands: then a sweep leaves all deadlines of sessions to its next run.
+
+    The transaction's time is fixed before the database answers. An outage that begins later can't make a deadline due
+    that this transaction sees.
+    """
+    scale = _scale(runtime)
+    if scale is None:
+        return False
+    _ = tx.now
+    return await outages.stands(tx, scale=scale)
+
+
+async def now(runtime: Runtime, tx: Tx) -> dt.datetime:
+    """Return the time by which the ends of sessions are judged: the transaction's, less what is still to be credited.
+
+    Take the session's lock first.
+    """
+    scale = _scale(runtime)
+    if scale is None:
+        return tx.now
+    most = runtime.config.seconds("fair_clock_max_seconds")
+    return tx.now - await outages.uncredited(tx, scale=scale, now=tx.now, most=most)
+
+
+async def go_on(runtime: Runtime, session_ids: Collection[str]) -> set[str]:
+    """Return those of these sessions that refused a message but go on, because a credit moves or has moved their end.
+
+    Raises Unavailable.
+    """
+    scale = _scale(runtime)
+    if scale is None or not session_ids:
+        return set()
+    most = runtime.config.seconds("fair_clock_max_seconds")
+    with translate_db_errors():
+        at = runtime.now()
+        at -= await outages.uncredited(runtime.db, scale=scale, now=at, most=most)
+        found = [await sessions.get(runtime.db, session_id) for session_id in session_ids]
+    return {one.id for one in found if one and one.status in HELD and one.expires_at and one.expires_at > at}
