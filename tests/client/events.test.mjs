@@ -59,6 +59,24 @@ test("an extension makes an expired session active again", async () => {
   assert.equal(chat.extension.id, id("x", 2));
 });
 
+test("time that is given back moves the end, makes the session active again, and is shown", async () => {
+  const { world, client } = await chatting();
+  await world.serve(event(1, { type: "session_warning", session_id: S, expires_at: session().expires_at }));
+  await world.serve(event(2, { type: "session_expired", session: session(1, { status: "expired" }) }));
+  assert.equal(client.state.chats[S].credit, null);
+  const later = session(1, { expires_at: "2026-11-21T06:54:00Z" });
+  const adjusted = { type: "session_clock_adjusted", session: later, added_seconds: 90, reason: "realtime" };
+  await world.serve(event(3, adjusted));
+  await world.serve(event(3, adjusted));
+  const { session: shown, credit, warned } = client.state.chats[S];
+  assert.deepEqual([shown.status, shown.expires_at, warned], ["active", later.expires_at, false]);
+  assert.deepEqual(credit, { addedSeconds: 90, reason: "realtime" });
+  assert.deepEqual(
+    types(world.told).filter((type) => type === adjusted.type),
+    [adjusted.type],
+  );
+});
+
 test("the warning holds until the session has more time", async () => {
   const { world, client } = await chatting();
   await world.serve(event(1, { type: "session_warning", session_id: S, expires_at: session().expires_at }));

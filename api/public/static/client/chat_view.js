@@ -11,7 +11,7 @@ const ORDER = ["searching", "active", "expired", "closing", "completed", "cancel
  * @param {Unsent[]} unsent
  * @returns {Chat}
  */
-export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, warnedFor }, unsent) =>
+export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, credit, warnedFor }, unsent) =>
   Object.freeze({
     session,
     extension,
@@ -19,6 +19,7 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
     hasEarlier: transcript.first > 1,
     unread: transcript.last > 0 ? transcript.unread(readUpTo) : session.unread_count,
     typingUntil,
+    credit,
     warned: warnedFor !== null && warnedFor === session.expires_at,
   });
 
@@ -59,8 +60,8 @@ const shownUnsent = ({ id, content, metadata, refusal }) =>
   );
 
 /**
- * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension
- * makes it active again until a later time.
+ * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension, or
+ * time that is given back, makes it active again until a later time.
  * @param {Session} session
  * @param {Session} known
  */

@@ -2,7 +2,7 @@ import { isNewer, isRunning, viewOf } from "./chat_view.js";
 import { ignoreRefusal, SesiError } from "./errors.js";
 import { Transcript } from "./transcript.js";
 
-/** @import { Extension, Session } from "./types.d.ts" */
+/** @import { Chat, Extension, Session } from "./types.d.ts" */
 /** @import { Message } from "./transcript.js" */
 
 /**
@@ -13,6 +13,7 @@ import { Transcript } from "./transcript.js";
  * @property {boolean} syncing whether an answer to `sync` is awaited on this socket
  * @property {number} readUpTo
  * @property {number | null} typingUntil
+ * @property {Chat["credit"]} credit the newest time that was given back
  * @property {string | null} warnedFor the `expires_at` that the warning was about
  * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch; `own` may be lost
  */
@@ -97,6 +98,10 @@ export class Chats {
       case "session_warning":
         this.show(id, { warnedFor: frame.expires_at });
         break;
+      case "session_clock_adjusted":
+        this.#receiveSession(session);
+        this.show(session.id, { credit: { addedSeconds: frame.added_seconds, reason: frame.reason } });
+        break;
       case "session_topic_updated": {
         const known = this.entries.get(id)?.session;
         if (known) this.learn({ ...known, topic_sensitivity: frame.topic_sensitivity });
@@ -127,6 +132,7 @@ export class Chats {
         syncing: false,
         readUpTo: 0,
         typingUntil: null,
+        credit: null,
         warnedFor: null,
         reread: null,
       };

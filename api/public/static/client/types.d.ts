@@ -154,6 +154,8 @@ export interface Chat {
   unread: number;
   /** Until when the other party counts as typing: milliseconds by the service's clock. */
   typingUntil: number | null;
+  /** The newest time that was given back to the session, as this device was told; null if none was. */
+  credit: { addedSeconds: number; reason: "database" | "realtime" | "mitra_absent" } | null;
   /** Whether the warning came that three minutes are left. */
   warned: boolean;
 }

@@ -7,7 +7,7 @@ import type { Unsent } from "./outbox.js";
  * @param {Unsent[]} unsent
  * @returns {Chat}
  */
-export declare const viewOf: ({ session, transcript, extension, readUpTo, typingUntil, warnedFor }: import("./chats.js").Entry, unsent: Unsent[]) => Chat;
+export declare const viewOf: ({ session, transcript, extension, readUpTo, typingUntil, credit, warnedFor }: import("./chats.js").Entry, unsent: Unsent[]) => Chat;
 /**
  * Return a message as an app shows it.
  * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
@@ -27,8 +27,8 @@ export declare const shown: ({ client_message_id, id, seq, content, metadata, cr
     blanked?: boolean;
 }, own: boolean, state: ShownMessage["state"], error?: SesiError | null) => ShownMessage;
 /**
- * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension
- * makes it active again until a later time.
+ * Return whether `session` is not an older view than `known`. A session only goes forward, except that an extension, or
+ * time that is given back, makes it active again until a later time.
  * @param {Session} session
  * @param {Session} known
  */

@@ -1,5 +1,5 @@
 import { Transcript } from "./transcript.js";
-import type { Extension, Session } from "./types.d.ts";
+import type { Chat, Extension, Session } from "./types.d.ts";
 import type { Message } from "./transcript.js";
 export type Entry = {
     session: Session;
@@ -11,6 +11,10 @@ export type Entry = {
     syncing: boolean;
     readUpTo: number;
     typingUntil: number | null;
+    /**
+     * the newest time that was given back
+     */
+    credit: Chat["credit"];
     /**
      * the `expires_at` that the warning was about
      */

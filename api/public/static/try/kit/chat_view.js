@@ -6,6 +6,7 @@ import { composer } from "./composer.js";
 import { countdown } from "./countdown.js";
 import { icon } from "./icons.js";
 import { MessageLog } from "./message_log.js";
+import { clock as minutes } from "./times.js";
 
 /** Return the time that the chat counts down to: the end of the paid time, or of the goodbyes. */
 export function countsTo(session) {
@@ -21,6 +22,14 @@ const FROZEN = () => ({
   cancelled: t("The chat is over."),
   failed: t("The chat is over."),
 });
+
+/** Say that paid time was given back, and why. */
+function creditText({ addedSeconds, reason }) {
+  const time = minutes(addedSeconds);
+  return reason === "mitra_absent"
+    ? t("{time} was added, because the mitra was away.", { time })
+    : t("{time} was added, because the service was out.", { time });
+}
 
 /**
  * Make the view of a session. `party` is the other one, "mitra" or "customer". `back` is the node at the left of the head, `end` nodes at its right. `update(chat)`, if
@@ -41,6 +50,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     spoken: { 180: t("Three minutes left."), 60: t("One minute left.") },
   });
   const clock = h("span", { class: "chat-clock" }, left);
+  const credit = h("p", { class: "chat-credit", role: "status", hidden: true });
   const field = composer(sessionId, {
     send: (text) => client.send(sessionId, text),
     typing: () => client.typing(sessionId),
@@ -81,6 +91,9 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     clock.hidden = countsTo(session) === null;
     clock.classList.toggle("urgent", session.status === "active" && chat.warned);
     clock.dataset.status = session.status;
+    credit.hidden = !chat.credit || session.status !== "active";
+    const given = credit.hidden ? "" : creditText(chat.credit);
+    if (credit.textContent !== given) credit.textContent = given;
     log.update(chat, name.textContent);
     const reason = session.status === "active" ? null : (frozen(chat) ?? FROZEN()[session.status]);
     if (reason !== frozenAs) field.freeze(reason);
@@ -92,7 +105,16 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
   const element = h(
     "div",
     { class: "chat" },
-    h("header", { class: "chat-head" }, back, avatar, h("div", { class: "chat-who" }, name, badges), clock, end),
+    h(
+      "header",
+      { class: "chat-head" },
+      back,
+      avatar,
+      h("div", { class: "chat-who" }, name, badges),
+      clock,
+      end,
+      credit,
+    ),
     log.element,
     notices,
     field.element,

@@ -77,6 +77,8 @@ export const INDONESIAN = {
   "The chat has ended.": "Obrolan telah diakhiri.",
   "The chat is over.": "Obrolan sudah selesai.",
   "Time left": "Sisa waktu",
+  "{time} was added, because the mitra was away.": "{time} ditambahkan, karena mitra sempat tidak ada.",
+  "{time} was added, because the service was out.": "{time} ditambahkan, karena layanan sempat terganggu.",
   "Three minutes left.": "Sisa tiga menit.",
   "One minute left.": "Sisa satu menit.",
   Call: "Telepon",
