@@ -172,8 +172,8 @@ pictures: install ## take new pictures of the control center and the apps for th
 
 MINUTES ?= 3
 CLIENT ?= python
-chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript
-	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED))
+chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript, FAIR=1
+	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED)) $(if $(FAIR),--fair)
 
 lock:             ## update the lock files to the newest versions that are allowed
 	$(VENV)/bin/python -m pip install --quiet uv

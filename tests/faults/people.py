@@ -153,7 +153,12 @@ async def end_now(world: World, session_ids: list[str], *, column: str = "expire
     """Set a deadline of sessions (by default the end of the paid time) to `in_s` seconds of service time from now."""
     end = f"{NOW} + make_interval(secs => $3)"
     # The paid time keeps its length: the session's start moves back, and its warning counts as sent.
-    began = f", paired_at = paired_at + ({end} - expires_at), warn_at = NULL" if column == "expires_at" else ""
+    began = (
+        f""", paired_at = paired_at + ({end} - expires_at),
+      resumed_at = resumed_at + ({end} - expires_at), warn_at = NULL"""
+        if column == "expires_at"
+        else ""
+    )
     # No deadline moves later, and a session that has just ended gets no deadline.
     await world.stack.sql(
         f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]) AND {column} > {end}",

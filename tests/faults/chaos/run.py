@@ -3,7 +3,7 @@
 The service runs at real speed with the default configuration, so presence is judged as in production. Only session
 deadlines, which would take longer than the run, are brought forward in the database (`_hurry`).
 
-`make chaos SEED=… MINUTES=… CLIENT=…`, or `python -m tests.faults.chaos.run --seed 7 --minutes 3`. It prints the seed, the schedule,
+`make chaos SEED=… MINUTES=… CLIENT=… FAIR=1`, or `python -m tests.faults.chaos.run --seed 7 --minutes 3`. It prints the seed, the schedule,
 the counts and the violations; the exit code is 1 if there are violations.
 """
 
@@ -23,6 +23,7 @@ import attrs
 
 from tests.faults import people as app
 from tests.faults.chaos.acts import FaultInjector
+from tests.faults.chaos.fairness import ROWS, Watch, check_time
 from tests.faults.chaos.judge import all_online, judge, settled
 from tests.faults.chaos.lives import ChaosWorld, Customer, LibraryWorld, Mitra, Notes
 from tests.faults.chaos.loads import SCENARIOS
@@ -54,6 +55,7 @@ class Plan:
     realtime: int = 2
     jobs: int = 3
     library: bool = False  # whether the phones are apps of the client library
+    fair: bool = False  # whether every row of fairness is on
     faults: tuple[Fault, ...] | None = None  # None: the schedule of the seed
 
 
@@ -97,9 +99,14 @@ async def _run(
 ) -> None:
     notes = crowd.notes
     await crowd.operator()  # signs in before any fault
+    if plan.fair:
+        for key, value in ROWS.items():
+            await crowd.config(key, value)
     customers_stop, mitras_stop = asyncio.Event(), asyncio.Event()
     dice = random.Random(plan.seed)
+    watch = Watch(acts.service)
     async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch.run()) if plan.fair else None
         hurry = group.create_task(_hurry(crowd))
         mitras = [Mitra(crowd, random.Random(dice.random()), f"m{n}") for n in range(plan.mitras)]
         for mitra in mitras:
@@ -118,9 +125,13 @@ async def _run(
             life.cancel()
         await settled(crowd)
         hurry.cancel()
+        if watching is not None:
+            watching.cancel()
         await all_online(crowd, mitras)
         mitras_stop.set()
     await judge(crowd)
+    if plan.fair:
+        await check_time(crowd, watch)
     say("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(acts.counts.items())))
     say("seen: " + ", ".join(f"{count} {what}" for what, count in sorted(notes.counts.items())))
     say(f"acknowledged messages: {len(notes.acks)}")
@@ -199,6 +210,7 @@ def main() -> int:
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between faults, on average")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="run this load instead of faults")
     parser.add_argument("--client", choices=("python", "typescript"), default="python", help="the app on the phones")
+    parser.add_argument("--fair", action="store_true", help="turn every row of tests/faults/chaos/fairness.py on")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopping the run stops its processes, too
     if args.scenario is not None:
@@ -207,7 +219,11 @@ def main() -> int:
         return _verdict(args.scenario, notes)
     seed = args.seed if args.seed is not None else time.time_ns() // 1_000_000_000 % 100_000
     plan = Plan(
-        seed=seed, seconds=60 * min(args.minutes, MOST_MINUTES), pace=args.pace, library=args.client == "typescript"
+        seed=seed,
+        seconds=60 * min(args.minutes, MOST_MINUTES),
+        pace=args.pace,
+        library=args.client == "typescript",
+        fair=args.fair,
     )
     return _verdict(f"seed {seed}", asyncio.run(chaos(plan)))
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.timeout(400)
 async def test_short_run_with_many_faults_has_no_violations(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Plan(seed=2921, seconds=20, customers=6, mitras=3, pace=0.55, api=2, realtime=2, jobs=1)
+    plan = Plan(seed=2921, seconds=20, customers=6, mitras=3, pace=0.55, api=2, realtime=2, jobs=1, fair=True)
     notes = await chaos(plan)
     assert notes.violations == [], capsys.readouterr().out
     assert notes.counts["sessions"] >= 4
