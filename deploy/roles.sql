@@ -136,6 +136,7 @@ BEGIN
     SELECT format('REVOKE %s ON %I FROM %I', n.rights, n.relation, current_setting(n.role)) AS change
     FROM (VALUES
       ('roles.run', 'UPDATE, DELETE', 'customer_transactions'),
+      ('roles.run', 'UPDATE', 'delivery_trail'),
       ('roles.run', 'UPDATE, DELETE', 'operator_audit_log'),
       ('roles.run', 'UPDATE, DELETE', 'session_time_credits'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_tiers_history'),

@@ -79,6 +79,7 @@ SWEEPS = (
     Sweep(name="purge_sign_in_attempts", every_s=3600, run=login_operator.purge_attempts),
     Sweep(name="make_partitions", every_s=3600, run=partition_upkeep.keep_ahead),
     Sweep(name="remove_webhook_months", every_s=3600, run=retention.remove_webhook_months),
+    Sweep(name="remove_trail_months", every_s=3600, run=retention.remove_trail_months),
     Sweep(name="remove_unproven_calls", every_s=3600, run=retention.remove_unproven_calls),
     Sweep(name="blank_sessions", every_s=3600, run=retention.blank_sessions),
     Sweep(name="remove_codes", every_s=3600, run=retention.remove_codes),

@@ -6,7 +6,7 @@ are written to the transport directly, each frame whole; there are no tasks that
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -43,6 +43,10 @@ class Host(Protocol):
         """Call `flush` of the connection soon."""
         ...
 
+    def note_sent(self, connection: "Connection", event_ids: list[str]) -> None:
+        """Note that these events were written to the connection."""
+        ...
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         """Run a task in the background."""
         ...
@@ -52,7 +56,7 @@ class Connection:
     """A socket and its user."""
 
     __slots__ = (
-        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "frames", "gone", "host", "id", "language",
+        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "events", "frames", "gone", "host", "id", "language",
         "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
@@ -70,6 +74,7 @@ class Connection:
         self.refused_with: int | None = None  # the close code, if it is one of close_codes.REFUSALS
         self.actor: Actor | None = None
         self.frames: list[bytes] = []
+        self.events: list[str] = []  # ids of the events among the frames
         self.ready = False  # True once auth_ok is queued; other frames are held until then
         self.closing = False
         self.muted = False  # True: it closes soon and neither sends nor handles frames until then
@@ -96,9 +101,17 @@ class Connection:
         if self.ready:
             self.host.wake(self)
 
-    def put_first(self, payloads: list[bytes]) -> None:
+    def put_event(self, payload: bytes, event_id: str) -> None:
+        """Queue the frame of an event; its id is noted once it is written."""
+        if self.closing or self.muted:
+            return
+        self.events.append(event_id)
+        self.put(payload)
+
+    def put_first(self, payloads: list[bytes], event_ids: Iterable[str] = ()) -> None:
         """Queue `auth_ok` and repeated events before the frames that were queued since the subscription."""
         self.frames[:0] = [text_frame(payload) for payload in payloads]
+        self.events.extend(event_ids)
         self.ready = True
         self.host.wake(self)
 
@@ -121,6 +134,7 @@ class Connection:
         """Write the queued frames; close with 4408 if the client reads too slowly."""
         if not self.frames or self.closing or self.transport.is_closing():
             self.frames.clear()
+            self.events.clear()
             return
         behind = self.transport.get_write_buffer_size()
         if behind:
@@ -131,6 +145,7 @@ class Connection:
         self._waiting += len(self.frames)
         if behind > MAX_BYTES or (behind and self._waiting > MAX_FRAMES):
             self.frames.clear()
+            self.events.clear()
             self.close(close_codes.TOO_SLOW)
             return
         data = b"".join(self.frames)
@@ -138,6 +153,9 @@ class Connection:
         self._writes.append((self._written, len(self.frames)))
         self.frames.clear()
         self.transport.write(data)
+        if self.events:
+            written, self.events = self.events, []
+            self.host.note_sent(self, written)
 
     def _forget_read(self, up_to: int) -> None:
         """Stop counting the frames of writes that the kernel has taken completely, up to this byte."""

@@ -13,6 +13,7 @@ from core.bus.subscription import Subscription
 from core.runtime import Runtime
 from realtime import close_codes
 from realtime.connection import Connection
+from realtime.sent_events import SentEvents
 
 SOCKETS_A_USER = 8  # on one path of one process
 # Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION.
@@ -32,9 +33,11 @@ def channels_of(actor: Actor) -> list[str]:
 class Connections:
     """The sockets of this process."""
 
-    def __init__(self, runtime: Runtime, heard: Subscription) -> None:
-        """`heard` is what this process receives over the bus; it gets the users who are here."""
+    def __init__(self, runtime: Runtime, heard: Subscription, trail: SentEvents) -> None:
+        """`heard` is what this process receives over the bus; it gets the users who are here. `trail` gets the events
+        that are written."""
         self._runtime = runtime
+        self._trail = trail
         self._heard = heard
         self._all: dict[Connection, tuple[str, ...]] = {}  # with the ids of its user under which it is in `_users`
         self._users: dict[str, dict[str, dict[str, Connection]]] = {"chat": {}, "pairing": {}}
@@ -74,6 +77,11 @@ class Connections:
             except Exception:  # a broken socket must not stop the others
                 log.exception("writing to a websocket failed")
                 connection.transport.abort()
+
+    def note_sent(self, connection: Connection, event_ids: list[str]) -> None:
+        """Note that these events were written to the connection."""
+        if connection.actor is not None:
+            self._trail.add(connection.actor.auth_session_id, event_ids)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task in the background; `settled` waits for it."""

@@ -67,20 +67,20 @@ class Events:
         frame = outgoing.event(notice, server_time=self._connections.server_time())
         with _span(notice, sockets=len(mine)):
             for connection in mine:
-                connection.put(frame)
+                connection.put_event(frame, notice.event_id)
 
     def is_missing(self, event_id: str, recipient_id: str) -> bool:
         """Return whether the recipient has sockets here, and the event was not sent to them."""
         return event_id not in self._sent and bool(self._connections.of_user(recipient_id))
 
-    def repeated(self, connection: Connection, unacknowledged: list[Notice]) -> list[bytes]:
-        """Return the frames of unacknowledged events for a new connection."""
+    def repeated(self, connection: Connection, unacknowledged: list[Notice]) -> dict[str, bytes]:
+        """Return the frames of unacknowledged events for a new connection, by the ids of the events."""
         is_pairing = connection.path == "pairing"
         mine = [notice for notice in unacknowledged if (notice.event in PAIRING_EVENTS) == is_pairing]
         for notice in mine:
             self._note_end(notice)
         server_time = self._connections.server_time()
-        return [outgoing.event(notice, server_time=server_time) for notice in mine]
+        return {notice.event_id: outgoing.event(notice, server_time=server_time) for notice in mine}
 
     def search_has_ended(self, session_id: str | None) -> bool:
         """Return whether the end of a search has been sent, after which its progress is not."""

@@ -180,7 +180,8 @@ class Handshake:
         }
         if ref is not None:
             frame["ref"] = ref
-        connection.put_first([encode(frame), *self._hub.events.repeated(connection, unacknowledged)])
+        repeated = self._hub.events.repeated(connection, unacknowledged)
+        connection.put_first([encode(frame), *repeated.values()], repeated)
 
     async def _listen(self, actor: Actor) -> None:
         """Receive what concerns the user before the snapshot is read, so that all of it is in at least one of them."""

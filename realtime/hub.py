@@ -22,6 +22,7 @@ from realtime.connections import Connections
 from realtime.events import Events
 from realtime.feeds import Feeds
 from realtime.message_queue import MessageQueue
+from realtime.sent_events import SentEvents
 
 
 class Hub:
@@ -31,7 +32,8 @@ class Hub:
         self.runtime = runtime
         self.budgets = Budgets(runtime.settings)
         self.heard = runtime.bus.subscription(self.on_frames, runtime.publisher.on_resubscribe)
-        self.connections = Connections(runtime, self.heard)
+        self.sent_events = SentEvents(runtime)
+        self.connections = Connections(runtime, self.heard, self.sent_events)
         self.feeds = Feeds(runtime, self.connections, self.heard, committing=queue.under_way)
         self.events = Events(self.connections, self.feeds)
 

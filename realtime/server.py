@@ -91,6 +91,7 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(batch.run())
     runtime.tasks.spawn(statuses.run())
     runtime.tasks.spawn(acks.run())
+    runtime.tasks.spawn(hub.sent_events.run())
     runtime.tasks.spawn(admission.watch())
     runtime.tasks.spawn(watch.tick())
     runtime.tasks.spawn(watch.find_events())
@@ -116,6 +117,7 @@ async def serve(settings: Settings) -> int:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(2):
             await runner.cleanup()
+    await hub.sent_events.drained(1.0)
     await lease.end()
     await runtime.close()
     log.info("realtime process stopped")

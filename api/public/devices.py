@@ -4,14 +4,15 @@ from typing import Any
 
 import attrs
 from attrs import validators
-from litestar import Request, delete, get, put
+from litestar import Request, delete, get, post, put
 
 from api.auth import locale_of, parties
 from api.parameters import path_id
 from api.request_bodies import Body
 from core.base.actor import Actor
+from core.base.field_types import Id
 from core.base.pages import Items, read_page
-from core.flows import login_tokens
+from core.flows import delivery_trail, login_tokens
 from core.reads import devices as reads
 from core.runtime import Runtime
 
@@ -61,4 +62,21 @@ async def set_push_token(data: PushTokenBody, request: Request[Any, Any, Any], r
     await login_tokens.set_push_token(runtime, actor, push_token=data.push_token, locale=locale_of(request))
 
 
-ROUTES = [devices, revoke_device, set_push_token]
+@attrs.frozen(kw_only=True)
+class PushOpenedBody:
+    """The `event_id` of the push by which the user opened the app."""
+
+    event_id: Id
+
+
+@post("/api/shared/push-opened", status_code=204, dto=Body[PushOpenedBody], return_dto=None, **parties())
+async def push_opened(data: PushOpenedBody, runtime: Runtime, actor: Actor) -> None:
+    """Report that the user opened the app by a push.
+
+    It is kept in the event's delivery trail, once for a device. An unknown `event_id`, such as that of a push about a
+    message, and one of another user are ignored: an app can do nothing about them.
+    """
+    await delivery_trail.note_opened(runtime, actor, event_id=data.event_id)
+
+
+ROUTES = [devices, revoke_device, set_push_token, push_opened]

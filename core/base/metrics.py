@@ -96,6 +96,21 @@ TRACE_SPANS = Counter(
     registry=REGISTRY,
 )
 
+DELIVERY_TRAIL_ROWS = Counter(
+    "sesi_delivery_trail_rows_total", "New rows of the events' delivery trail, by stage.", ["stage"], registry=REGISTRY
+)
+DELIVERY_TRAIL_DROPPED = Counter(
+    "sesi_delivery_trail_dropped_total",
+    "Sent events that are missing in the delivery trail, because too many waited to be stored or storing them failed.",
+    registry=REGISTRY,
+)
+EVENT_ACK_SECONDS = Histogram(
+    "sesi_event_ack_seconds",
+    "Real time from an event to its first acknowledgement.",
+    ["event"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600),
+    registry=REGISTRY,
+)
 SESSIONS_ENDED = Counter(
     "sesi_sessions_ended_total",
     "Sessions that ended, by final state. The cause of `completed` is the side that ended the session, or `timer`; that "
@@ -186,6 +201,7 @@ def start_at_zero(counter: Counter, *labels: Iterable[str]) -> None:
 
 start_at_zero(CODES, ("customer", "mitra"), ("sent", "not sent", "test number"))
 start_at_zero(LIMITED, ("otp_budget",))
+start_at_zero(DELIVERY_TRAIL_ROWS, ("sent", "acknowledged", "pushed", "opened", "given_up"))
 start_at_zero(OTP_REQUESTED, ("customer", "mitra"))
 start_at_zero(OTP_VERIFIED, ("customer", "mitra"), ("verified",))
 start_at_zero(REPORTS, ("primary", "replica"))

@@ -3,17 +3,18 @@
 import datetime as dt
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from core.deliveries.tables import Delivery as Deliveries
+import attrs
+
+from core.base import metrics
+from core.deliveries.stages import MOST, Stage
 from core.events.notices import Notice
 from core.storage import sql_files
 from core.storage.database import Database
-from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows per statement
 SQL = sql_files.load(__file__)
-FORGET = statement(Deliveries.delete().where(Deliveries.recipient_id == p.recipient_id, Deliveries.event == p.event))
 
 
 async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = None) -> None:
@@ -30,15 +31,43 @@ async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = N
 
 async def forget(tx: Tx, recipient_id: str, event: str) -> None:
     """Delete a recipient's pending deliveries of an event, because a newer one replaces them."""
-    await FORGET.execute(tx, recipient_id=recipient_id, event=event)
+    given_up = await tx.fetchval(SQL["forget"], recipient_id, event, tx.now)
+    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(Stage.GIVEN_UP), given_up)
 
 
-async def acknowledge(db: Database, pairs: list[tuple[str, str]]) -> set[str]:
-    """Delete deliveries, given as (event id, recipient id); return the event ids of those that existed."""
+@attrs.frozen(kw_only=True)
+class Ack:
+    """An acknowledgement of an event by one of its recipient's devices."""
+
+    event_id: str
+    recipient_id: str
+    device_id: str
+
+
+@attrs.frozen(kw_only=True)
+class Acknowledged:
+    """An event that was pending until now, for `seconds` of real time."""
+
+    event_id: str
+    event: str
+    seconds: float
+
+
+async def acknowledge(db: Database, acks: list[Ack], *, at: dt.datetime) -> tuple[list[Acknowledged], int]:
+    """Delete deliveries, and note in the trail which devices acknowledged them at `at` (service time).
+
+    Returns the events that were pending, and the number of new rows of the trail.
+    """
     rows = await db.fetch(
-        SQL["acknowledge"], [event_id for event_id, _ in pairs], [recipient_id for _, recipient_id in pairs]
+        SQL["acknowledge"],
+        [ack.event_id for ack in acks],
+        [ack.recipient_id for ack in acks],
+        [ack.device_id for ack in acks],
+        at,
+        MOST,
     )
-    return {row["id"] for row in rows}
+    done = [Acknowledged(event_id=row["id"], event=row["event"], seconds=row["seconds"]) for row in rows if row["id"]]
+    return done, rows[0]["noted"]
 
 
 async def waiting(
@@ -83,7 +112,9 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
 
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
-    return await tx.execute(SQL["purge"], older_than_s)
+    given_up: int = await tx.fetchval(SQL["purge"], older_than_s, tx.now)
+    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(Stage.GIVEN_UP), given_up)
+    return given_up
 
 
 async def forget_all(tx: Tx, recipient_ids: Sequence[str]) -> None:

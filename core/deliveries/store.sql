@@ -7,18 +7,87 @@ SELECT
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) AS u;
 
 -- name: acknowledge
--- Delete deliveries, given as ids and recipients; return the ids of those that existed. Rows are locked in the order of
--- their ids, because two devices may acknowledge the same events.
-DELETE FROM deliveries
-WHERE
-  id = ANY(ARRAY(
-    SELECT d.id
-    FROM unnest($1::uuid[], $2::uuid[]) AS a (id, recipient_id)
-    JOIN deliveries AS d USING (id, recipient_id)
-    ORDER BY d.id
-    FOR UPDATE OF d
-  ))
-RETURNING id::text;
+-- Delete deliveries, given as ids, recipients and the devices that acknowledge them, and note each device in the trail
+-- with the time $4. Return the deliveries that existed, with the real seconds that they have waited, and in each row the
+-- number of rows that the trail got; one row without a delivery if none existed. Rows are locked and written in the
+-- order of their ids, because two devices may acknowledge the same events. A later device finds the event in the trail.
+-- An event has at most $5 rows there.
+WITH acks AS (
+  SELECT a.*
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS a (event_id, recipient_id, auth_session_id)
+),
+gone AS (
+  DELETE FROM deliveries
+  WHERE
+    id = ANY(ARRAY(
+      SELECT d.id
+      FROM acks AS a
+      JOIN deliveries AS d ON d.id = a.event_id AND d.recipient_id = a.recipient_id
+      ORDER BY d.id
+      FOR UPDATE OF d
+    ))
+  RETURNING
+    id,
+    recipient_id,
+    event,
+    session_id,
+    payment_of_delivery(session_id, payload) AS payment_request_id,
+    extract(EPOCH FROM clock_timestamp() - created_at)::float8 AS seconds
+),
+known AS (
+  SELECT
+    a.*,
+    g.event,
+    g.session_id,
+    g.payment_request_id
+  FROM acks AS a
+  JOIN gone AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
+  UNION ALL
+  SELECT
+    a.*,
+    t.event,
+    t.session_id,
+    t.payment_request_id
+  FROM acks AS a
+  LEFT JOIN gone AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
+  CROSS JOIN LATERAL (
+    SELECT
+      e.event,
+      e.session_id,
+      e.payment_request_id
+    FROM delivery_trail AS e
+    WHERE e.event_id = a.event_id AND e.recipient_id = a.recipient_id
+    LIMIT 1
+  ) AS t
+  WHERE g.id IS NULL
+),
+noted AS (
+  INSERT INTO delivery_trail (
+    id, event_id, stage, auth_session_id, recipient_id, event, session_id, payment_request_id, at
+  )
+  SELECT
+    gen_random_uuid(),
+    k.event_id,
+    'acknowledged',
+    k.auth_session_id,
+    k.recipient_id,
+    k.event,
+    k.session_id,
+    k.payment_request_id,
+    $4
+  FROM known AS k
+  WHERE (SELECT count(*) FROM delivery_trail AS t WHERE t.event_id = k.event_id) < $5
+  ORDER BY k.event_id, k.auth_session_id
+  ON CONFLICT DO NOTHING
+  RETURNING event_id
+)
+SELECT
+  n.noted,
+  g.id::text,
+  g.event,
+  g.seconds
+FROM (SELECT count(*) AS noted FROM noted) AS n
+LEFT JOIN gone AS g ON true;
 
 -- name: waiting
 -- Up to 5,000 deliveries after ($3, $4), created since $1 and unacknowledged for $2 seconds. Here and below, a range
@@ -86,16 +155,65 @@ RETURNING
   session_id::text,
   payload;
 
+-- name: forget
+-- Delete the deliveries of the event $2 to the recipient $1, and note in the trail that they were given up at $3. Return
+-- how many.
+WITH gone AS (
+  DELETE FROM deliveries
+  WHERE recipient_id = $1 AND event = $2
+  RETURNING *
+), noted AS (
+  INSERT INTO delivery_trail (
+    id, event_id, stage, recipient_id, event, session_id, payment_request_id, at
+  )
+  SELECT
+    gen_random_uuid(),
+    g.id,
+    'given_up',
+    g.recipient_id,
+    g.event,
+    g.session_id,
+    payment_of_delivery(g.session_id, g.payload),
+    $3
+  FROM gone AS g
+  ORDER BY g.id
+  ON CONFLICT DO NOTHING
+)
+SELECT count(*)
+FROM gone;
+
 -- name: purge
--- Delete up to 5,000 deliveries that are older than $1 seconds.
-DELETE FROM deliveries
-WHERE id = ANY(ARRAY(
-  SELECT id
-  FROM deliveries
-  WHERE created_at < statement_timestamp() - make_interval(secs => $1)
-  ORDER BY created_at
-  LIMIT 5000
-));
+-- Delete up to 5,000 deliveries that are older than $1 seconds, and note in the trail that they were given up at $2.
+-- Return how many.
+WITH gone AS (
+  DELETE FROM deliveries
+  WHERE id = ANY(ARRAY(
+    SELECT id
+    FROM deliveries
+    WHERE created_at < statement_timestamp() - make_interval(secs => $1)
+    ORDER BY created_at
+    LIMIT 5000
+  ))
+  RETURNING *
+), noted AS (
+  INSERT INTO delivery_trail (
+    id, event_id, stage, recipient_id, event, session_id, payment_request_id, at
+  )
+  SELECT
+    gen_random_uuid(),
+    g.id,
+    'given_up',
+    g.recipient_id,
+    g.event,
+    g.session_id,
+    payment_of_delivery(g.session_id, g.payload),
+    $2
+  FROM gone AS g
+  ORDER BY g.id
+  ON CONFLICT DO NOTHING
+)
+SELECT count(*)
+FROM gone;
 
 -- name: forget_all
 -- Delete the deliveries of recipients. Rows are locked in the order of their ids, as acknowledgements do.

@@ -1,7 +1,9 @@
-"""The table of events that are not acknowledged yet (docs/events.md)."""
+"""The tables of events: those that are not acknowledged yet (docs/events.md), and what happened to each."""
 
+from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
+from core.deliveries.stages import Stage
 from core.storage import columns
 
 
@@ -20,3 +22,25 @@ class Delivery(Table, tablename="deliveries", db=columns.ENGINE):
     created_at = columns.moment(null=False)
     # Real time at which it was claimed for pushes.
     pushed_real_at = columns.moment()
+
+
+class DeliveryTrail(Table, tablename="delivery_trail", db=columns.ENGINE):
+    """One stage of an event on one device (docs/fairness.md#delivery-trail). A row never changes.
+
+    `auth_session_id` is the device; null only for an event that is given up for all devices. It has no foreign key,
+    because auth sessions are deleted sooner. `payment_request_id` is null for events about a session.
+    """
+
+    id = columns.identifier()
+    event_id = columns.plain_id(null=False)
+    stage = columns.string(20)
+    auth_session_id = columns.plain_id()
+    recipient_id = columns.plain_id(null=False)
+    event = columns.string(40)
+    session_id = columns.plain_id()
+    payment_request_id = columns.plain_id()
+    at = columns.moment(null=False)
+
+    once = Unique(["event_id", "auth_session_id", "stage"])
+    known_stage = columns.words("stage", Stage)
+    device = Check("auth_session_id IS NOT NULL OR stage = 'given_up'")

@@ -3,8 +3,11 @@
 import datetime as dt
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from core.base import metrics
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
+from core.deliveries.stages import Stage
+from core.deliveries.store import Ack
 from core.events.notices import Notice
 from core.runtime import Runtime
 from core.steps import goodbyes
@@ -19,9 +22,17 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
     Each entry is (event id, the user who acknowledges it); one device is enough for a user. Returns the ids of the
     events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
     """
-    pairs = [(event_id, recipient_id) for event_id, actor in acks for recipient_id in actor.ids]
+    each = [
+        Ack(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id)
+        for event_id, actor in acks
+        for recipient_id in actor.ids
+    ]
     with translate_db_errors():
-        return await deliveries.acknowledge(runtime.db, pairs)
+        done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
+    metrics.DELIVERY_TRAIL_ROWS.labels(Stage.ACKNOWLEDGED).inc(noted)
+    for one in done:
+        metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)
+    return {one.event_id for one in done}
 
 
 async def waiting(

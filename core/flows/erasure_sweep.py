@@ -9,6 +9,7 @@ from core.base.actor import UserType
 from core.base.errors import Unavailable
 from core.customers import erasing as customers
 from core.deliveries import store as deliveries
+from core.deliveries import trail
 from core.erasures import store as erasures
 from core.erasures.rules import SETTLED
 from core.erasures.store import Erasure
@@ -21,6 +22,7 @@ from core.storage.errors import TRANSIENT_ERRORS
 from core.webhooks import erasing as webhooks
 
 AT_ONCE = 100  # erasures in one read
+TRAIL_AT_ONCE = 5_000  # rows of the delivery trail in one transaction
 log = logs.get("erasure")
 
 
@@ -46,6 +48,7 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
     rows = await customers.rows_of(runtime.db, erasure.user_id) if is_customer else [erasure.user_id]
     if is_customer and not await _blank_texts(runtime, erasure, rows):
         return
+    await _forget_trail(runtime, rows)
     before = runtime.now() - SETTLED
     if erasure.began_at > before or (is_customer and await sessions.any_unsettled(runtime.db, rows, since=before)):
         return
@@ -76,6 +79,17 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
                 await sessions.blank_topics(tx, rows)
                 await payments.blank_topics(tx, rows)
                 return True
+
+
+async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:
+    """Delete what happened to the user's events on their devices.
+
+    The sweep repeats this until requests from before the erasure have ended.
+    """
+    while True:
+        async with runtime.transaction() as tx:
+            if await trail.forget(tx, rows, limit=TRAIL_AT_ONCE) < TRAIL_AT_ONCE:
+                return
 
 
 async def _mask_calls(runtime: Runtime, rows: list[str]) -> None:

@@ -5,11 +5,13 @@ one row for each device, in one transaction. Sending claims rows for a limited t
 has answered.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries
+from core.deliveries import trail
+from core.deliveries.stages import Mark, Stage
 from core.logins import push_tokens
 from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused, Sent
 from core.pushes import store as pushes
@@ -19,8 +21,10 @@ from core.sessions import unacknowledged
 from core.steps import inbox
 from core.steps import logins as login_steps
 from core.steps.pushes import Due, content_of, plan
+from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
+MESSAGE = "message"  # in the place of an event's name
 PLAN_AT_ONCE = 1_000  # a large blast is planned in few transactions, each a few milliseconds of the event loop
 log = logs.get("push")
 
@@ -54,7 +58,7 @@ async def plan_chats(runtime: Runtime) -> int:
         )
         due = []
         for chat in chats:
-            content = content_of(runtime, tx, "message", ids.new_id(), chat.session_id, "{}")
+            content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")
             assert content is not None
             due.append(Due(recipient_id=chat.user_id, content=content))
         await plan(tx, due)
@@ -90,7 +94,7 @@ async def settle(runtime: Runtime, results: list[tuple[Push, Outcome]]) -> None:
 
     Never raises: a push whose result can't be stored is due again when its claim ends.
     """
-    done = [push.id for push, outcome in results if isinstance(outcome, Sent | Refused)]
+    done = [(push, outcome) for push, outcome in results if isinstance(outcome, Sent | Refused)]
     await _storing(_delete(runtime, done) if done else None)
     for push, outcome in results:
         if isinstance(outcome, Later):
@@ -109,18 +113,33 @@ async def _storing(work: Awaitable[None] | None) -> None:
         log.exception("storing the result of a push failed")
 
 
-async def _delete(runtime: Runtime, push_ids: list[str]) -> None:
+async def _delete(runtime: Runtime, done: Sequence[tuple[Push, Outcome]]) -> None:
     async with runtime.transaction() as tx:
-        await pushes.done(tx, push_ids)
+        await pushes.done(tx, [push.id for push, _ in done])
+        await _note(tx, [push for push, outcome in done if isinstance(outcome, Sent)], Stage.PUSHED)
+        await _note(tx, [push for push, outcome in done if isinstance(outcome, Refused)], Stage.GIVEN_UP)
 
 
 async def _retry(runtime: Runtime, push: Push, outcome: Later) -> None:
     async with runtime.transaction() as tx:
-        await pushes.again(tx, push.id, after_s=outcome.after_s)
+        if not await pushes.again(tx, push.id, after_s=outcome.after_s):
+            await _note(tx, [push], Stage.GIVEN_UP)
 
 
 async def _forget_token(runtime: Runtime, push: Push) -> None:
     async with runtime.transaction() as tx:
         await pushes.done(tx, [push.id])
+        await _note(tx, [push], Stage.GIVEN_UP)
         for owner in await push_tokens.drop(tx, push.push_token):
             await login_steps.refresh_push_token(tx, *owner)
+
+
+async def _note(tx: Tx, found: list[Push], stage: Stage) -> None:
+    """Note the result of pushes in the delivery trail. Messages are no events and have none."""
+    marks = [
+        Mark(event_id=push.content["event_id"], auth_session_id=push.auth_session_id, stage=stage, at=tx.now)
+        for push in found
+        if push.content["event"] != MESSAGE
+    ]
+    if marks:
+        tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(stage), await trail.add(tx, marks))

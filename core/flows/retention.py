@@ -1,6 +1,6 @@
 """Remove rows and texts whose retention has ended (docs/operating.md#retention).
 
-Webhook calls are removed by whole months. Calls without a valid token, which anyone can make in any number, are deleted
+Webhook calls and the delivery trail of events are removed by whole months. Calls without a valid token, which anyone can make in any number, are deleted
 singly, long before. Sweeps that delete single rows do so in bounded transactions: several processes may share the work,
 and the next sweep finds what a dead process has left.
 """
@@ -12,6 +12,7 @@ import asyncpg
 from core.base import logs
 from core.base.id_ranges import EPOCH, first_id, until
 from core.customers import removal as customers
+from core.deliveries.stages import KEPT
 from core.logins import removal as logins
 from core.logins.otp import WINDOW
 from core.runtime import Runtime
@@ -20,7 +21,7 @@ from core.storage import partitions
 from core.webhooks import store as webhooks
 
 log = logs.get("retention")
-WEBHOOK_LOGS = "webhook_logs"
+WEBHOOK_LOGS, DELIVERY_TRAIL = "webhook_logs", "delivery_trail"
 AT_ONCE = 1_000  # rows in a transaction
 
 
@@ -36,19 +37,26 @@ async def remove_webhook_months(runtime: Runtime) -> None:
     A month is detached first. That waits until no statement reads it, and if it is interrupted, the next sweep finishes
     it. Through a pooler a detachment can't be concurrent; it then locks the table for a moment.
     """
-    before = _end_of(runtime, "retention_webhook_days")
-    ended = partitions.past(await partitions.partitions(runtime.db), WEBHOOK_LOGS, before or EPOCH)
-    for one in ended:
+    await _remove_months(runtime, WEBHOOK_LOGS, _end_of(runtime, "retention_webhook_days") or EPOCH)
+
+
+async def remove_trail_months(runtime: Runtime) -> None:
+    """Sweep: remove the months of the delivery trail in the same way. Event ids have real time, so its age has too."""
+    await _remove_months(runtime, DELIVERY_TRAIL, runtime.clock.real_now() - KEPT)
+
+
+async def _remove_months(runtime: Runtime, table: str, before: dt.datetime) -> None:
+    for one in partitions.past(await partitions.partitions(runtime.db), table, before):
         async with runtime.db.connection() as connection:
             try:
                 await partitions.detach(connection, one, concurrently=not runtime.settings.through_pooler)
             except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError):
-                log.warning("removing a month of webhook calls waits for the next sweep", partition=one.name)
+                log.warning("removing a month waits for the next sweep", partition=one.name)
                 return
     async with runtime.transaction() as tx:
-        gone = await partitions.drop_detached(tx, WEBHOOK_LOGS)
+        gone = await partitions.drop_detached(tx, table)
     if gone:
-        log.info("removed months of webhook calls", names=gone)
+        log.info("removed months", table=table, names=gone)
 
 
 async def remove_unproven_calls(runtime: Runtime) -> None:

@@ -27,6 +27,7 @@ class Push:
     """
 
     id: str
+    auth_session_id: str
     push_token: str = attrs.field(repr=False)
     content: dict[str, str]
     urgent: bool
@@ -76,10 +77,12 @@ async def done(tx: Tx, push_ids: list[str]) -> None:
     await tx.execute(SQL["done"], push_ids)
 
 
-async def again(tx: Tx, push_id: str, *, after_s: float) -> None:
-    """Retry a push after `after_s` seconds of real time, or delete it if it is useless by then."""
-    if not await tx.execute(SQL["drop_useless"], push_id, after_s):
-        await tx.execute(SQL["again"], push_id, after_s)
+async def again(tx: Tx, push_id: str, *, after_s: float) -> bool:
+    """Retry a push after `after_s` seconds of real time. If it is useless by then, delete it and return False."""
+    if await tx.execute(SQL["drop_useless"], push_id, after_s):
+        return False
+    await tx.execute(SQL["again"], push_id, after_s)
+    return True
 
 
 async def forget(tx: Tx, auth_session_ids: Sequence[str]) -> None:

@@ -40,6 +40,7 @@ WHERE
   )) -- noqa: LT02
 RETURNING
   id,
+  auth_session_id,
   push_token,
   content,
   urgent,

@@ -13,6 +13,7 @@ import msgspec
 from core.base.actor import Actor
 from core.base.field_types import CustomerId, Id, Mode, Party, PaymentRequestId, SessionId, Time
 from core.customers import erasing as customers
+from core.deliveries.stages import Stage
 from core.erasures.rules import RECENT, RecentSignInRequired
 from core.logins import erasing as logins
 from core.pairing_failures.rules import OperatorAction
@@ -158,6 +159,20 @@ class ExportedSession:
 
 
 @attrs.frozen(kw_only=True)
+class ExportedDelivery:
+    """What happened to an event on one of the devices; `device_id` is null if it was given up for all of them."""
+
+    id: Id
+    event_id: Id
+    event: str
+    stage: Stage
+    device_id: Id | None
+    session_id: SessionId | None
+    payment_request_id: PaymentRequestId | None
+    at: Time
+
+
+@attrs.frozen(kw_only=True)
 class Export:
     """Everything that is stored of the calling customer."""
 
@@ -168,6 +183,7 @@ class Export:
     payment_requests: list[ExportedPayment]
     transactions: list[ExportedTransaction]
     sessions: list[ExportedSession]
+    deliveries: list[ExportedDelivery]
 
 
 LISTS = {
@@ -177,6 +193,7 @@ LISTS = {
     "payment_requests": SQL["payment_requests"],
     "transactions": SQL["transactions"],
     "sessions": SQL["sessions"],
+    "deliveries": SQL["deliveries"],
 }
 OF_SESSION = {"goodbyes": SQL["goodbyes"], "messages": SQL["messages"]}
 

@@ -146,3 +146,19 @@ JOIN chat_sessions AS s ON s.id = x.session_id
 WHERE x.session_id = $1 AND x.seq > $2
 ORDER BY x.seq
 LIMIT $3;
+
+-- name: deliveries
+-- What happened to their events on their devices. At most $3 above $2.
+SELECT
+  t.id,
+  t.event_id,
+  t.event,
+  t.stage,
+  t.auth_session_id AS device_id,
+  t.session_id,
+  t.payment_request_id,
+  t.at
+FROM delivery_trail AS t
+WHERE t.recipient_id = ANY($1::uuid[]) AND t.id > $2::uuid
+ORDER BY t.id
+LIMIT $3;

@@ -9,6 +9,7 @@ import attrs
 from core.base import id_ranges
 from core.base.errors import NotFound
 from core.base.languages import Text
+from core.reads.event_trail import MOST, EventTrail, trails_of
 from core.reads.search_rounds import SearchRound, of_last, of_rounds, rounds_of
 from core.reads.support import SupportPayment, payment
 from core.reads.time_credits import of_credit
@@ -53,11 +54,13 @@ class Timeline:
     """The timeline of one payment.
 
     `why_no_chat` is null if there was a chat, or there may still be one. Otherwise it ends with the numbers of mitras
-    in the last round of the search, if there was a search and the round is stored.
+    in the last round of the search, if there was a search and the round is stored. `events` are what the parties were
+    sent in the last 90 days; of a search with very many invitations, not all of them.
     """
 
     payment: SupportPayment
     entries: list[TimelineEntry]
+    events: list[EventTrail]
     why_no_chat: str | None
     why_no_chat_in_indonesian: str | None
 
@@ -104,6 +107,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
             entries += of_extension(row)
         entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
         entries += map(of_goodbye, await db.fetch(SQL["goodbyes"], payment_request_id))
+        stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
     if not entries:
         raise NotFound
     order = {kind: n for n, kind in enumerate(ORDER)}
@@ -112,6 +116,7 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
     return Timeline(
         payment=found,
         entries=entries,
+        events=trails_of(stages),
         why_no_chat=why and why.en,
         why_no_chat_in_indonesian=why and why.id,
     )

@@ -180,3 +180,46 @@ FROM session_closures AS c
 JOIN chat_sessions AS s ON s.id = c.session_id
 WHERE s.payment_request_id = $1
 ORDER BY c.created_at;
+
+
+-- name: events
+-- What happened to the events about the payment request $1 and its sessions on the recipients' devices, and to those
+-- about the extension of the session $2 from the time $3 on. $4 is the bound of the events' ids; an event is younger
+-- than its request. Invitations come last, so the limit $5 drops them first.
+SELECT
+  t.event_id,
+  t.event,
+  t.stage,
+  t.auth_session_id,
+  t.recipient_id,
+  t.at,
+  m.id AS mitra_id,
+  coalesce(m.display_name, c.display_name) AS recipient,
+  a.device_info
+FROM (
+  SELECT f.*
+  FROM (
+    SELECT p.*
+    FROM delivery_trail AS p
+    WHERE p.payment_request_id = $1 AND p.event_id >= $4
+    UNION ALL
+    SELECT o.*
+    FROM chat_sessions AS s
+    JOIN delivery_trail AS o ON o.session_id = s.id
+    WHERE s.payment_request_id = $1 AND o.event_id >= $4
+    UNION ALL
+    SELECT x.*
+    FROM delivery_trail AS x
+    WHERE
+      x.session_id = $2
+      AND x.event_id >= $4
+      AND x.at >= $3
+      AND x.event IN ('extension_requested', 'extension_resolved', 'session_resumed')
+  ) AS f
+  ORDER BY f.event IN ('chat_request', 'chat_request_closed'), f.event_id, f.at
+  LIMIT $5
+) AS t
+LEFT JOIN mitras AS m ON m.id = t.recipient_id
+LEFT JOIN customers AS c ON c.id = t.recipient_id
+LEFT JOIN auth_sessions AS a ON a.id = t.auth_session_id
+ORDER BY t.event_id, t.at;

@@ -20,7 +20,12 @@ from core.storage.transaction import Reader, Tx
 
 # Table -> the column whose month decides.
 PARTITIONED: Mapping[str, str] = MappingProxyType(
-    {"chat_messages": "session_id", "chat_request_notifications": "session_id", "webhook_logs": "id"}
+    {
+        "chat_messages": "session_id",
+        "chat_request_notifications": "session_id",
+        "delivery_trail": "event_id",
+        "webhook_logs": "id",
+    }
 )
 # Tables of foreign keys, which a new partition locks against writes; in the order in which flows lock them.
 REFERENCED = MappingProxyType({"chat_request_notifications": "mitras, chat_sessions"})

@@ -46,6 +46,7 @@ BESIDE: dict[str, dict[str, Any]] = {"session_id": {"is_extension": True}}
 FREE_FIELDS = {
     "otp_request_id": "the code proves ownership",
     "client_message_id": "made by the client",
+    "event_id": "another user's event is ignored like an unknown one",
     "mitra_id": "no caller owns a mitra; it must be a previous one",
     "targeted_mitra_id": "no caller owns a mitra; it must be a previous one",
 }
@@ -65,6 +66,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     # Half a proof, so that no call erases its caller.
     own_data.EraseBody: lambda: {"provider": "a"},
     profile.ProfileBody: lambda: {"display_name": "Dewi"},
+    devices.PushOpenedBody: lambda: {"event_id": ids.new_id()},
     devices.PushTokenBody: lambda: {"push_token": ids.new_id()},
     payments.PaymentBody: lambda: {"duration_minutes": 12},
     payment_webhook.GatewayCall: lambda: {"id": "x", "external_id": ids.new_id(), "status": "PAID", "amount": 1},

@@ -8,6 +8,7 @@ import socket
 
 from realtime.connection import MAX_FRAMES, Connection
 from realtime.connections import Connections
+from realtime.sent_events import SentEvents
 from tests.flows.conftest import Harness
 
 FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'
@@ -21,7 +22,9 @@ async def _connected(harness: Harness) -> tuple[Connection, socket.socket]:
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
     heard = harness.runtime.bus.subscription(lambda _channel, _data: None, lambda: None)
-    connection = Connection(Connections(harness.runtime, heard), transport, "chat", "203.0.113.1")
+    connection = Connection(
+        Connections(harness.runtime, heard, SentEvents(harness.runtime)), transport, "chat", "203.0.113.1"
+    )
     connection.ready = True
     return connection, theirs
 
