@@ -37,6 +37,10 @@ class SentEvents:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._waiting)
+
     def add(self, auth_session_id: str, event_ids: list[str]) -> None:
         """Note that events were written to a device's socket, each once."""
         now = self._runtime.now()
@@ -60,9 +64,13 @@ class SentEvents:
             await self._wake.wait()
             await real_sleep(GATHER_S)
             self._wake.clear()
-            while self._waiting:
-                await self._write([self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))])
-            self._idle.set()
+            await self.store()
+
+    async def store(self) -> None:
+        """Write what was noted; while the database can't take it, wait."""
+        while self._waiting:
+            await self._write([self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))])
+        self._idle.set()
 
     async def drained(self, timeout: float) -> None:
         """Wait up to `timeout` seconds until everything is written."""

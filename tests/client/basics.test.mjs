@@ -50,3 +50,12 @@ test("a message is shown at once, and sent until it is acknowledged", async () =
   await world.advance(5000);
   assert.deepEqual(world.socket().take(), []);
 });
+
+test("an app that was opened by a push reports the event", async () => {
+  const world = new World();
+  const client = await world.client();
+  const reported = client.pushOpened(id("e", 1));
+  const { body } = await world.answer("POST /api/shared/push-opened", 204, null);
+  assert.deepEqual(body, { event_id: id("e", 1) });
+  assert.equal(await reported, undefined);
+});

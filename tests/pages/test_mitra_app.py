@@ -232,3 +232,17 @@ async def test_every_screen_is_accessible(browser: Browser, world: World, size: 
             await expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
             await expect(page.get_by_text("Loading")).to_have_count(0)
             await check(path)
+
+
+async def test_app_that_a_push_opens_reports_it_once(browser: Browser, world: World) -> None:
+    opened = "SELECT count(*)::int FROM delivery_trail WHERE event_id = $1::uuid AND stage = 'opened'"
+    async with mitra_app(browser, world) as page:
+        payment = await world.paid(await world.customer("Rina"))
+        await expect(requested(page, "Rina")).to_be_visible()
+        asked = "SELECT event_id::text FROM delivery_trail WHERE session_id = $1::uuid AND event = 'chat_request'"
+        (row, *_) = await world.until(lambda: world.stack.sql(asked, payment["session_id"]), bool)
+        for _ in range(2):
+            async with page.expect_response(re.compile("/api/shared/push-opened$")) as answer:
+                await page.goto(re.sub(r"[?].*", f"?frame=test&lang=en&push={row['event_id']}", page.url))
+            assert (await answer.value).status == 204
+        assert [one[0] for one in await world.stack.sql(opened, row["event_id"])] == [1]

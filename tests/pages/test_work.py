@@ -562,3 +562,25 @@ async def test_operator_manages_roles_operators_and_own_password(
 async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> None:
     await window.open("#/ledger")
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()
+
+
+async def test_session_page_shows_what_happened_to_its_events_on_each_phone(
+    window: BrowserWindow, world: World
+) -> None:
+    ayu, budi = await world.mitra("Ayu"), await world.customer("Budi")
+    desk, phone = await ayu.open("pairing"), await budi.open("chat")
+    try:
+        session_id = await world.session(budi, ayu)
+        await phone.wait("session_started")
+        noted = "SELECT 1 FROM delivery_trail WHERE session_id = $1::uuid AND event = 'session_started' AND stage = 'sent'"
+        await world.until(lambda: world.stack.sql(noted, session_id), bool)
+    finally:
+        await desk.close()
+        await phone.close()
+    await window.open(f"#/sessions/{session_id}")
+    page = window.page
+    await expect(page.get_by_text(re.compile(r"What the phones received \(\d+\)"))).to_be_visible()
+    event = page.locator(".timeline.small li").filter(has_text="session_started").filter(has_text="Budi")
+    await expect(event).to_contain_text(re.compile(r"device: (sent|acknowledged) \d\d:\d\d:\d\d"))
+    await page.get_by_text("What the phones received").click()
+    await expect(event).to_be_hidden()

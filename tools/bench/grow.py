@@ -27,7 +27,7 @@ AHEAD = dt.timedelta(minutes=50)
 LARGE = (
     "customers", "auth_sessions", "otp_requests", "mitra_online_logs", "payment_requests", "chat_sessions", "session_extensions",
     "customer_transactions", "pairing_failures", "operator_audit_log", "chat_request_notifications", "chat_messages", "session_closures",
-    "session_sensitivity_log", "webhook_logs",
+    "session_sensitivity_log", "delivery_trail", "webhook_logs",
 )  # fmt: skip
 # For this transaction only. One parallel worker: on a small machine, more would only compete for the processors.
 TUNING = """SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; SET LOCAL jit = off; SET LOCAL work_mem = '128MB';

@@ -315,6 +315,21 @@ ROWS = (
            FROM g_sessions WHERE sensitivity = 'sensitive' AND paired_at IS NOT NULL""",
     ),
     (
+        # Each side's phone gets the events of the last 90 days over its socket; one in ten is pushed, too.
+        "delivery_trail",
+        """INSERT INTO delivery_trail (id, event_id, stage, auth_session_id, recipient_id, event, session_id, at)
+           SELECT pg_temp.id(e.at, 80 + g.no, e.place), pg_temp.id(e.at, 84, e.place), g.stage, pg_temp.id(e.at, 85, e.n * 2 + e.side), e.recipient_id,
+             e.event, e.session_id, e.at + g.no * interval '0.2 seconds'
+           FROM (SELECT s.n, side, w.event, s.id AS session_id, CASE side WHEN 0 THEN s.customer_id ELSE s.mitra_id END AS recipient_id, w.at,
+               (({sessions_base} + s.n) * 8 + w.no) * 2 + side AS place
+             FROM g_sessions s CROSS JOIN generate_series(0, 1) side
+             CROSS JOIN LATERAL (VALUES (0, 'session_started', s.paired_at), (1, 'session_warning', s.expires_at - interval '3 minutes'),
+               (2, 'session_expired', s.expires_at), (3, 'session_closing', s.chat_until), (4, 'session_completed', s.chat_until + interval '1 minute')) w(no, event, at)
+             WHERE s.paired_at IS NOT NULL AND w.at BETWEEN '{now}'::timestamptz - interval '90 days' AND '{now}'::timestamptz) e
+           CROSS JOIN LATERAL (VALUES (0, 'sent'), (1, 'acknowledged'), (2, 'pushed')) g(no, stage)
+           WHERE g.no < 2 OR pg_temp.u(e.place, 86) < 0.1""",
+    ),
+    (
         "webhook_logs",
         """INSERT INTO webhook_logs (id, received_at, source_ip, headers, token_valid, external_id, gateway_invoice_id, status, amount, app_tag, raw_body, http_status,
              processing_result)

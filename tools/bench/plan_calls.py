@@ -54,6 +54,7 @@ ASKING = (
     "blanking",
     "removal",
     "time_credits",
+    "trail",
 )
 EXTRA = (
     logins.refresh_push_token,
@@ -82,6 +83,7 @@ TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' A
     coalesce((SELECT id FROM chat_sessions WHERE status = 'searching' ORDER BY created_at LIMIT 1), s.id) AS searching_id,
     (SELECT mitra_id FROM chat_sessions WHERE mitra_id IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) AS mitra_id,
     (SELECT id FROM chat_messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1) AS message_id,
+    (SELECT event_id FROM delivery_trail ORDER BY event_id DESC LIMIT 1) AS event_id,
     (SELECT id FROM session_extensions ORDER BY id DESC LIMIT 1) AS extension_id,
     (SELECT id FROM pairing_failures ORDER BY operator_action NULLS FIRST, created_at LIMIT 1) AS failure_id,
     (SELECT id FROM control_center_users ORDER BY created_at LIMIT 1) AS operator_id, (SELECT id FROM roles LIMIT 1) AS role_id,
@@ -201,6 +203,8 @@ class Caller:
         """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
         from core.customers import store as customers
         from core.deliveries import store as deliveries
+        from core.deliveries import trail
+        from core.deliveries.stages import Mark, Stage
         from core.events.notices import Notice
         from core.extensions import transitions as extension_transitions
         from core.logins import codes
@@ -224,6 +228,9 @@ class Caller:
             event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
+        device = text["auth_session_id"]
+        ack = deliveries.Ack(event_id=text["event_id"], recipient_id=text["customer_id"], device_id=device)
+        mark = Mark(event_id=text["event_id"], auth_session_id=device, stage=Stage.SENT, at=self.now)
         # The mitras of a database that was grown a while ago have no fresh heartbeat.
         of_silent = attrs.evolve(self.by_name["policy"], require_ping=False)
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
@@ -238,6 +245,8 @@ class Caller:
             ),
             (messages.sync_statuses, {"after": {text["active_id"]: 0}}),
             (deliveries.add, {"notices": [notice]}),
+            (deliveries.acknowledge, {"acks": [ack]}),
+            (trail.add, {"db": self.by_type[Database], "marks": [mark]}),
             (pushes.add, {"planned": [planned]}),
             (configuration.row, {"name": "max_customers_per_mitra"}),
             (session_transitions.create, {"session": Session(**new)}),

@@ -17,6 +17,9 @@ export const percent = (share) =>
 export const moment = (iso) =>
   new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
+/** Time of day to the second. */
+export const timeOfDay = (iso) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(iso));
+
 /** Date and time to the millisecond, with the time zone. */
 export const exactly = (iso) =>
   new Intl.DateTimeFormat(locale(), {

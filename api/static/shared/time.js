@@ -4,7 +4,7 @@
  */
 
 import { h } from "./dom.js";
-import { ago, exactly, moment } from "./format.js";
+import { ago, exactly, moment, timeOfDay } from "./format.js";
 import { service } from "./service.js";
 
 const AGAIN_MS = 15_000;
@@ -33,3 +33,6 @@ export const time = (at) => (at ? h("sesi-time", { at }) : "–");
 
 /** How long ago a time was; "–" without one. */
 export const age = (at) => (at ? h("sesi-time", { at, age: true }) : "–");
+
+/** The time of day to the second; its title is the exact time. */
+export const clock = (at) => h("time", { datetime: at, title: exactly(at) }, timeOfDay(at));

@@ -30,7 +30,7 @@ async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the timeline, checked against every row that the database has about the payment."""
     operator = await world.operator()
     told = await operator.get(f"{PAYMENTS}/{id_of(payment)}/timeline")
-    assert set(told) == {"payment", "entries", "why_no_chat", "why_no_chat_in_indonesian"}
+    assert set(told) == {"payment", "entries", "events", "why_no_chat", "why_no_chat_in_indonesian"}
     assert (told["why_no_chat"] is None) == (told["why_no_chat_in_indonesian"] is None)
     assert told["payment"] == await operator.get(f"{PAYMENTS}/{id_of(payment)}")
     entries = told["entries"]

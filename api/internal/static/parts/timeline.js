@@ -4,7 +4,7 @@ import { session } from "../kernel/session.js";
 import { h } from "../shared/dom.js";
 import { preferences } from "../shared/preferences.js";
 import { address } from "../shared/router.js";
-import { time } from "../shared/time.js";
+import { clock, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 
 // Kind of entry -> [label, style]. The service's own English sentence, with names, follows the label.
@@ -49,8 +49,48 @@ function entry({ at, kind, text, webhook_log_id }) {
   );
 }
 
+// Stage of an event on a device -> [label, style].
+const STAGES = {
+  sent: ["sent", ""],
+  acknowledged: ["acknowledged", "good"],
+  pushed: ["pushed", ""],
+  opened: ["opened", "good"],
+  given_up: ["given up", "bad"],
+};
+const OPEN_EVENTS = 40; // more are closed at first
+
+/** Show what happened to an event on each device: "android 1.4.0: sent 10:01:02, acknowledged 10:01:03". */
+function event({ event, recipient, stages }) {
+  const devices = new Map();
+  for (const one of stages) devices.set(one.device, [...(devices.get(one.device) ?? []), one]);
+  const line = ([device, found]) =>
+    h(
+      "small",
+      {},
+      `${device ?? t("all devices")}: `,
+      found.map(({ stage, at }, n) => [n > 0 && ", ", t(STAGES[stage]?.[0] ?? stage), " ", clock(at)]),
+    );
+  const last = stages[stages.length - 1].stage;
+  return h(
+    "li",
+    { class: STAGES[last]?.[1] },
+    h("span", { class: "row" }, h("code", {}, event), h("small", {}, t("to {to}", { to: recipient ?? "–" }))),
+    [...devices].map(line),
+  );
+}
+
+/** Show what happened to the events that the parties were sent. */
+function deliveries(events) {
+  return h(
+    "details",
+    { open: events.length <= OPEN_EVENTS },
+    h("summary", {}, t("What the phones received ({n})", { n: events.length })),
+    h("ol", { class: "timeline small" }, events.map(event)),
+  );
+}
+
 /** Show a timeline, given as the service answers it. */
-export function timeline({ entries, why_no_chat, why_no_chat_in_indonesian }) {
+export function timeline({ entries, events, why_no_chat, why_no_chat_in_indonesian }) {
   const why = preferences.language === "id" ? why_no_chat_in_indonesian : why_no_chat;
   return h(
     "section",
@@ -58,5 +98,6 @@ export function timeline({ entries, why_no_chat, why_no_chat_in_indonesian }) {
     h("h2", {}, t("What happened")),
     why && h("p", { class: "notice warn why" }, h("strong", {}, t("Why there was no chat")), why),
     h("ol", { class: "timeline" }, entries.map(entry)),
+    events.length > 0 && deliveries(events),
   );
 }

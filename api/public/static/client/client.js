@@ -94,6 +94,14 @@ export class Client {
     this.#device.locale = locale;
   }
 
+  /**
+   * Report that the user opened the app by a push, with the `event_id` of the push. Pushes about messages need no report.
+   * @param {string} eventId
+   */
+  async pushOpened(eventId) {
+    await this.call("POST /api/shared/push-opened", { body: { event_id: eventId } });
+  }
+
   /** Sign in as a new anonymous customer. */
   signInAnonymously() {
     return this.#device.account.signIn(ANONYMOUS);

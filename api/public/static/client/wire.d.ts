@@ -271,6 +271,7 @@ export interface Export {
   payment_requests: ExportedPayment[];
   transactions: ExportedTransaction[];
   sessions: ExportedSession[];
+  deliveries: ExportedDelivery[];
 }
 
 /** A request for a code to the phone. It does not have the code. */
@@ -281,6 +282,18 @@ export interface ExportedCode {
   channel: string;
   created_at: string;
   used_at: string | null;
+}
+
+/** What happened to an event on one of the devices; `device_id` is null if it was given up for all of them. */
+export interface ExportedDelivery {
+  id: string;
+  event_id: string;
+  event: string;
+  stage: "acknowledged" | "given_up" | "opened" | "pushed" | "sent";
+  device_id: string | null;
+  session_id: string | null;
+  payment_request_id: string | null;
+  at: string;
 }
 
 /** A sign-in on a device, and what the app said of the device. */
@@ -642,6 +655,11 @@ export interface Provider {
 export interface Providers {
   identity_a: Provider;
   identity_b: Provider;
+}
+
+/** The `event_id` of the push by which the user opened the app. */
+export interface PushOpenedBody {
+  event_id: string;
 }
 
 /** The push token of this device. Null ends its pushes. */
@@ -1438,6 +1456,8 @@ export interface Routes {
   "GET /api/shared/config/app": { answer: AppConfig };
   /** Return the limits of phone codes. */
   "GET /api/shared/config/otp": { answer: OtpConfig };
+  /** Report that the user opened the app by a push. */
+  "POST /api/shared/push-opened": { body: PushOpenedBody; answer: null };
   /** Register this device for pushes. */
   "PUT /api/shared/push-token": { body: PushTokenBody; answer: null };
 }

@@ -50,6 +50,11 @@ export declare class Client {
      * @param {Locale} locale
      */
     setLocale(locale: Locale): void;
+    /**
+     * Report that the user opened the app by a push, with the `event_id` of the push. Pushes about messages need no report.
+     * @param {string} eventId
+     */
+    pushOpened(eventId: string): Promise<void>;
     /** Sign in as a new anonymous customer. */
     signInAnonymously(): Promise<Account>;
     /**

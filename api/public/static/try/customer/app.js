@@ -10,7 +10,7 @@ import {
   updateScreen,
 } from "/try/kit/screens/notices.js";
 import { createShell } from "/try/kit/shell.js";
-import { connectShared, prepare, readConfig } from "/try/kit/start.js";
+import { connectShared, prepare, readConfig, reportPush } from "/try/kit/start.js";
 import { needsUpdate } from "/try/kit/versions.js";
 import { preferences } from "/try/shared/preferences.js";
 import { go, route } from "/try/shared/router.js";
@@ -33,7 +33,7 @@ const APP_VERSION = "1.0.0";
 const CONFIG_AGAIN_MS = 30_000;
 const OPEN_TO_ALL = ["/", "/topics", "/sign-in", "/sign-in/phone"]; // screens before the sign-in
 
-const { prefix } = prepare("customer", INDONESIAN);
+const { prefix, query } = prepare("customer", INDONESIAN);
 const draft = new Draft(browserStorage(`${prefix}draft:`));
 const service = { started: false, failed: null, config: null, providers: null };
 
@@ -127,6 +127,7 @@ async function start() {
     ]);
     await client.start();
     service.started = true;
+    void reportPush(client, query);
   } catch (error) {
     service.failed = error;
   }

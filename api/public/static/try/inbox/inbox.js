@@ -30,6 +30,10 @@ function payment(url) {
   return pathname.startsWith("/dev/pay/") ? pathname : href;
 }
 
+/** A link that opens an app as a tap on the push does. The push does not say whose phone it was sent to. */
+const opening = ({ event_id }, role, words) =>
+  h("a", { href: `/try/${role}/?push=${event_id}`, target: "_blank", rel: "noopener" }, words);
+
 class Inbox extends HTMLElement {
   #kind = null; // the kind that is shown; null: all
   #items = [];
@@ -170,6 +174,13 @@ class Inbox extends HTMLElement {
       kind === "invoice" &&
         data.url &&
         h("a", { href: payment(data.url), target: "_blank", rel: "noopener" }, t("Open the payment page")),
+      kind === "push" &&
+        h(
+          "div",
+          { class: "row" },
+          opening(data, "customer", t("Open in the customer app")),
+          opening(data, "mitra", t("Open in the mitra app")),
+        ),
       h(
         "details",
         {},

@@ -18,6 +18,8 @@ export const INDONESIAN = {
   Details: "Rincian",
   "The provider makes this code.": "Kode ini dibuat oleh penyedia.",
   "Open the payment page": "Buka halaman pembayaran",
+  "Open in the customer app": "Buka di aplikasi pelanggan",
+  "Open in the mitra app": "Buka di aplikasi mitra",
   "Nothing yet. Ask for a code or a payment.": "Belum ada apa-apa. Minta kode atau pembayaran.",
   "The service does not answer. Trying again.": "Layanan tidak menjawab. Mencoba lagi.",
   "to {to}": "untuk {to}",

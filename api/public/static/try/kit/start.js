@@ -39,3 +39,10 @@ export async function readConfig() {
   if (!response.ok) throw new Error(`/try/config.json answered ${response.status}`);
   return response.json();
 }
+
+/** Report the push by which the app was opened, whose `event_id` is in the address: `?push=ID`. */
+export async function reportPush(client, query) {
+  const eventId = query.get("push");
+  if (eventId === null || client.state.user === null) return;
+  await client.pushOpened(eventId).catch(() => {}); // support reads it; the user misses nothing
+}

@@ -10,7 +10,7 @@ import {
   updateScreen,
 } from "/try/kit/screens/notices.js";
 import { createShell } from "/try/kit/shell.js";
-import { connectShared, prepare, readConfig } from "/try/kit/start.js";
+import { connectShared, prepare, readConfig, reportPush } from "/try/kit/start.js";
 import { needsUpdate } from "/try/kit/versions.js";
 import { preferences } from "/try/shared/preferences.js";
 import { go, route } from "/try/shared/router.js";
@@ -87,6 +87,7 @@ async function start() {
     await readAppConfig();
     await client.start();
     service.started = true;
+    void reportPush(client, query);
   } catch (error) {
     service.failed = error;
   }
