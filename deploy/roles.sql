@@ -94,7 +94,7 @@ BEGIN
       SELECT
         CASE
           WHEN coalesce((SELECT p.relname FROM pg_inherits AS i JOIN pg_class AS p ON p.oid = i.inhparent
-            WHERE i.inhrelid = c.oid), c.relname) IN ('chat_messages', 'chat_request_notifications', 'webhook_logs')
+            WHERE i.inhrelid = c.oid), c.relname) IN ('chat_messages', 'chat_request_notifications', 'delivery_trail', 'webhook_logs')
             THEN current_setting('roles.jobs')
           ELSE current_setting('roles.migrate')
         END AS owner

@@ -7,15 +7,16 @@ SELECT
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) AS u;
 
 -- name: acknowledge
--- Delete deliveries, given as ids, recipients and the devices that acknowledge them, and note each device in the trail
--- with the time $4. Return the deliveries that existed, with the real seconds that they have waited, and in each row the
--- number of rows that the trail got; one row without a delivery if none existed. Rows are locked and written in the
--- order of their ids, because two devices may acknowledge the same events. A later device finds the event in the trail.
--- An event has at most $5 rows there.
+-- Delete deliveries, given as ids, recipients and the devices that acknowledge them, and note each device in the
+-- trail with the time $4. Return the deliveries that existed, with the real seconds that they have waited. Each row has
+-- the number of rows that the trail got; if no delivery existed, there is one row without one. Rows are locked and
+-- written in the order of their ids, because two devices may acknowledge the same events. A later device finds the
+-- event in the trail, where an event has at most $5 rows.
 WITH acks AS (
   SELECT a.*
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS a (event_id, recipient_id, auth_session_id)
 ),
+
 gone AS (
   DELETE FROM deliveries
   WHERE
@@ -34,6 +35,7 @@ gone AS (
     payment_of_delivery(session_id, payload) AS payment_request_id,
     extract(EPOCH FROM clock_timestamp() - created_at)::float8 AS seconds
 ),
+
 known AS (
   SELECT
     a.*,
@@ -50,17 +52,19 @@ known AS (
     t.payment_request_id
   FROM acks AS a
   LEFT JOIN gone AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
-  CROSS JOIN LATERAL (
-    SELECT
-      e.event,
-      e.session_id,
-      e.payment_request_id
-    FROM delivery_trail AS e
-    WHERE e.event_id = a.event_id AND e.recipient_id = a.recipient_id
-    LIMIT 1
-  ) AS t
+  CROSS JOIN
+    LATERAL (
+      SELECT
+        e.event,
+        e.session_id,
+        e.payment_request_id
+      FROM delivery_trail AS e
+      WHERE e.event_id = a.event_id AND e.recipient_id = a.recipient_id
+      LIMIT 1
+    ) AS t
   WHERE g.id IS NULL
 ),
+
 noted AS (
   INSERT INTO delivery_trail (
     id, event_id, stage, auth_session_id, recipient_id, event, session_id, payment_request_id, at
@@ -76,11 +80,15 @@ noted AS (
     k.payment_request_id,
     $4
   FROM known AS k
-  WHERE (SELECT count(*) FROM delivery_trail AS t WHERE t.event_id = k.event_id) < $5
+  WHERE (
+    SELECT count(*) FROM delivery_trail AS t
+    WHERE t.event_id = k.event_id
+  ) < $5
   ORDER BY k.event_id, k.auth_session_id
   ON CONFLICT DO NOTHING
   RETURNING event_id
 )
+
 SELECT
   n.noted,
   g.id::text,
@@ -156,13 +164,15 @@ RETURNING
   payload;
 
 -- name: forget
--- Delete the deliveries of the event $2 to the recipient $1, and note in the trail that they were given up at $3. Return
--- how many.
+-- Delete the deliveries of the event $2 to the recipient $1, and note in the trail that they were given up at $3.
+-- Return how many.
 WITH gone AS (
   DELETE FROM deliveries
   WHERE recipient_id = $1 AND event = $2
   RETURNING *
-), noted AS (
+),
+
+noted AS (
   INSERT INTO delivery_trail (
     id, event_id, stage, recipient_id, event, session_id, payment_request_id, at
   )
@@ -179,6 +189,7 @@ WITH gone AS (
   ORDER BY g.id
   ON CONFLICT DO NOTHING
 )
+
 SELECT count(*)
 FROM gone;
 
@@ -187,15 +198,18 @@ FROM gone;
 -- Return how many.
 WITH gone AS (
   DELETE FROM deliveries
-  WHERE id = ANY(ARRAY(
-    SELECT id
-    FROM deliveries
-    WHERE created_at < statement_timestamp() - make_interval(secs => $1)
-    ORDER BY created_at
-    LIMIT 5000
-  ))
+  WHERE
+    id = ANY(ARRAY(
+      SELECT id
+      FROM deliveries
+      WHERE created_at < statement_timestamp() - make_interval(secs => $1)
+      ORDER BY created_at
+      LIMIT 5000
+    ))
   RETURNING *
-), noted AS (
+),
+
+noted AS (
   INSERT INTO delivery_trail (
     id, event_id, stage, recipient_id, event, session_id, payment_request_id, at
   )
@@ -212,6 +226,7 @@ WITH gone AS (
   ORDER BY g.id
   ON CONFLICT DO NOTHING
 )
+
 SELECT count(*)
 FROM gone;
 

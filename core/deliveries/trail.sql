@@ -21,11 +21,15 @@ WITH noted AS (
   CROSS JOIN LATERAL known_event(u.event_id) AS e
   WHERE
     ($5::uuid[] IS NULL OR e.recipient_id = ANY($5))
-    AND (SELECT count(*) FROM delivery_trail AS t WHERE t.event_id = u.event_id) < $6
+    AND (
+      SELECT count(*) FROM delivery_trail AS t
+      WHERE t.event_id = u.event_id
+    ) < $6
   ORDER BY u.event_id, u.auth_session_id, u.stage
   ON CONFLICT DO NOTHING
   RETURNING event_id
 )
+
 SELECT count(*)
 FROM noted;
 

@@ -114,9 +114,9 @@ async def push(harness: Harness, notice: Notice, device: Actor, outcome: push_fa
 
 
 class Model:
-    """Devices of one customer, two hubs, and what the trail must have.
+    """Devices of one customer, two hubs, and the expected rows of the trail.
 
-    What was sent is read from the devices' ends of the sockets.
+    The sent events are read from the devices' ends of the sockets.
     """
 
     def __init__(self, harness: Harness, customer: Actor, stack: contextlib.AsyncExitStack) -> None:

@@ -33,10 +33,10 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')"""
 OTHERS_ROUTINES = """SELECT count(*) FROM pg_proc AS f
 WHERE pronamespace = 'public'::regnamespace AND pg_get_userbyid(proowner) <> 'sesi_migrate'
 AND NOT EXISTS (SELECT 1 FROM pg_depend AS d WHERE d.objid = f.oid AND d.deptype = 'e')"""
-PARTITIONED = {"chat_messages", "chat_request_notifications", "webhook_logs"}
+PARTITIONED = {"chat_messages", "chat_request_notifications", "delivery_trail", "webhook_logs"}
 MONTHS = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'webhook_logs'::regclass"
 OF_MONTHS = """SELECT DISTINCT pg_get_userbyid(relowner)::text FROM pg_class JOIN pg_inherits ON inhrelid = oid
-WHERE inhparent IN ('chat_messages'::regclass, 'chat_request_notifications'::regclass, 'webhook_logs'::regclass)"""
+WHERE inhparent IN ('chat_messages'::regclass, 'chat_request_notifications'::regclass, 'delivery_trail'::regclass, 'webhook_logs'::regclass)"""
 DAY = dt.timedelta(days=1)
 
 

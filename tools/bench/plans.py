@@ -40,6 +40,7 @@ LATE = "calls about a request come at any time after it, such as late money"
 ALL_MONTHS = {
     ("core.reads.timeline.timeline", ""): LATE,
     ("core.reads.webhook_calls._page", "of one request"): LATE,
+    ("core.deliveries.trail.forget", ""): "all of a user's rows are deleted, which are in every month",
     ("core.webhooks.store.remove_unproven", ""): "looks for old calls; a partial index has only those without a token",
     ("core.reads.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
     ("core.webhooks.store.polled", ""): "the id of an invoice has no time",
