@@ -21,7 +21,7 @@ AT_ONCE = 500  # rows in one statement
 MOST = 20_000  # rows that wait; more are dropped
 # (event, device) that were noted. A client that reconnects again and again is sent the same events again, and they cost
 # no further statement.
-REMEMBERED = 100_000
+REMEMBERED = 50_000
 
 log = logs.get("sent_events")
 

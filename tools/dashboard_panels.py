@@ -223,6 +223,14 @@ DATA = (
             "decoded by {{process}}": a_second("sesi_bus_envelopes_decoded_total", "process"),
         },
     ),
+    Panel(
+        "Rows of the delivery trail",
+        "ops",
+        {
+            "{{stage}}": a_second("sesi_delivery_trail_rows_total", "stage"),
+            "dropped": "sum(rate(sesi_delivery_trail_dropped_total[$__rate_interval]))",
+        },
+    ),
     Panel("Dropped signals", "ops", {"{{process}}": a_second("sesi_signals_dropped_total", "process")}),
     Panel(
         "Age of the cluster's figures",

@@ -44,6 +44,9 @@ async def test_export_has_the_conversations_and_everything_else(world: World) ->
         await say(customer if n % 2 else mitra, session_id, f"pesan {n}", {"n": n})
     await finish(customer, mitra, session_id, "sampai jumpa", "dadah")
     await world.request(customer)
+    sent = "SELECT id::text FROM deliveries WHERE recipient_id = $1::uuid AND session_id = $2::uuid LIMIT 1"
+    (event,) = await world.stack.sql(sent, customer.user["id"], session_id)
+    await customer.post("/api/shared/push-opened", {"event_id": event["id"]})
     status, found, headers = await raw(customer, "GET", EXPORT)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
@@ -61,6 +64,9 @@ async def test_export_has_the_conversations_and_everything_else(world: World) ->
         "customer": "sampai jumpa",
         "mitra": "dadah",
     }
+    (opened,) = found["deliveries"]
+    assert (opened["event_id"], opened["stage"], opened["session_id"]) == (event["id"], "opened", session_id)
+    assert opened["device_id"] in {one["id"] for one in found["devices"]}
     assert mitra.user["phone"] not in json.dumps(found)
     assert mitra.user["id"] not in json.dumps(found)
     document = apps.interface("public")
