@@ -22,8 +22,8 @@ gone AS (
   WHERE
     id = ANY(ARRAY(
       SELECT d.id
-      FROM acks AS a
-      JOIN deliveries AS d ON d.id = a.event_id AND d.recipient_id = a.recipient_id
+      FROM deliveries AS d
+      JOIN acks AS a ON d.id = a.event_id AND d.recipient_id = a.recipient_id
       ORDER BY d.id
       FOR UPDATE OF d
     ))
@@ -55,14 +55,15 @@ known AS (
   CROSS JOIN
     LATERAL (
       SELECT
+        e.recipient_id,
         e.event,
         e.session_id,
         e.payment_request_id
       FROM delivery_trail AS e
-      WHERE e.event_id = a.event_id AND e.recipient_id = a.recipient_id
+      WHERE e.event_id = a.event_id
       LIMIT 1
     ) AS t
-  WHERE g.id IS NULL
+  WHERE g.id IS NULL AND t.recipient_id = a.recipient_id
 ),
 
 noted AS (
