@@ -139,6 +139,8 @@ BEGIN
       ('roles.run', 'UPDATE', 'delivery_trail'),
       ('roles.run', 'UPDATE, DELETE', 'operator_audit_log'),
       ('roles.run', 'UPDATE, DELETE', 'session_time_credits'),
+      ('roles.run', 'DELETE', 'session_receipts'),
+      ('roles.run', 'UPDATE', 'chat_digests'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_tiers_history'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_promotions_history'),
       ('roles.run', 'INSERT, UPDATE, DELETE', 'migration'),

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from core.base.field_types import ClientMessageId, Count, Id, Positive, Time
+from core.base.field_types import ClientMessageId, Count, Digest, Id, Positive, Time
 from core.extensions.views import ExtensionView
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.rules import CreditReason
@@ -54,13 +54,18 @@ class PartyTyping(ServerFrame, kw_only=True, tag="typing"):
 
 
 class SyncPage(Answer, kw_only=True, tag="sync"):
-    """The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one."""
+    """The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one.
+
+    `digest` is the chat's digest up to the last message of this frame, or up to `after` if there is none. It is null if
+    the session is `blanked`, if `after` is above the last `seq`, and for a part of a long chat that was not hashed yet."""
 
     session_id: Id
     messages: list[MessageView]
     last_seq: Count
     more: bool
     epoch: Epoch
+    digest: Digest | None
+    blanked: bool
 
 
 class SessionWarning(Event, kw_only=True, tag="session_warning"):

@@ -189,6 +189,8 @@ class Commands:
                 break
             page.append(msgspec.Raw(text))
         feed.note_committed(found[-1].seq if found else 0)
+        last = found[len(page) - 1].seq if page else frame.after
+        digest, blanked = await chats.digest(self._hub.runtime, feed.id, up_to=last)
         connection.answer(
             "sync",
             frame.ref,
@@ -197,6 +199,8 @@ class Commands:
             last_seq=feed.last_seq,
             more=len(found) > len(page),
             epoch=epoch,
+            digest=digest,
+            blanked=blanked,
         )
 
     def _typing(self, feed: Feed, party: str, *, is_typing: bool) -> None:

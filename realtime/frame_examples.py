@@ -29,6 +29,7 @@ PAYMENT_ID = PaymentRequestId(Id("019aa4b6-5f00-7000-8000-00000000b001"))
 CONNECTION_ID = Id("019aa4b6-5f00-7000-8000-00000000d001")
 EVENT_ID = Id("019aa4b6-5f00-7000-8000-00000000e001")
 EPOCH = "86d9a77de846a836"
+DIGEST = "5e2bf57d3f40c4b6df69daf1936cb766f832374b4fc0259a7cbff06e2f70f269"
 MESSAGE_ID = MessageId(Id("019aa4b6-5f00-7000-8000-00000000f001"))
 CLIENT_MESSAGE_ID = ClientMessageId("3b241101-e2bb-4255-8caf-4136c566a962")
 EXTENSION_ID = ExtensionId(Id("019aa4b6-5f00-7000-8000-00000000ee01"))
@@ -183,7 +184,15 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
     chat_frames.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
     chat_frames.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
     chat_frames.SyncPage(
-        session_id=SESSION_ID, messages=[MESSAGE], last_seq=4, more=False, epoch=EPOCH, server_time=AT, ref="3"
+        session_id=SESSION_ID,
+        messages=[MESSAGE],
+        last_seq=4,
+        more=False,
+        epoch=EPOCH,
+        digest=DIGEST,
+        blanked=False,
+        server_time=AT,
+        ref="3",
     ),
     chat_frames.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
     chat_frames.SessionStarted(session=STARTED, **_event),

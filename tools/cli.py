@@ -11,12 +11,13 @@ from typing import Any
 import asyncpg
 
 from core.base.errors import DomainError, Unavailable, ValidationFailed
+from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.base.settings import SettingsError
 from tools.arguments import between, moment
 from tools.backups import BackupError
 from tools.bench.commands import add_commands
-from tools.commands import backup, data, gateway, privacy, service
+from tools.commands import backup, data, gateway, privacy, receipts, service
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 
@@ -91,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
         "--apply", action="store_true", help="record money that the gateway has and the service lacks"
     )
     add_privacy(add, commands)
+    add_receipts(add, commands)
     pay = add(
         "pay",
         data.pay,
@@ -176,6 +178,24 @@ def add_privacy(add: Any, commands: Any) -> None:
     )
     again = add("reapply", privacy.reapply, "erase the users of a list again; safe to repeat", erasures)
     again.add_argument("file", metavar="FILE", help="the output of `sesi erasures list`, or logs of the service")
+
+
+def add_receipts(add: Any, commands: Any) -> None:
+    """Add the commands about digests and receipts."""
+    receipt = commands.add_parser("receipt", help="verify receipts of sessions").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    verify = add("verify", receipts.verify, "verify a receipt; needs no service with a file of keys", receipt)
+    verify.add_argument("file", metavar="FILE", help="the answer of `…/chat/sessions/:id/receipt`")
+    verify.add_argument(
+        "--keys",
+        metavar="URL|FILE",
+        help="the key set of `/.well-known/sesi-receipts.json`, or its address; without it RECEIPT_SIGNING_KEYS",
+    )
+    session = commands.add_parser("session", help="look into a session").add_subparsers(required=True, metavar="WHAT")
+    digest = add("digest", receipts.digest, "print the digest of a session's chat, to compare with a phone's", session)
+    digest.add_argument("id", metavar="ID")
+    digest.add_argument("--seq", type=between(int, 1, MAX_INT), metavar="N", help="up to this message only")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -29,7 +29,7 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
 
 ## Refused at the start
 
-- **Development secrets on the network.** While `JWT_SECRETS`, `ERASURE_HASH_KEYS` or `GATEWAY_CALLBACK_TOKEN` has its development value, every listener
+- **Development secrets on the network.** While `JWT_SECRETS`, `ERASURE_HASH_KEYS`, `RECEIPT_SIGNING_KEYS` or `GATEWAY_CALLBACK_TOKEN` has its development value, every listener
   must be on loopback, whatever `ENVIRONMENT` is. To expose the development routes (`/dev`, `/internal/_test`) on another address,
   set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
   set `ENVIRONMENT=production` there.

@@ -111,6 +111,7 @@ ADVICE: dict[str, dict[str, Advice]] = {
         "SESSION_NOT_ACTIVE": _advice(NO, "Read the session again. Keep the unsent message on the screen."),
         "EARLY_END_DISABLED": _advice(LATER, "Hide the button until the paid time is over: read the app's switches."),
         "SESSION_NOT_CLOSABLE": _advice(LATER, "Read the session again, and show the goodbye when it has expired."),
+        "SESSION_NOT_COMPLETED": _advice(LATER, "Show the receipt when the session is completed."),
         "CLOSURE_EXISTS": _advice(NO, "Show the goodbye that was said."),
         "SENSITIVITY_LATCHED": _advice(NO, "Show the mark without a way to take it back."),
         "SESSION_NOT_EXTENDABLE": _advice(NO, "Offer a new session instead."),

@@ -94,6 +94,7 @@ class Service:
             "SESI_TIME_SCALE": str(scale),
             "JWT_SECRETS": "test:" + secrets.token_hex(32),
             "ERASURE_HASH_KEYS": secrets.token_hex(32),
+            "RECEIPT_SIGNING_KEYS": "test:" + secrets.token_hex(32),
             "DRAIN_SECONDS": "0",  # without a load balancer
             "SHUTDOWN_GRACE_SECONDS": "5",
             "PASSWORD_ROUNDS": "4",  # cheap: there are no real passwords

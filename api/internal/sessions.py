@@ -11,9 +11,10 @@ from api.parameters import path_id, query_choice, query_time
 from api.request_bodies import Body, text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import session_end
+from core.flows import receipts, session_end
 from core.reads import support
 from core.reads.look_up import LookUp
+from core.receipts.rules import SessionNotCompleted, SignedReceipt
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 
@@ -47,6 +48,15 @@ async def session(session_id: str, runtime: Runtime) -> support.SupportSession:
     return await support.session(runtime, path_id(session_id))
 
 
+@get("/internal/sessions/{session_id:str}/receipt", **operators("sessions", "read", SessionNotCompleted))
+async def receipt(session_id: str, runtime: Runtime) -> SignedReceipt:
+    """Return the signed receipt of a completed session.
+
+    Sessions that were completed before the service made receipts have none: 404.
+    """
+    return await receipts.of_session(runtime, path_id(session_id))
+
+
 @attrs.frozen(kw_only=True)
 class EndBody:
     """Why you end the session. The reason is stored in the audit log."""
@@ -71,4 +81,4 @@ async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) ->
     return await support.session(runtime, found)
 
 
-ROUTES = [sessions, session, end]
+ROUTES = [sessions, session, receipt, end]

@@ -10,6 +10,7 @@ from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loo
 from core.base.settings import (
     CALLBACK_TOKEN_LENGTH,
     DEVELOPMENT_CALLBACK_TOKEN,
+    DEVELOPMENT_RECEIPT_SEED,
     Settings,
     SettingsError,
     variables,
@@ -158,6 +159,8 @@ def _development_secrets(s: Settings) -> list[str]:
         found.append("JWT_SECRETS")
     if any(secret.startswith(b"development") for secret in s.erasure_hash_keys):
         found.append("ERASURE_HASH_KEYS")
+    if any(seed == DEVELOPMENT_RECEIPT_SEED for _, seed in s.receipt_signing_keys):
+        found.append("RECEIPT_SIGNING_KEYS")
     if DEVELOPMENT_CALLBACK_TOKEN in s.gateway_callback_token:
         found.append("GATEWAY_CALLBACK_TOKEN")
     return found

@@ -34,6 +34,8 @@ ClientMessageId.__supertype__ = Annotated[  # type: ignore[attr-defined]
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""A SHA-256 hash in lower-case hex."""
 Mode = Literal["chat", "call"]
 """What a customer pays for."""
 Party = Literal["customer", "mitra"]

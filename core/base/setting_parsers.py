@@ -2,6 +2,7 @@
 
 import datetime as dt
 import ipaddress
+import re
 import urllib.parse
 from collections.abc import Callable
 
@@ -122,6 +123,19 @@ def secrets(text: str) -> tuple[tuple[str, bytes], ...]:
         if not colon or not kid or len(secret.encode()) < 32:
             raise ValueError("short")
         pairs.append((kid, secret.encode()))
+    if not pairs or len({kid for kid, _ in pairs}) < len(pairs):
+        raise ValueError("none")
+    return tuple(pairs)
+
+
+def signing_keys(text: str) -> tuple[tuple[str, bytes], ...]:
+    """Read pairs of key id and Ed25519 seed, `kid:seed`, comma separated; a seed is 32 bytes in hex."""
+    pairs = []
+    for part in words(text):
+        kid, _, seed = part.partition(":")
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", kid) or not re.fullmatch("[0-9a-fA-F]{64}", seed):
+            raise ValueError("form")
+        pairs.append((kid, bytes.fromhex(seed)))
     if not pairs or len({kid for kid, _ in pairs}) < len(pairs):
         raise ValueError("none")
     return tuple(pairs)

@@ -13,6 +13,7 @@ from core.base.fixed_codes import FixedCode
 
 DEVELOPMENT_JWT_SECRETS = "dev:development-only-secret-of-at-least-32-bytes"
 DEVELOPMENT_ERASURE_KEY = "development-only-erasure-key-of-32-bytes"
+DEVELOPMENT_RECEIPT_SEED = b"development-only-receipt-seed-32"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
 CALLBACK_TOKEN_LENGTH = 24  # minimum in production: attempts to guess the token are not limited
 ENVIRONMENTS = ("development", "test", "production")
@@ -97,6 +98,13 @@ class Settings:
         parse.plain_secrets,
         "secrets of at least 32 bytes, comma separated. The first makes the hashes of erased phones and identities, all "
         "are compared",
+        secret=True,
+    )
+    receipt_signing_keys: tuple[tuple[str, bytes], ...] = _setting(
+        f"dev:{DEVELOPMENT_RECEIPT_SEED.hex()}",
+        parse.signing_keys,
+        "kid:seed[,kid:seed] with seeds of 32 bytes in hex. The first signs receipts, the public keys of all are "
+        "published",
         secret=True,
     )
     access_token_seconds: int = _setting("900", parse.bounded(30, 86400), "seconds, 30 to 86400")
@@ -230,21 +238,3 @@ def names() -> frozenset[str]:
 def file_names() -> frozenset[str]:
     """Return the names of the variables that name a secret's file."""
     return frozenset(f"{field.name.upper()}_FILE" for field in variables() if field.metadata["secret"])
-
-
-def shown(s: Settings) -> list[tuple[str, str, str]]:
-    """Return (variable, default, effective value) of each setting, secrets masked."""
-    rows = []
-    for field in variables():
-        value = getattr(s, field.name)
-        default = field.metadata["default"]
-        if field.metadata["secret"]:
-            value, default = ("****" if value else ""), ("****" if default else "")
-        elif isinstance(value, tuple):
-            value = ",".join(value)
-        elif isinstance(value, bool):
-            value = str(value).lower()
-        elif value is None:
-            value = ""
-        rows.append((field.name.upper(), default or "", str(value)))
-    return rows

@@ -46,6 +46,10 @@ WHERE session_id = ANY($1) AND status = 'pending'"""
 COUNT_AGREED = """SELECT count(*)::int
 FROM session_extensions
 WHERE session_id = $1 AND status IN ('approved', 'auto_approved')"""
+AGREED = """SELECT responded_at, requested_duration_minutes
+FROM session_extensions
+WHERE session_id = $1 AND status IN ('approved', 'auto_approved')
+ORDER BY responded_at"""
 DUE = f"""SELECT {NAMES}
 FROM session_extensions
 WHERE status = 'pending' AND answer_by <= $1
@@ -71,6 +75,12 @@ async def pending_of(reader: Reader, session_id: str) -> Extension | None:
 async def pending_of_all(reader: Reader, session_ids: Sequence[str]) -> list[Extension]:
     """Read the pending extensions of sessions."""
     return many(Extension, await reader.fetch(PENDING_OF_ALL, session_ids)) if session_ids else []
+
+
+async def agreed(reader: Reader, session_id: str) -> list[tuple[dt.datetime, int]]:
+    """Return (when it was approved, its minutes) for each of a session's approved extensions, in order."""
+    rows = await reader.fetch(AGREED, session_id)
+    return [(row["responded_at"], row["requested_duration_minutes"]) for row in rows]
 
 
 async def count_agreed(reader: Reader, session_id: str) -> int:

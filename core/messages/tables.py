@@ -1,4 +1,4 @@
-"""The table of chat messages."""
+"""The tables of chat messages and of their digests."""
 
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
@@ -31,3 +31,15 @@ class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
     known_sender_type = columns.words("sender_type", SenderType)
     known_status = columns.words("status", MessageStatus)
     sane = Check("seq > 0")
+
+
+class ChatDigest(Table, tablename="chat_digests", db=columns.ENGINE):
+    """The digest of a chat up to a seq: at multiples of 64, and at the last message of a blanked session."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    seq = columns.number()
+    digest = columns.raw_bytes()
+
+    once = Unique(["session_id", "seq"])
+    sane = Check("seq > 0 AND length(digest) = 32")

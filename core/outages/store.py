@@ -164,6 +164,11 @@ async def drop_credits(tx: Tx) -> int:
     return await tx.execute(SQL["drop_credits"])
 
 
+async def missing_since(reader: Reader, kind: ProcessKind, *, scale: float) -> dt.datetime | None:
+    """Return since when no process of a kind has a lease, in an outage that is not over; None if there is none."""
+    return await reader.fetchval(SQL["missing_since"], scale, kind)
+
+
 async def purge(tx: Tx, *, processes_before: dt.datetime, outages_before: dt.datetime) -> int:
     """Delete processes given up before one moment and outages ended before another; return how many rows."""
     gone = await tx.execute(SQL["purge_processes"], processes_before)

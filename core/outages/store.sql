@@ -117,7 +117,7 @@ UPDATE outages
 SET
   credit_at = CASE WHEN credited_at IS NULL THEN $2::timestamptz + $3::interval END,
   credited_at = coalesce(credited_at, $2)
-WHERE id = $1 AND credit_at <= $2;
+WHERE id = $1;
 
 -- name: drop_credits
 -- Credit no outage that still waits for it.
@@ -134,3 +134,14 @@ WHERE p.given_up_at < $1 AND EXISTS (
   FROM service_processes AS q
   WHERE q.kind = p.kind AND q.alive_at > p.alive_at
 );
+
+-- name: missing_since
+-- Since when no process of the kind $2 has a lease; no row if one has, or none ever had. $1 is the scale of service
+-- time.
+SELECT max(p.alive_at)
+FROM service_processes AS p
+WHERE p.kind = $2
+HAVING
+  NOT bool_or(
+    p.lost_at > (SELECT c.anchor + (clock_timestamp() - c.anchor) * $1::float8 FROM service_clock AS c)
+  );

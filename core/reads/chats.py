@@ -10,6 +10,7 @@ from core.base.field_types import ClientMessageId, CustomerId, Id, MessageId, Mi
 from core.base.languages import Text
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
+from core.messages import digests
 from core.messages.rules import MessageStatus, ReadMarkers, SenderType
 from core.runtime import Runtime
 from core.sessions import views
@@ -79,6 +80,18 @@ async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionVie
 async def messages_after(runtime: Runtime, session_id: str, *, after: int, limit: int) -> list[MessageView]:
     """Return messages with a `seq` above `after`, in order. The caller has checked access to the session."""
     return many(MessageView, await runtime.db.fetch(MESSAGES_AFTER, session_id, after, limit))
+
+
+async def digest(runtime: Runtime, session_id: str, *, up_to: int) -> tuple[str | None, bool]:
+    """Return (the digest of a chat up to a seq, whether the session is blanked).
+
+    The digest is None if the session is blanked, if it has no such messages, and if too many must be read to compute it:
+    the next calls then get further. The caller has checked access to the session.
+    """
+    found = await digests.for_reader(runtime.db, session_id, up_to=up_to)
+    if found is None:
+        return None, False
+    return (found.digest if found.seq == up_to else None), found.blanked
 
 
 async def messages(

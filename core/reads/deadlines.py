@@ -7,7 +7,7 @@ from core.runtime import Runtime
 from core.storage import sql_files
 
 # The kinds that wait while the clock of sessions stands (docs/fairness.md#fair-clock). Their flows check that again.
-OF_SESSIONS = frozenset({"warning", "expiry", "grace", "round", "wave", "extension"})
+OF_SESSIONS = ("warning", "expiry", "grace", "round", "wave", "extension")
 SQL = sql_files.load(__file__)
 NEXT = f"""{SQL["next"]},
   {config_store.VERSION} AS config_version"""
@@ -21,13 +21,8 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     scale = runtime.clock.scale if runtime.config.flag("fair_clock") else None
     row = await runtime.db.fetchrow(NEXT, runtime.now(), scale)
     await runtime.changes.follow_config(row["config_version"])
-    found = {
-        kind: row[kind]
-        for kind in ("credit", "warning", "expiry", "grace", "round", "wave", "repeat", "extension")
-        if row[kind] is not None
-    }
-    if row["stands_since"] is not None:
-        found = {kind: at for kind, at in found.items() if kind not in OF_SESSIONS}
+    kinds = ("credit", "repeat") if row["stands_since"] is not None else ("credit", "repeat", *OF_SESSIONS)
+    found = {kind: row[kind] for kind in kinds if row[kind] is not None}
     if row["poll"] is not None and runtime.gateway is not None:
         found["invoice_poll"] = row["poll"]
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):

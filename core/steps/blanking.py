@@ -1,12 +1,14 @@
 """Blank the texts of completed sessions (docs/product.md#blanked-sessions).
 
 A session is marked first. From then on no reader gets a text of it, and the database lets its texts be blanked. Its
-messages are blanked in bounded parts, by this process or by the jobs process if this one dies.
+messages are blanked in bounded parts, by this process or by the jobs process if this one dies. The digest of its chat is
+stored before the first text is removed, because it can't be computed afterwards.
 """
 
 import datetime as dt
 from collections.abc import Sequence
 
+from core.messages import digests
 from core.messages import store as messages
 from core.sessions import blanking
 from core.storage.transaction import Tx
@@ -34,11 +36,17 @@ async def blank_messages(tx: Tx, session_ids: Sequence[str] | None = None) -> bo
 
     Without ids, of any sessions that no other transaction has locked.
     """
-    left = MESSAGES_AT_ONCE
+    left, unread = MESSAGES_AT_ONCE, digests.AT_ONCE
     claimed = await blanking.claim_unfinished(tx, session_ids, limit=SESSIONS_AT_ONCE)
     for session in claimed:
-        if left == 0:
+        if left == 0 or unread == 0:
             break
+        if session.blanked_seq == 0:
+            found = await digests.advance(tx, session.id, up_to=session.last_seq, at_most=unread)
+            if found.digest is not None and found.seq != session.last_seq:
+                break  # the next transaction goes on with the digest
+            unread = max(0, unread - session.last_seq)
+            await digests.forget(tx, session.id, before=session.last_seq)
         up_to = min(session.last_seq, session.blanked_seq + left)
         left -= up_to - session.blanked_seq
         await messages.blank(tx, session.id, after=session.blanked_seq, up_to=up_to)

@@ -27,10 +27,7 @@ async def stands(runtime: Runtime, tx: Tx) -> bool:
     that this transaction sees.
     """
     scale = _scale(runtime)
-    if scale is None:
-        return False
-    _ = tx.now
-    return await outages.stands(tx, scale=scale)
+    return scale is not None and tx.now is not None and await outages.stands(tx, scale=scale)
 
 
 async def now(runtime: Runtime, tx: Tx) -> dt.datetime:

@@ -24,6 +24,7 @@ CONCEPTS = [
     "payments",
     "pricing",
     "pushes",
+    "receipts",
     "sessions",
     "webhooks",
 ]

@@ -30,6 +30,7 @@ OPEN_TO_ALL = {
     "public GET /api/shared/config/otp",
     "public GET /api/shared/config/app",
     "public POST /api/shared/payment/webhooks/gateway",
+    "public GET /.well-known/sesi-receipts.json",
     "public GET /client/{file}",
     "public HEAD /client/{file}",
     "public GET /try",

@@ -33,6 +33,7 @@ SECRETS = {
     "JWT_SECRETS": f"2026a:{'0' * 64}",
     "GATEWAY_CALLBACK_TOKEN": "0" * 48,
     "ERASURE_HASH_KEYS": "0" * 64,
+    "RECEIPT_SIGNING_KEYS": f"2026a:{'0' * 64}",
     "GATEWAY_SECRET_KEY": "secret",
     "OTP_HTTP_TOKEN": "secret",
 }

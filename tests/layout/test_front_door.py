@@ -126,7 +126,7 @@ def test_env_example_sets_exactly_the_settings_to_their_defaults() -> None:
     unset = set(re.findall(r"^#([A-Z_]+)=$", text, re.M))
     assert found.keys() | unset == settings.names()
     # Those with a default for development.
-    assert unset == {"JWT_SECRETS", "ERASURE_HASH_KEYS", "GATEWAY_CALLBACK_TOKEN"}
+    assert unset == {"JWT_SECRETS", "ERASURE_HASH_KEYS", "RECEIPT_SIGNING_KEYS", "GATEWAY_CALLBACK_TOKEN"}
     assert read_settings(found) == read_settings({})
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.flows.test_digests import digests_of
+from tests.http.privacy.steps import finish
 from tests.sockets.plain_socket import bare_and_known, end_early, moment
 from tests.stack import World, new_id
 from tools.client import Client, Refused, Socket
@@ -386,3 +388,32 @@ async def test_client_that_was_offline_has_everything_after_one_sync(world: Worl
     assert [m["seq"] for m in (await back.next_frame_of("sync"))["messages"]] == [2, 3, 4]
     await phone.say(session_id, "4")
     assert (await back.next_frame_of("message"))["message"]["seq"] == 5
+
+
+async def test_sync_has_the_digest_up_to_the_last_message_of_each_page(world: World) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    socket = await customer.open("chat")
+    try:
+        for n in range(5):
+            await socket.say(session_id, f"pesan {n} é")
+        rows = await world.stack.sql(
+            "SELECT seq, id::text, content FROM chat_messages WHERE session_id = $1 ORDER BY seq", session_id
+        )
+        known = ["00" * 32, *digests_of([(row["seq"], row["id"], row["content"]) for row in rows])]
+        for after in (0, 2, 5, 9):
+            await socket.send({"type": "sync", "session_id": session_id, "after": after, "ref": f"s{after}"})
+            page = await socket.wait("sync")
+            last = page["messages"][-1]["seq"] if page["messages"] else after
+            assert (page["digest"], page["blanked"]) == (known[last] if last <= 5 else None, False)
+        async with world.setting(early_end_customer_enabled=True):
+            await finish(customer, mitra, session_id)
+        await world.stack.sql(
+            "UPDATE chat_sessions SET blanked_at = ended_at, blanked_seq = 0 WHERE id = $1", session_id
+        )
+        await world.stack.sql("UPDATE session_closures SET message = '' WHERE session_id = $1", session_id)
+        await socket.send({"type": "sync", "session_id": session_id, "after": 0, "ref": "blanked"})
+        page = await socket.wait("sync")
+        assert (page["digest"], page["blanked"], len(page["messages"])) == (None, True, 5)
+    finally:
+        await socket.close()

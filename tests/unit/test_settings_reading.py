@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from core.base import settings
 from core.base.environment import read
-from core.base.settings import SettingsError, shown, variables
+from core.base.settings import SettingsError, variables
+from core.base.shown_settings import shown
 
 SECRET = "k1:" + "s" * 32
 PRODUCTION = {
@@ -17,6 +18,7 @@ PRODUCTION = {
     "JWT_SECRETS": SECRET,
     "GATEWAY_CALLBACK_TOKEN": "a callback token of our own",
     "ERASURE_HASH_KEYS": "e" * 32,
+    "RECEIPT_SIGNING_KEYS": "k1:" + "ab" * 32,
 }
 NAMES = [field.name.upper() for field in variables()]
 DEFAULTS = {
@@ -41,7 +43,8 @@ WRONG = {
     "DATABASE_POOLER": "session", "DATABASE_READ_URL": "postgresql://one,two/sesi", "REDIS_URL": "localhost:6379", "PUBLIC_PORT": "0",
     "INTERNAL_PORT": "65536", "REALTIME_PORT": "http", "JOBS_PORT": "-1", "TRUSTED_PROXIES": "127.0.0.1,proxy.local",
     "JWT_SECRETS": "k1:too-short", "ACCESS_TOKEN_SECONDS": "soon", "REFRESH_TOKEN_DAYS": "0",
-    "OPERATOR_REFRESH_TOKEN_HOURS": "1.5", "ERASURE_HASH_KEYS": "too-short", "GATEWAY_ENABLED": "maybe", "GATEWAY_BASE_URL": "ftp://gateway",
+    "OPERATOR_REFRESH_TOKEN_HOURS": "1.5", "ERASURE_HASH_KEYS": "too-short",
+    "RECEIPT_SIGNING_KEYS": "k1:" + "x" * 64, "GATEWAY_ENABLED": "maybe", "GATEWAY_BASE_URL": "ftp://gateway",
     "WEBHOOK_FALLBACK_ENABLED": "on and off", "IDENTITY_A_JWKS_URL": "keys.json", "IDENTITY_B_JWKS_URL": "keys.json",
     "OTP_SENDER": "pigeon", "OTP_HTTP_URL": "otp.local", "OTP_CHANNEL": "seventeen-letters", "PUSH_SENDER": "pigeon",
     "FCM_BASE_URL": "fcm",
@@ -200,6 +203,11 @@ def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
         ({"GATEWAY_CALLBACK_TOKEN": f"{'t' * 24},{'u' * 23}"}, "GATEWAY_CALLBACK_TOKEN"),
         ({"ERASURE_HASH_KEYS": settings.DEVELOPMENT_ERASURE_KEY}, "ERASURE_HASH_KEYS"),
         ({"ERASURE_HASH_KEYS": f"{'e' * 32},{settings.DEVELOPMENT_ERASURE_KEY}"}, "ERASURE_HASH_KEYS"),
+        ({"RECEIPT_SIGNING_KEYS": ""}, "RECEIPT_SIGNING_KEYS"),
+        (
+            {"RECEIPT_SIGNING_KEYS": f"k2:{'cd' * 32},dev:{settings.DEVELOPMENT_RECEIPT_SEED.hex()}"},
+            "RECEIPT_SIGNING_KEYS",
+        ),
         ({"PASSWORD_ROUNDS": "9"}, "PASSWORD_ROUNDS"),
         ({"SESI_TIME_SCALE": "60"}, "SESI_TIME_SCALE"),
         ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
@@ -255,7 +263,7 @@ def test_list_of_settings_shows_every_variable_and_no_secret():
         assert secret not in everything
 
 
-OWN_SECRETS = {name: PRODUCTION[name] for name in ("JWT_SECRETS", "GATEWAY_CALLBACK_TOKEN", "ERASURE_HASH_KEYS")}
+OWN_SECRETS = {name: value for name, value in PRODUCTION.items() if name != "ENVIRONMENT"}
 HOSTS = ["PUBLIC_HOST", "INTERNAL_HOST", "REALTIME_HOST", "JOBS_HOST"]
 ELSEWHERE = ["0.0.0.0", "::", "10.0.0.5", "sesi.internal", "0", "2001:db8::1"]
 HERE = ["127.0.0.1", "127.8.8.8", "::1", "localhost", "::ffff:127.0.0.1"]
@@ -416,6 +424,7 @@ GOOD_SECRETS = {
     "JWT_SECRETS": SECRET,
     "GATEWAY_SECRET_KEY": "key",
     "ERASURE_HASH_KEYS": "e" * 32,
+    "RECEIPT_SIGNING_KEYS": "k1:" + "ab" * 32,
     "OTP_TEST_NUMBERS": "+6281234567890:123456",
 }
 

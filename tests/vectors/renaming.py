@@ -15,7 +15,7 @@ FIXED: dict[str, Any] = {
     "refresh_token": "R2",
     "gateway_invoice_url": "https://pay.example.test/019aa4b6",
     "epoch": "86d9a77de846a836",
-    "digest": "0" * 64,
+    "digest": None,  # the digest of other messages than those of a vector
     "request_id": "01HZX3J9M7Q8W2",
     "retry_after_seconds": 1,
 }

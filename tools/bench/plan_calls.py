@@ -55,6 +55,8 @@ ASKING = (
     "removal",
     "time_credits",
     "trail",
+    "digests",
+    "paid_time",
 )
 EXTRA = (
     logins.refresh_push_token,
@@ -172,6 +174,7 @@ class Caller:
             "ip_address": "10.1.2.9",
             "email": "grown-1@example.test",
             "digest": "0" * 64,
+            "key_id": "2026a",
             "mode": "chat",
             "user_type": "customer",
             "kind": "updated",
@@ -210,11 +213,10 @@ class Caller:
         from core.logins import codes
         from core.logins import store as logins_store
         from core.messages import store as messages
-        from core.outages import store as outages
         from core.pairing import store as pairing
         from core.pushes import store as pushes
         from core.reads import configuration
-        from core.sessions import chat_requests, time_credits
+        from core.sessions import chat_requests
         from core.sessions import store as sessions
         from core.sessions import transitions as session_transitions
 
@@ -266,12 +268,6 @@ class Caller:
                 session_transitions.create_completed,
                 {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
             ),
-            (time_credits.add, {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1)}),
-            (
-                time_credits.losing,
-                {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "ended_at": self.now},
-            ),
-            (outages.credited, {"outage_id": ids.new_id()}),
             (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
             (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from core.base import logs, traces
 from core.base.process import end_as_by_hand
-from core.base.settings import SettingsError, shown
+from core.base.settings import SettingsError
+from core.base.shown_settings import shown
 from tools import environment
 from tools.commands.running import console
 from tools.doctor import examination

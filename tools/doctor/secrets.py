@@ -13,6 +13,8 @@ from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 
 LEAST_BITS = 80.0  # estimated from the characters alone, which is too much for words of a language
 HEX = "generate it with `openssl rand -hex 32`"
+# Who guesses one of these can sign in as anyone, report payments, or sign receipts.
+FORGED = ("JWT_SECRETS", "RECEIPT_SIGNING_KEYS", "GATEWAY_CALLBACK_TOKEN")
 OTHERS_READ = stat.S_IROTH
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -34,6 +36,7 @@ def bits_of(secret: str) -> float:
 def _texts(settings: Settings) -> list[tuple[str, str]]:
     """Return (variable, secret) of each secret that we or the administrator chose."""
     texts = [("JWT_SECRETS", secret.decode(errors="replace")) for _, secret in settings.jwt_secrets]
+    texts += [("RECEIPT_SIGNING_KEYS", seed.hex()) for _, seed in settings.receipt_signing_keys]
     texts += [("GATEWAY_CALLBACK_TOKEN", token) for token in settings.gateway_callback_token]
     for variable in ("otp_http_token", "gateway_secret_key", "twilio_api_secret"):
         if text := getattr(settings, variable):
@@ -48,7 +51,7 @@ def _strength(settings: Settings) -> list[Finding]:
         if bits_of(text) >= LEAST_BITS:
             continue
         problem = f"{variable} can be guessed: {HEX}, and see docs/secrets.md"
-        (failures if variable in ("JWT_SECRETS", "GATEWAY_CALLBACK_TOKEN") else warnings).append(problem)
+        (failures if variable in FORGED else warnings).append(problem)
     twice = [text for text, count in collections.Counter(text for _, text in texts).items() if count > 1]
     for text in twice:
         names = " and ".join(variable for variable, other in texts if other == text)

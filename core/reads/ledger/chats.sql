@@ -347,3 +347,48 @@ WHERE
   AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_delivered_seq ELSE s.customer_delivered_seq END
   OR m.read_at IS NOT NULL
   AND m.seq > CASE m.sender_type WHEN 'customer' THEN s.mitra_read_seq ELSE s.customer_read_seq END;
+
+
+-- rule: a completed session has a receipt that agrees with it
+-- proves: docs/fairness.md#receipt
+-- reads: whole tables
+-- returns: sessions completed since the first receipt without one, and signed receipts with other numbers than the
+-- database. Past sessions that were made up for development have no payment and no receipt.
+SELECT
+  s.id::text,
+  CASE WHEN r.id IS NULL THEN 'no receipt' ELSE format('%s; %s messages', r.body, s.last_seq) END
+FROM chat_sessions AS s
+LEFT JOIN session_receipts AS r ON r.session_id = s.id
+LEFT JOIN (
+  SELECT
+    session_id,
+    sum(milliseconds) AS milliseconds
+  FROM session_time_credits
+  GROUP BY 1
+) AS c ON c.session_id = s.id
+CROSS JOIN LATERAL (SELECT r.body::jsonb AS says) AS b
+WHERE
+  s.status = 'completed'
+  AND CASE
+    WHEN r.id IS NULL
+      THEN s.payment_request_id IS NOT NULL AND s.ended_at > (SELECT min(completed_at) FROM session_receipts)
+    WHEN r.body IS NULL THEN false
+    ELSE
+      b.says ->> 'session_id' <> s.id::text
+      OR (b.says ->> 'messages')::int <> s.last_seq
+      OR (b.says ->> 'seconds_paid')::int <> (s.duration_minutes + s.extended_minutes) * 60
+      OR (b.says ->> 'seconds_credited')::int <> coalesce(c.milliseconds, 0) / 1000
+      OR (b.says ->> 'completed_at')::timestamptz <> s.ended_at
+  END;
+
+
+-- rule: a receipt is of a completed session
+-- proves: docs/fairness.md#receipt
+-- reads: whole tables
+-- returns: receipts of sessions in another state.
+SELECT
+  s.id::text,
+  s.status
+FROM session_receipts AS r
+JOIN chat_sessions AS s ON s.id = r.session_id
+WHERE s.status <> 'completed';

@@ -175,3 +175,14 @@ SELECT
   format('%s %s, begun %s', user_type, user_id, began_at)
 FROM erasures
 WHERE completed_at IS NULL AND began_at < $1;
+
+
+-- rule: the receipt of a completed session is signed
+-- proves: docs/fairness.md#receipt
+-- reads: open work
+-- returns: receipts of sessions that were completed before $1 that are not signed.
+SELECT
+  session_id::text,
+  format('completed %s', completed_at)
+FROM session_receipts
+WHERE signed_at IS NULL AND completed_at < $1;

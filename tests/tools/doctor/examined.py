@@ -15,6 +15,7 @@ PRODUCTION = {
     "SESI_TIME_SCALE": "1",
     "DRAIN_SECONDS": "5",
 }
+RECEIPT_SIGNING_KEYS = "2026a:0b7f64c51de29a38f4c0d6b1827e93a5cf41760e8db2359c6a1f07e4d8b3925c"
 ERASURE_HASH_KEYS = "4be1f7c09a3d52e86f10bb27c4d9a6531e7082fd5ca94b36d81f20e97a5c63b4"
 
 
@@ -36,4 +37,5 @@ def texts(findings: list[Finding], check: str, result: Result) -> str:
 def ready(variables: Mapping[str, str]) -> Settings:
     """Return settings that need no servers."""
     servers = {"DATABASE_URL": "postgresql://sesi@127.0.0.1/sesi", "REDIS_URL": "redis://127.0.0.1"}
-    return read({**servers, "ERASURE_HASH_KEYS": ERASURE_HASH_KEYS, **variables})
+    own = {"ERASURE_HASH_KEYS": ERASURE_HASH_KEYS, "RECEIPT_SIGNING_KEYS": RECEIPT_SIGNING_KEYS}
+    return read({**servers, **own, **variables})

@@ -35,6 +35,7 @@ def test_strong_secrets_pass() -> None:
 
 
 def test_secrets_that_can_be_guessed_are_a_failure() -> None:
+    assert "RECEIPT_SIGNING_KEYS can be guessed" in strength(RECEIPT_SIGNING_KEYS=f"k:{'ab' * 32}")[0]
     assert "JWT_SECRETS can be guessed" in strength(JWT_SECRETS=f"k:{STRONG},old:{'ab' * 20}")[0]
     assert "GATEWAY_CALLBACK_TOKEN can be guessed" in strength(GATEWAY_CALLBACK_TOKEN="aaaaaaaaaaaabbbbbbbbbbbb")[0]
     assert "GATEWAY_CALLBACK_TOKEN is empty" in strength(GATEWAY_CALLBACK_TOKEN="")[0]

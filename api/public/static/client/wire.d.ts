@@ -234,6 +234,7 @@ export type ErrorCode =
   | "SESSION_IN_PROGRESS"
   | "SESSION_NOT_ACTIVE"
   | "SESSION_NOT_CLOSABLE"
+  | "SESSION_NOT_COMPLETED"
   | "SESSION_NOT_EXTENDABLE"
   | "SESSION_NOT_SEARCHING"
   | "TIER_NOT_FOUND"
@@ -448,6 +449,19 @@ export type FrameErrorCode =
 export interface IdentityBody {
   identity_token: string;
   nonce?: string | null;
+}
+
+/** A public key of receipts (RFC 8037): `x` is the key in base64url. */
+export interface Jwk {
+  kty: string;
+  crv: string;
+  kid: string;
+  x: string;
+}
+
+/** The public keys of all receipts, also of those that older keys have signed. */
+export interface JwkSet {
+  keys: Jwk[];
 }
 
 /** A notice that apps show in the user's language until `until`; null: until it is removed. */
@@ -672,6 +686,17 @@ export interface ReadBody {
   up_to: number;
 }
 
+/** What a completed session was: seconds are whole seconds of service time. */
+export interface Receipt {
+  session_id: string;
+  seconds_paid: number;
+  seconds_both_could_talk: number;
+  seconds_credited: number;
+  messages: number;
+  digest: string | null;
+  completed_at: string;
+}
+
 /** A refresh token. */
 export interface RefreshBody {
   refresh_token: string;
@@ -744,6 +769,13 @@ export interface SessionSearch {
 
 /** The state of a session. */
 export type SessionStatus = "active" | "cancelled" | "closing" | "completed" | "expired" | "failed" | "searching";
+
+/** A receipt with its signature: Ed25519 over its canonical JSON, in base64url without padding. */
+export interface SignedReceipt {
+  receipt: Receipt;
+  key_id: string;
+  signature: string;
+}
 
 /** Why a mitra went online or offline. */
 export type StatusReason = "deactivated" | "operator" | "self" | "stale";
@@ -1217,7 +1249,12 @@ export interface SyncFrame {
   ref?: string | null;
 }
 
-/** The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one. */
+/**
+ * The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one.
+ *
+ * `digest` is the chat's digest up to the last message of this frame, or up to `after` if there is none. It is null if
+ * the session is `blanked`, if `after` is above the last `seq`, and for a part of a long chat that was not hashed yet.
+ */
 export interface SyncPageFrame {
   type: "sync";
   server_time: string;
@@ -1227,6 +1264,8 @@ export interface SyncPageFrame {
   last_seq: number;
   more: boolean;
   epoch: string;
+  digest: string | null;
+  blanked: boolean;
 }
 
 /** Show the other party that the user started or stopped typing. */
@@ -1350,6 +1389,8 @@ export type ServerFrame =
  * of a successful answer, null without one. `idempotent` routes take an `Idempotency-Key`.
  */
 export interface Routes {
+  /** Return the public keys of receipts as a JWK set (RFC 7517), also those that no longer sign. */
+  "GET /.well-known/sesi-receipts.json": { answer: JwkSet };
   /** Sign in as a customer with identity provider A. */
   "POST /api/client/auth/identity-a": { body: IdentityBody; answer: CustomerTokens };
   /** Sign in as a customer with identity provider B. */
@@ -1450,6 +1491,8 @@ export interface Routes {
   "POST /api/shared/chat/sessions/{session_id}/messages": { path: { session_id: string }; body: MessageBody; answer: Message };
   /** Mark the messages up to a `seq` as read. */
   "POST /api/shared/chat/sessions/{session_id}/read": { path: { session_id: string }; body: ReadBody; answer: null };
+  /** Return the signed receipt of a completed session. */
+  "GET /api/shared/chat/sessions/{session_id}/receipt": { path: { session_id: string }; answer: SignedReceipt };
   /** Set the session's topic sensitivity. */
   "PATCH /api/shared/chat/sessions/{session_id}/topic": { path: { session_id: string }; body: TopicBody; answer: Session };
   /** Return the switches that change how apps behave, the oldest usable versions, and the maintenance notice. */

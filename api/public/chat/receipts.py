@@ -1,0 +1,34 @@
+"""Routes of receipts, and of the public keys by which anyone can verify them."""
+
+from litestar import Response, get
+
+from api.auth import anyone, parties
+from api.parameters import path_id
+from core.base.actor import Actor
+from core.flows import receipts
+from core.receipts import signing
+from core.receipts.rules import SessionNotCompleted, SignedReceipt
+from core.receipts.signing import JwkSet
+from core.runtime import Runtime
+
+# Keys change once a year; a new one is published before it signs (docs/secrets.md).
+KEYS_CACHED = "public, max-age=3600"
+
+
+@get("/api/shared/chat/sessions/{session_id:str}/receipt", **parties(SessionNotCompleted))
+async def receipt(session_id: str, runtime: Runtime, actor: Actor) -> SignedReceipt:
+    """Return the signed receipt of a completed session.
+
+    Sessions that were completed before the service made receipts have none: 404.
+    """
+    return await receipts.of_party(runtime, actor, session_id=path_id(session_id))
+
+
+@get("/.well-known/sesi-receipts.json", **anyone())
+async def keys(runtime: Runtime) -> Response[JwkSet]:
+    """Return the public keys of receipts as a JWK set (RFC 7517), also those that no longer sign."""
+    headers = {"Cache-Control": KEYS_CACHED, "Access-Control-Allow-Origin": "*"}
+    return Response(signing.keys_of(runtime.settings.receipt_signing_keys).jwk_set(), headers=headers)
+
+
+ROUTES = [receipt, keys]

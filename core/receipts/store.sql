@@ -1,0 +1,34 @@
+-- name: unsigned
+-- At most $2 receipts of sessions completed before $1 that are not signed, the oldest first, after $3.
+SELECT
+  session_id::text,
+  completed_at
+FROM session_receipts
+WHERE signed_at IS NULL AND completed_at < $1 AND ($3::timestamptz IS NULL OR (completed_at, session_id) > ($3, $4))
+ORDER BY completed_at, session_id
+LIMIT $2;
+
+-- name: claim
+-- Lock the receipt of a session ($1) if it is not signed.
+SELECT
+  session_id::text,
+  talked_until,
+  completed_at
+FROM session_receipts
+WHERE session_id = $1 AND signed_at IS NULL
+FOR NO KEY UPDATE;
+
+-- name: get
+-- The receipt of a session; null columns if it is not signed.
+SELECT
+  body,
+  key_id,
+  signature
+FROM session_receipts
+WHERE session_id = $1;
+
+-- name: sign
+-- Store the text and signature of a receipt.
+UPDATE session_receipts
+SET body = $2, key_id = $3, signature = $4, signed_at = $5
+WHERE session_id = $1 AND signed_at IS NULL;

@@ -1,0 +1,24 @@
+"""The table of receipts."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.storage import columns
+
+
+class SessionReceipt(Table, tablename="session_receipts", db=columns.ENGINE):
+    """The receipt of a completed session. A trigger makes the row when a session is completed; it is signed later."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession", unique=True)
+    talked_until = columns.moment(null=False)  # the end of the paid time, or the early end of the session
+    completed_at = columns.moment(null=False)
+    body = columns.text(null=True)  # the signed text; null before it is signed, as are the columns below
+    key_id = columns.string(64, null=True)
+    signature = columns.string(86, null=True)  # base64url of 64 bytes
+    signed_at = columns.moment()
+
+    signed_is_whole = Check(
+        "(signed_at IS NULL) = (body IS NULL) AND (signed_at IS NULL) = (key_id IS NULL) "
+        "AND (signed_at IS NULL) = (signature IS NULL)"
+    )
