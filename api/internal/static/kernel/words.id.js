@@ -1,6 +1,13 @@
 /** English text -> Indonesian text. A test checks that it is complete and has no unused entries. */
 
 export const INDONESIAN = {
+  Receipt: "Tanda terima",
+  Completed: "Selesai",
+  "Seconds paid": "Detik yang dibayar",
+  "Seconds in which both could talk": "Detik saat keduanya dapat mengobrol",
+  "Seconds given back": "Detik yang dikembalikan",
+  "Digest of the chat": "Sidik obrolan",
+  "Signed with the key": "Ditandatangani dengan kunci",
   // The frame
   "Loading…": "Memuat…",
   Menu: "Menu",

@@ -54,8 +54,8 @@ export const ROWS = {
   "How long anonymous customers without a payment or session are kept after their last use. 0: always.":
     "Lama pelanggan anonim tanpa pembayaran atau sesi disimpan setelah terakhir dipakai. 0: selamanya.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
-  "Whether an outage takes no time from sessions: deadlines wait, and ends move.":
-    "Apakah gangguan tidak mengurangi waktu sesi: tenggat menunggu, dan akhir sesi digeser.",
+  "Whether sessions get the time back that an outage took, and no deadline passes during one.":
+    "Apakah sesi mendapat kembali waktu yang hilang karena gangguan, dan tenggat menunggu selama gangguan.",
   "Time that a session gets back for one outage.": "Waktu yang didapat kembali sebuah sesi untuk satu gangguan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",

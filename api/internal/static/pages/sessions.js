@@ -58,6 +58,32 @@ const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the tim
 const MAX_REASON = 500;
 const goodbye = (one) => `${t("Goodbye")}, ${t(one.user_type === "mitra" ? "Mitra" : "Customer")}`;
 
+/** Return the receipt of a completed session; null if it was completed before there were receipts. */
+async function receiptOf(id, signal) {
+  try {
+    return await api.get(`${PATH}/${id}/receipt`, {}, signal);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+const receipt = ({ receipt: says, key_id: keyId }) =>
+  h(
+    "section",
+    { class: "card" },
+    h("h2", {}, t("Receipt")),
+    facts([
+      [t("Seconds paid"), number(says.seconds_paid)],
+      [t("Seconds in which both could talk"), number(says.seconds_both_could_talk)],
+      [t("Seconds given back"), number(says.seconds_credited)],
+      [t("Messages"), number(says.messages)],
+      [t("Digest of the chat"), h("span", { class: "id" }, says.digest ?? t("The text was removed."))],
+      [t("Completed"), time(says.completed_at)],
+      [t("Signed with the key"), keyId],
+    ]),
+  );
+
 class SessionPage extends Page {
   get heading() {
     return t("Session");
@@ -72,10 +98,11 @@ class SessionPage extends Page {
     const paid = found.payment_request_id;
     const story =
       paid && session.may("payments") ? await api.get(`/internal/payment-requests/${paid}/timeline`, {}, signal) : null;
-    return { found, story };
+    const signed = found.status === "completed" ? await receiptOf(found.id, signal) : null;
+    return { found, story, signed };
   }
 
-  render({ found, story }) {
+  render({ found, story, signed }) {
     const paid = found.payment_request_id;
     const shown = h(
       "section",
@@ -110,7 +137,7 @@ class SessionPage extends Page {
           h("button", { class: "danger", type: "button", onclick: () => this.#end(found) }, t("End the session…")),
         ),
     );
-    return h("div", { class: "work" }, shown, story && timeline(story));
+    return h("div", { class: "work" }, shown, signed && receipt(signed), story && timeline(story));
   }
 
   async #end({ id, status }) {

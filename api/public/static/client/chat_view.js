@@ -11,7 +11,7 @@ const ORDER = ["searching", "active", "expired", "closing", "completed", "cancel
  * @param {Unsent[]} unsent
  * @returns {Chat}
  */
-export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, credit, warnedFor }, unsent) =>
+export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, credit, warnedFor, digest }, unsent) =>
   Object.freeze({
     session,
     extension,
@@ -20,6 +20,7 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
     unread: transcript.last > 0 ? transcript.unread(readUpTo) : session.unread_count,
     typingUntil,
     credit,
+    digest: digest === "reread" ? "unchecked" : digest,
     warned: warnedFor !== null && warnedFor === session.expires_at,
   });
 

@@ -15,7 +15,9 @@ import { Transcript } from "./transcript.js";
  * @property {number | null} typingUntil
  * @property {Chat["credit"]} credit the newest time that was given back
  * @property {string | null} warnedFor the `expires_at` that the warning was about
- * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch; `own` may be lost
+ * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch, or another digest; `own` may be lost
+ * @property {number} asked the `seq` that the last `sync` was after
+ * @property {"unchecked" | "equal" | "reread" | "different"} digest how the transcript compares with the service's digest
  */
 
 const SESSION = "/api/shared/chat/sessions/{session_id}";
@@ -135,6 +137,8 @@ export class Chats {
         credit: null,
         warnedFor: null,
         reread: null,
+        asked: 0,
+        digest: "unchecked",
       };
       this.entries.set(session.id, entry);
     } else if (anyway || isNewer(session, entry.session)) entry.session = session;

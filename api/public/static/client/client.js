@@ -1,11 +1,13 @@
 import { ANONYMOUS } from "./account.js";
 import { Device } from "./device.js";
+import { verifyReceipt } from "./receipts.js";
 
 /** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
-/** @import { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts" */
+/** @import { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session, SignedReceipt } from "./types.d.ts" */
 
 const PAY = "POST /api/client/payment/requests";
 const RETURN = "POST /api/client/chat/returning";
+const RECEIPT_KEYS = "GET /.well-known/sesi-receipts.json";
 const SESSION = "/api/shared/chat/sessions/{session_id}";
 
 /** One device of one user. Every method that returns a promise of an answer raises SesiError. */
@@ -292,6 +294,23 @@ export class Client {
    */
   sayGoodbye(sessionId, message) {
     return this.#device.chats.act(`POST ${SESSION}/closure`, sessionId, { message });
+  }
+
+  /**
+   * Return the signed receipt of a completed session.
+   * @param {string} sessionId
+   * @returns {Promise<SignedReceipt>}
+   */
+  receipt(sessionId) {
+    return this.call(`GET ${SESSION}/receipt`, { path: { session_id: sessionId } });
+  }
+
+  /**
+   * Return whether the service's published keys verify a receipt; null if this platform can't tell.
+   * @param {SignedReceipt} receipt
+   */
+  async verifyReceipt(receipt) {
+    return verifyReceipt(receipt, await this.call(RECEIPT_KEYS));
   }
 
   /**

@@ -173,9 +173,17 @@ export class Device extends Store {
       this.ports.time.after(wait, () => this[path].send(ackFrame(refused)));
     } else if (!isEvent || this.feed.isNew(frame)) {
       const isShown = this.#handle(path, frame);
-      if (isShown) for (const listener of [...this.listeners]) queueMicrotask(() => listener(frame));
+      if (isShown) this.emit(frame);
     }
     if (isEvent) this[path].send(ackFrame(frame.event_id));
+  }
+
+  /**
+   * Give a frame to the listeners of the app.
+   * @param {any} frame
+   */
+  emit(frame) {
+    for (const listener of [...this.listeners]) queueMicrotask(() => listener(frame));
   }
 
   /**

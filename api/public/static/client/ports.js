@@ -98,6 +98,9 @@ const randomId = () =>
     ((crypto.getRandomValues(new Uint8Array(1))[0] ?? 0) % 16).toString(16),
   );
 
+/** @param {Uint8Array<ArrayBuffer>} bytes */
+const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+
 /** @type {Ports} */
 export const defaultPorts = {
   open,
@@ -112,5 +115,6 @@ export const defaultPorts = {
   },
   id: randomId,
   lock,
+  sha256: globalThis.crypto?.subtle ? sha256 : null,
   page: { hidden: () => globalThis.document?.hidden ?? false, listen },
 };

@@ -1,3 +1,4 @@
+import { digestOf } from "./digest.js";
 import { isTransient } from "./rest.js";
 import { Transcript } from "./transcript.js";
 
@@ -38,20 +39,23 @@ export class Sync {
     if (!entry || entry.syncing || (entry.reread && this.#rereadWaits)) return;
     const { id } = entry.session;
     const after = (entry.reread ?? entry).transcript.last;
+    entry.asked = after;
     entry.syncing = this.#device.chat.send({ type: "sync", ref: REF + id, session_id: id, after });
   }
 
   /**
    * Handle an answer to `sync`, and ask for the next page.
-   * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
+   * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string, digest?: string | null }} page
    */
-  receive({ session_id, messages, more, epoch }) {
+  receive({ session_id, messages, more, epoch, digest }) {
     const entry = this.#device.chats.entries.get(session_id);
     if (!entry) return;
     entry.syncing = false;
     if (this.seeEpoch(epoch)) return;
     this.#device.chats.add(entry, messages);
-    const { hasHole } = (entry.reread ?? entry).transcript;
+    const { transcript } = entry.reread ?? entry;
+    const { hasHole } = transcript;
+    if (digest) void this.#compare(entry, transcript, messages.at(-1)?.seq ?? entry.asked, digest);
     if (more || (hasHole && messages.length)) this.request(entry);
     else if (!this.#rereadWaits) this.#finishReread(entry);
   }
@@ -85,10 +89,7 @@ export class Sync {
     this.#epoch = epoch;
     if (before === null || before === epoch) return false;
     this.#device.feed.forgetOrder();
-    for (const entry of this.#device.chats.entries.values()) {
-      const own = [...(entry.reread?.own ?? []), ...entry.transcript.own()];
-      entry.reread = { transcript: new Transcript(this.#device.role), own };
-    }
+    for (const entry of this.#device.chats.entries.values()) this.#beginReread(entry);
     this.#rereadWaits = true;
     const { after, random } = this.#device.ports.time;
     after(random() * REREAD_WITHIN_MS, () => {
@@ -96,6 +97,37 @@ export class Sync {
       for (const entry of this.#device.chats.entries.values()) if (entry.reread) this.request(entry);
     });
     return true;
+  }
+
+  /**
+   * Compare a transcript with the service's digest up to `seq`. If they differ, read it again once.
+   * @param {Entry} entry
+   * @param {Transcript} transcript
+   * @param {number} seq
+   * @param {string} expected
+   */
+  async #compare(entry, transcript, seq, expected) {
+    const { sha256 } = this.#device.ports;
+    const found = sha256 && (await digestOf(transcript, seq, sha256));
+    const { chats } = this.#device;
+    const { id } = entry.session;
+    if (!found || chats.entries.get(id) !== entry || transcript !== (entry.reread ?? entry).transcript) return;
+    if (found === expected) {
+      if (!entry.reread) chats.show(id, { digest: "equal" });
+    } else if (entry.digest === "reread" || entry.digest === "different") {
+      chats.show(id, { digest: "different" });
+      this.#device.emit({ type: "digest_mismatch", session_id: id, seq, expected, found });
+    } else {
+      this.#beginReread(entry);
+      chats.show(id, { digest: "reread" });
+      this.request(entry);
+    }
+  }
+
+  /** @param {Entry} entry */
+  #beginReread(entry) {
+    const own = [...(entry.reread?.own ?? []), ...entry.transcript.own()];
+    entry.reread = { transcript: new Transcript(this.#device.role), own };
   }
 
   /** @param {Entry} entry */

@@ -94,14 +94,14 @@ export class Transcript {
   shown() {
     if (this.#shown) return this.#shown;
     const beyond = this.own().filter(({ seq }) => seq > this.last);
-    const messages = [...this.#between(this.first, this.last), ...beyond];
+    const messages = [...this.between(this.first, this.last), ...beyond];
     this.#shown = messages.map((message) => shown(message, this.#isOwn(message), message.status));
     return this.#shown;
   }
 
   /** @param {number} from */
   #others(from) {
-    return this.#between(from, this.last).filter((message) => !this.#isOwn(message));
+    return this.between(from, this.last).filter((message) => !this.#isOwn(message));
   }
 
   /** @param {Message} message */
@@ -110,10 +110,11 @@ export class Transcript {
   }
 
   /**
+   * Return the messages from one `seq` to another; they are without a hole.
    * @param {number} from
    * @param {number} to
    */
-  #between(from, to) {
+  between(from, to) {
     const found = [];
     for (let seq = from; seq <= to; seq++) found.push(/** @type {Message} */ (this.#messages.get(seq)));
     return found;

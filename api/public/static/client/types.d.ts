@@ -91,6 +91,8 @@ export interface Ports {
   id(): string;
   /** Run `work` while no other tab holds the lock `name`, or after `timeoutMs` without it. */
   lock<T>(name: string, timeoutMs: number, work: () => Promise<T>): Promise<T>;
+  /** Return the SHA-256 hash of bytes. Null where the platform has none: then no digest is compared. */
+  sha256: ((bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>) | null;
   page: PagePort;
 }
 
@@ -156,6 +158,11 @@ export interface Chat {
   typingUntil: number | null;
   /** The newest time that was given back to the session, as this device was told; null if none was. */
   credit: { addedSeconds: number; reason: "database" | "realtime" | "mitra_absent" } | null;
+  /**
+   * How the messages compare with the service's digest of them: the last `sync` found them equal, or different also
+   * after they were read again. `unchecked`: the transcript's beginning is not loaded, or the platform has no SHA-256.
+   */
+  digest: "unchecked" | "equal" | "different";
   /** Whether the warning came that three minutes are left. */
   warned: boolean;
 }
@@ -202,4 +209,16 @@ export interface State {
   statusReason: string | null;
 }
 
-export type FrameListener = (frame: ServerFrame) => void;
+/**
+ * Not a frame of the service: the messages of a session differ from its digest, also after they were read again. Both
+ * digests are up to `seq`, in hex.
+ */
+export interface DigestMismatch {
+  type: "digest_mismatch";
+  session_id: string;
+  seq: number;
+  expected: string;
+  found: string;
+}
+
+export type FrameListener = (frame: ServerFrame | DigestMismatch) => void;

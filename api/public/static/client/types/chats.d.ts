@@ -20,12 +20,20 @@ export type Entry = {
      */
     warnedFor: string | null;
     /**
-     * after a change of epoch; `own` may be lost
+     * after a change of epoch, or another digest; `own` may be lost
      */
     reread: {
         transcript: Transcript;
         own: Message[];
     } | null;
+    /**
+     * the `seq` that the last `sync` was after
+     */
+    asked: number;
+    /**
+     * how the transcript compares with the service's digest
+     */
+    digest: "unchecked" | "equal" | "reread" | "different";
 };
 /** The chats of this device: running ones, and those that were opened. */
 export declare class Chats {

@@ -1,5 +1,5 @@
 import type { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts";
-import type { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session } from "./types.d.ts";
+import type { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session, SignedReceipt } from "./types.d.ts";
 /** One device of one user. Every method that returns a promise of an answer raises SesiError. */
 export declare class Client {
     #private;
@@ -170,6 +170,17 @@ export declare class Client {
      * @param {string} message 1 to 1,000 characters
      */
     sayGoodbye(sessionId: string, message: string): Promise<Session>;
+    /**
+     * Return the signed receipt of a completed session.
+     * @param {string} sessionId
+     * @returns {Promise<SignedReceipt>}
+     */
+    receipt(sessionId: string): Promise<SignedReceipt>;
+    /**
+     * Return whether the service's published keys verify a receipt; null if this platform can't tell.
+     * @param {SignedReceipt} receipt
+     */
+    verifyReceipt(receipt: SignedReceipt): Promise<boolean | null>;
     /**
      * Set whether the topic is sensitive.
      * @param {string} sessionId

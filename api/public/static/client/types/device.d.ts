@@ -26,6 +26,7 @@ export declare class Device extends Store {
         time: import("./types.d.ts").TimePort;
         id: () => string;
         lock: <T>(name: string, timeoutMs: number, work: () => Promise<T>) => Promise<T>;
+        sha256: ((bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>) | null;
         page: import("./types.d.ts").PagePort;
     };
     clock: ServiceClock;
@@ -83,4 +84,9 @@ export declare class Device extends Store {
      * @param {any} frame
      */
     received(path: "chat" | "pairing", frame: any): void;
+    /**
+     * Give a frame to the listeners of the app.
+     * @param {any} frame
+     */
+    emit(frame: any): void;
 }

@@ -17,13 +17,14 @@ export declare class Sync {
     request(entry: Entry | undefined): void;
     /**
      * Handle an answer to `sync`, and ask for the next page.
-     * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string }} page
+     * @param {{ session_id: string, messages: Message[], more: boolean, epoch: string, digest?: string | null }} page
      */
-    receive({ session_id, messages, more, epoch }: {
+    receive({ session_id, messages, more, epoch, digest }: {
         session_id: string;
         messages: Message[];
         more: boolean;
         epoch: string;
+        digest?: string | null;
     }): void;
     /**
      * Repeat a `sync` that was refused for the moment. Return false if the error is about something else.

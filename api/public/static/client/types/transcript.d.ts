@@ -36,4 +36,10 @@ export declare class Transcript {
     unread(upTo: number): number;
     /** Return the messages without a hole, then the reader's acknowledged ones behind it, as apps show them. */
     shown(): readonly ShownMessage[];
+    /**
+     * Return the messages from one `seq` to another; they are without a hole.
+     * @param {number} from
+     * @param {number} to
+     */
+    between(from: number, to: number): Message[];
 }

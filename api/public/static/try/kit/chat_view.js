@@ -70,12 +70,14 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
   }
 
   let shownBadges = null;
-  function showBadges({ mode, topic_sensitivity: sensitivity }) {
-    if (shownBadges === mode + sensitivity) return;
-    shownBadges = mode + sensitivity;
+  function showBadges({ mode, topic_sensitivity: sensitivity }, digest) {
+    const key = mode + sensitivity + digest;
+    if (shownBadges === key) return;
+    shownBadges = key;
     badges.replaceChildren(
       ...(mode === "call" ? [h("span", { class: "badge call" }, icon("phone"), t("Call"))] : []),
       ...(sensitivity === "sensitive" ? [h("span", { class: "badge sensitive" }, t("Sensitive"))] : []),
+      ...(digest === "different" ? [h("span", { class: "badge sensitive" }, t("Messages differ"))] : []),
     );
   }
 
@@ -87,7 +89,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     const other = session[party]?.display_name;
     name.textContent = other ?? t("No name");
     avatar.textContent = (other ?? "?").trim().charAt(0).toUpperCase();
-    showBadges(session);
+    showBadges(session, chat.digest);
     clock.hidden = countsTo(session) === null;
     clock.classList.toggle("urgent", session.status === "active" && chat.warned);
     clock.dataset.status = session.status;

@@ -5,6 +5,7 @@ import { chatView } from "/try/kit/chat_view.js";
 import { goodbyeForm, goodbyeOf, goodbyes } from "/try/kit/goodbyes.js";
 import { icon } from "/try/kit/icons.js";
 import { backLink } from "/try/kit/links.js";
+import { receiptButton } from "/try/kit/receipt.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { announce } from "/try/kit/status_line.js";
 import { h } from "/try/shared/dom.js";
@@ -124,6 +125,7 @@ function notices(context, scope, { session, warned }, watch, party) {
         { class: "stack-buttons" },
         h("a", { class: "button", href: "#/" }, t("To the start")),
         session.mitra ? againButton(context, session.mitra) : null,
+        session.status === "completed" ? receiptButton(context.scope, session.id) : null,
       ),
     ),
   ];

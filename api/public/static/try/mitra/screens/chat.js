@@ -5,6 +5,7 @@ import { chatView } from "/try/kit/chat_view.js";
 import { goodbyeForm, goodbyeOf, goodbyes } from "/try/kit/goodbyes.js";
 import { icon } from "/try/kit/icons.js";
 import { backLink } from "/try/kit/links.js";
+import { receiptButton } from "/try/kit/receipt.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { announce } from "/try/kit/status_line.js";
 import { topicName } from "/try/kit/topics.js";
@@ -105,8 +106,8 @@ function menu(context, id) {
 const section = (label, className, ...content) =>
   h("section", { class: `notice ${className}`, "aria-label": label }, content);
 
-/** Return the notices below the messages: what the mitra can do now. */
-function notices(scope, chat) {
+/** Return the notices below the messages: what the mitra can do now. `scope` ends with them; `sheets` stays. */
+function notices(scope, chat, sheets) {
   const { session, warned } = chat;
   const { status } = session;
   const name = nameOf(session);
@@ -123,7 +124,15 @@ function notices(scope, chat) {
   }
   const both = goodbyes(session, "mitra", name);
   if (status === "completed") {
-    return [section(t("The chat is over."), "good", h("p", {}, h("strong", {}, t("The chat is over."))), both)];
+    return [
+      section(
+        t("The chat is over."),
+        "good",
+        h("p", {}, h("strong", {}, t("The chat is over."))),
+        both,
+        h("div", { class: "stack-buttons" }, receiptButton(sheets, session.id)),
+      ),
+    ];
   }
   const own = goodbyeOf(session, "mitra");
   const title = status === "expired" ? t("The time is up.") : t("The chat has ended.");
@@ -149,7 +158,7 @@ export function chatScreen(context) {
     noticeScope.end();
     noticeScope = scope.child();
     const writing = view.notices.contains(document.activeElement);
-    view.notices.replaceChildren(...notices(noticeScope, chat));
+    view.notices.replaceChildren(...notices(noticeScope, chat, scope));
     if (writing) (view.notices.querySelector("textarea") ?? view).focus(); // a removed field loses the focus
   }
 

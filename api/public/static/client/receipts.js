@@ -1,0 +1,34 @@
+/** @import { JwkSet, SignedReceipt } from "./types.d.ts" */
+
+/** @param {string} text base64url */
+const bytesOf = (text) =>
+  Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0));
+
+/**
+ * Return the text of a receipt that is signed: JSON with sorted keys and no spaces.
+ * @param {Record<string, unknown>} receipt
+ */
+const canonical = (receipt) => JSON.stringify(Object.fromEntries(Object.entries(receipt).sort()));
+
+/**
+ * Return whether a receipt was signed with one of the keys; null if this platform can't tell, because its Web Crypto has
+ * no Ed25519 or the page came without TLS.
+ * @param {SignedReceipt} signed
+ * @param {JwkSet} keys those of `/.well-known/sesi-receipts.json`
+ * @returns {Promise<boolean | null>}
+ */
+export async function verifyReceipt({ receipt, key_id: keyId, signature }, keys) {
+  const { subtle } = globalThis.crypto ?? {};
+  const jwk = keys.keys.find(({ kid, kty, crv }) => kid === keyId && kty === "OKP" && crv === "Ed25519");
+  if (!jwk) return false;
+  let key;
+  try {
+    key = await subtle.importKey("jwk", { kty: jwk.kty, crv: jwk.crv, x: jwk.x }, { name: "Ed25519" }, false, [
+      "verify",
+    ]);
+  } catch {
+    return null;
+  }
+  const text = new TextEncoder().encode(canonical({ ...receipt }));
+  return subtle.verify({ name: "Ed25519" }, key, bytesOf(signature), text);
+}
