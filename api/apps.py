@@ -47,6 +47,7 @@ from api.public import (
     try_apps,
 )
 from api.route_checks import admit
+from core.flows.signs_of_life import SignsOfLife
 from core.reads.catalogue import Availability
 from core.runtime import Runtime
 
@@ -75,7 +76,9 @@ def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
     return CORSConfig(allow_origins=list(origins), allow_methods=METHODS, allow_headers=["*"], expose_headers=EXPOSED)
 
 
-def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None) -> Litestar:
+def _app(
+    runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None, signs: SignsOfLife | None = None
+) -> Litestar:
     if runtime.settings.docs_enabled:
         routes = [*routes, *docs.routes(listener=audience, document=lambda: interface(audience))]
     check_declared(routes, listener=audience)
@@ -87,21 +90,24 @@ def _app(runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig
         },
         before_request=admit,
         exception_handlers=errors.HANDLERS,
-        state=State({"runtime": runtime, "audience": audience, "availability": Availability()}),
+        state=State({"runtime": runtime, "audience": audience, "availability": Availability(), "signs": signs}),
         cors_config=cors,
         openapi_config=None,
         logging_config=None,
     )
 
 
-def public_app(runtime: Runtime) -> Gatekeeper:
-    """Return the application of the public listener: the apps' routes and the webhook."""
+def public_app(runtime: Runtime, signs: SignsOfLife | None = None) -> Gatekeeper:
+    """Return the application of the public listener: the apps' routes and the webhook.
+
+    Each request with a valid token is noted in `signs`; None: it is not.
+    """
     settings = runtime.settings
     routes = [*PUBLIC, *client_library.ROUTES, *(DEVELOPMENT if settings.development_routes else [])]
     routes += dev_pay.ROUTES if settings.development_payment_page else []
     routes += dev_identity.ROUTES if settings.development_identities else []
     cors = _cors(settings.public_cors_origins)
-    app = _app(runtime, routes, audience="public", cors=cors)
+    app = _app(runtime, routes, audience="public", cors=cors, signs=signs)
     return Gatekeeper(app, runtime, listener="public", cors=cors)
 
 

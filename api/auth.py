@@ -137,6 +137,8 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
         require(actor.permissions, access.area, access.level)
     if access.step_up:
         await callers.require_step_up(state.runtime, actor)
+    if state.signs is not None:  # on the public listener
+        state.signs.note(actor.ids)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
 
 

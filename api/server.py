@@ -17,6 +17,7 @@ from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
 from core.flows import erasure_files, login_otp_ask
 from core.flows.process_lease import ProcessLease
+from core.flows.signs_of_life import SignsOfLife
 from core.outages.rules import ProcessKind
 from core.reactions import react
 from core.runtime import Runtime, open_runtime
@@ -99,9 +100,11 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(erasure_files.keep_files_clean(runtime))
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
     runtime.tasks.spawn(lease.run())
+    signs = SignsOfLife(runtime)
+    runtime.tasks.spawn(signs.run())
     connections = Connections(settings)
     servers = [
-        _server(public_app(runtime), runtime, connections),
+        _server(public_app(runtime, signs), runtime, connections),
         _server(internal_app(runtime), runtime, connections),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]

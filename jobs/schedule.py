@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from core.flows import (
+    absent_parties,
     delivery,
     erasure_sweep,
     extension_answer,
@@ -67,6 +68,7 @@ SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_sweeps.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
     Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
+    Sweep(name="absences", every_s=5, run=absent_parties.sweep),
     Sweep(name="send_codes", every_s=5, run=login_otp_send.send_overdue),
     Sweep(name="erase_rest", every_s=5, run=erasure_sweep.go_on),
     Sweep(name="sign_receipts", every_s=5, run=receipts.sign_due),
@@ -75,6 +77,7 @@ SWEEPS = (
     Sweep(name="purge_deliveries", every_s=600, run=delivery.purge),
     Sweep(name="purge_keys", every_s=3600, run=idempotency_purge.purge),
     Sweep(name="purge_rounds", every_s=3600, run=round_purge.purge),
+    Sweep(name="purge_absences", every_s=600, run=absent_parties.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from core.base.field_types import ClientMessageId, Count, Digest, Id, Positive, Time
+from core.base.field_types import ClientMessageId, Count, Digest, Id, Party, Positive, Time
 from core.extensions.views import ExtensionView
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.rules import CreditReason
@@ -127,6 +127,22 @@ class SessionTopicUpdated(Event, kw_only=True, tag="session_topic_updated"):
 
     session_id: Id
     topic_sensitivity: Sensitivity
+
+
+class PeerAbsent(Event, kw_only=True, tag="peer_absent"):
+    """The other party, `user_type`, has given no sign of life on any device since `since`, for longer than the
+    configuration row `peer_absent_seconds`. Sent to the party who is left."""
+
+    session_id: Id
+    user_type: Party
+    since: Time
+
+
+class PeerReturned(Event, kw_only=True, tag="peer_returned"):
+    """The other party, `user_type`, is back. Sent to the party who got `peer_absent`."""
+
+    session_id: Id
+    user_type: Party
 
 
 class ExtensionRequested(Event, kw_only=True, tag="extension_requested"):

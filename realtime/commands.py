@@ -10,6 +10,7 @@ from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
 from core.events.notices import Envelope, TypingChanged
 from core.flows import pairing_answer
+from core.flows.signs_of_life import SignsOfLife
 from core.messages.rules import TooFast
 from core.mitras.rules import MitraOffline
 from core.reads import chats
@@ -38,6 +39,7 @@ class Commands:
         self._hub = hub
         self._batch = batch
         self._acks = acks
+        self.signs = SignsOfLife(hub.runtime, present=hub.connections.answering)
         self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.connections.of_user(mitra_id)))
 
     def handle_now(self, connection: Connection, frame: Any, now: float) -> bool:
@@ -64,9 +66,12 @@ class Commands:
         return True
 
     def arrived(self, connection: Connection) -> None:
-        """Count the `auth` frame of a mitra as a heartbeat."""
+        """Count the `auth` frame as a sign of life, and that of a mitra as a heartbeat."""
         actor = connection.actor
-        if actor is not None and actor.user_type is UserType.MITRA:
+        if actor is None:
+            return
+        self.signs.note(actor.ids)
+        if actor.user_type is UserType.MITRA:
             self.heartbeats.arrived(actor.user_id)
 
     def _acknowledge(self, connection: Connection, frame: frames.Ack, now: float) -> None:

@@ -25,6 +25,7 @@ from realtime.websocket import PING, close_frame, pong_frame, text_frame
 MAX_FRAMES = 256
 MAX_BYTES = 1 << 20
 PING_S = 25  # of silence, after which the service sends a ping
+ANSWER_S = 5  # after a ping; a client that needs longer gives no sign of life until then
 CLOSE_S = 2.0  # after this many seconds, the connection of a peer that has not answered the close frame is aborted
 
 SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
@@ -92,6 +93,10 @@ class Connection:
     def listens(self) -> bool:
         """Return whether a frame that is queued now is sent: after the snapshot was queued, until the socket closes."""
         return self.ready and not (self.muted or self.closing)
+
+    def answers(self, now: float) -> bool:
+        """Return whether the client has sent something lately, or can still answer a ping in time. `now` is monotonic."""
+        return not self.closing and now - self.last_seen < PING_S + ANSWER_S
 
     def put(self, payload: bytes) -> None:
         """Queue a frame (JSON) for the next write."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.base import logs, metrics
 from core.base.actor import Actor
-from core.base.clock import as_text
+from core.base.clock import as_text, monotonic
 from core.bus import channels
 from core.bus.subscription import Subscription
 from core.runtime import Runtime
@@ -166,6 +166,11 @@ class Connections:
     def is_chatting(self, user_id: str) -> bool:
         """Return whether a user has a chat connection."""
         return user_id in self._chatting
+
+    def answering(self) -> set[str]:
+        """Return the ids of the users with a connection that answers its pings in time."""
+        now = monotonic()
+        return {user_id for one, user_ids in self._all.items() if one.answers(now) for user_id in user_ids}
 
     def any_listening(self, user_ids: Iterable[str]) -> bool:
         """Return whether one of these users has a chat connection that was sent its snapshot."""

@@ -142,7 +142,7 @@ REQUEST = ChatRequest(
     notified_at=AT,
     answer_by=AT + dt.timedelta(seconds=30),
 )
-OPEN = OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION)
+OPEN = OpenSession(**attrs.asdict(RUNNING, recurse=False), extension=EXTENSION, peer_absent_since=None)
 
 REFUNDED = PaymentRequestView(
     payment_request_id=PAYMENT_ID,
@@ -204,6 +204,8 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
     chat_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),
     chat_frames.ExtensionRequested(extension=EXTENSION, **_event),
     chat_frames.ExtensionResolved(extension=attrs.evolve(EXTENSION, status=ExtensionStatus.APPROVED), **_event),
+    chat_frames.PeerAbsent(session_id=SESSION_ID, user_type="mitra", since=AT - dt.timedelta(minutes=2), **_event),
+    chat_frames.PeerReturned(session_id=SESSION_ID, user_type="mitra", **_event),
     pairing_frames.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
     pairing_frames.PairingStatus(
         payment_request_id=PAYMENT_ID,

@@ -98,6 +98,7 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(watch.find_messages())
     runtime.tasks.spawn(push.run(runtime))
     runtime.tasks.spawn(commands.heartbeats.store_failed())
+    runtime.tasks.spawn(commands.signs.run())
     lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
     runtime.tasks.spawn(lease.run())
     tune_gc()

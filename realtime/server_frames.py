@@ -25,6 +25,8 @@ _CHAT = (
     chat_frames.SessionCompleted,
     chat_frames.SessionTopicUpdated,
     chat_frames.ExtensionResolved,
+    chat_frames.PeerAbsent,
+    chat_frames.PeerReturned,
     *_BOTH,
 )
 FRAMES: dict[tuple[str, UserType], tuple[type[ServerFrame], ...]] = {

@@ -142,6 +142,18 @@ OTP_VERIFIED = Counter(
     ["user_type", "outcome"],
     registry=REGISTRY,
 )
+ABSENCES = Counter(
+    "sesi_absences_total",
+    "Absences of parties of active sessions, by user type, when they are `declared` and when the party has `returned`.",
+    ["user_type", "change"],
+    registry=REGISTRY,
+)
+ABSENCE_SECONDS = Counter(
+    "sesi_absence_seconds_total",
+    "Length of the absences whose parties have returned, by user type, in service time.",
+    ["user_type"],
+    registry=REGISTRY,
+)
 SEARCH_ROUNDS_FAILED = Counter(
     "sesi_search_rounds_failed_total",
     "Failed statements that store rounds of searches, by step: `begin` or `end`. The searches go on without them.",

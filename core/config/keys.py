@@ -166,6 +166,7 @@ KEYS: dict[str, Key] = {
             "seconds",
             "Time after which the next wave of a blast asks more mitras, if `blast_size` is not 0.",
         ),
+        _number("peer_absent_seconds", 0, (0, 3_600), "seconds", "Silence after which a party is absent; 0: never."),
         _number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
         _number("max_extensions_per_session", 0, LIMIT, "extensions", "Approved extensions of a session; 0: no limit."),
         Key(

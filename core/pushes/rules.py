@@ -83,6 +83,11 @@ WORDS: dict[str, Words] = {
         title=Text(id="Sesi selesai", en="Session completed"),
         body=Text(id="Sesi chat Anda telah selesai.", en="Your chat session is completed."),
     ),
+    "peer_absent": Words(
+        action=Action.OPEN_SESSION,
+        title=Text(id="Anda ditunggu", en="You are awaited"),
+        body=Text(id="Sesi chat Anda masih berjalan. Buka aplikasi.", en="Your chat session is running. Open the app."),
+    ),
     "extension_requested": Words(
         action=Action.OPEN_SESSION,
         title=Text(id="Permintaan perpanjangan", en="Extension request"),
@@ -119,12 +124,15 @@ WORDS: dict[str, Words] = {
 NOT_PUSHED: dict[str, str] = {
     "session_topic_updated": "A label of the chat has changed; the app shows it when it is opened.",
     "session_clock_adjusted": "Nothing is to be done: the session goes on, and the app counts down to its new end.",
+    "peer_returned": "The chat goes on, and unread messages are pushed.",
     "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",
     "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
 }
 # (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why
 # not.
 QUIET: dict[tuple[str, str, str], str] = {
+    ("peer_absent", "user_type", "customer"): "The push goes to the customer who is absent, at once.",
+    ("peer_absent", "user_type", "mitra"): "The push goes to the mitra who is absent, at once.",
     ("pairing_status", "status", "searching"): "The customer has just paid, and waits in the app.",
     ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
     ("mitra_status_changed", "reason", "self"): "The mitra wished it, with a phone in hand.",

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import attrs
 
+from core.absences import store as absences
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, ValidationFailed
 from core.base.field_types import ClientMessageId, CustomerId, Id, MessageId, MitraId, Positive, SessionId, Time
@@ -128,9 +129,13 @@ async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
 
 @attrs.frozen(kw_only=True)
 class OpenSession(SessionView):
-    """A session of the snapshot in `auth_ok`, with its pending extension, if any."""
+    """A session of the snapshot in `auth_ok`, with its pending extension, if any.
+
+    `peer_absent_since`: since when the other party has given no sign of life; null if they are not absent.
+    """
 
     extension: ExtensionView | None
+    peer_absent_since: Time | None
 
 
 async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:
@@ -139,6 +144,9 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
         found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
         ids = [session.id for sessions in found.values() for session in sessions]
         asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
+        is_watched = bool(runtime.config.number("peer_absent_seconds"))
+        open_now = await absences.open_of(runtime.db, ids) if ids and is_watched else []
+        away = {absence.session_id: absence.since for absence in open_now if absence.user_type != side}
     return {
         party: [
             OpenSession(
@@ -146,6 +154,7 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
                 extension=view_of(asked[session.id], topic_sensitivity=session.topic_sensitivity)
                 if session.id in asked
                 else None,
+                peer_absent_since=away.get(session.id),
             )
             for session in sessions
         ]

@@ -31,7 +31,7 @@ class Hour:
 
 @attrs.frozen(kw_only=True)
 class Overview:
-    """The figures of the overview page. Amounts are in Rupiah."""
+    """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent."""
 
     mitras_online: int
     mitras_busy: int
@@ -40,6 +40,7 @@ class Overview:
     active: int
     expired: int
     closing: int
+    absent: int
     failures_open: int
     failures_open_amount: int
     failures_oldest_at: dt.datetime | None

@@ -1,12 +1,17 @@
 -- name: figures
--- How many mitras are in a chat, and the figures of payments and webhook calls. $1 is now, $2 is the bound of the ids
--- of the last hour.
+-- How many mitras are in a chat, in how many chats a party is absent, and the figures of payments and webhook calls. $1
+-- is now, $2 is the bound of the ids of the last hour.
 SELECT
   (
     SELECT count(DISTINCT mitra_id)::int
     FROM chat_sessions
     WHERE status IN ('active', 'expired')
   ) AS mitras_busy,
+  (
+    SELECT count(DISTINCT session_id)::int
+    FROM session_absences
+    WHERE ended_at IS NULL
+  ) AS absent,
   (
     SELECT coalesce(sum(amount), 0)::bigint
     FROM payment_requests

@@ -8,9 +8,10 @@ from typing import Any
 
 import attrs
 
+from core.absences import store as absences
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import PaymentRequestId
+from core.base.field_types import PaymentRequestId, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -21,6 +22,7 @@ from core.reads.look_up import LookUp, accounts_named, filters, fitting, named
 from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
 from core.sessions import views
+from core.sessions.states import HELD
 from core.sessions.views import Person, SessionView
 from core.storage.conditions import Conditions, newest, part_of
 from core.storage.fragments import ACCOUNT, NAME
@@ -116,16 +118,36 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
 
 @attrs.frozen(kw_only=True)
 class SupportSession(SessionView):
-    """A session as support sees it, with both goodbyes. `unread_count` is the customer's."""
+    """A session as support sees it, with both goodbyes. `unread_count` is the customer's.
+
+    `customer_absent_since` and `mitra_absent_since`: since when the party has given no sign of life; null if they are
+    not absent.
+    """
 
     payment_request_id: PaymentRequestId | None
+    customer_absent_since: Time | None
+    mitra_absent_since: Time | None
 
 
-def _session(row: Any) -> SupportSession:
-    two = views.two_sided(row)
-    view = attrs.evolve(two.customer, closures=two.closures)
-    values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
-    return SupportSession(**values, payment_request_id=two.payment_request_id)
+async def _sessions(runtime: Runtime, rows: list[Any]) -> list[SupportSession]:
+    away = {
+        (absence.session_id, absence.user_type): absence.since
+        for absence in await absences.open_of(runtime.db, [str(row["id"]) for row in rows])
+    }
+    found = []
+    for row in rows:
+        two = views.two_sided(row)
+        view = attrs.evolve(two.customer, closures=two.closures)
+        values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
+        found.append(
+            SupportSession(
+                **values,
+                payment_request_id=two.payment_request_id,
+                customer_absent_since=away.get((view.id, "customer")) if view.status in HELD else None,
+                mitra_absent_since=away.get((view.id, "mitra")) if view.status in HELD else None,
+            )
+        )
+    return found
 
 
 async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportSession]:
@@ -147,8 +169,8 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
                 found = newest("chat_sessions", "s", among, where, limit)
         statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
-        rows = await runtime.db.fetch(statement, *where.args)
-    return cut([_session(row) for row in rows], page, at="created_at")
+        found_sessions = await _sessions(runtime, await runtime.db.fetch(statement, *where.args))
+    return cut(found_sessions, page, at="created_at")
 
 
 async def session(runtime: Runtime, session_id: str) -> SupportSession:
@@ -157,10 +179,10 @@ async def session(runtime: Runtime, session_id: str) -> SupportSession:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        row = await runtime.db.fetchrow(SESSION, session_id)
-    if row is None:
+        found = await _sessions(runtime, await runtime.db.fetch(SESSION, session_id))
+    if not found:
         raise NotFound
-    return _session(row)
+    return found[0]
 
 
 @attrs.frozen(kw_only=True)

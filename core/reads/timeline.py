@@ -9,6 +9,7 @@ import attrs
 from core.base import id_ranges
 from core.base.errors import NotFound
 from core.base.languages import Text
+from core.reads.absences import of_absence
 from core.reads.event_trail import MOST, EventTrail, trails_of
 from core.reads.search_rounds import SearchRound, of_last, of_rounds, rounds_of
 from core.reads.support import SupportPayment, payment
@@ -106,6 +107,8 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         for row in await db.fetch(SQL["extensions"], payment_request_id):
             entries += of_extension(row)
         entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
+        for row in await db.fetch(SQL["absences"], payment_request_id):
+            entries += of_absence(row)
         entries += map(of_goodbye, await db.fetch(SQL["goodbyes"], payment_request_id))
         stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
     if not entries:

@@ -168,6 +168,21 @@ WHERE s.payment_request_id = $1 OR s.id = $2
 ORDER BY c.began_at;
 
 
+-- name: absences
+-- The absences of the parties of the sessions that the payment request $1 paid for.
+SELECT
+  a.session_id,
+  a.user_type,
+  a.since,
+  a.declared_at,
+  a.ended_at,
+  a.returned
+FROM session_absences AS a
+JOIN chat_sessions AS s ON s.id = a.session_id
+WHERE s.payment_request_id = $1
+ORDER BY a.declared_at;
+
+
 -- name: goodbyes
 -- The goodbyes of the sessions that the payment request $1 paid for.
 SELECT

@@ -26,6 +26,8 @@ EntryKind = Literal[
     "round_ended",
     "mitra_asked",
     "paired",
+    "party_absent",
+    "party_returned",
     "extension_asked",
     "ended_by_operator",
     "extension_answered",

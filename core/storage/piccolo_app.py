@@ -5,6 +5,7 @@ import pathlib
 from piccolo.conf.apps import AppConfig, table_finder
 
 CONCEPTS = [
+    "absences",
     "audits",
     "config",
     "customers",

@@ -542,6 +542,13 @@ BROKEN: tuple[tuple[str, str], ...] = (
         f"UPDATE deliveries SET created_at = now() - {HOUR} WHERE {ONE.format('deliveries', 'true')}",
     ),
     (
+        "an absence ends with its session",
+        f"""INSERT INTO session_absences (id, session_id, user_type, since, declared_at)
+            SELECT id, id, 'mitra', ended_at - {HOUR}, ended_at FROM chat_sessions
+            WHERE status = 'completed' ORDER BY ended_at LIMIT 1;
+            UPDATE chat_sessions SET ended_at = ended_at - {HOUR} WHERE id IN (SELECT session_id FROM session_absences)""",
+    ),
+    (
         "an erasure is completed",
         """INSERT INTO erasures (id, user_type, user_id, requested_by, began_at)
              SELECT id, 'customer', id, 'user', now() - interval '1 day' FROM customers LIMIT 1""",

@@ -14,6 +14,7 @@ from core.config.rules import check, effective, loaded, notice_at, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
+SWITCHED_OFF_BY_ZERO = {"peer_absent_seconds"}
 BOUNDS = {"seconds": SECONDS, "minutes": MINUTES, "mitras": (0, 10_000), "days": (0, 36_500)}
 DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
@@ -27,6 +28,7 @@ DEFAULTS = {
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
     "blast_size": 0, "blast_wave_seconds": 10, "retention_webhook_days": 400, "retention_invalid_webhook_days": 7,
     "retention_messages_days": 0, "retention_otp_days": 30, "retention_ended_auth_sessions_days": 90, "retention_unused_anonymous_days": 90,
+    "peer_absent_seconds": 0,
     "extension_timeout_seconds": 60, "max_extensions_per_session": 0, "extension_default_action_on_timeout": "auto_approve",
     "searching_timeout_minutes": 5, "early_end_mitra_enabled": False, "early_end_customer_enabled": False,
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
@@ -87,6 +89,8 @@ def test_every_config_default_survives_storage(key: Key):
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
 def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
     wanted = BOUNDS.get(key.unit or "", LIMIT)
+    if key.name in SWITCHED_OFF_BY_ZERO:
+        wanted = (0, wanted[1])
     assert key.bounds == wanted
     low = CADENCE if key.name == "mitra_stale_after_seconds" else wanted[0]
     for good in (low, wanted[1]):

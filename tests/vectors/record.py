@@ -73,6 +73,7 @@ class Recorder:
         await self._record_bodies(session_id)
         await self._talk(session_id)
         await self._say_goodbye(session_id)
+        await self._be_away()
         renaming = Renaming(
             customer=self._dewi.user["id"],
             mitra=self._ayu.user["id"],
@@ -157,6 +158,17 @@ class Recorder:
             {**claims, "exp": int(time.time()) + SHORT_LIFE_S}, secret, headers={"kid": kid}
         )
         return await device.open("chat")
+
+    async def _be_away(self) -> None:
+        """Record the absence and the return of a mitra who has no socket."""
+        wati, nur = await self._world.customer("Wati"), await self._world.mitra("Nur")
+        session_id, place = await self._world.session(wati, nur), "customer /ws/chat"
+        self._world.stop_heartbeats(nur)
+        chat = await wati.open("chat")
+        async with self._world.setting(peer_absent_seconds=1):
+            await self._take(chat, place, "peer_absent")
+            await nur.get(f"/api/shared/chat/sessions/{session_id}")
+            await self._take(chat, place, "peer_returned")
 
     async def _say_goodbye(self, session_id: str) -> None:
         """End the session, and send too much to it."""

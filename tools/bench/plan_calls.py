@@ -156,6 +156,7 @@ class Caller:
             "session_ids": [text["session_id"], text["active_id"]],
             "mitra_ids": [text["mitra_id"], text["active_mitra_id"]],
             "account": [text["customer_id"]],
+            "absence_ids": [ids.new_id()],
             "event_ids": [ids.new_id()],
             "tier_ids": [text["tier_id"]],
             "invoice_ids": [text["invoice_id"]],
@@ -204,6 +205,7 @@ class Caller:
 
     def _forms(self, further: Iterable[Call]) -> dict[str, list[Call]]:
         """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
+        from core.absences import store as absences
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.deliveries import trail
@@ -246,6 +248,7 @@ class Caller:
                 {"drafts": [draft], "marks": {text["active_id"]: ReadMarkers(customer_read=1)}, "anchor": self.now},
             ),
             (messages.sync_statuses, {"after": {text["active_id"]: 0}}),
+            (absences.see, {"signs": {text["active_customer_id"]: self.now}}),
             (deliveries.add, {"notices": [notice]}),
             (deliveries.acknowledge, {"acks": [ack]}),
             (trail.add, {"db": self.by_type[Database], "marks": [mark]}),

@@ -9,6 +9,18 @@ FROM chat_sessions
 WHERE status = 'searching' AND least(round_ends_at, search_ends_at) < $1;
 
 
+-- rule: an absence ends with its session
+-- proves: docs/fairness.md#absent-party
+-- reads: open work
+-- returns: open absences of sessions that ended before $1.
+SELECT
+  a.id::text,
+  format('%s of session %s, which is %s', a.user_type, a.session_id, s.status)
+FROM session_absences AS a
+JOIN chat_sessions AS s ON s.id = a.session_id
+WHERE a.ended_at IS NULL AND s.status NOT IN ('active', 'expired') AND s.ended_at < $1;
+
+
 -- rule: a wave ends by its time
 -- proves: docs/product.md#waves
 -- reads: open work

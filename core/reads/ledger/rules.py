@@ -102,6 +102,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "a silent mitra is taken offline": _if_pings_are_required,
     "every webhook call has a result": _after_orphans,
     "an unacknowledged event becomes a push": _in_real_seconds,
+    "an absence ends with its session": _by_sweep,
     "an erasure is completed": _after_an_hour,
     "the receipt of a completed session is signed": _by_sweep,
     "the next month has partitions": _two_months_on,

@@ -25,6 +25,7 @@ ACTIONS = {
     "session_closing": "open_closure",
     "session_completed": "open_closure",
     "extension_requested": "open_session",
+    "peer_absent": "open_session",
     "extension_resolved": "open_session",
     "pairing_status": "open_pairing",
     "payment_updated": "open_payment",

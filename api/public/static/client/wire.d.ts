@@ -551,7 +551,11 @@ export interface Onboarding {
   has_live_session: boolean;
 }
 
-/** A session of the snapshot in `auth_ok`, with its pending extension, if any. */
+/**
+ * A session of the snapshot in `auth_ok`, with its pending extension, if any.
+ *
+ * `peer_absent_since`: since when the other party has given no sign of life; null if they are not absent.
+ */
 export interface OpenSession {
   id: string;
   customer: Person;
@@ -575,6 +579,7 @@ export interface OpenSession {
   grace_ends_at: string | null;
   closures: Closure[];
   extension: Extension | null;
+  peer_absent_since: string | null;
 }
 
 /** What an operator has done for the customer. */
@@ -1095,6 +1100,28 @@ export interface PaymentUpdatedFrame {
 }
 
 /**
+ * The other party, `user_type`, has given no sign of life on any device since `since`, for longer than the
+ * configuration row `peer_absent_seconds`. Sent to the party who is left.
+ */
+export interface PeerAbsentFrame {
+  type: "peer_absent";
+  server_time: string;
+  event_id: string;
+  session_id: string;
+  user_type: "customer" | "mitra";
+  since: string;
+}
+
+/** The other party, `user_type`, is back. Sent to the party who got `peer_absent`. */
+export interface PeerReturnedFrame {
+  type: "peer_returned";
+  server_time: string;
+  event_id: string;
+  session_id: string;
+  user_type: "customer" | "mitra";
+}
+
+/**
  * Check that the service answers; the answer is `pong`.
  *
  * Client libraries answer the protocol's own pings by themselves. This frame is for checks by the app.
@@ -1302,6 +1329,8 @@ export type ChatCustomerFrame =
   | MessageStatusFrame
   | NewMessageFrame
   | PartyTypingFrame
+  | PeerAbsentFrame
+  | PeerReturnedFrame
   | PongFrame
   | SessionClockAdjustedFrame
   | SessionClosingFrame
@@ -1324,6 +1353,8 @@ export type ChatMitraFrame =
   | MessageStatusFrame
   | NewMessageFrame
   | PartyTypingFrame
+  | PeerAbsentFrame
+  | PeerReturnedFrame
   | PongFrame
   | SessionClockAdjustedFrame
   | SessionClosingFrame

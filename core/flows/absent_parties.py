@@ -1,0 +1,37 @@
+"""Sweeps: declare silent parties of active sessions absent, and end absences (docs/fairness.md#absent-party)."""
+
+from core.absences import store
+from core.runtime import Runtime
+from core.steps import absences
+
+
+async def sweep(runtime: Runtime) -> None:
+    """Sweep: end the absences of parties who have returned and of sessions that are over, then declare new ones.
+
+    With `peer_absent_seconds` 0 it ends those that are open, and writes nothing if there are none.
+    """
+    if await store.any_open(runtime.db):
+        async with runtime.transaction() as tx:
+            await store.end_with_sessions(tx, limit=absences.AT_ONCE)
+        while await _end_returned(runtime) >= absences.AT_ONCE:
+            continue
+    after = runtime.config.seconds("peer_absent_seconds")
+    while after:
+        async with runtime.transaction() as tx:
+            if await absences.declare(runtime, tx, after=after) < absences.AT_ONCE:
+                return
+
+
+async def _end_returned(runtime: Runtime) -> int:
+    async with runtime.transaction() as tx:
+        return await absences.end_returned(runtime, tx)
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete the signs of life of sessions that are over, and old absences."""
+    for remove in (store.purge_presence, store.purge):
+        while True:
+            async with runtime.transaction() as tx:
+                gone = await remove(tx)
+            if gone < store.AT_ONCE:
+                break
