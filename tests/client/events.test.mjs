@@ -86,6 +86,30 @@ test("the warning holds until the session has more time", async () => {
   assert.equal(client.state.chats[S].warned, false);
 });
 
+test("the other party is away from peer_absent until peer_returned", async () => {
+  const { world, client } = await chatting();
+  assert.deepEqual(client.state.chats[S].peer, { absent: null });
+  const since = "2026-11-21T06:30:00.000000Z";
+  await world.serve(event(2, { type: "peer_absent", session_id: S, user_type: "mitra", since }));
+  assert.deepEqual(client.state.chats[S].peer, { absent: since });
+  await world.serve(event(3, { type: "peer_returned", session_id: S, user_type: "mitra" }));
+  await world.serve(event(1, { type: "peer_absent", session_id: S, user_type: "mitra", since }));
+  assert.deepEqual(client.state.chats[S].peer, { absent: null });
+});
+
+test("the snapshot says whether the other party is away, and a session that closes does not", async () => {
+  const since = "2026-11-21T06:30:00.000000Z";
+  const { world, client } = await chatting({ peer_absent_since: since });
+  assert.deepEqual(client.state.chats[S].peer, { absent: since });
+  await reconnect(world, { sessions: [session(1, { peer_absent_since: null })] });
+  assert.deepEqual(client.state.chats[S].peer, { absent: null });
+  await world.serve(event(2, { type: "peer_absent", session_id: S, user_type: "mitra", since }));
+  await world.serve(event(3, { type: "session_expired", session: session(1, { status: "expired" }) }));
+  assert.deepEqual(client.state.chats[S].peer, { absent: since });
+  await world.serve(event(4, { type: "session_closing", session: session(1, { status: "closing" }) }));
+  assert.deepEqual(client.state.chats[S].peer, { absent: null });
+});
+
 test("the topic changes with its event", async () => {
   const { world, client } = await chatting();
   const change = { type: "session_topic_updated", session_id: S, topic_sensitivity: "sensitive" };

@@ -268,9 +268,9 @@ class Player {
   /** Return what the app shows, by the names of docs/clients.md. */
   #state() {
     const { state } = this.#client;
-    const chats = Object.entries(state.chats).map(([id, { session, messages, typingUntil }]) => {
+    const chats = Object.entries(state.chats).map(([id, { session, messages, typingUntil, peer }]) => {
       const shown = messages.map((one) => ({ ...one, error: one.error?.code }));
-      return [id, { status: session.status, messages: shown, typing: typingUntil !== null }];
+      return [id, { status: session.status, messages: shown, typing: typingUntil !== null, peer_absent: peer.absent }];
     });
     return {
       connection: state.connection,

@@ -11,7 +11,10 @@ const ORDER = ["searching", "active", "expired", "closing", "completed", "cancel
  * @param {Unsent[]} unsent
  * @returns {Chat}
  */
-export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, credit, warnedFor, digest }, unsent) =>
+export const viewOf = (
+  { session, transcript, extension, readUpTo, typingUntil, credit, absentSince, warnedFor, digest },
+  unsent,
+) =>
   Object.freeze({
     session,
     extension,
@@ -21,6 +24,7 @@ export const viewOf = ({ session, transcript, extension, readUpTo, typingUntil, 
     typingUntil,
     credit,
     digest: digest === "reread" ? "unchecked" : digest,
+    peer: { absent: isHeld(session) ? absentSince : null },
     warned: warnedFor !== null && warnedFor === session.expires_at,
   });
 
@@ -77,6 +81,9 @@ const rank = ({ status }) => ORDER.indexOf(status);
 
 /** @param {Session} session */
 const end = ({ expires_at }) => Date.parse(expires_at ?? "") || 0;
+
+/** @param {Session} session */
+const isHeld = ({ status }) => status === "active" || status === "expired";
 
 /**
  * Return whether messages or goodbyes can still come.

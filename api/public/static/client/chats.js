@@ -14,6 +14,7 @@ import { Transcript } from "./transcript.js";
  * @property {number} readUpTo
  * @property {number | null} typingUntil
  * @property {Chat["credit"]} credit the newest time that was given back
+ * @property {string | null} absentSince since when the other party has been away
  * @property {string | null} warnedFor the `expires_at` that the warning was about
  * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch, or another digest; `own` may be lost
  * @property {number} asked the `seq` that the last `sync` was after
@@ -58,7 +59,7 @@ export class Chats {
       const { readUpTo } = entry;
       if (session.unread_count > 0 && readUpTo > 0)
         chat.send({ type: "read", session_id: session.id, up_to: readUpTo });
-      this.show(session.id, { extension: session.extension ?? null });
+      this.show(session.id, { extension: session.extension ?? null, absentSince: session.peer_absent_since ?? null });
     }
     for (const entry of this.entries.values()) {
       const { session, transcript, reread } = entry;
@@ -104,6 +105,12 @@ export class Chats {
         this.#receiveSession(session);
         this.show(session.id, { credit: { addedSeconds: frame.added_seconds, reason: frame.reason } });
         break;
+      case "peer_absent":
+        this.show(id, { absentSince: frame.since });
+        break;
+      case "peer_returned":
+        this.show(id, { absentSince: null });
+        break;
       case "session_topic_updated": {
         const known = this.entries.get(id)?.session;
         if (known) this.learn({ ...known, topic_sensitivity: frame.topic_sensitivity });
@@ -135,6 +142,7 @@ export class Chats {
         readUpTo: 0,
         typingUntil: null,
         credit: null,
+        absentSince: null,
         warnedFor: null,
         reread: null,
         asked: 0,

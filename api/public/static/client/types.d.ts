@@ -163,6 +163,8 @@ export interface Chat {
    * after they were read again. `unchecked`: the transcript's beginning is not loaded, or the platform has no SHA-256.
    */
   digest: "unchecked" | "equal" | "different";
+  /** Since when the other party has been away; null if they are not, or if the service does not look for it. */
+  peer: { readonly absent: string | null };
   /** Whether the warning came that three minutes are left. */
   warned: boolean;
 }

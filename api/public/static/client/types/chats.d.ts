@@ -16,6 +16,10 @@ export type Entry = {
      */
     credit: Chat["credit"];
     /**
+     * since when the other party has been away
+     */
+    absentSince: string | null;
+    /**
      * the `expires_at` that the warning was about
      */
     warnedFor: string | null;

@@ -6,7 +6,7 @@ import { composer } from "./composer.js";
 import { countdown } from "./countdown.js";
 import { icon } from "./icons.js";
 import { MessageLog } from "./message_log.js";
-import { clock as minutes } from "./times.js";
+import { clock as minutes, timeOfDay } from "./times.js";
 
 /** Return the time that the chat counts down to: the end of the paid time, or of the goodbyes. */
 export function countsTo(session) {
@@ -45,6 +45,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
   const avatar = h("span", { class: "avatar", "aria-hidden": "true" });
   const badges = h("span", { class: "badges" });
   const notices = h("div", { class: "notices" });
+  const away = h("p", { class: "peer-away", role: "status", hidden: true });
   const left = countdown(scope, () => chatOf(client.state) && countsTo(chatOf(client.state).session), {
     label: t("Time left"),
     spoken: { 180: t("Three minutes left."), 60: t("One minute left.") },
@@ -96,6 +97,9 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     credit.hidden = !chat.credit || session.status !== "active";
     const given = credit.hidden ? "" : creditText(chat.credit);
     if (credit.textContent !== given) credit.textContent = given;
+    const { absent } = chat.peer;
+    away.hidden = absent === null;
+    away.textContent = absent && t("{name} is away since {time}.", { name: name.textContent, time: timeOfDay(absent) });
     log.update(chat, name.textContent);
     const reason = session.status === "active" ? null : (frozen(chat) ?? FROZEN()[session.status]);
     if (reason !== frozenAs) field.freeze(reason);
@@ -118,6 +122,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
       credit,
     ),
     log.element,
+    away,
     notices,
     field.element,
   );

@@ -71,6 +71,7 @@ export const INDONESIAN = {
   Send: "Kirim",
   "You can write now.": "Silakan mulai menulis.",
   "Write a message…": "Tulis pesan…",
+  "{name} is away since {time}.": "{name} pergi sejak {time}.",
   "{name} is writing…": "{name} sedang menulis…",
   "The chat has not begun.": "Obrolan belum dimulai.",
   "The time is up.": "Waktunya habis.",
