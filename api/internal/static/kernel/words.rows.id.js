@@ -53,6 +53,8 @@ export const ROWS = {
     "Lama sesi masuk yang dicabut atau kedaluwarsa disimpan. 0: selamanya.",
   "How long anonymous customers without a payment or session are kept after their last use. 0: always.":
     "Lama pelanggan anonim tanpa pembayaran atau sesi disimpan setelah terakhir dipakai. 0: selamanya.",
+  "Silence after which a party is absent; 0: never.":
+    "Lama tanpa kabar sampai satu pihak dianggap pergi; 0: tidak pernah.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
   "Whether sessions get the time back that an outage took, and no deadline passes during one.":
     "Apakah sesi mendapat kembali waktu yang hilang karena gangguan, dan tenggat menunggu selama gangguan.",

@@ -99,10 +99,13 @@ class OverviewPage extends Page {
       tile(t("customers searching"), number(numbers.searching), chats("searching")),
       tile(t("chats active"), number(numbers.active), {
         ...chats("active"),
-        note: t("{expired} with time up, {closing} in goodbyes", {
-          expired: number(numbers.expired),
-          closing: number(numbers.closing),
-        }),
+        note: [
+          t("{expired} with time up, {closing} in goodbyes", {
+            expired: number(numbers.expired),
+            closing: number(numbers.closing),
+          }),
+          ...(numbers.absent > 0 ? [t("{n} with a party away", { n: number(numbers.absent) })] : []),
+        ].join(", "),
       }),
       tile(t("payments pending"), number(numbers.pending_payments), {
         to: address("/payments", { status: "pending" }),

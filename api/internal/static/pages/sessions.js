@@ -21,6 +21,10 @@ import { t } from "../shared/words.js";
 const PATH = "/internal/sessions";
 const person = (area, path, who) => who && linked(area, `${path}/${who.id}`, nameOf(who));
 
+const isAway = (one) => one.customer_absent_since || one.mitra_absent_since;
+const state = (one) =>
+  h("span", { class: "row" }, chat.chip(one.status), ...(isAway(one) ? [chip(t("away"), "warn")] : []));
+
 class SessionsPage extends ListPage {
   path = PATH;
 
@@ -49,7 +53,7 @@ class SessionsPage extends ListPage {
         number: true,
       },
       { label: t("Price"), cell: (one) => rupiah(one.price), number: true },
-      { label: t("State"), cell: (one) => chat.chip(one.status) },
+      { label: t("State"), cell: state },
     ];
   }
 }
@@ -123,6 +127,8 @@ class SessionPage extends Page {
         found.search && [t("Mitras invited"), number(found.search.asked)],
         found.search && [t("Search ends"), time(found.search.ends_at)],
         [t("Chat started"), time(found.paired_at)],
+        found.customer_absent_since && [t("Customer away since"), time(found.customer_absent_since)],
+        found.mitra_absent_since && [t("Mitra away since"), time(found.mitra_absent_since)],
         [t("Time up"), time(found.expires_at)],
         [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
         ...found.closures.map((one) => [goodbye(one), one.blanked ? t("The text was removed.") : one.message]),

@@ -21,7 +21,7 @@ const GROUPS = [
   ["Pairing", ["max_customers", "pairing_", "blast_", "searching_", "returning_"]],
   ["Payment", ["payment_"]],
   ["Extensions", ["extension_", "max_extensions"]],
-  ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_"]],
+  ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_"]],
   ["Unresponsive mitras", ["require_mitra", "mitra_"]],
   ["Sign-in by code", ["otp_"]],
   ["Operator sign-in", ["cc_login"]],

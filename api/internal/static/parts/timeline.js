@@ -21,6 +21,8 @@ const KINDS = {
   mitra_asked: ["Mitra invited", ""],
   mitra_answered: ["Mitra answered", ""],
   paired: ["Chat started", "good"],
+  party_absent: ["Party away", "bad"],
+  party_returned: ["Party back", "good"],
   extension_asked: ["Extension requested", ""],
   ended_by_operator: ["Ended by an operator", "bad"],
   extension_answered: ["Extension answered", ""],
