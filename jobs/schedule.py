@@ -24,6 +24,7 @@ from core.flows import (
     pairing_advance,
     partition_upkeep,
     payment_sweeps,
+    presence_checks,
     process_lease,
     receipts,
     retention,
@@ -61,6 +62,7 @@ DEADLINES = (
     Deadline(kind="grace", run=session_timers.complete),
     Deadline(kind="extension", run=extension_answer.time_out),
     Deadline(kind="stale", run=mitra_status.sweep_stale),
+    Deadline(kind="presence_check", run=presence_checks.ask_silent),
     Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
 )
 # Expiry of payment requests, reconciliation, and deletion of old rows.

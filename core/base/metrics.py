@@ -63,6 +63,18 @@ PARTITION_MONTHS_AHEAD = Gauge(
     registry=REGISTRY,
 )
 PUSHES = Counter("sesi_pushes_total", "Attempts to send a push, by outcome.", ["outcome"], registry=REGISTRY)
+PRESENCE_CHECKS = Counter(
+    "sesi_presence_checks_total",
+    "Presence checks: asked by push and answered by a heartbeat; not asked without a push token or because it was too late.",
+    ["result"],
+    registry=REGISTRY,
+)
+PRESENCE_CHECK_PUSHES = Counter(
+    "sesi_presence_check_pushes_total",
+    "Attempts to send the push of a presence check, by outcome.",
+    ["outcome"],
+    registry=REGISTRY,
+)
 OUTAGE_OPEN = Gauge(
     "sesi_outage_open",
     "1 while this process cannot write to the database, or sees no living realtime or API process.",

@@ -122,6 +122,7 @@ KEYS: dict[str, Key] = {
             unit="seconds",
             meaning="Silence after which a mitra is offline.",
         ),
+        _flag("reachability_probe", "Whether a push asks the phone of a silent mitra for a heartbeat.", default=False),
         _number("mitra_ping_interval_seconds", 15, SECONDS, "seconds", "Legacy heartbeat interval.", used=False),
         _number("payment_session_timeout_minutes", 20, MINUTES, "minutes", "Lifetime of a payment request."),
         _number(

@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator
 
-from core.base import logs
+from core.base import logs, metrics
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
@@ -43,8 +43,10 @@ async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
     """Store a heartbeat of the calling mitra. Raises MitraOffline while the mitra is offline."""
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
-            if not await mitras.heartbeat(tx, actor.user_id, channel):
+            heard = await mitras.heartbeat(tx, actor.user_id, channel)
+            if not heard.is_online:
                 raise MitraOffline
+    metrics.PRESENCE_CHECKS.labels("answered").inc(heard.is_answer)
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
@@ -54,7 +56,9 @@ async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
     """
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
-            return await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
+            heard = await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
+    metrics.PRESENCE_CHECKS.labels("answered").inc(sum(one.is_answer for one in heard.values()))
+    return {mitra_id: one.is_online for mitra_id, one in heard.items()}
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from core.deliveries.stages import Mark, Stage
 from core.logins import push_tokens
 from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused, Sent
 from core.pushes import store as pushes
+from core.pushes.rules import Action, is_silent
 from core.pushes.store import Push
 from core.runtime import Runtime
 from core.sessions import unacknowledged
@@ -76,7 +77,11 @@ async def send(runtime: Runtime, push: Push) -> Outcome:
     if not push.is_wanted:
         return Refused()
     notification = Notification(
-        token=push.push_token, data=push.content, urgent=push.urgent, expires_at=push.expires_real_at
+        token=push.push_token,
+        data=push.content,
+        urgent=push.urgent,
+        is_silent=is_silent(push.content),
+        expires_at=push.expires_real_at,
     )
     outcome: Outcome
     try:
@@ -85,6 +90,8 @@ async def send(runtime: Runtime, push: Push) -> Outcome:
         log.exception("sending a push failed")
         outcome = Later(after_s=pushes.HOLD_S)
     metrics.PUSHES.labels(type(outcome).__name__).inc()
+    if push.content["action"] == Action.PRESENCE_CHECK:
+        metrics.PRESENCE_CHECK_PUSHES.labels(type(outcome).__name__).inc()
     inbox.show_push(runtime, push, outcome=type(outcome).__name__)
     return outcome
 

@@ -148,18 +148,27 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
     return bool(changed)
 
 
-async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, bool]:
-    """Store a heartbeat for each of these mitras who is online; return mitra id -> whether they are online.
+@attrs.frozen(kw_only=True)
+class Heard:
+    """The result of a mitra's heartbeat. `is_answer`: it is the first one after a presence check, and in time."""
+
+    is_online: bool
+    is_answer: bool
+
+
+async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, Heard]:
+    """Store a heartbeat for each of these mitras who is online; return the results by mitra id.
 
     A mitra missing from the result has a locked row, or does not exist; call `heartbeat`, which waits for the lock.
     """
     rows = await tx.fetch(SQL["heartbeats"], mitra_ids, tx.now, channel)
-    return {row["mitra_id"]: row["is_online"] for row in rows}
+    return {row["mitra_id"]: Heard(is_online=row["is_online"], is_answer=row["is_answer"]) for row in rows}
 
 
-async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> bool:
-    """Store a heartbeat of an online mitra; return False if the mitra is offline."""
-    return bool(await tx.execute(SQL["heartbeat"], mitra_id, tx.now, channel))
+async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> Heard:
+    """Store a heartbeat of a mitra, unless they are offline."""
+    is_answer = await tx.fetchval(SQL["heartbeat"], mitra_id, tx.now, channel)
+    return Heard(is_online=is_answer is not None, is_answer=bool(is_answer))
 
 
 async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime) -> list[str]:

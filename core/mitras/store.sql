@@ -33,11 +33,15 @@ SELECT count(*)::int
 FROM free_mitras($1, $2, $3, $4);
 
 -- name: heartbeats
--- Store a heartbeat of each online mitra whose row is not locked; return all mitras whose rows are not locked.
+-- Store a heartbeat of each online mitra whose row is not locked; return all mitras whose rows are not locked, and
+-- whether the heartbeat answers a presence check.
 WITH found AS MATERIALIZED (
   SELECT
     mitra_id,
-    is_online
+    is_online,
+    (
+      is_online AND checked_at > last_heartbeat_at AND $2::timestamptz BETWEEN checked_at AND check_ends_at
+    ) IS TRUE AS is_answer
   FROM mitra_online_status
   WHERE mitra_id = ANY($1::uuid[])
   FOR NO KEY UPDATE SKIP LOCKED
@@ -45,21 +49,41 @@ WITH found AS MATERIALIZED (
 
 heard AS (
   UPDATE mitra_online_status o
-  SET last_heartbeat_at = greatest(o.last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
+  SET
+    last_heartbeat_at = greatest(o.last_heartbeat_at, $2),
+    heartbeat_channel = $3,
+    reachable_at = CASE WHEN f.is_answer THEN $2 ELSE o.reachable_at END,
+    updated_at = $2
   FROM found AS f
   WHERE o.mitra_id = f.mitra_id AND f.is_online
 )
 
 SELECT
   mitra_id::text,
-  is_online
+  is_online,
+  is_answer
 FROM found;
 
 -- name: heartbeat
--- Store a heartbeat of an online mitra; wait for a lock on the row.
-UPDATE mitra_online_status
-SET last_heartbeat_at = greatest(last_heartbeat_at, $2), heartbeat_channel = $3, updated_at = $2
-WHERE mitra_id = $1 AND is_online;
+-- Store a heartbeat of an online mitra; wait for a lock on the row. Return whether it answers a presence check.
+WITH found AS MATERIALIZED (
+  SELECT
+    mitra_id,
+    (checked_at > last_heartbeat_at AND $2::timestamptz BETWEEN checked_at AND check_ends_at) IS TRUE AS is_answer
+  FROM mitra_online_status
+  WHERE mitra_id = $1 AND is_online
+  FOR NO KEY UPDATE
+)
+
+UPDATE mitra_online_status o
+SET
+  last_heartbeat_at = greatest(o.last_heartbeat_at, $2),
+  heartbeat_channel = $3,
+  reachable_at = CASE WHEN f.is_answer THEN $2 ELSE o.reachable_at END,
+  updated_at = $2
+FROM found AS f
+WHERE o.mitra_id = f.mitra_id
+RETURNING f.is_answer;
 
 -- name: stale
 -- Online mitras who were silent for $2 seconds. The index on the last heartbeat finds the candidates.

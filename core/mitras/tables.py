@@ -21,7 +21,7 @@ class Mitra(Table, tablename="mitras", db=columns.ENGINE):
 
 
 class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGINE):
-    """Whether a mitra is online, and when their last heartbeat arrived."""
+    """Whether a mitra is online, when their last heartbeat arrived, and the presence checks of their phone."""
 
     id = columns.identifier()
     mitra_id = columns.reference("Mitra", unique=True)
@@ -32,6 +32,9 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     heartbeat_channel = columns.string(
         8, default="any"
     )  # of the last heartbeat; "any" until the first one since going online
+    checked_at = columns.moment()  # when the last presence check was due; unanswered until a heartbeat follows it
+    check_ends_at = columns.moment()  # until when a heartbeat answers that check; null: no push was sent
+    reachable_at = columns.moment()  # of the last heartbeat that answered a check
     updated_at = columns.created()
 
     online_has_heartbeat = Check("NOT is_online OR last_heartbeat_at IS NOT NULL")

@@ -24,11 +24,15 @@ log = logs.get("push")
 
 @attrs.frozen(kw_only=True)
 class Notification:
-    """One push for one device. `data` includes title and body; all values are text. `expires_at` is real time."""
+    """One push for one device. All values of `data` are text. `expires_at` is real time.
+
+    `data` includes title and body, except in a silent push, which wakes the app and shows nothing.
+    """
 
     token: str = attrs.field(repr=False)
     data: Mapping[str, str]
     urgent: bool
+    is_silent: bool
     expires_at: dt.datetime
 
 
@@ -114,27 +118,31 @@ class Fcm:
         return self._judge(answer.status, body, answer.headers.get("Retry-After"), attempt)
 
     def _message(self, push: Notification) -> dict[str, Any]:
-        words = {"title": push.data["title"], "body": push.data["body"]}
         ttl_s = max(0, int(push.expires_at.timestamp() - self._real_now()))
-        return {
+        message: dict[str, Any] = {
             "token": push.token,
             "data": dict(push.data),
-            "notification": words,
             "android": {
-                "priority": "HIGH" if push.urgent else "NORMAL",
+                # A push of normal priority does not wake a sleeping phone.
+                "priority": "HIGH" if push.urgent or push.is_silent else "NORMAL",
                 "ttl": f"{ttl_s}s",
                 "collapse_key": push.data["event_id"],
             },
             "apns": {
                 "headers": {
                     "apns-priority": "10" if push.urgent else "5",
-                    "apns-push-type": "alert",
+                    "apns-push-type": "background" if push.is_silent else "alert",
                     "apns-expiration": str(int(push.expires_at.timestamp())),
                     "apns-collapse-id": push.data["event_id"],
                 },
-                "payload": {"aps": {"alert": words, "sound": "default"}},
+                "payload": {"aps": {"content-available": 1}},
             },
         }
+        if not push.is_silent:
+            words = {"title": push.data["title"], "body": push.data["body"]}
+            message["notification"] = words
+            message["apns"]["payload"] = {"aps": {"alert": words, "sound": "default"}}
+        return message
 
     def _judge(self, status: int, body: Any, retry_after: str | None, attempt: int) -> Outcome:
         code = _error_code(body)

@@ -3,6 +3,7 @@
 
 import datetime as dt
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -13,7 +14,7 @@ KEEP = dt.timedelta(hours=1)  # real time; how long a push about something witho
 
 
 class Action(enum.StrEnum):
-    """What the app opens when the user taps the push."""
+    """What the app opens when the user taps the push, or does when a silent push arrives."""
 
     OPEN_ACCEPT = "open_accept"
     OPEN_SESSION = "open_session"
@@ -22,6 +23,7 @@ class Action(enum.StrEnum):
     OPEN_MESSAGE = "open_message"
     OPEN_PAYMENT = "open_payment"
     OPEN_STATUS = "open_status"
+    PRESENCE_CHECK = "presence_check"  # opens nothing: the app sends a heartbeat
 
 
 @attrs.frozen(kw_only=True)
@@ -35,15 +37,20 @@ class Words:
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """The content of a push, in all languages. `urgent`: a person waits for an answer. `ttl` is in real time."""
+    """The content of a push, in all languages. `urgent`: a person waits for an answer. `ttl` is in real time.
+
+    A push without words is silent: it is for the app, not for the user.
+    """
 
     data: dict[str, str]
-    words: Words
+    words: Words | None
     urgent: bool
     ttl: dt.timedelta
 
     def said_in(self, language: Language) -> dict[str, str]:
-        """Return the data of the push, with its title and body in one language."""
+        """Return the data of the push, with its title and body in one language if it has them."""
+        if self.words is None:
+            return self.data
         return {
             **self.data,
             "title": self.words.title.said_in(language),
@@ -137,6 +144,17 @@ QUIET: dict[tuple[str, str, str], str] = {
     ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
     ("mitra_status_changed", "reason", "self"): "The mitra wished it, with a phone in hand.",
 }
+
+
+def presence_check(*, check_id: str, ttl: dt.timedelta) -> Content:
+    """Return the silent push that asks a mitra's phone for a heartbeat. `ttl` is in real time."""
+    action = Action.PRESENCE_CHECK.value
+    return Content(data={"action": action, "event": action, "event_id": check_id}, words=None, urgent=False, ttl=ttl)
+
+
+def is_silent(content: Mapping[str, str]) -> bool:
+    """Return whether a push, as it is sent, shows nothing to the user."""
+    return "title" not in content
 
 
 def content_of(

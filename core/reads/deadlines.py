@@ -3,6 +3,7 @@
 import datetime as dt
 
 from core.config import store as config_store
+from core.mitras import presence_checks
 from core.runtime import Runtime
 from core.storage import sql_files
 
@@ -27,4 +28,11 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
         found["invoice_poll"] = row["poll"]
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["silence"] + runtime.config.seconds("mitra_stale_after_seconds")
+    if row["silence"] is not None and runtime.config.flag("reachability_probe"):
+        policy = presence_checks.check_policy(
+            runtime.config, cadence_s=runtime.settings.mitra_heartbeat_cadence_seconds
+        )
+        # A mitra whose check is unanswered may have the longest silence, so this is another statement.
+        if (due := await presence_checks.next_due(runtime.db, policy, now=runtime.now())) is not None:
+            found["presence_check"] = due
     return found

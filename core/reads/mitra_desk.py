@@ -23,11 +23,15 @@ async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
 
 @attrs.frozen(kw_only=True)
 class MitraStatus:
-    """The calling mitra's presence, and how many sessions they have and may have."""
+    """The calling mitra's presence, and how many sessions they have and may have.
+
+    `reachable_at` is when the mitra's phone last answered a presence check; null if it never did.
+    """
 
     is_online: bool
     last_online_at: dt.datetime | None
     last_heartbeat_at: dt.datetime | None
+    reachable_at: dt.datetime | None
     heartbeat_cadence_seconds: int
     active_session_count: int
     max_sessions: int

@@ -4,6 +4,7 @@ SELECT
   o.is_online,
   o.last_online_at,
   o.last_heartbeat_at,
+  o.reachable_at,
   (
     SELECT count(*)::int
     FROM chat_sessions AS s

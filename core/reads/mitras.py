@@ -30,7 +30,10 @@ LIMIT $6"""
 
 @attrs.frozen(kw_only=True)
 class MitraForOperators:
-    """A mitra, as operators see them."""
+    """A mitra, as operators see them.
+
+    `reachable_at` is when the mitra's phone last answered a presence check; null if it never did.
+    """
 
     id: MitraId
     phone: str
@@ -38,6 +41,7 @@ class MitraForOperators:
     is_active: bool
     is_online: bool
     last_heartbeat_at: dt.datetime | None
+    reachable_at: dt.datetime | None
     active_session_count: int
     created_at: dt.datetime
 

@@ -7,6 +7,7 @@ SELECT
   m.is_active,
   coalesce(o.is_online, false) AS is_online,
   o.last_heartbeat_at,
+  o.reachable_at,
   (
     SELECT count(*)::int
     FROM chat_sessions AS s

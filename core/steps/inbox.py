@@ -3,6 +3,7 @@
 from core.bus.inbox import InboxKind
 from core.payments.store import PaymentRequest
 from core.providers.otp_sender import Code
+from core.pushes.rules import is_silent
 from core.pushes.store import Push
 from core.runtime import Runtime
 from core.steps.webhook_calls import Answer
@@ -19,7 +20,7 @@ def show_code(runtime: Runtime, code: Code) -> None:
 def show_push(runtime: Runtime, push: Push, *, outcome: str) -> None:
     """Show an attempt to send a push, with the provider's answer."""
     if runtime.inbox is not None:
-        text = f"{push.content['title']}: {push.content['body']}"
+        text = "" if is_silent(push.content) else f"{push.content['title']}: {push.content['body']}"
         data = {**push.content, "attempt": push.attempts, "outcome": outcome}
         runtime.inbox.add(InboxKind.PUSH, to=push.push_token, text=text, **data)
 

@@ -63,7 +63,7 @@ JOBS = (
 # Other tables that a paid session writes: if such a write is lost, it is repeated or not needed.
 BESIDE = (
     "(INTO|UPDATE) (auth_sessions|mitra_online_logs|otp_requests|app_config|operator_|operators|customers|mitras"
-    "|service_clock|service_processes|mitra_online_status SET last_heartbeat_at)"
+    "|service_clock|service_processes|mitra_online_status( o)? SET last_heartbeat_at)"
 )
 
 

@@ -24,6 +24,7 @@ DEFAULTS = {
     "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,
     "cc_login_lockout_minutes": 15, "cc_login_max_attempts_everywhere": 50,
     "cc_login_lockout_everywhere_minutes": 60, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
+    "reachability_probe": False,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
     "blast_size": 0, "blast_wave_seconds": 10, "retention_webhook_days": 400, "retention_invalid_webhook_days": 7,

@@ -28,6 +28,7 @@ from core.customers.rules import Identity, IdentityKind
 from core.extensions.states import ExtensionStatus
 from core.idempotency.rules import KeyedRequest
 from core.messages.rules import Draft, ReadMarkers
+from core.mitras.presence_checks import check_policy
 from core.mitras.rules import availability_policy
 from core.outages.rules import OutageKind
 from core.pairing.waves import Asking, Wave, Waves
@@ -50,6 +51,7 @@ ASKING = (
     "chat_requests",
     "codes",
     "unacknowledged",
+    "presence_checks",
     "push_tokens",
     "blanking",
     "removal",
@@ -215,6 +217,7 @@ class Caller:
         from core.logins import codes
         from core.logins import store as logins_store
         from core.messages import store as messages
+        from core.mitras import presence_checks
         from core.pairing import store as pairing
         from core.pushes import store as pushes
         from core.reads import configuration
@@ -236,6 +239,7 @@ class Caller:
         ack = deliveries.Ack(event_id=text["event_id"], recipient_id=text["customer_id"], device_id=device)
         mark = Mark(event_id=text["event_id"], auth_session_id=device, stage=Stage.SENT, at=self.now)
         # The mitras of a database that was grown a while ago have no fresh heartbeat.
+        silent = check_policy(self.by_type[Runtime].config, cadence_s=30)
         of_silent = attrs.evolve(self.by_name["policy"], require_ping=False)
         stranger = Identity(kind=IdentityKind.PHONE, value="+628000000001")
         planned = pushes.Planned(
@@ -263,6 +267,9 @@ class Caller:
             (pairing.invite, {"session_id": searching, "policy": of_silent, "asking": a_wave}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
+            (presence_checks.next_due, {"policy": silent}),
+            (presence_checks.claim, {"policy": silent}),
+            (presence_checks.pass_over, {"policy": silent}),
             (chat_requests.of_session, {"session_id": searching}),
             (customers.create_anonymous, {"customer_id": ids.new_id()}),
             (customers.create_known, {"customer_id": ids.new_id(), "identity": stranger}),

@@ -9,6 +9,7 @@ import time
 import urllib.parse
 from typing import Any
 
+import attrs
 import jwt
 import pytest
 
@@ -81,7 +82,11 @@ def a_push(*, urgent: bool = True, ttl_s: float = 17.5, token: str = "a-device")
         "body": "Terima?",
     }
     return Notification(
-        token=token, data=data, urgent=urgent, expires_at=dt.datetime.now(UTC) + dt.timedelta(seconds=ttl_s)
+        token=token,
+        data=data,
+        urgent=urgent,
+        is_silent=False,
+        expires_at=dt.datetime.now(UTC) + dt.timedelta(seconds=ttl_s),
     )
 
 
@@ -142,6 +147,28 @@ async def test_message_has_the_fields_of_both_platforms(
         },
     }
     assert len(json.dumps(message)) < 4096
+
+
+async def test_silent_message_wakes_the_app_and_shows_nothing(inbox: PushInbox, fcm: Fcm) -> None:
+    data = {"action": "presence_check", "event": "presence_check", "event_id": new_id()}
+    push = attrs.evolve(a_push(urgent=False, ttl_s=7.5), data=data, is_silent=True)
+    await fcm.send(push, attempt=1)
+    (message,) = inbox.messages
+    assert message["apns"]["headers"].pop("apns-expiration") == str(int(push.expires_at.timestamp()))
+    assert message["android"].pop("ttl") in ("7s", "6s", "5s")
+    assert message == {
+        "token": "a-device",
+        "data": data,
+        "android": {"priority": "HIGH", "collapse_key": data["event_id"]},
+        "apns": {
+            "headers": {
+                "apns-priority": "5",
+                "apns-push-type": "background",
+                "apns-collapse-id": data["event_id"],
+            },
+            "payload": {"aps": {"content-available": 1}},
+        },
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from core.base.clock import UTC, as_text
 from core.base.languages import Language
-from core.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of
+from core.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of, is_silent, presence_check
 from realtime.server_frames import FRAMES
 from tests.stack import new_id
 
@@ -52,7 +52,16 @@ def content(event: str, *, session_id: str | None = None, scale: float = 1, **pa
 
 def test_each_pushed_event_has_its_action():
     assert {event: words.action.value for event, words in WORDS.items()} == ACTIONS
-    assert {action.value for action in Action} == set(ACTIONS.values())
+    assert {action.value for action in Action} == {*ACTIONS.values(), "presence_check"}
+
+
+def test_presence_check_is_silent_in_each_language():
+    made = presence_check(check_id=new_id(), ttl=dt.timedelta(seconds=7))
+    for language in Language:
+        said = made.said_in(language)
+        assert set(said) == {"action", "event", "event_id"}
+        assert is_silent(said)
+    assert not is_silent(content("chat_request").said_in(Language.ENGLISH))
 
 
 def test_each_event_has_a_push_text_or_a_reason_for_none():

@@ -27,6 +27,8 @@ export const ROWS = {
   "How long a lockout of new addresses lasts.": "Lama alamat baru terkunci.",
   "Whether silent mitras are taken offline.": "Apakah mitra yang diam dijadikan luring.",
   "Silence after which a mitra is offline.": "Lama diam sebelum mitra menjadi luring.",
+  "Whether a push asks the phone of a silent mitra for a heartbeat.":
+    "Apakah notifikasi meminta heartbeat dari ponsel mitra yang diam.",
   "Legacy heartbeat interval.": "Selang heartbeat yang lama.",
   "Whether the first-session discount needs a verified phone number or an identity.":
     "Apakah diskon sesi pertama memerlukan nomor telepon terverifikasi atau identitas.",

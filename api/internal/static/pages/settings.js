@@ -22,7 +22,7 @@ const GROUPS = [
   ["Payment", ["payment_"]],
   ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_"]],
-  ["Unresponsive mitras", ["require_mitra", "mitra_"]],
+  ["Unresponsive mitras", ["require_mitra", "mitra_", "reachability_"]],
   ["Sign-in by code", ["otp_"]],
   ["Operator sign-in", ["cc_login"]],
   ["Contacts", ["support_"]],

@@ -527,6 +527,7 @@ export interface MitraStatus {
   is_online: boolean;
   last_online_at: string | null;
   last_heartbeat_at: string | null;
+  reachable_at: string | null;
   heartbeat_cadence_seconds: number;
   active_session_count: number;
   max_sessions: number;
