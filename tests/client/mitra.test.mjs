@@ -151,6 +151,43 @@ test("a refused heartbeat shows that the mitra is offline", async () => {
   assert.equal(client.state.status.is_online, false);
 });
 
+const check = { action: "presence_check", event: "presence_check", event_id: id("e", 1) };
+
+test("a presence check is answered over REST, and another push is left to the app", async () => {
+  const { world, client } = await open();
+  assert.equal(await client.receivePush({ ...check, action: "open_accept", event: "chat_request" }), false);
+  const answering = client.receivePush(check);
+  await world.answer(`POST ${STATUS}/heartbeat`, 200, status(true));
+  assert.equal(await answering, true);
+  assert.deepEqual(world.socket("/ws/pairing").take(), []);
+});
+
+test("a presence check that comes too late shows that the mitra is offline", async () => {
+  const { world, client } = await open();
+  const answering = client.receivePush(check);
+  await world.answer(`POST ${STATUS}/heartbeat`, 409, refusal("MITRA_OFFLINE"));
+  await world.answer(`GET ${STATUS}`, 200, status(false));
+  assert.equal(await answering, true);
+  assert.equal(client.state.status.is_online, false);
+});
+
+test("a presence check that starts the app is answered without a socket", async () => {
+  const world = new World();
+  world.stored.set("tokens", JSON.stringify({ access: "A1", refresh: "R1", user: { id: id("u", 1) } }));
+  const client = world.newClient("mitra");
+  const answering = client.receivePush(check);
+  await world.answer(`POST ${STATUS}/heartbeat`, 200, status(true));
+  assert.equal(await answering, true);
+});
+
+test("a presence check of a device without a sign-in is not answered", async () => {
+  const { world, client } = await open();
+  void client.signOut();
+  await world.answer("POST /api/shared/auth/logout", 204);
+  assert.equal(await client.receivePush(check), true);
+  assert.deepEqual(world.requests, []);
+});
+
 test("a change of the status is shown with its reason", async () => {
   const { world, client } = await open();
   await world.serve(

@@ -21,6 +21,7 @@ const CALLS = {
   pay: (client, wish) => client.pay(wish),
   accept: (client, { session_id }) => client.accept(session_id),
   go_online: (client) => client.goOnline(),
+  receive_push: (client, push) => client.receivePush(push),
   sign_out: (client) => client.signOut(),
 };
 

@@ -129,6 +129,9 @@ class PythonClient:
         status = await phone.presence.set_online(online=True)
         phone.send_heartbeats(status["heartbeat_cadence_seconds"])
 
+    async def _receive_push(self, **push: str) -> None:
+        await self._phones["/ws/pairing"].presence.receive_push(push)
+
     async def _sign_out(self) -> None:
         for phone in self._phones.values():
             await phone.stop()

@@ -46,10 +46,20 @@ class Presence:
                 await self._beat()
             await asyncio.sleep(every_s)
 
+    async def receive_push(self, push: Frame) -> bool:
+        """Answer a presence check by a heartbeat, over REST; return whether the push was one. `push` is its data."""
+        if push["action"] != "presence_check":
+            return False
+        await self._beat_over_rest()
+        return True
+
     async def _beat(self) -> None:
         if self._connection.open is not None:
             await self._connection.send({"type": "heartbeat"})
-            return
+        else:
+            await self._beat_over_rest()
+
+    async def _beat_over_rest(self) -> None:
         try:
             await self._client.post(f"{STATUS}/heartbeat")
         except Refused as refused:

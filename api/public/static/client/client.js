@@ -353,6 +353,16 @@ export class Client {
   }
 
   /**
+   * Give the library a push that has arrived, also without `start`. Return false if the app has to open what its
+   * `action` names. Return true if it was for the app only: a presence check, which is answered by a heartbeat by then.
+   * @param {Record<string, unknown>} push the data of the push
+   * @returns {Promise<boolean>}
+   */
+  receivePush(push) {
+    return this.#device.presence.answer(push);
+  }
+
+  /**
    * Accept a chat request. The first mitra to accept has the session.
    * @param {string} sessionId
    * @returns {Promise<Session>}

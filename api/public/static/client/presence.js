@@ -48,9 +48,24 @@ export class Presence {
     }
   }
 
+  /**
+   * Answer a presence check; return whether the push was one.
+   * @param {Record<string, unknown>} push its data
+   */
+  async answer(push) {
+    if (push.action !== "presence_check") return false;
+    if (!this.#device.tokens.current) await this.#device.tokens.load(); // the system may have started the app for it
+    // Over REST: a socket of a suspended app may look open although its network is gone.
+    if (this.#device.tokens.current) await this.#beatOverRest();
+    return true;
+  }
+
   /** Send a heartbeat, over REST while no socket is open. */
   async #beat() {
-    if (this.#device.pairing.send({ type: HEARTBEAT, ref: HEARTBEAT })) return;
+    if (!this.#device.pairing.send({ type: HEARTBEAT, ref: HEARTBEAT })) await this.#beatOverRest();
+  }
+
+  async #beatOverRest() {
     try {
       await this.change(HEARTBEAT);
     } catch (error) {

@@ -206,6 +206,13 @@ export declare class Client {
     /** Let no more chat requests come. */
     goOffline(): Promise<void>;
     /**
+     * Give the library a push that has arrived, also without `start`. Return false if the app has to open what its
+     * `action` names. Return true if it was for the app only: a presence check, which is answered by a heartbeat by then.
+     * @param {Record<string, unknown>} push the data of the push
+     * @returns {Promise<boolean>}
+     */
+    receivePush(push: Record<string, unknown>): Promise<boolean>;
+    /**
      * Accept a chat request. The first mitra to accept has the session.
      * @param {string} sessionId
      * @returns {Promise<Session>}

@@ -17,4 +17,9 @@ export declare class Presence {
      * @param {any} frame
      */
     receive(frame: any): void;
+    /**
+     * Answer a presence check; return whether the push was one.
+     * @param {Record<string, unknown>} push its data
+     */
+    answer(push: Record<string, unknown>): Promise<boolean>;
 }
