@@ -490,6 +490,20 @@ async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world:
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
 
+async def test_mitras_page_shows_when_a_phone_was_woken_by_a_push(window: BrowserWindow, world: World) -> None:
+    ayu = await world.mitra("Ratna Dewi")
+    await window.open("#/mitras?q=Ratna")
+    row = window.page.get_by_role("row").filter(has_text="Ratna Dewi")
+    await expect(row.get_by_role("cell").last).to_have_text("–")  # noqa: RUF001
+    await world.stack.sql(
+        "UPDATE mitra_online_status SET reachable_at = now() - interval '2 hours' WHERE mitra_id = $1::uuid",
+        ayu.user["id"],
+    )
+    await window.open(f"#/mitras/{ayu.user['id']}")
+    await expect(window.page.get_by_text("Woken by push")).to_be_visible()
+    await expect(window.page.get_by_text("2 hours ago")).to_be_visible()
+
+
 async def test_operator_adds_takes_offline_and_deactivates_a_mitra(window: BrowserWindow, world: World) -> None:
     page = window.page
     ayu = await world.mitra("Kartika Sari")

@@ -1,6 +1,7 @@
 /** The switch with which a mitra goes online and offline, and why they are offline. */
 
 import { showProblem } from "/try/kit/buttons.js";
+import { moment } from "/try/kit/times.js";
 import { freshId, h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
 import { runningChats } from "./chat_rows.js";
@@ -24,12 +25,18 @@ export function presenceCard({ client, scope }) {
   const label = freshId();
   const title = h("strong", { id: label });
   const text = h("p", { role: "status" });
+  const woken = h("p", { hidden: true });
   const toggle = h(
     "button",
     { type: "button", class: "switch", role: "switch", "aria-label": t("Online"), onclick: change },
     h("span", { class: "knob" }),
   );
-  const card = h("section", { class: "card presence", "aria-labelledby": label }, h("div", {}, title, text), toggle);
+  const card = h(
+    "section",
+    { class: "card presence", "aria-labelledby": label },
+    h("div", {}, title, text, woken),
+    toggle,
+  );
 
   async function change() {
     if (toggle.ariaDisabled === "true") return;
@@ -52,6 +59,9 @@ export function presenceCard({ client, scope }) {
     title.textContent = online ? t("You are online") : t("You are offline");
     const words = explanation(state);
     if (text.textContent !== words) text.textContent = words;
+    const at = state.status?.reachable_at;
+    woken.hidden = !(online && at);
+    woken.textContent = woken.hidden ? "" : t("Your phone last woke up for a check on {time}.", { time: moment(at) });
   });
   return card;
 }
