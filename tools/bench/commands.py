@@ -27,8 +27,9 @@ def _bench(args: argparse.Namespace) -> int:
         if path is not None and not path.absolute().parent.is_dir():
             raise RuntimeError(f"{path}: its directory does not exist")
     end_as_by_hand()
-    if "abuse" in args.names:
-        return _abuse(args)
+    alone = next((ALONE[name] for name in args.names if name in ALONE), None)
+    if alone is not None:
+        return alone(args)
     if args.attack:
         raise RuntimeError("--attack: expected `sesi bench abuse`")
     if args.compare is not None:
@@ -68,6 +69,24 @@ def _abuse(args: argparse.Namespace) -> int:
         return main.bench(asked, console)
     except BenchFailed as error:
         raise RuntimeError(str(error)) from error
+
+
+def _reachability(args: argparse.Namespace) -> int:
+    from tools.bench.reachability import main
+    from tools.bench.running import BenchFailed
+
+    if len(args.names) > 1:
+        raise RuntimeError("reachability: expected alone, because its table differs from those of other benchmarks")
+    others = ("runs", "seconds", "template", "baseline", "page", "profile", "compare", "pairs", "attack")
+    if given := [name for name in others if getattr(args, name) is not None]:
+        raise RuntimeError(f"--{given[0]}: expected without `reachability`")
+    try:
+        return main.bench(console, target=args.json)
+    except BenchFailed as error:
+        raise RuntimeError(str(error)) from error
+
+
+ALONE: dict[str, Callable[[argparse.Namespace], int]] = {"abuse": _abuse, "reachability": _reachability}
 
 
 def _compare(args: argparse.Namespace) -> int:

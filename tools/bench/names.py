@@ -3,7 +3,7 @@
 NAMES = (
     "chat-a", "chat-b", "chat-c", "chat-d", "session", "availability", "pairing-20", "pairing-1000", "pairing-10000",
     "fan-out", "deadlines", "idle", "soak",
-    "quiet", "connects", "abuse",
+    "quiet", "connects", "abuse", "reachability",
 )  # fmt: skip
 ATTACKS = (
     "neighbour", "lists", "deep", "large", "sync", "ack", "auth", "ping", "silent", "header", "webhook", "refresh", "sign-ups",
