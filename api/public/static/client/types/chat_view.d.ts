@@ -7,7 +7,7 @@ import type { Unsent } from "./outbox.js";
  * @param {Unsent[]} unsent
  * @returns {Chat}
  */
-export declare const viewOf: ({ session, transcript, extension, readUpTo, typingUntil, credit, absentSince, warnedFor }: import("./chats.js").Entry, unsent: Unsent[]) => Chat;
+export declare const viewOf: ({ session, transcript, extension, readUpTo, typingUntil, credit, absentSince, warnedFor, digest }: import("./chats.js").Entry, unsent: Unsent[]) => Chat;
 /**
  * Return a message as an app shows it.
  * @param {{ client_message_id: string, id?: string | null, seq?: number | null, content: string,
