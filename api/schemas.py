@@ -23,6 +23,7 @@ PLAIN: dict[Any, Schema] = {
     bool: {"type": "boolean"},
     bytes: {"type": "string"},
     dt.datetime: {"type": "string", "format": "date-time"},
+    dt.date: {"type": "string", "format": "date"},
     Any: {},
 }
 LONGEST = {"array": "maxItems", "object": "maxProperties"}  # JSON type -> keyword; for all others it is maxLength

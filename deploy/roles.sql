@@ -143,6 +143,7 @@ BEGIN
       ('roles.run', 'UPDATE', 'chat_digests'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_tiers_history'),
       ('roles.run', 'UPDATE, DELETE', 'pricing_promotions_history'),
+      ('roles.run', 'UPDATE', 'wait_promises'),
       ('roles.run', 'INSERT, UPDATE, DELETE', 'migration'),
       ('roles.run', 'DELETE', 'app_config'),
       ('roles.run', 'DELETE', 'service_clock'),

@@ -30,6 +30,7 @@ from core.flows import (
     retention,
     round_purge,
     session_timers,
+    wait_estimates,
     webhook_receive,
 )
 from core.runtime import Runtime
@@ -80,6 +81,8 @@ SWEEPS = (
     Sweep(name="purge_keys", every_s=3600, run=idempotency_purge.purge),
     Sweep(name="purge_rounds", every_s=3600, run=round_purge.purge),
     Sweep(name="purge_absences", every_s=600, run=absent_parties.purge),
+    Sweep(name="estimate_waits", every_s=300, run=wait_estimates.refresh),
+    Sweep(name="purge_promises", every_s=3600, run=wait_estimates.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),

@@ -12,7 +12,7 @@ from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
-from core.payments.views import PaymentFailure, PaymentRequestView
+from core.payments.views import PaymentFailure, PaymentRequestView, PromisedWait
 from core.reads.chats import MessageView, OpenSession
 from core.sessions.chat_requests import ChatRequest
 from core.sessions.rules import Closure, CreditReason, SessionNotActive
@@ -162,6 +162,7 @@ REFUNDED = PaymentRequestView(
     failure=PaymentFailure(
         cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED, operator_action=OperatorAction.REFUNDED, actioned_at=AT
     ),
+    promised=PromisedWait(p50=40, p90=120, at=AT - dt.timedelta(minutes=25)),
 )
 
 _customer = shared_frames.User(id=DEWI.id, type="customer")

@@ -25,8 +25,10 @@ def schemas() -> dict[str, Any]:
     sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
     _, strict = msgspec.json.schema_components(received, ref_template=SCHEMA)
     _, open_ = msgspec.json.schema_components(sent, ref_template=SCHEMA)
-    for schema in open_.values():
+    for name, schema in open_.items():
         schema.pop("additionalProperties", None)
+        if name.endswith("View"):  # always sent whole; a default is for objects that earlier releases have stored
+            schema["required"] = list(schema["properties"])
     made = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
     for name, schema in made.items():
         schema["title"] = name

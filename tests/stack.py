@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import itertools
 import pathlib
 import secrets
@@ -254,6 +255,23 @@ class World:
         """Set a configuration value."""
         operator = await self.operator()
         await operator.call("PUT", f"/internal/config/{key}", {"value": value})
+
+    @contextlib.asynccontextmanager
+    async def estimate(self, *, p50: int, p90: int) -> AsyncIterator[None]:
+        """Promise these waits inside the `async with` block, whatever the jobs process estimates."""
+        later = (await self.operator()).clock.now() + dt.timedelta(hours=1)
+        await self.stack.sql("DELETE FROM wait_estimates")
+        await self.stack.sql(
+            "INSERT INTO wait_estimates (hour, searches, p50_seconds, p90_seconds, judged, missed, estimated_at) "
+            "SELECT hour, 100, $1, $2, 100, 0, $3 FROM generate_series(0, 23) AS h (hour)",
+            p50,
+            p90,
+            later,
+        )
+        try:
+            yield
+        finally:
+            await self.stack.sql("DELETE FROM wait_estimates")
 
     @contextlib.asynccontextmanager
     async def setting(self, **values: Any) -> AsyncIterator[None]:

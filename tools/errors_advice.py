@@ -101,6 +101,10 @@ ADVICE: dict[str, dict[str, Advice]] = {
             LATER, "Customer: offer another mitra or a blast. Mitra: go online, then repeat the request."
         ),
         "MITRA_AT_CAPACITY": _advice(LATER, "Customer: offer another mitra or a blast. Mitra: end a session first."),
+        "NO_MITRA_AVAILABLE": _advice(
+            LATER,
+            "Ask the customer whether they want to wait. If so, send the request with `accept_wait: true` and a new key.",
+        ),
         "REQUEST_TAKEN": _advice(NO, "Remove the chat request from the list."),
         "REQUEST_CLOSED": _advice(NO, "Remove the chat request from the list."),
         "SESSION_NOT_SEARCHING": _advice(NO, "Open the session that `details.session_id` names."),

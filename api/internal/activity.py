@@ -8,7 +8,7 @@ from litestar.params import QueryParameter
 from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.pages import ReportItems, read_page
-from core.reads import activity, unserved
+from core.reads import activity, promises, unserved
 from core.reads import overview as reads
 from core.reads.activity import ActivityFilter
 from core.runtime import Runtime
@@ -63,10 +63,23 @@ async def unserved_searches(
     return await unserved.unserved(runtime, since=query_time("from", since), until=query_time("to", to))
 
 
+@get("/internal/promises", **operators("activity"))
+async def promised_waits(
+    runtime: Runtime,
+    since: Annotated[str | None, QueryParameter(name="from")] = None,
+    to: str | None = None,
+) -> ReportItems[promises.PromisesOfDay]:
+    """Return for each day, in UTC, which waits were promised to customers and how long they waited. Newest first.
+
+    Days without a promise are left out. The default range is the last 28 days, the longest 92 days.
+    """
+    return await promises.promises(runtime, since=query_time("from", since), until=query_time("to", to))
+
+
 @get("/internal/overview", **operators("activity"))
 async def overview(runtime: Runtime) -> reads.Overview:
     """Return the figures of the overview page."""
     return await reads.overview(runtime)
 
 
-ROUTES = [log, summary, unserved_searches, overview]
+ROUTES = [log, summary, unserved_searches, promised_waits, overview]

@@ -19,12 +19,12 @@ async def pricing(runtime: Runtime, actor: Actor) -> catalogue.Pricing:
 
 @get("/api/client/mitras/availability", **customers())
 async def availability(request: Request[Any, Any, Any], runtime: Runtime) -> catalogue.Available:
-    """Return how many mitras could take a chat request now.
+    """Return how many mitras could take a chat request now, and how long customers usually wait for one.
 
-    The number is at most 2 s old.
+    The answer is at most 2 s old.
     """
-    counter: catalogue.Availability = request.app.state.availability
-    return catalogue.Available(available=await counter.count(runtime))
+    known: catalogue.Availability = request.app.state.availability
+    return await known.answer(runtime)
 
 
 @get("/api/client/onboarding-state", **customers())

@@ -6,7 +6,7 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import client_ip, customers
-from api.idempotency import key_of
+from api.idempotency import ADDED, key_of
 from api.parameters import path_id
 from api.request_bodies import Body, optional_integer
 from core.base.actor import Actor
@@ -19,7 +19,7 @@ from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotEx
 from core.flows import invoice_poll, payment_extension, payment_request
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
-from core.mitras.rules import MitraAtCapacity, MitraOffline
+from core.mitras.rules import MitraAtCapacity, MitraOffline, NoMitraAvailable
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.views import PaymentRequestView
 from core.pricing.rules import DiscountNotEligible, TierNotFound
@@ -51,7 +51,8 @@ def topics_field() -> Any:
 @attrs.frozen(kw_only=True)
 class PaymentBody:
     """A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode.
-    With `first_session_discount` the `duration_minutes` may be left out."""
+    With `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no mitra
+    is available, too."""
 
     mode: Mode | None = None
     duration_minutes: int | None = optional_integer(1, 1440)
@@ -60,6 +61,7 @@ class PaymentBody:
     is_extension: bool = False
     session_id: SessionId | None = None
     topics: list[str] | None = topics_field()
+    accept_wait: bool = attrs.field(default=False, metadata=ADDED)
 
 
 def _extension(data: PaymentBody) -> tuple[str, int]:
@@ -83,7 +85,7 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
         raise ValidationFailed.of(
             "duration_minutes", Text(en="is required for an extension", id="wajib diisi untuk perpanjangan")
         )
-    for name in ("first_session_discount", "targeted_mitra_id", "topics"):
+    for name in ("first_session_discount", "targeted_mitra_id", "topics", "accept_wait"):
         if getattr(data, name):
             raise ValidationFailed.of(
                 name, Text(en="must be absent for an extension", id="tidak berlaku untuk perpanjangan")
@@ -97,7 +99,9 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
     dto=Body[PaymentBody],
     return_dto=None,
     idempotent=True,
-    **customers(*PAYING, DiscountNotEligible, NotFound, SessionNotExtendable, ExtensionPending, ExtensionLimit),
+    **customers(
+        *PAYING, NoMitraAvailable, DiscountNotEligible, NotFound, SessionNotExtendable, ExtensionPending, ExtensionLimit
+    ),
 )
 async def request_payment(
     data: PaymentBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
@@ -127,6 +131,7 @@ async def request_payment(
         first_session_discount=data.first_session_discount,
         targeted_mitra_id=data.targeted_mitra_id,
         topics=data.topics,
+        accept_wait=data.accept_wait,
     )
     return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)
 

@@ -56,6 +56,16 @@ AUDIT_FINISHED = Series(
     "When the last audit finished: `cheap` checks the rules about open work, `full` all rules. Absent before the first.",
     ("depth",),
 )
+PROMISES_JUDGED = Series(
+    "sesi_promises_judged",
+    "The newest promised waits whose time is over, at most 100 (docs/fairness.md#honest-promise).",
+)
+PROMISES_MISSED = Series(
+    "sesi_promises_missed", "Those of `sesi_promises_judged` in which no mitra accepted within the promised p90."
+)
+PROMISES_WITHDRAWN = Series(
+    "sesi_promises_withdrawn", "1 while no wait is promised, because too many promises were missed; else 0."
+)
 STANDBY_LAG = Series(
     "sesi_standby_lag_seconds",
     "Replay lag of each standby of the primary, by its application_name; absent without standbys.",
@@ -74,6 +84,9 @@ ALL = (
     OVERDUE_OLDEST,
     AUDIT_VIOLATIONS,
     AUDIT_FINISHED,
+    PROMISES_JUDGED,
+    PROMISES_MISSED,
+    PROMISES_WITHDRAWN,
     STANDBY_LAG,
     COLLECTED,
 )

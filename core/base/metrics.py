@@ -138,6 +138,12 @@ PAYMENTS = Counter(
     ["kind", "outcome"],
     registry=REGISTRY,
 )
+PROMISES = Counter(
+    "sesi_promises_total",
+    "Promised waits stored with payment requests: `shown` to the customer, or `withheld` while estimates are withdrawn.",
+    ["kind"],
+    registry=REGISTRY,
+)
 PAYMENT_TO_ACCEPT = Histogram(
     "sesi_payment_to_accept_seconds",
     "Service time from the confirmation of a payment to a mitra's acceptance. With a fallback it is the time since the "
@@ -228,6 +234,7 @@ start_at_zero(LIMITED, ("otp_budget",))
 start_at_zero(DELIVERY_TRAIL_ROWS, ("sent", "acknowledged", "pushed", "opened", "given_up"))
 start_at_zero(OTP_REQUESTED, ("customer", "mitra"))
 start_at_zero(OTP_VERIFIED, ("customer", "mitra"), ("verified",))
+start_at_zero(PROMISES, ("shown", "withheld"))
 start_at_zero(REPORTS, ("primary", "replica"))
 
 

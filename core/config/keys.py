@@ -210,6 +210,9 @@ KEYS: dict[str, Key] = {
             default=False,
         ),
         _number("fair_clock_max_seconds", 900, SECONDS, "seconds", "Time that a session gets back for one outage."),
+        _flag(
+            "refuse_unservable_payments", "Whether payment needs an available mitra or `accept_wait`.", default=False
+        ),
         _version("minimum_version_android", "Oldest version of the Android apps that may be used; none: any."),
         _version("minimum_version_ios", "Oldest version of the iOS apps that may be used; none: any."),
         _version("minimum_version_web", "Oldest version of the web apps that may be used; none: any."),

@@ -18,20 +18,24 @@ from core.pricing import rules as pricing_rules
 from core.pricing import store as pricing
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.steps import idempotency, invoices, money
-from core.steps.availability import check_mitra
+from core.steps import idempotency, invoices, money, promises
+from core.steps.availability import check_any, check_mitra
 from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """What the customer asks for. It has no price, because that comes from the price list."""
+    """What the customer asks for. It has no price, because that comes from the price list.
+
+    `accept_wait`: the customer wants to pay even if no mitra is available now.
+    """
 
     mode: Mode
     duration_minutes: int | None
     first_session_discount: bool
     targeted_mitra_id: MitraId | None
     topics: list[str] | None
+    accept_wait: bool = False
 
 
 async def request_payment(
@@ -41,8 +45,8 @@ async def request_payment(
 
     An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
     the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound, DiscountNotEligible,
-    FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight,
-    GatewayUnavailable.
+    NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch,
+    IdempotencyInFlight, GatewayUnavailable.
     """
     async with idempotency.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentRequestView)) is not None:
@@ -64,10 +68,12 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     if wish.targeted_mitra_id is not None:
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)
+    if wish.targeted_mitra_id is None and not wish.accept_wait and runtime.config.flag("refuse_unservable_payments"):
+        await check_any(tx, availability_policy(runtime.config))
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
         raise FreeRequestOpen(details={"payment_request_id": open_id})
     await money.abandon_pending(tx, account, by=actor)
-    return await invoices.create(
+    request = await invoices.create(
         runtime,
         tx,
         customer_id=CustomerId(actor.user_id),
@@ -80,6 +86,9 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
         targeted_mitra_id=wish.targeted_mitra_id,
         topics=wish.topics,
     )
+    if request.targeted_mitra_id is None:
+        await promises.make(tx, request.id)
+    return request
 
 
 async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:

@@ -53,6 +53,16 @@ class MitraAtCapacity(DomainError):
     )
 
 
+class NoMitraAvailable(DomainError):
+    """No mitra could take a session at the moment of the request, and `refuse_unservable_payments` is on.
+
+    With `accept_wait: true` the same request is accepted.
+    """
+
+    code = "NO_MITRA_AVAILABLE"
+    message = Text(en="No mitra is available at the moment.", id="Belum ada mitra yang tersedia saat ini.")
+
+
 @attrs.frozen(kw_only=True)
 class AvailabilityPolicy:
     """The configured limits that decide which mitras are available for a session.

@@ -127,6 +127,11 @@ async def count_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.date
     )
 
 
+async def any_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
+    """Return whether a mitra can take a session now."""
+    return await reader.fetchval(SQL["any_free"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity)
+
+
 async def go_online(tx: Tx, mitra_id: str) -> bool:
     """Set a mitra online and add the log row.
 

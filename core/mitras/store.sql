@@ -32,6 +32,13 @@ WHERE m.id = $1;
 SELECT count(*)::int
 FROM free_mitras($1, $2, $3, $4);
 
+-- name: any_free
+-- Whether a mitra could take a session now.
+SELECT EXISTS (
+  SELECT 1
+  FROM free_mitras($1, $2, $3, $4)
+);
+
 -- name: heartbeats
 -- Store a heartbeat of each online mitra whose row is not locked; return all mitras whose rows are not locked, and
 -- whether the heartbeat answers a presence check.

@@ -1,17 +1,20 @@
-"""Reads for the screens before a payment: prices, onboarding, support contacts, available mitras."""
+"""Reads for the screens before a payment: prices, onboarding, support contacts, available mitras and the usual wait."""
 
 import asyncio
+import datetime as dt
 
 import attrs
 
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound
-from core.base.field_types import Mode, TierId
+from core.base.field_types import Mode, Positive, TierId
 from core.mitras import store as mitras
 from core.mitras.rules import availability_policy
 from core.pricing import rules, store
 from core.pricing.store import Tier
+from core.promises import rules as promise_rules
+from core.promises import store as promises
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.transactions import translate_db_errors
@@ -135,24 +138,39 @@ def support_handles(runtime: Runtime) -> SupportHandles:
 
 
 @attrs.frozen(kw_only=True)
+class TypicalWait:
+    """Seconds from the confirmed payment until a mitra accepts.
+
+    Half of the searches at this time of day took at most `p50`, nine of ten at most `p90`.
+    """
+
+    p50: Positive
+    p90: Positive
+
+
+@attrs.frozen(kw_only=True)
 class Available:
-    """The number of mitras who could take a chat request now."""
+    """The number of mitras who could take a chat request now, and how long customers usually wait for one.
+
+    `typical_wait_seconds` is null without a reliable estimate (docs/fairness.md#honest-promise).
+    """
 
     available: int
+    typical_wait_seconds: TypicalWait | None
 
 
 class Availability:
-    """The number of available mitras, cached: at most one database read every FRESH_S in this process."""
+    """The available mitras and the usual wait, cached: at most one database read every FRESH_S in this process."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._answer = Available(available=0, typical_wait_seconds=None)
         self._until = 0.0
-        self._reading: asyncio.Task[int] | None = None
+        self._reading: asyncio.Task[Available] | None = None
 
-    async def count(self, runtime: Runtime) -> int:
-        """Return how many mitras could take a request. The number is at most 2 s old."""
+    async def answer(self, runtime: Runtime) -> Available:
+        """Return how many mitras could take a request, and the usual wait. Both are at most 2 s old."""
         if monotonic() < self._until:
-            return self._count
+            return self._answer
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(runtime))
             self._reading.add_done_callback(self._done)
@@ -160,14 +178,24 @@ class Availability:
         # others.
         return await asyncio.shield(self._reading)
 
-    def _done(self, task: asyncio.Task[int]) -> None:
+    def _done(self, task: asyncio.Task[Available]) -> None:
         self._reading = None
         if not task.cancelled():
             task.exception()  # mark it as retrieved, because each waiter has raised it
 
-    async def _read(self, runtime: Runtime) -> int:
-        started = monotonic()
+    async def _read(self, runtime: Runtime) -> Available:
+        started, now = monotonic(), runtime.now()
         with translate_db_errors():
-            self._count = await mitras.count_free(runtime.db, availability_policy(runtime.config), now=runtime.now())
+            available = await mitras.count_free(runtime.db, availability_policy(runtime.config), now=now)
+            estimate = await promises.estimate_for(runtime.db, promise_rules.hour_of(now))
+        self._answer = Available(available=available, typical_wait_seconds=_shown(estimate, now))
         self._until = started + FRESH_S
-        return self._count
+        return self._answer
+
+
+def _shown(estimate: promise_rules.Estimate | None, now: dt.datetime) -> TypicalWait | None:
+    """Return what customers are shown of an estimate."""
+    promise = promise_rules.promise(estimate, now=now)
+    if promise is None or not promise.is_shown:
+        return None
+    return TypicalWait(p50=promise.p50_seconds, p90=promise.p90_seconds)

@@ -10,6 +10,8 @@ from core.base.cluster_series import Figures
 from core.leases import store as leases
 from core.mitras.rules import availability_policy
 from core.pairing_failures.causes import CauseTag
+from core.promises import store as promises
+from core.promises.rules import is_withdrawn
 from core.reads import present
 from core.reads.ledger.rules import RULES
 from core.runtime import Runtime
@@ -28,6 +30,8 @@ async def _read(runtime: Runtime) -> Figures:
     late = await present.overdue(db, now=now)
     broken = await audits.violations(db)
     finished = await leases.finished(db, [lease_of(depth) for depth in Depth])
+    estimate = await promises.newest_estimate(db)
+    judged, missed = (estimate.judged, estimate.missed) if estimate else (0, 0)
     failures = {one.cause: one for one in work.failures}
     causes = [tag.value for tag in CauseTag]
     oldest_at = present.oldest_at(work.failures)
@@ -45,6 +49,9 @@ async def _read(runtime: Runtime) -> Figures:
         series.AUDIT_FINISHED: {
             (depth.value,): finished[lease_of(depth)].timestamp() for depth in Depth if lease_of(depth) in finished
         },
+        series.PROMISES_JUDGED: {(): judged},
+        series.PROMISES_MISSED: {(): missed},
+        series.PROMISES_WITHDRAWN: {(): float(is_withdrawn(missed))},
         series.STANDBY_LAG: {(name,): lag for name, lag in (await present.standbys(db)).items()},
         series.COLLECTED: {(): real_now.timestamp()},
     }

@@ -62,7 +62,8 @@ PAYMENTS = f"""SELECT
 FROM payment_requests AS p
 JOIN customers AS c ON c.id = p.customer_id
 {ACCOUNT}
-{payment_views.LIVE_FAILURE}"""
+{payment_views.LIVE_FAILURE}
+{payment_views.PROMISE}"""
 PAYMENT = f"""{PAYMENTS}
 WHERE p.id = $1"""
 PAYMENTS_PAGE = f"""{PAYMENTS}
@@ -196,7 +197,8 @@ class SupportPayment(PaymentRequestView):
 def _payment(row: Any) -> SupportPayment:
     values = as_dict(row)
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
-    return SupportPayment(customer=customer, failure=payment_views.failure_of(values), **values)
+    failure, promised = payment_views.failure_of(values), payment_views.promise_of(values)
+    return SupportPayment(customer=customer, failure=failure, promised=promised, **values)
 
 
 async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:

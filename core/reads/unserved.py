@@ -4,17 +4,13 @@ import datetime as dt
 
 import attrs
 
-from core.base.errors import ValidationFailed
-from core.base.languages import Text
 from core.base.pages import ReportItems, rounded_lag
+from core.reads.report_range import report_range
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.transactions import translate_db_errors
 
 SQL = sql_files.load(__file__)
-USUAL = dt.timedelta(days=28)  # the default range: four of each weekday
-MOST = dt.timedelta(days=92)  # a quarter; bounds what one request reads
-EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
 
 
 @attrs.frozen(kw_only=True)
@@ -36,16 +32,9 @@ async def unserved(
 ) -> ReportItems[UnservedHour]:
     """Return the hours of the week in which searches began between `since` and `until`; by default the last 28 days.
 
-    Raises ValidationFailed if the range is empty or longer than MOST.
+    Raises ValidationFailed if the range is empty or too long.
     """
-    end = until or runtime.now()
-    begin = since or max(end, EARLIEST) - USUAL
-    if begin >= end:
-        raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
-    if end - begin > MOST:
-        raise ValidationFailed.of(
-            "from", Text(en="must be at most 92 days before `to`", id="paling lama 92 hari sebelum `to`")
-        )
+    begin, end = report_range(since, until, now=runtime.now())
     with translate_db_errors():
         report = await runtime.reports.fetch(SQL["unserved"], begin, end)
     return ReportItems(

@@ -71,7 +71,12 @@ def plain_id(*, null: bool = True) -> UUID:
 
 
 def reference(
-    table: str, *, null: bool = False, on_delete: OnDelete = OnDelete.restrict, unique: bool = False
+    table: str,
+    *,
+    null: bool = False,
+    on_delete: OnDelete = OnDelete.restrict,
+    unique: bool = False,
+    primary_key: bool = False,
 ) -> ForeignKey[Any]:
     """Return a foreign key. `table` is the name of the table's class."""
     return ForeignKey(
@@ -80,6 +85,7 @@ def reference(
         null=null,
         on_delete=on_delete,
         unique=unique,
+        primary_key=primary_key,
     )
 
 

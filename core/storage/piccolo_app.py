@@ -24,6 +24,7 @@ CONCEPTS = [
     "pairing_failures",
     "payments",
     "pricing",
+    "promises",
     "pushes",
     "receipts",
     "sessions",

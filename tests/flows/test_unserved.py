@@ -6,7 +6,8 @@ import pytest
 
 from core.base.errors import ValidationFailed
 from core.flows import pairing_advance, pairing_leave, pairing_start
-from core.reads.unserved import MOST, UnservedHour, unserved
+from core.reads.report_range import MOST
+from core.reads.unserved import UnservedHour, unserved
 from core.sessions.store import Session
 from tests.flows.conftest import Harness
 from tests.flows.test_waves import begin

@@ -35,6 +35,7 @@ DEFAULTS = {
     "end_session_two_step_confirm": True, "three_minute_warning_enabled": True, "payment_method_qris_first": True,
     "sensitive_flip_confirmation_enabled": True, "sensitive_flag_one_way_latch": False, "free_trial_enabled": True,
     "free_trial_duration_minutes": 5, "anonymity": {"enabled": False},
+    "refuse_unservable_payments": False,
     "minimum_version_android": None, "minimum_version_ios": None, "minimum_version_web": None, "maintenance": None,
     "fair_clock": False, "fair_clock_max_seconds": 900,
 }  # fmt: skip

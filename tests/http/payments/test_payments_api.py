@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 REQUEST_FIELDS = {
     "payment_request_id", "status", "mode", "amount", "duration_minutes", "is_first_session_discount", "is_extension",
     "targeted_mitra_id", "gateway_invoice_url", "expires_at", "created_at", "confirmed_at", "consumed_at",
-    "session_id", "failure",
+    "session_id", "failure", "promised",
 }  # fmt: skip
 REQUESTS = "/api/client/payment/requests"
 
@@ -47,8 +47,8 @@ async def test_payment_request_has_exactly_the_documented_fields(world: World) -
     made = await customer.post(REQUESTS, {"duration_minutes": 30, "topics": ["work", "family"]})
     assert set(made) == REQUEST_FIELDS
     assert (made["status"], made["mode"], made["amount"], made["duration_minutes"]) == ("pending", "chat", 27000, 30)
-    nothing_yet = ("targeted_mitra_id", "confirmed_at", "consumed_at", "session_id", "failure")
-    assert [made[name] for name in nothing_yet] == [None] * 5
+    nothing_yet = ("targeted_mitra_id", "confirmed_at", "consumed_at", "session_id", "failure", "promised")
+    assert [made[name] for name in nothing_yet] == [None] * 6
     assert (made["is_first_session_discount"], made["is_extension"]) == (False, False)
     assert made["created_at"].endswith("Z")
     assert await read(customer, made) == made
@@ -312,7 +312,7 @@ async def test_availability_counts_free_mitras_within_seconds(world: World) -> N
 
     async def available() -> int:
         answer = await customer.get("/api/client/mitras/availability")
-        assert set(answer) == {"available"}
+        assert set(answer) == {"available", "typical_wait_seconds"}
         return answer["available"]
 
     assert await world.until(available, lambda n: n == 1, timeout=4) == 1

@@ -39,9 +39,10 @@ export interface AskBody {
   payment_request_id: string;
 }
 
-/** The number of mitras who could take a chat request now. */
+/** The number of mitras who could take a chat request now, and how long customers usually wait for one. */
 export interface Available {
   available: number;
+  typical_wait_seconds: TypicalWait | null;
 }
 
 /** Why a paid request led to no chat. */
@@ -213,6 +214,7 @@ export type ErrorCode =
   | "NOT_FOUND"
   | "NOT_PREVIOUS_MITRA"
   | "NOT_TARGETED"
+  | "NO_MITRA_AVAILABLE"
   | "OTP_ATTEMPTS_EXCEEDED"
   | "OTP_BUDGET_EXCEEDED"
   | "OTP_COOLDOWN"
@@ -596,7 +598,8 @@ export interface OtpConfig {
 
 /**
  * A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode. With
- * `first_session_discount` the `duration_minutes` may be left out.
+ * `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no mitra is
+ * available, too.
  */
 export interface PaymentBody {
   mode?: "call" | "chat" | null;
@@ -606,6 +609,7 @@ export interface PaymentBody {
   is_extension?: boolean;
   session_id?: string | null;
   topics?: string[] | null;
+  accept_wait?: boolean;
 }
 
 /** Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null. */
@@ -615,7 +619,11 @@ export interface PaymentFailure {
   actioned_at: string | null;
 }
 
-/** A request for payment, for a session or for more minutes of one. Amounts are in Rupiah. */
+/**
+ * A request for payment, for a session or for more minutes of one. Amounts are in Rupiah.
+ *
+ * `promised` is null without an estimate, for a request to one mitra, and for an extension.
+ */
 export interface PaymentRequest {
   payment_request_id: string;
   status: PaymentStatus;
@@ -632,6 +640,7 @@ export interface PaymentRequest {
   consumed_at: string | null;
   session_id: string | null;
   failure: PaymentFailure | null;
+  promised: PromisedWait | null;
 }
 
 /** One page of a list. `next_cursor` is null on the last page. */
@@ -664,6 +673,17 @@ export interface Pricing {
 /** The name that mitras see: 1 to 100 characters after trimming white space. */
 export interface ProfileBody {
   display_name: string;
+}
+
+/**
+ * The wait that was promised at `at`: seconds from the confirmed payment until a mitra accepts.
+ *
+ * Half of the earlier searches at this time of day took at most `p50`, nine of ten at most `p90`.
+ */
+export interface PromisedWait {
+  p50: number;
+  p90: number;
+  at: string;
 }
 
 /** Whether an identity provider can be used. */
@@ -828,6 +848,12 @@ export interface Transaction {
 export interface TransactionItems {
   items: Transaction[];
   next_cursor: string | null;
+}
+
+/** Seconds from the confirmed payment until a mitra accepts. */
+export interface TypicalWait {
+  p50: number;
+  p90: number;
 }
 
 /** The user of this socket. */
@@ -1453,7 +1479,7 @@ export interface Routes {
   "GET /api/client/chat/session/active-with-unread": { answer: ActiveSession };
   /** List the caller's sessions, newest first. */
   "GET /api/client/chat/sessions": { query: { mitra_id?: string; status?: string; cursor?: string; limit?: number }; answer: SessionItems };
-  /** Return how many mitras could take a chat request now. */
+  /** Return how many mitras could take a chat request now, and how long customers usually wait for one. */
   "GET /api/client/mitras/availability": { answer: Available };
   /** Return the flags by which the app chooses its first screen. */
   "GET /api/client/onboarding-state": { answer: Onboarding };
