@@ -34,7 +34,7 @@ FROM free_mitras($1, $2, $3, $4);
 
 -- name: any_free
 -- Whether a mitra could take a session now.
-SELECT EXISTS (
+SELECT EXISTS(
   SELECT 1
   FROM free_mitras($1, $2, $3, $4)
 );

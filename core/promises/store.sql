@@ -1,31 +1,47 @@
 -- name: measure
 -- How many searches began in the intervals from $1 to before $2, and the seconds within which half and nine tenths of
 -- them were accepted. Only the first search of a payment counts, and none for one chosen mitra. One that was never
--- accepted waited without an end.
+-- accepted waited without an end. OFFSET 0 keeps the planner from reading whole tables instead of a few ranges.
 SELECT
   count(*)::int AS searches,
   nullif(percentile_disc(0.5) WITHIN GROUP (ORDER BY w.waited), 'Infinity')::int AS p50_seconds,
   nullif(percentile_disc(0.9) WITHIN GROUP (ORDER BY w.waited), 'Infinity')::int AS p90_seconds
-FROM (
-  SELECT
-    CASE
-      WHEN s.paired_at IS NULL THEN 'Infinity'
-      ELSE greatest(1, ceil(extract(EPOCH FROM s.paired_at - p.confirmed_at)))::float8
-    END AS waited
-  FROM unnest($1::timestamptz[], $2::timestamptz[]) AS i (began_at, ended_at)
-  JOIN chat_sessions AS s ON s.created_at >= i.began_at AND s.created_at < i.ended_at
-  JOIN payment_requests AS p ON p.id = s.payment_request_id
-  WHERE
-    s.targeted_mitra_id IS NULL
-    AND NOT EXISTS (
-      SELECT 1
-      FROM chat_sessions AS e
-      WHERE e.payment_request_id = s.payment_request_id AND (e.created_at, e.id) < (s.created_at, s.id)
-    )
-) AS w;
+FROM unnest($1::timestamptz[], $2::timestamptz[]) AS i (began_at, ended_at)
+CROSS JOIN
+  LATERAL (
+    SELECT
+      s.id,
+      s.payment_request_id,
+      s.paired_at
+    FROM chat_sessions AS s
+    WHERE
+      s.created_at >= i.began_at
+      AND s.created_at < i.ended_at
+      AND s.targeted_mitra_id IS NULL
+      AND s.payment_request_id IS NOT NULL
+    OFFSET 0
+  ) AS s
+CROSS JOIN
+  LATERAL (
+    SELECT
+      CASE
+        WHEN s.paired_at IS NULL THEN 'Infinity'
+        ELSE greatest(1, ceil(extract(EPOCH FROM s.paired_at - p.confirmed_at)))::float8
+      END AS waited
+    FROM payment_requests AS p
+    WHERE p.id = s.payment_request_id
+    OFFSET 0
+  ) AS w
+WHERE s.id = (
+  SELECT f.id
+  FROM chat_sessions AS f
+  WHERE f.payment_request_id = s.payment_request_id
+  ORDER BY f.created_at, f.id
+  LIMIT 1
+);
 
 -- name: outcomes
--- What has become at $1 of the promises that were made from $2 to before $3.
+-- The outcomes, at $1, of the promises that were made from $2 to before $3. A request to all mitras has one session.
 SELECT
   w.payment_request_id,
   w.made_at,
@@ -41,28 +57,18 @@ SELECT
     WHEN s.paired_at <= d.due_at THEN 'kept'
     WHEN s.status = 'failed' THEN 'not_found'
     WHEN s.status = 'cancelled' AND s.ended_at <= d.due_at THEN 'cancelled'
-    WHEN s.paired_at IS NULL AND s.status IS DISTINCT FROM 'cancelled' AND d.due_at >= $1 THEN 'waiting'
+    WHEN s.paired_at IS NULL AND coalesce(s.status, '') <> 'cancelled' AND d.due_at >= $1 THEN 'waiting'
     ELSE 'late'
   END AS outcome
 FROM wait_promises AS w
 JOIN payment_requests AS p ON p.id = w.payment_request_id
 CROSS JOIN LATERAL (SELECT p.confirmed_at + make_interval(secs => w.p90_seconds) AS due_at) AS d
-LEFT JOIN LATERAL (
-  SELECT
-    f.id,
-    f.status,
-    f.paired_at,
-    f.ended_at
-  FROM chat_sessions AS f
-  WHERE f.payment_request_id = p.id
-  ORDER BY f.created_at, f.id
-  LIMIT 1
-) AS s ON true
+LEFT JOIN chat_sessions AS s ON s.payment_request_id = p.id
 WHERE w.made_at >= $2 AND w.made_at < $3;
 
 -- name: judge
--- Of the newest $4 `outcomes` whose time was over at $1: how many there are, and how many missed p90. Waiting until the
--- time is over keeps a short wait from counting before a long one.
+-- Count the newest $4 `outcomes` whose time was over at $1, and those that missed p90. A short wait must not count
+-- before a long one.
 SELECT
   count(*)::int AS judged,
   count(*) FILTER (WHERE j.outcome <> 'kept')::int AS missed
@@ -79,14 +85,14 @@ FROM (
 INSERT INTO wait_estimates AS e (hour, searches, p50_seconds, p90_seconds, judged, missed, estimated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (hour) DO UPDATE
-SET
-  searches = excluded.searches,
-  p50_seconds = excluded.p50_seconds,
-  p90_seconds = excluded.p90_seconds,
-  judged = excluded.judged,
-  missed = excluded.missed,
-  estimated_at = excluded.estimated_at
-WHERE e.estimated_at <= excluded.estimated_at;
+  SET
+    searches = excluded.searches,
+    p50_seconds = excluded.p50_seconds,
+    p90_seconds = excluded.p90_seconds,
+    judged = excluded.judged,
+    missed = excluded.missed,
+    estimated_at = excluded.estimated_at
+  WHERE e.estimated_at <= excluded.estimated_at;
 
 -- name: purge
 -- Delete up to $2 promises whose ids are below $1.

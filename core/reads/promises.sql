@@ -11,20 +11,21 @@ SELECT
   count(*) FILTER (WHERE o.is_shown AND o.outcome = 'not_found')::int AS not_found,
   count(*) FILTER (WHERE o.is_shown AND o.outcome = 'cancelled')::int AS cancelled,
   percentile_disc(0.5) WITHIN GROUP (ORDER BY o.p50_seconds) FILTER (WHERE o.is_shown AND w.judged)
-  AS promised_p50_seconds,
+    AS promised_p50_seconds,
   nullif(percentile_disc(0.5) WITHIN GROUP (ORDER BY w.waited) FILTER (WHERE o.is_shown AND w.judged), 'Infinity')::int
-  AS actual_p50_seconds,
+    AS actual_p50_seconds,
   percentile_disc(0.5) WITHIN GROUP (ORDER BY o.p90_seconds) FILTER (WHERE o.is_shown AND w.judged)
-  AS promised_p90_seconds,
+    AS promised_p90_seconds,
   nullif(percentile_disc(0.9) WITHIN GROUP (ORDER BY w.waited) FILTER (WHERE o.is_shown AND w.judged), 'Infinity')::int
-  AS actual_p90_seconds,
+    AS actual_p90_seconds,
   count(*) FILTER (WHERE NOT o.is_shown)::int AS withheld,
   count(*) FILTER (WHERE NOT o.is_shown AND o.outcome IN ('late', 'not_found'))::int AS withheld_missed
 FROM outcomes AS o
-CROSS JOIN LATERAL (
-  SELECT
-    o.outcome IN ('kept', 'late', 'not_found') AS judged,
-    coalesce(o.waited_seconds::float8, 'Infinity') AS waited
-) AS w
+CROSS JOIN
+  LATERAL (
+    SELECT
+      o.outcome IN ('kept', 'late', 'not_found') AS judged,
+      coalesce(o.waited_seconds::float8, 'Infinity') AS waited
+  ) AS w
 GROUP BY 1
 ORDER BY 1 DESC;

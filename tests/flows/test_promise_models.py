@@ -38,7 +38,7 @@ async def rolled_back(harness: Harness, work: Any) -> None:
 
 
 def nearest(waits: Sequence[float], tenths: int) -> int | None:
-    """Return the smallest wait within which so many tenths ended; None if fewer did."""
+    """Return the smallest wait within which these tenths ended; None if fewer did."""
     found = sorted(waits)[-(-tenths * len(waits) // 10) - 1] if waits else NEVER
     return None if found == NEVER else int(found)
 

@@ -32,6 +32,7 @@ from core.mitras.presence_checks import check_policy
 from core.mitras.rules import availability_policy
 from core.outages.rules import OutageKind
 from core.pairing.waves import Asking, Wave, Waves
+from core.promises.rules import hour_of, same_hours
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -152,6 +153,8 @@ class Caller:
             "party_ids": [text["customer_id"]],
             "kinds": [OutageKind.DATABASE, OutageKind.REALTIME],
             "interval": (self.now - dt.timedelta(minutes=12), self.now),
+            "intervals": same_hours(hour_of(now), now=now, longest=dt.timedelta(minutes=5)),
+            "hour": hour_of(now),
             "recipient_ids": [text["customer_id"]],
             "recipient_id": text["mitra_id"],
             "event": "mitra_status_changed",
