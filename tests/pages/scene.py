@@ -44,7 +44,10 @@ async def play(world: World) -> Scene:
     dewi, budi, sari = await world.customer("Dewi"), await world.customer("Budi"), await world.customer("Sari")
     running = await world.session(dewi, ayu)
     ended = await ended_with_goodbyes(world, sari, ayu)
-    left = await world.paid(budi)
+    async with world.estimate(p50=40, p90=125):
+        left = await world.paid(budi)
+        await world.session(await world.customer("Rina"), ayu)
+        await world.request(sari, duration_minutes=12)
     await budi.post("/api/client/chat/cancel", {"payment_request_id": left["payment_request_id"]})
     acted = await world.paid(budi)
     await budi.post("/api/client/chat/cancel", {"payment_request_id": acted["payment_request_id"]})
@@ -84,6 +87,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "activity": "#/activity",
         "requests": "#/activity/log",
         "unserved": "#/unserved",
+        "promises": "#/promises",
         "customers": "#/customers",
         "customer": f"#/customers/{scene.customer}",
         "pricing": "#/pricing",

@@ -29,7 +29,7 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-@pytest.mark.parametrize("path", ["/activity", "/activity/log", "/unserved", "/audit-log", "/ledger"])
+@pytest.mark.parametrize("path", ["/activity", "/activity/log", "/unserved", "/promises", "/audit-log", "/ledger"])
 async def test_report_page_shows_the_lag_of_the_replica(window: BrowserWindow, path: str) -> None:
     await window.open(f"#{path}")
     await expect(window.page.get_by_text("Read from a replica, at most")).to_be_visible()

@@ -454,6 +454,27 @@ async def test_unserved_searches_are_shown_by_the_hour_in_the_operators_time_zon
     await expect(cell).to_contain_text(f"{one['unserved']} of {one['searches']} searches")
 
 
+async def test_promises_of_a_day_are_compared_with_the_waits(window: BrowserWindow, world: World) -> None:
+    mitra = await world.mitra("Dian")
+    async with world.estimate(p50=40, p90=125):
+        await world.session(await world.customer("Rina"), mitra)
+        left = await world.request(await world.customer("Tari"))
+    found = (await (await world.operator()).get("/internal/promises"))["items"][0]
+    await window.open("#/promises")
+    row = window.page.get_by_role("row").nth(1)
+    await expect(row).to_be_visible()
+    cells = await row.get_by_role("cell").all_inner_texts()
+    judged = found["kept"] + found["late"] + found["not_found"]
+    assert (cells[1], cells[4], cells[5]) == (str(found["made"]), str(found["late"]), str(found["not_found"]))
+    assert cells[2].splitlines()[-1].startswith("40 s → ")
+    assert cells[3].startswith(f"{found['kept']} ({100 * found['kept'] / judged:.3g}%)")
+    assert cells[3].splitlines()[-1].startswith("2 min 5 s → ")
+    assert cells[7] == str(found["waiting"] + found["not_searched"])
+    assert cells[8] == "0"
+    await window.open(f"#/payments/{left['payment_request_id']}")
+    await expect(window.page.get_by_text("p50 40 s, p90 2 min 5 s")).to_be_visible()
+
+
 async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow, world: World) -> None:
     failure = await a_failure(world, "Wulan Purnama")
     page = window.page

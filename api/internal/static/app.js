@@ -22,6 +22,7 @@ import "./pages/operators.js";
 import "./pages/overview.js";
 import "./pages/payments.js";
 import "./pages/pricing.js";
+import "./pages/promises.js";
 import "./pages/roles.js";
 import "./pages/sessions.js";
 import "./pages/settings.js";
@@ -44,6 +45,7 @@ route("/mitras/:id", "mitra-page", "mitras");
 route("/activity", "activity-page", "activity");
 route("/activity/log", "activity-log-page", "activity");
 route("/unserved", "unserved-page", "activity");
+route("/promises", "promises-page", "activity");
 route("/customers", "customers-page", "customers");
 route("/customers/:id", "customer-page", "customers");
 route("/pricing", "pricing-page", "pricing");
@@ -74,6 +76,7 @@ const MENU = [
     ["/mitras", "Mitras", "mitras"],
     ["/activity", "Mitra activity", "activity"],
     ["/unserved", "Unserved searches", "activity"],
+    ["/promises", "Promises", "activity"],
     ["/customers", "Customers", "customers"],
   ],
   [

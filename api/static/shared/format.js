@@ -3,6 +3,8 @@
 import { preferences } from "./preferences.js";
 import { t } from "./words.js";
 
+const SECONDS_BELOW = 90; // shorter waits are shown in seconds only
+
 const locale = () => (preferences.language === "id" ? "id-ID" : "en-GB");
 
 /** 12000 -> "Rp 12.000", in either language. */
@@ -19,6 +21,10 @@ export const moment = (iso) =>
 
 /** Time of day to the second. */
 export const timeOfDay = (iso) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(iso));
+
+/** A day of UTC: "2026-11-21" -> "21 Nov 2026". */
+export const utcDay = (day) =>
+  new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeZone: "UTC" }).format(new Date(day));
 
 /** Date and time to the millisecond, with the time zone. */
 export const exactly = (iso) =>
@@ -54,6 +60,14 @@ export function duration(seconds) {
   if (minutes < 1) return t("{n} s", { n: Math.floor(seconds) });
   if (minutes < 60) return t("{n} min", { n: minutes });
   return t("{h} h {n} min", { h: number(Math.floor(minutes / 60)), n: minutes % 60 });
+}
+
+/** 75 -> "75 s", 95 -> "1 min 35 s", 120 -> "2 min". `seconds` is rounded up. */
+export function wait(seconds) {
+  const whole = Math.ceil(seconds);
+  if (whole < SECONDS_BELOW) return t("{n} s", { n: whole });
+  const minutes = Math.floor(whole / 60);
+  return whole % 60 ? t("{m} min {s} s", { m: minutes, s: whole % 60 }) : t("{n} min", { n: minutes });
 }
 
 /** 75 -> "1:15". */

@@ -5,5 +5,6 @@ export const INDONESIAN = {
   Cancel: "Batal",
   "{n} s": "{n} dtk",
   "{n} min": "{n} menit",
+  "{m} min {s} s": "{m} mnt {s} dtk",
   "{h} h {n} min": "{h} jam {n} menit",
 };

@@ -32,6 +32,8 @@ export const ROWS = {
   "Legacy heartbeat interval.": "Selang heartbeat yang lama.",
   "Whether the first-session discount needs a verified phone number or an identity.":
     "Apakah diskon sesi pertama memerlukan nomor telepon terverifikasi atau identitas.",
+  "Whether payment needs an available mitra or `accept_wait`.":
+    "Apakah pembayaran memerlukan mitra yang tersedia atau `accept_wait`.",
   "Lifetime of a payment request.": "Masa berlaku permintaan pembayaran.",
   "Invoices in an hour for an account that never paid; 0: no limit.":
     "Faktur dalam sejam untuk akun yang belum pernah membayar; 0: tanpa batas.",

@@ -10,7 +10,7 @@ import { facts } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 import { confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
-import { rupiah } from "../shared/format.js";
+import { rupiah, wait } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
 import { toast } from "../shared/toast.js";
@@ -93,6 +93,10 @@ class PaymentPage extends Page {
         one.session_id && [t("Session"), linked("sessions", `/sessions/${one.session_id}`, one.session_id)],
         [t("Created"), time(one.created_at)],
         [t("Payable until"), time(one.expires_at)],
+        one.promised && [
+          t("Promised wait"),
+          t("p50 {p50}, p90 {p90}", { p50: wait(one.promised.p50), p90: wait(one.promised.p90) }),
+        ],
         [t("Paid"), time(one.confirmed_at)],
         [t("Earned"), time(one.consumed_at)],
         [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],

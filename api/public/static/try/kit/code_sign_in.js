@@ -1,11 +1,11 @@
 /** Sign-in by a code: the phone number, then six digits, which are sent at the sixth. */
 
 import { freshId, h } from "/try/shared/dom.js";
+import { wait } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
 import { actionButton, showProblem } from "./buttons.js";
 import { countdown } from "./countdown.js";
 import { BLOCKING } from "./errors.js";
-import { wait } from "./times.js";
 
 const CODE_LENGTH = 6;
 

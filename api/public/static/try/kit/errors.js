@@ -1,7 +1,7 @@
 /** The texts of errors, by `code`. A code without a text here has the service's message, in the reader's language. */
 
+import { wait } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
-import { wait } from "./times.js";
 
 const TEXTS = {
   NETWORK: () => t("There is no connection. Check it and try again."),

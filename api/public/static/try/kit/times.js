@@ -1,18 +1,8 @@
 /** Durations and times of day, for people. */
 
 import { preferences } from "/try/shared/preferences.js";
-import { t } from "/try/shared/words.js";
-
-const SECONDS_BELOW = 90; // shorter waits are shown in seconds only
 
 const locale = () => (preferences.language === "id" ? "id-ID" : "en-GB");
-
-/** 75 -> "75 s", 95 -> "1 min 35 s". `seconds` is rounded up. */
-export function wait(seconds) {
-  const whole = Math.ceil(seconds);
-  if (whole < SECONDS_BELOW) return t("{n} s", { n: whole });
-  return t("{m} min {s} s", { m: Math.floor(whole / 60), s: whole % 60 });
-}
 
 /** 75 -> "1:15", 3675 -> "1:01:15". `seconds` is rounded up. */
 export function clock(seconds) {

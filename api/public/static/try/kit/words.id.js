@@ -33,7 +33,6 @@ export const INDONESIAN = {
     "Terlalu banyak kode diminta dari sini. Coba lagi dalam {time}.",
   "No codes can be sent at the moment. Try again later.": "Kode belum dapat dikirim saat ini. Coba lagi nanti.",
   "Too many wrong codes. Ask for a new one.": "Terlalu banyak kode yang salah. Minta kode baru.",
-  "{m} min {s} s": "{m} mnt {s} dtk",
   Close: "Tutup",
   "Show more": "Tampilkan lagi",
   Back: "Kembali",
