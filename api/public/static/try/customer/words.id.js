@@ -5,6 +5,12 @@ export const INDONESIAN = {
   "No mitra is available at the moment": "Belum ada mitra yang tersedia saat ini",
   "1 mitra is available now": "1 mitra tersedia sekarang",
   "{n} mitras are available now": "{n} mitra tersedia sekarang",
+  "Usually a mitra accepts within {p50}, for 9 of 10 customers within {p90}.":
+    "Biasanya mitra menerima dalam {p50}; untuk 9 dari 10 pelanggan dalam {p90}.",
+  "Do you want to wait? We ask every mitra who comes online. If none accepts in time, you get your money back.":
+    "Mau menunggu? Kami bertanya kepada setiap mitra yang online. Bila tidak ada yang menerima tepat waktu, uangmu dikembalikan.",
+  "Pay and wait": "Bayar dan tunggu",
+  "Not now": "Nanti saja",
   Welcome: "Selamat datang",
   "Someone is here for you": "Ada yang mau mendengarkan",
   "Write with a trained listener, a mitra, about whatever is on your mind.":

@@ -12,6 +12,7 @@ import { rupiah } from "/try/shared/format.js";
 import { preferences } from "/try/shared/preferences.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
+import { usualWait } from "../availability.js";
 import { unopened } from "../pay.js";
 import { openWebView } from "../web_view.js";
 
@@ -112,6 +113,7 @@ function waiting({ app, client, scope }, request) {
           METHODS(app.service.config.payment_method_qris_first).map((name) => h("li", {}, name)),
         ),
       ),
+      request.promised && h("p", { class: "quiet" }, usualWait(request.promised)),
       h("p", { class: "quiet" }, t("This page goes on when your payment has arrived.")),
     ),
     h("div", { class: "stack-buttons" }, open, actionButton(t("Give this payment up"), abandon, { kind: "quiet" })),

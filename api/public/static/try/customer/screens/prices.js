@@ -78,11 +78,11 @@ export function pricesScreen(context) {
   const payButton = actionButton(t("Pay"), () => startPayment(context, make), { kind: "primary", hidden: true });
   const label = payButton.querySelector("span");
 
-  function make() {
+  function make(more) {
     const { mode, topics } = draft.choices;
     const wish = { mode, ...(topics.length && { topics }) };
     if (mitra) return client.payReturning({ ...wish, mitra_id: mitra.id, duration_minutes: chosen.minutes });
-    return client.pay({ ...wish, ...chosen.body });
+    return client.pay({ ...wish, ...chosen.body, ...more });
   }
 
   function changed(one) {

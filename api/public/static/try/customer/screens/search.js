@@ -12,6 +12,7 @@ import { rupiah } from "/try/shared/format.js";
 import { go } from "/try/shared/router.js";
 import { toast } from "/try/shared/toast.js";
 import { t } from "/try/shared/words.js";
+import { usualWait } from "../availability.js";
 import { helpButton } from "../help_sheet.js";
 import { targetedPopup } from "../targeted_popup.js";
 
@@ -55,6 +56,7 @@ function searching({ app, client, scope }, id) {
   const targeted = () => client.state.payments[id]?.targeted_mitra_id ?? null;
   const title = h("h1", { tabindex: "-1" });
   const asked = h("p", { class: "lead" });
+  const usual = h("p", { class: "quiet" });
   const left = countdown(scope, () => (targeted() ? current()?.answer_by : current()?.ends_at), {
     label: t("Time left to find a mitra"),
     spoken: { 60: t("One minute left.") },
@@ -100,6 +102,9 @@ function searching({ app, client, scope }, id) {
           : t("{n} mitras were asked.", { n });
     if (asked.textContent !== text) asked.textContent = text;
     blast.hidden = !one;
+    const promised = client.state.payments[id]?.promised ?? null;
+    usual.hidden = promised === null;
+    usual.textContent = usualWait(promised);
   });
   return [
     h(
@@ -109,6 +114,7 @@ function searching({ app, client, scope }, id) {
       title,
       asked,
       h("p", { class: "big-clock" }, left),
+      usual,
     ),
     h("div", { class: "stack-buttons" }, blast, cancel),
   ];
