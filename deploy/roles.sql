@@ -152,6 +152,7 @@ BEGIN
       ('roles.run', 'DELETE', 'control_center_users'),
       ('roles.run', 'DELETE', 'payment_requests'),
       ('roles.run', 'DELETE', 'pairing_failures'),
+      ('roles.run', 'DELETE', 'refunds'),
       ('roles.run', 'DELETE', 'chat_sessions'),
       ('roles.run', 'DELETE', 'session_extensions'),
       -- Hashes of passwords, codes and tokens, and seeds of second factors.

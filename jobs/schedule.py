@@ -27,6 +27,7 @@ from core.flows import (
     presence_checks,
     process_lease,
     receipts,
+    refund,
     retention,
     round_purge,
     session_timers,
@@ -65,6 +66,7 @@ DEADLINES = (
     Deadline(kind="stale", run=mitra_status.sweep_stale),
     Deadline(kind="presence_check", run=presence_checks.ask_silent),
     Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
+    Deadline(kind="refund", run=refund.ask_due),
 )
 # Expiry of payment requests, reconciliation, and deletion of old rows.
 SWEEPS = (

@@ -14,6 +14,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.payments.views import PaymentFailure, PaymentRequestView, PromisedWait
 from core.reads.chats import MessageView, OpenSession
+from core.refunds.states import RefundStatus
 from core.sessions.chat_requests import ChatRequest
 from core.sessions.rules import Closure, CreditReason, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
@@ -160,7 +161,10 @@ REFUNDED = PaymentRequestView(
     consumed_at=None,
     session_id=None,
     failure=PaymentFailure(
-        cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED, operator_action=OperatorAction.REFUNDED, actioned_at=AT
+        cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED,
+        operator_action=OperatorAction.REFUNDED,
+        actioned_at=AT,
+        refund_status=RefundStatus.SUCCEEDED,
     ),
     promised=PromisedWait(p50=40, p90=120, at=AT - dt.timedelta(minutes=25)),
 )

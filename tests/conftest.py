@@ -86,7 +86,7 @@ def every_frame_is_declared() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """Run a service at real speed, shared by the tests of one worker."""
-    made = Stack(**FAST_TALKERS)
+    made = Stack(REFUNDS_ENABLED="true", **FAST_TALKERS)
     yield made
     made.close()
 

@@ -51,7 +51,7 @@ def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def open_failure(cause_tag: str) -> dict[str, Any]:
     """Return the `failure` field of a payment request that no operator has acted on."""
-    return {"cause_tag": cause_tag, "operator_action": None, "actioned_at": None}
+    return {"cause_tag": cause_tag, "operator_action": None, "actioned_at": None, "refund_status": None}
 
 
 def within(seconds: float) -> float:

@@ -155,6 +155,13 @@ ADVICE: dict[str, dict[str, Advice]] = {
         "TIER_EXISTS": _advice(NO, "Change or reactivate the tier that `details.id` names."),
         "ALREADY_ACTIONED": _advice(NO, "Read the failure again, and show what was done."),
         "FAILURE_SUPERSEDED": _advice(NO, "Read the list again: the customer has tried again."),
+        "REFUND_PENDING": _advice(LATER, "Read the failure again until `refund.status` is `succeeded` or `failed`."),
+        "REFUNDS_DISABLED": _advice(
+            NO, "Hide the button: `may_refund` is false. Record a refund that you made yourself."
+        ),
+        "NOT_REFUNDABLE": _advice(
+            NO, "Show why (`details.reason`). Move the money in another way, and record it with a note."
+        ),
         "NOT_REPLAYABLE": _advice(NO, "Look at the stored call; it can't be replayed."),
     },
 }

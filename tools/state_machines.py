@@ -1,6 +1,6 @@
 """The state machines that docs/product.md shows.
 
-Those of payment requests, sessions and extensions come from `core/*/states.py`. The others have no table of edges in core
+Those of payment requests, sessions, extensions and refunds come from `core/*/states.py`. The others have no table of edges in core
 and are written here; a test checks that they have the states of their enums.
 """
 
@@ -15,13 +15,15 @@ from core.pairing.rules import Response as R
 from core.pairing_failures.rules import OperatorAction as A
 from core.payments import states as payments
 from core.payments.states import PaymentStatus
+from core.refunds import states as refunds
+from core.refunds.states import RefundStatus
 from core.sessions import states as sessions
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 
 START = "[*]"  # Mermaid's name for the beginning and the end of a diagram
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
-API, JOBS = Initiator.API, Initiator.JOBS
+API, GATEWAY, JOBS = Initiator.API, Initiator.GATEWAY, Initiator.JOBS
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +56,7 @@ def _of_table(name: str, states: Iterable[S], initial: Mapping[S, tuple[Cause, .
 PAYMENT_REQUEST = _of_table("payment request", PaymentStatus, payments.INITIAL, payments.EDGES)
 SESSION = _of_table("chat session", SessionStatus, sessions.INITIAL, sessions.EDGES)
 EXTENSION = _of_table("extension", ExtensionStatus, extensions.INITIAL, extensions.EDGES)
+REFUND = _of_table("refund", RefundStatus, refunds.INITIAL, refunds.EDGES)
 
 INVITATION = Machine(
     name="invitation",
@@ -128,6 +131,7 @@ FAILURE = Machine(
         (START, "open"): (Cause("A paid request fails.", API, JOBS),),
         ("open", A.REFUNDED): (
             Cause("An operator records it; an operator with a second factor confirms it.", OPERATOR),
+            Cause("The refund that an operator asked for has succeeded.", GATEWAY),
         ),
         ("open", A.CREDITED): (Cause("An operator records it.", OPERATOR),),
         ("open", A.NO_ACTION): (Cause("An operator records it.", OPERATOR),),
@@ -135,4 +139,4 @@ FAILURE = Machine(
     },
 )
 
-MACHINES = (PAYMENT_REQUEST, SESSION, EXTENSION, INVITATION, PRESENCE, SENSITIVITY, FAILURE)
+MACHINES = (PAYMENT_REQUEST, SESSION, EXTENSION, INVITATION, PRESENCE, SENSITIVITY, FAILURE, REFUND)

@@ -8,6 +8,7 @@ import attrs
 
 from core.extensions import states as extension_states
 from core.payments import states as payment_states
+from core.refunds import states as refund_states
 from core.sessions import states as session_states
 
 MITRA_IS_SET_ONCE = """
@@ -76,6 +77,12 @@ TRIGGERS = (
         table="session_extensions",
         subject="extension",
         edges=extension_states.EDGES,
+    ),
+    StateTrigger(
+        name="refund_edge",
+        table="refunds",
+        subject="refund",
+        edges=refund_states.EDGES,
     ),
 )
 

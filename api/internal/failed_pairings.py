@@ -1,29 +1,39 @@
 """Routes for failed pairings: paid requests without a chat, and what operators did about them."""
 
 import attrs
-from litestar import get, patch
+from litestar import get, patch, post
 
 from api.auth import operators
 from api.parameters import path_id
-from api.request_bodies import Body
+from api.request_bodies import Body, optional_text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
-from core.flows import operator_work
+from core.flows import operator_work, refund
 from core.operators.totp import TotpRequired
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
-from core.reads import callers, payments
-from core.reads.payments import FailureFilter
+from core.reads import callers
+from core.reads import failed_pairings as reads
+from core.reads.failed_pairings import FailedPairing, FailureFilter
+from core.refunds.rules import LONGEST_NOTE, NotRefundable, RefundPending, RefundsDisabled
 from core.runtime import Runtime
 
 
 @attrs.frozen(kw_only=True)
 class ActionBody:
-    """What you have done for the customer."""
+    """What you have done for the customer, with a note for other operators."""
 
     operator_action: OperatorAction
+    note: str | None = optional_text(0, LONGEST_NOTE)
+
+
+@attrs.frozen(kw_only=True)
+class RefundBody:
+    """Why you refund the payment, for other operators. The customer does not see it."""
+
+    reason: str | None = optional_text(0, LONGEST_NOTE)
 
 
 @get("/internal/failed-pairings", **operators("failed_pairings"))
@@ -35,7 +45,7 @@ async def failed_pairings(
     order: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[payments.FailedPairing]:
+) -> Items[FailedPairing]:
     """List failed pairings, newest first.
 
     With `order=oldest` the customer who has waited longest is first.
@@ -52,31 +62,58 @@ async def failed_pairings(
     which = FailureFilter(
         cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
     )
-    return await payments.failed_pairings(runtime, read_page(cursor, limit), which)
+    return await reads.failed_pairings(runtime, read_page(cursor, limit), which)
 
 
 @get("/internal/failed-pairings/{failure_id:str}", **operators("failed_pairings"))
-async def failed_pairing(failure_id: str, runtime: Runtime) -> payments.FailedPairing:
+async def failed_pairing(failure_id: str, runtime: Runtime) -> FailedPairing:
     """Return a failed pairing, also a superseded one."""
-    return await payments.failed_pairing(runtime, path_id(failure_id))
+    return await reads.failed_pairing(runtime, path_id(failure_id))
 
 
 @patch(
     "/internal/failed-pairings/{failure_id:str}",
     dto=Body[ActionBody],
     return_dto=None,
-    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded, TotpRequired),
+    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded, RefundPending, TotpRequired),
 )
-async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> payments.FailedPairing:
+async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> FailedPairing:
     """Record what you have done for the customer.
 
-    This is possible once for each failed pairing. `refunded` needs a fresh code of the second factor, if you have one.
+    This is possible once for each failed pairing, and not while its refund is under way. `refunded` needs a fresh code of the second factor, if you have one.
     """
     found = path_id(failure_id)
     if data.operator_action is OperatorAction.REFUNDED:
         await callers.require_step_up(runtime, actor)
-    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action)
-    return await payments.failed_pairing(runtime, found)
+    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action, note=data.note)
+    return await reads.failed_pairing(runtime, found)
 
 
-ROUTES = [failed_pairings, failed_pairing, act_on_failure]
+@post(
+    "/internal/failed-pairings/{failure_id:str}/refund",
+    status_code=202,
+    dto=Body[RefundBody],
+    return_dto=None,
+    **operators(
+        "failed_pairings",
+        "write",
+        AlreadyActioned,
+        FailureSuperseded,
+        NotRefundable,
+        RefundsDisabled,
+        step_up=True,
+    ),
+)
+async def refund_failure(failure_id: str, data: RefundBody, runtime: Runtime, actor: Actor) -> FailedPairing:
+    """Refund the payment through the gateway.
+
+    The answer does not wait for the gateway: `refund.status` changes later, and on success `operator_action` becomes
+    `refunded`. While a refund is under way, this call changes nothing. After a refusal it asks again, if `may_refund`
+    is true.
+    """
+    found = path_id(failure_id)
+    await refund.request(runtime, actor, failure_id=found, reason=data.reason)
+    return await reads.failed_pairing(runtime, found)
+
+
+ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure]

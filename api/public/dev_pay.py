@@ -80,6 +80,7 @@ async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime
         "currency": "IDR",
         "paid_at": runtime.now().isoformat(),
         "payment_method": "QR_CODE",
+        "payment_channel": "QRIS",
         "metadata": {"app": settings.gateway_app_tag},
     }
     headers = {"content-type": "application/json", "x-callback-token": (*settings.gateway_callback_token, "")[0]}

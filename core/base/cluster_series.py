@@ -28,6 +28,13 @@ FAILURES_OPEN_AMOUNT = Series("sesi_failures_open_amount", "The sum of their amo
 FAILURES_OLDEST = Series(
     "sesi_failures_oldest_seconds", "Age of the oldest open failure, in service time; 0 without one."
 )
+FAILURES_OVERDUE = Series(
+    "sesi_failures_overdue", "Open failures that are older than `failure_due_hours`, without an open refund."
+)
+REFUNDS_OPEN = Series("sesi_refunds_open", "Refunds whose result is not known yet.")
+REFUNDS_OLDEST = Series(
+    "sesi_refunds_oldest_seconds", "Service time since the oldest open refund was asked for; 0 without one."
+)
 SEARCHES = Series(
     "sesi_searches",
     "Sessions that search for a mitra: `blast` asks every available mitra, `targeted` asks one.",
@@ -76,6 +83,9 @@ ALL = (
     FAILURES_OPEN,
     FAILURES_OPEN_AMOUNT,
     FAILURES_OLDEST,
+    FAILURES_OVERDUE,
+    REFUNDS_OPEN,
+    REFUNDS_OLDEST,
     SEARCHES,
     MITRAS,
     SESSIONS,

@@ -146,6 +146,8 @@ def _check_production(s: Settings) -> None:
         raise SettingsError(
             f"GATEWAY_CALLBACK_TOKEN: expected tokens of at least {CALLBACK_TOKEN_LENGTH} characters in production"
         )
+    if s.refunds_enabled and not s.gateway_enabled:
+        raise SettingsError("REFUNDS_ENABLED: expected false in production, because GATEWAY_ENABLED is false")
     if s.password_rounds < 10:
         raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:

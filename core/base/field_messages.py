@@ -125,6 +125,7 @@ UNITS = {
     "seconds": "detik",
     "attempts": "percobaan",
     "minutes": "menit",
+    "hours": "jam",
     "days": "hari",
 }
 

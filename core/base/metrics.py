@@ -144,6 +144,13 @@ PROMISES = Counter(
     ["kind"],
     registry=REGISTRY,
 )
+REFUNDS = Counter(
+    "sesi_refunds_total",
+    "Refunds that operators asked for (`requested`), and their results: `succeeded`, `declined` (the gateway made none) "
+    "or `failed` (at the gateway).",
+    ["outcome"],
+    registry=REGISTRY,
+)
 PAYMENT_TO_ACCEPT = Histogram(
     "sesi_payment_to_accept_seconds",
     "Service time from the confirmation of a payment to a mitra's acceptance. With a fallback it is the time since the "

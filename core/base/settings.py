@@ -121,6 +121,7 @@ class Settings:
         secret=True,
         blank=True,
     )
+    refunds_enabled: bool = _setting("false", parse.flag, "true or false")
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     gateway_payment_methods: tuple[str, ...] = _setting(
         "QRIS,BCA,BNI,BRI,MANDIRI,PERMATA,DANA,OVO,SHOPEEPAY,LINKAJA",

@@ -13,6 +13,7 @@ SECONDS = (1, 3_600)
 MINUTES = (1, 1_440)
 BLAST = (0, 10_000)
 DAYS = (0, 36_500)
+HOURS = (1, 8_760)
 
 
 class Shape(enum.Enum):
@@ -184,6 +185,7 @@ KEYS: dict[str, Key] = {
             "minutes",
             "How long a search lasts, even with no mitra eligible.",
         ),
+        _number("failure_due_hours", 24, HOURS, "hours", "Time in which an operator acts on a failed pairing."),
         _flag("early_end_mitra_enabled", "Whether a mitra may end a session early.", default=False),
         _flag("early_end_customer_enabled", "Whether a customer may end a session early.", default=False),
         _flag("end_session_two_step_confirm", "Whether apps ask twice before they end a session.", default=True),

@@ -46,11 +46,17 @@ SELECT max(began_at)
 FROM erasures;
 
 -- name: of_lines
--- The payment requests ($1) and invoices ($2) whose customer is erased.
+-- The payment requests ($1), failures (also $1) and invoices ($2) whose customer is erased. The gateway's calls about
+-- refunds name failures.
 SELECT p.id::text
 FROM payment_requests AS p
 JOIN customers AS c ON c.id = p.customer_id
 WHERE p.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
+UNION ALL
+SELECT f.id::text
+FROM pairing_failures AS f
+JOIN customers AS c ON c.id = f.customer_id
+WHERE f.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
 UNION ALL
 SELECT p.gateway_invoice_id
 FROM payment_requests AS p

@@ -78,6 +78,7 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
             if not left:
                 await sessions.blank_topics(tx, rows)
                 await payments.blank_topics(tx, rows)
+                await payments.blank_notes(tx, rows)
                 return True
 
 

@@ -21,6 +21,8 @@ from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.payments import store as payments
+from core.refunds import store as refunds
+from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
 from core.steps import announce, extend, presence
 from core.steps import logins as login_steps
@@ -34,16 +36,27 @@ class PhoneTaken(DomainError):
     message = Text(en="Another mitra already uses this phone number.", id="Mitra lain memakai nomor telepon ini.")
 
 
-async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction) -> None:
-    """Record what was done for the customer, once. Raises NotFound, AlreadyActioned, FailureSuperseded."""
+async def act_on_failure(
+    runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction, note: str | None
+) -> None:
+    """Record what was done for the customer, once, with a note for operators.
+
+    Raises NotFound, AlreadyActioned, FailureSuperseded, RefundPending, ValidationFailed.
+    """
+    words = checked_note("note", note)
     async with runtime.transaction() as tx:
-        payment_request_id = await failures.act(tx, failure_id, action, operator_id=actor.user_id)
-        if payment_request_id is None:
-            state = await failures.state(tx, failure_id)
-            if state is None:
-                raise NotFound
-            raise FailureSuperseded if state[1] else AlreadyActioned
-        payment = await payments.get(tx, payment_request_id)
+        failure = await failures.lock(tx, failure_id)
+        if failure is None:
+            raise NotFound
+        if failure.superseded_at is not None:
+            raise FailureSuperseded
+        if failure.operator_action is not None:
+            raise AlreadyActioned
+        refund = await refunds.of_failure(tx, failure_id)
+        if refund is not None and refund.is_open:
+            raise RefundPending
+        await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=words)
+        payment = await payments.get(tx, failure.payment_request_id)
         assert payment is not None
         await announce.payment_updated(tx, [payment])
         await operators.audit(
@@ -53,7 +66,7 @@ async def act_on_failure(runtime: Runtime, actor: Actor, *, failure_id: str, act
             object_type="pairing_failure",
             object_id=failure_id,
             before={"operator_action": None},
-            after={"operator_action": action.value},
+            after={"operator_action": action.value} | ({} if words is None else {"note": words}),
         )
 
 

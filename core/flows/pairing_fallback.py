@@ -18,6 +18,7 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
 from core.pricing.rules import DiscountNotEligible
+from core.refunds import store as refunds
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions import views
@@ -79,7 +80,8 @@ async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentR
     failure = await failures.lock_live(tx, payment.id)
     if failure is None or not failure.cause_tag.cause.may_fall_back:
         raise NotTargeted
-    if failure.operator_action is not None:
+    refund = await refunds.of_failure(tx, failure.id)
+    if failure.operator_action is not None or (refund is not None and refund.is_open):
         raise FailureActioned
     blocked = await payments.blocking(tx, account, but=payment.id)
     if blocked is not None:

@@ -26,6 +26,7 @@ from core.bus.buckets import Limit, charges_of_address
 from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls
 from core.payments.gateway_calls import Case, ProcessingResult
+from core.refunds import calls as refund_calls
 from core.runtime import Runtime
 from core.steps import inbox, payer_data, webhook_calls
 from core.steps.webhook_calls import ANSWER_S, Answer
@@ -148,7 +149,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _received(runtime: Runtime, incoming: Incoming, body: Any, *, token_valid: bool) -> Received:
-    fields = body if isinstance(body, dict) else {}
+    fields = refund_calls.logged(body)
     metadata = fields.get("metadata")
     return Received(
         id=ids.new_id(),

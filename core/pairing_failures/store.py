@@ -1,5 +1,7 @@
 """Writes and locking reads of pairing failures."""
 
+import datetime as dt
+
 import attrs
 
 from core.base import ids
@@ -19,9 +21,20 @@ class Live:
     operator_action: str | None
 
 
+@attrs.frozen(kw_only=True)
+class Failure:
+    """A failure, whether or not it is superseded. `amount` is in Rupiah."""
+
+    id: str
+    payment_request_id: str
+    amount: int
+    operator_action: str | None
+    superseded_at: dt.datetime | None
+
+
 CREATE = statement(insert(Failures, "id payment_request_id customer_id targeted_mitra_id cause_tag amount created_at"))
 ACT = statement(
-    Failures.update(operator_action=p.action, actioned_by=p.operator_id, actioned_at=p.now)
+    Failures.update(operator_action=p.action, actioned_by=p.operator_id, actioned_at=p.now, note=p.note)
     .where(Failures.id == p.id, Failures.operator_action.is_null(), Failures.superseded_at.is_null())
     .returning(Failures.payment_request_id)
 )
@@ -36,7 +49,9 @@ SUPERSEDE = statement(
         Failures.id == p.id, Failures.superseded_at.is_null(), Failures.operator_action.is_null()
     )
 )
-STATE = statement(Failures.select(Failures.operator_action, Failures.superseded_at).where(Failures.id == p.id))
+LOCK = statement(
+    Failures.select(*columns_of(Failures, Failure)).where(Failures.id == p.id).lock_rows("UPDATE"), Failure
+)
 
 
 async def create(
@@ -63,12 +78,12 @@ async def create(
     return failure_id
 
 
-async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str) -> str | None:
+async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: str, note: str | None) -> str | None:
     """Record an operator's action and return the id of the payment request.
 
     Return None for an unknown id, or if an operator has acted on it or it is superseded.
     """
-    return await ACT.value(tx, id=failure_id, action=action, operator_id=operator_id, now=tx.now)
+    return await ACT.value(tx, id=failure_id, action=action, operator_id=operator_id, now=tx.now, note=note)
 
 
 async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:
@@ -87,7 +102,6 @@ async def supersede(tx: Tx, failure_id: str) -> bool:
     return bool(await SUPERSEDE.execute(tx, id=failure_id, now=tx.now))
 
 
-async def state(tx: Tx, failure_id: str) -> tuple[str | None, bool] | None:
-    """Return (operator action or None, whether it is superseded); None for an unknown id."""
-    row = await STATE.first(tx, id=failure_id)
-    return None if row is None else (row["operator_action"], row["superseded_at"] is not None)
+async def lock(tx: Tx, failure_id: str) -> Failure | None:
+    """Lock a failure and return it; None for an unknown id."""
+    return await LOCK.first(tx, id=failure_id)

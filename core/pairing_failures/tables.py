@@ -22,6 +22,7 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     operator_action = columns.string(20, null=True)
     actioned_by = columns.reference("Operator", null=True)
     actioned_at = columns.moment()
+    note = columns.text(null=True)  # the operator's words, for operators only
     superseded_at = columns.moment()
     created_at = columns.created()
 

@@ -26,12 +26,18 @@ async def blank_topics(tx: Tx, customer_ids: Sequence[str]) -> None:
     await tx.execute(SQL["blank_topics"], customer_ids)
 
 
+async def blank_notes(tx: Tx, customer_ids: Sequence[str]) -> None:
+    """Erase what operators wrote about customers' failures and refunds. The money stays."""
+    await tx.execute(SQL["blank_notes"], customer_ids)
+    await tx.execute(SQL["blank_reasons"], customer_ids)
+
+
 async def had_discount(reader: Reader, customer_ids: Sequence[str]) -> bool:
     """Return whether one of these customers has ever paid for a first-session discount."""
     return await reader.fetchval(SQL["had_discount"], customer_ids)
 
 
 async def external_ids(reader: Reader, customer_ids: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the ids by which the gateway names the requests of customers: (requests, invoices)."""
+    """Return the ids by which the gateway names the requests of customers: (requests and failures, invoices)."""
     rows = await reader.fetch(SQL["external_ids"], customer_ids)
     return [row["id"] for row in rows], [row["invoice"] for row in rows if row["invoice"] is not None]

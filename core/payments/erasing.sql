@@ -11,6 +11,24 @@ WHERE
     FOR NO KEY UPDATE
   ));
 
+-- name: blank_notes
+-- Erase what operators wrote about the failures of customers.
+UPDATE pairing_failures
+SET note = NULL
+WHERE customer_id = ANY($1::uuid[]) AND note IS NOT NULL;
+
+-- name: blank_reasons
+-- Erase what operators wrote about the refunds of customers.
+UPDATE refunds
+SET reason = NULL
+WHERE
+  reason IS NOT NULL
+  AND failure_id IN (
+    SELECT id
+    FROM pairing_failures
+    WHERE customer_id = ANY($1::uuid[])
+  );
+
 -- name: had_discount
 -- Whether a request with the discount was ever paid.
 SELECT EXISTS(
@@ -20,9 +38,15 @@ SELECT EXISTS(
 );
 
 -- name: external_ids
--- The requests of customers with their invoices.
+-- The requests of customers with their invoices, and their failures, which name refunds.
 SELECT
   id::text,
   gateway_invoice_id AS invoice
 FROM payment_requests
+WHERE customer_id = ANY($1::uuid[])
+UNION ALL
+SELECT
+  id::text,
+  NULL
+FROM pairing_failures
 WHERE customer_id = ANY($1::uuid[]);

@@ -14,6 +14,7 @@ import attrs
 from core.base.field_types import MAX_INT
 from core.base.ids import parse_id
 from core.base.plain_json import storable
+from core.payments.channels import channel_of
 from core.payments.states import PaymentStatus
 
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # after `expires_at`; money paid by then counts as in time
@@ -36,6 +37,8 @@ class ProcessingResult(enum.StrEnum):
     PAID_NOT_PAIRABLE = "paid_not_pairable"
     CONFLICT = "conflict"
     EXPIRED = "expired"
+    REFUND_SUCCEEDED = "refund_succeeded"
+    REFUND_FAILED = "refund_failed"
     IGNORED_STATUS = "ignored_status"
     ERROR = "error"
 
@@ -56,6 +59,8 @@ class Case(enum.Enum):
     NOT_PAIRABLE = (ProcessingResult.PAID_NOT_PAIRABLE, 200)
     CONFLICT = (ProcessingResult.CONFLICT, 409)
     EXPIRED = (ProcessingResult.EXPIRED, 200)
+    REFUND_SUCCEEDED = (ProcessingResult.REFUND_SUCCEEDED, 200)
+    REFUND_FAILED = (ProcessingResult.REFUND_FAILED, 200)
     IGNORED_STATUS = (ProcessingResult.IGNORED_STATUS, 200)
     ERROR = (ProcessingResult.ERROR, 500)
 
@@ -82,6 +87,7 @@ class Call:
     currency: str | None
     paid_at: dt.datetime | None
     app_tag: str | None
+    channel: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -144,6 +150,7 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         currency=storable(body.get("currency")),
         paid_at=time_of(body.get("paid_at")),
         app_tag=app,
+        channel=channel_of(body),
     )
     if body.get("currency") is not None and call.currency is None:
         return Case.INVALID_PAYLOAD

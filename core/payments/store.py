@@ -55,6 +55,9 @@ SET_INVOICE = statement(
 KEEP_INVOICE = statement(
     Requests.update(gateway_invoice_id=p.invoice_id).where(Requests.id == p.id, Requests.gateway_invoice_id.is_null())
 )
+KEEP_CHANNEL = statement(
+    Requests.update(payment_channel=p.channel).where(Requests.id == p.id, Requests.payment_channel.is_null())
+)
 INVOICE_OF_ANOTHER = statement(
     Requests.select(Requests.id).where(Requests.gateway_invoice_id == p.invoice_id, Requests.id != p.but)
 )
@@ -155,6 +158,11 @@ async def extension_under_way(reader: Reader, session_id: str, *, but: str | Non
 async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None:
     """Store the invoice by which a request was paid, if it has none yet."""
     await KEEP_INVOICE.execute(tx, id=payment_request_id, invoice_id=invoice_id)
+
+
+async def keep_channel(tx: Tx, payment_request_id: str, channel: str) -> None:
+    """Store the channel by which a request was paid, if it has none yet."""
+    await KEEP_CHANNEL.execute(tx, id=payment_request_id, channel=channel)
 
 
 async def invoice_belongs_to_another(reader: Reader, invoice_id: str, *, but: str) -> bool:

@@ -29,6 +29,7 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     expires_at = columns.moment(null=False)
     gateway_invoice_id = columns.string(255, null=True, unique=True)
     gateway_invoice_url = columns.text(null=True)
+    payment_channel = columns.string(50, null=True)  # how it was paid, by the gateway's word
     invoice_made_at = columns.moment()
     poll_at = columns.moment()  # when to ask the gateway next; ignored once the request is not pending
     traceparent = columns.string(55, null=True)  # of its confirmation, if that was traced (docs/traces.md)

@@ -9,6 +9,7 @@ from core.base.field_types import Count, MitraId, Mode, PaymentRequestId, Positi
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
+from core.refunds.states import RefundStatus
 from core.storage.fragments import NEWEST_FIRST
 from core.storage.records import as_dict
 from core.storage.transaction import Reader
@@ -39,10 +40,12 @@ COLUMNS = f"""p.id AS payment_request_id,
   f.cause_tag,
   f.operator_action,
   f.actioned_at,
+  r.status AS refund_status,
   w.p50_seconds AS promised_p50,
   w.p90_seconds AS promised_p90,
   w.made_at AS promised_at"""
-LIVE_FAILURE = "LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL"
+LIVE_FAILURE = """LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
+LEFT JOIN refunds AS r ON r.failure_id = f.id"""
 PROMISE = "LEFT JOIN wait_promises AS w ON w.payment_request_id = p.id AND w.is_shown"
 REQUEST = f"""SELECT
   {COLUMNS}
@@ -58,11 +61,12 @@ WHERE p.id = ANY($1)"""
 @attrs.frozen(kw_only=True)
 class PaymentFailure:
     """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are
-    null."""
+    null. `refund_status` is that of the refund through the gateway, null without one."""
 
     cause_tag: CauseTag = attrs.field(converter=CauseTag)
     operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
     actioned_at: Time | None
+    refund_status: RefundStatus | None = attrs.field(converter=attrs.converters.optional(RefundStatus))
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +126,7 @@ def of_row(row: Mapping[str, Any]) -> PaymentRequestView:
 
 def failure_of(values: dict[str, Any]) -> PaymentFailure | None:
     """Remove the failure's columns from a row of REQUEST and return them as a PaymentFailure; None without a live failure."""
-    failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at")}
+    failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at", "refund_status")}
     return PaymentFailure(**failure) if failure["cause_tag"] is not None else None
 
 

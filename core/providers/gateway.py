@@ -1,4 +1,4 @@
-"""Call the payment gateway: create, find, read and void invoices (docs/protocol.md#payment-gateway).
+"""Create, find, read and void invoices at the payment gateway (docs/protocol.md#payment-gateway).
 
 A gateway may create two invoices for one external id. So if the result of a call is unknown, the gateway is first asked
 which invoices it has.
@@ -7,23 +7,19 @@ which invoices it has.
 import asyncio
 import math
 import random
-import urllib.parse
 from collections.abc import Mapping
 from typing import Any
-
-import aiohttp
-import attrs
-from yarl import URL
 
 from core.base import logs, metrics
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
 from core.base.settings import Settings
 from core.providers.circuit import Circuit
-from core.providers.http_client import HttpClient, Operation, read_json
+from core.providers.gateway_api import Answer, GatewayApi, in_path
+from core.providers.http_client import HttpClient, Operation
 from core.providers.invoices import EXPIRED, PAID, Invoice, Wanted, is_usable, read_invoice, request_body
+from core.providers.refunds import Refunds
 
-TIMEOUT_S = 5.0  # for each call
 ATTEMPTS = 3
 WHOLE_S = 14.0  # for creating an invoice, with retries and look-ups; the customer waits
 # How many invoices one process creates at the same time, and how long others wait for a slot (real seconds). With a
@@ -34,25 +30,11 @@ TURN_S = 2.0
 log = logs.get("gateway")
 
 
-@attrs.frozen(kw_only=True)
-class _Answer:
-    status: int
-    body: Any
-
-
 async def _pause(attempt: int) -> None:
     await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
 
 
-def _in_path(invoice_id: str) -> str:
-    """Quote an invoice id for a path: ids also come from webhook calls and must not reach the gateway's other routes.
-
-    A dot is quoted too, because "." and ".." are steps in a path.
-    """
-    return urllib.parse.quote(invoice_id, safe="").replace(".", "%2E")
-
-
-def _refuses_methods(answer: _Answer) -> bool:
+def _refuses_methods(answer: Answer) -> bool:
     code = answer.body.get("error_code") if isinstance(answer.body, dict) else None
     return answer.status == 400 and isinstance(code, str) and "PAYMENT_METHOD" in code
 
@@ -61,27 +43,12 @@ class Gateway:
     """Creates, finds, reads and voids invoices."""
 
     def __init__(self, http: HttpClient, *, base_url: str, secret_key: str) -> None:
-        self._http = http
-        self._base_url = base_url.rstrip("/")
-        self._headers = {"Authorization": aiohttp.encode_basic_auth(secret_key, "")}
+        self._api = GatewayApi(http, base_url=base_url, secret_key=secret_key)
+        self.refunds = Refunds(self._api)
         self._circuit = Circuit()
         # Separate, because failing reads must not keep customers from getting invoices.
         self._polls = Circuit()
         self._turns = asyncio.Semaphore(INVOICES_AT_ONCE)
-
-    async def _call(self, operation: Operation, method: str, path: str, **more: Any) -> _Answer | None:
-        """Make one call. Return None if there was no response, a 5xx, a 429 or a body that can't be read."""
-        try:
-            url = URL(self._base_url + path, encoded=True)
-            async with self._http.request(
-                method, url, operation=operation, timeout_s=TIMEOUT_S, headers=self._headers, **more
-            ) as answer:
-                body = await read_json(answer)
-                return (
-                    None if answer.status >= 500 or answer.status == 429 else _Answer(status=answer.status, body=body)
-                )
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-            return None
 
     def check_invoices(self) -> None:
         """Raise GatewayUnavailable while the circuit breaker is open."""
@@ -155,17 +122,17 @@ class Gateway:
                 await self._expire(odd.id)
         return None
 
-    async def _post(self, body: dict[str, Any]) -> _Answer | None:
+    async def _post(self, body: dict[str, Any]) -> Answer | None:
         """Create an invoice.
 
         If its payment methods are refused, repeat without them: paying matters more than their order.
         """
-        answer = await self._call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
+        answer = await self._api.call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
         if answer is None or "payment_methods" not in body or not _refuses_methods(answer):
             return answer
         log.error("the gateway refuses payment methods; check GATEWAY_PAYMENT_METHODS", methods=body["payment_methods"])
         del body["payment_methods"]
-        return await self._call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
+        return await self._api.call(Operation.CREATE_INVOICE, "POST", "/v2/invoices", json=body)
 
     async def find(self, external_id: str) -> Invoice | None:
         """Return an invoice for an external id, a paid one if there is one, else the oldest. None without any.
@@ -188,12 +155,12 @@ class Gateway:
 
     async def page(self, query: Mapping[str, str]) -> list[Any] | None:
         """Return a page of the list of invoices as the gateway sends it. None if it does not answer, or refuses."""
-        answer = await self._call(Operation.FIND_INVOICES, "GET", "/v2/invoices", params=query)
+        answer = await self._api.call(Operation.FIND_INVOICES, "GET", "/v2/invoices", params=query)
         return answer.body if answer is not None and answer.status < 300 and isinstance(answer.body, list) else None
 
     async def get(self, invoice_id: str) -> Invoice | None:
         """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""
-        answer = await self._call(Operation.READ_INVOICE, "GET", f"/v2/invoices/{_in_path(invoice_id)}")
+        answer = await self._api.call(Operation.READ_INVOICE, "GET", f"/v2/invoices/{in_path(invoice_id)}")
         if (
             answer is not None
             and answer.status == 404
@@ -237,8 +204,8 @@ class Gateway:
                 return answer.status < 300
         raise GatewayUnavailable
 
-    async def _expire(self, invoice_id: str) -> _Answer | None:
-        return await self._call(Operation.VOID_INVOICE, "POST", f"/invoices/{_in_path(invoice_id)}/expire!")
+    async def _expire(self, invoice_id: str) -> Answer | None:
+        return await self._api.call(Operation.VOID_INVOICE, "POST", f"/invoices/{in_path(invoice_id)}/expire!")
 
 
 def make_gateway(settings: Settings, http: HttpClient) -> Gateway | None:

@@ -3,6 +3,8 @@
 They are read from the primary: on a replica, work that is done would still look overdue.
 """
 
+import datetime as dt
+
 from core.audits import store as audits
 from core.audits.rules import Depth, lease_of
 from core.base import cluster_series as series
@@ -27,6 +29,8 @@ async def cluster_figures(runtime: Runtime) -> Figures:
 async def _read(runtime: Runtime) -> Figures:
     now, real_now, db = runtime.now(), runtime.clock.real_now(), runtime.db
     work = await present.present(db, availability_policy(runtime.config), now=now)
+    due = dt.timedelta(hours=runtime.config.number("failure_due_hours"))
+    refunds = await present.refunds(db, now=now, due=due)
     late = await present.overdue(db, now=now)
     broken = await audits.violations(db)
     finished = await leases.finished(db, [lease_of(depth) for depth in Depth])
@@ -39,6 +43,9 @@ async def _read(runtime: Runtime) -> Figures:
         series.FAILURES_OPEN: {(cause,): failures[cause].count if cause in failures else 0 for cause in causes},
         series.FAILURES_OPEN_AMOUNT: {(cause,): failures[cause].amount if cause in failures else 0 for cause in causes},
         series.FAILURES_OLDEST: {(): max(0.0, (now - oldest_at).total_seconds()) if oldest_at else 0.0},
+        series.FAILURES_OVERDUE: {(): refunds.overdue},
+        series.REFUNDS_OPEN: {(): refunds.open},
+        series.REFUNDS_OLDEST: {(): max(0.0, refunds.oldest_seconds)},
         series.SEARCHES: {(mode,): count for mode, count in work.searches.items()},
         series.MITRAS: {(state,): count for state, count in work.mitras.items()},
         series.SESSIONS: {(status.value,): count for status, count in work.sessions.items()},

@@ -4,6 +4,7 @@ import datetime as dt
 
 from core.config import store as config_store
 from core.mitras import presence_checks
+from core.providers.refunds import gateway_of
 from core.runtime import Runtime
 from core.storage import sql_files
 
@@ -26,6 +27,8 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     found = {kind: row[kind] for kind in kinds if row[kind] is not None}
     if row["poll"] is not None and runtime.gateway is not None:
         found["invoice_poll"] = row["poll"]
+    if row["refund"] is not None and gateway_of(runtime.settings, runtime.gateway) is not None:
+        found["refund"] = row["refund"]
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["silence"] + runtime.config.seconds("mitra_stale_after_seconds")
     if row["silence"] is not None and runtime.config.flag("reachability_probe"):

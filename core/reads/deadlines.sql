@@ -60,5 +60,10 @@ SELECT
         WHERE kind = 'realtime' AND lost_at > $1
       )
   ) AS credit,
+  (
+    SELECT min(ask_at)
+    FROM refunds
+    WHERE status IN ('requested', 'pending')
+  ) AS refund,
   CASE WHEN $2::float8 IS NOT NULL THEN sessions_stand_since($2) END AS stands_since,
   longest_silence_since($1) AS silence;

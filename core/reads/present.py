@@ -13,7 +13,7 @@ from core.mitras.rules import AvailabilityPolicy
 from core.payments.states import PaymentStatus
 from core.sessions.states import UNENDED, SessionStatus
 from core.storage import sql_files
-from core.storage.records import many
+from core.storage.records import many, one
 from core.storage.transaction import Reader
 
 SQL = sql_files.load(__file__)
@@ -83,6 +83,22 @@ async def present(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetim
         sessions={status: counts.get(("sessions", status.value), 0) for status in OPEN_SESSIONS},
         payments={status: counts.get(("payments", status.value), 0) for status in OPEN_PAYMENTS},
     )
+
+
+@attrs.frozen(kw_only=True)
+class OpenRefunds:
+    """The open refunds, the service time since the oldest was asked for, and the failures past their time."""
+
+    open: int
+    oldest_seconds: float
+    overdue: int
+
+
+async def refunds(reader: Reader, *, now: dt.datetime, due: dt.timedelta) -> OpenRefunds:
+    """Return the open refunds, and how many failures are late: `due` is the time that operators have."""
+    found = one(OpenRefunds, await reader.fetchrow(SQL["refunds"], now, now - due))
+    assert found is not None
+    return found
 
 
 async def overdue(reader: Reader, *, now: dt.datetime) -> list[Lateness]:

@@ -71,6 +71,35 @@ FROM (
 GROUP BY m.state;
 
 
+-- name: refunds
+-- The open refunds, with the seconds since the oldest was asked for; and the failures that no operator has acted on by
+-- their time. $1 is now, and failures that are older than $2 are late. One with an open refund is not.
+SELECT
+  r.open,
+  r.oldest_seconds,
+  f.overdue
+FROM (
+  SELECT
+    count(*)::int AS open,
+    coalesce(extract(EPOCH FROM $1 - min(requested_at)), 0)::float AS oldest_seconds
+  FROM refunds
+  WHERE status IN ('requested', 'pending')
+) AS r
+CROSS JOIN (
+  SELECT count(*)::int AS overdue
+  FROM pairing_failures AS f
+  WHERE
+    f.operator_action IS NULL
+    AND f.superseded_at IS NULL
+    AND f.created_at <= $2
+    AND NOT EXISTS (
+      SELECT 1
+      FROM refunds AS r
+      WHERE r.failure_id = f.id AND r.status IN ('requested', 'pending')
+    )
+) AS f;
+
+
 -- name: overdue
 -- How many items of each kind of timed work are due at $1, and by how many seconds the oldest is late. Payments have 60
 -- s, until the sweep that finds them. A pending extension holds the grace period of an expired session.

@@ -92,17 +92,22 @@ SELECT
   f.superseded_at,
   f.operator_action,
   f.actioned_at,
-  o.display_name AS operator_name
+  f.note,
+  o.display_name AS operator_name,
+  r.status AS refund_status,
+  r.failure_code AS refund_failure_code,
+  r.settled_at AS refund_settled_at
 FROM pairing_failures AS f
+LEFT JOIN refunds AS r ON r.failure_id = f.id
 LEFT JOIN control_center_users AS o ON o.id = f.actioned_by
 WHERE f.payment_request_id = $1
 ORDER BY f.created_at;
 
 
 -- name: webhook_calls
--- The gateway's calls about the payment request $1. Anyone who knows an id can send calls without a token. Calls with a
--- valid one come first, so the limit never drops them. $2 is the bound of their ids: a call is younger than its
--- request.
+-- The gateway's calls about the payment request $1 and its refunds, which name its failures. Anyone who knows an id can
+-- send calls without a token. Calls with a valid one come first, so the limit never drops them. $2 is the bound of
+-- their ids: a call is younger than its request.
 SELECT
   id,
   received_at,
@@ -113,13 +118,22 @@ SELECT
   replay_of,
   source
 FROM webhook_logs
-WHERE external_id IN ($1, upper($1)) AND id >= $2
+WHERE
+  external_id = ANY(
+    ARRAY[$1, upper($1)] || ARRAY(
+      SELECT f.id::text
+      FROM pairing_failures AS f
+      WHERE f.payment_request_id = $1::uuid
+    )
+  )
+  AND id >= $2
 ORDER BY token_valid DESC, received_at
 LIMIT 500;
 
 
 -- name: audit_rows
--- What operators did to the payment request $1, its sessions, and the session $2 that it extends.
+-- What operators did to the payment request $1, its sessions, the refunds of its failures, and the session $2 that it
+-- extends.
 SELECT
   a.action,
   a.created_at,
@@ -137,6 +151,12 @@ WHERE
     WHERE s.payment_request_id = $1::text::uuid OR s.id = $2
   )
   AND a.action = 'session.ended'
+  OR a.object_id IN (
+    SELECT f.id::text
+    FROM pairing_failures AS f
+    WHERE f.payment_request_id = $1::text::uuid
+  )
+  AND a.action = 'failed_pairing.refund_requested'
 ORDER BY a.created_at;
 
 

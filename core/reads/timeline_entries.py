@@ -41,6 +41,8 @@ EntryKind = Literal[
     "goodbye",
     "session_closing",
     "session_completed",
+    "refund_requested",
+    "refund_failed",
     "operator_acted",
 ]
 ORDER: tuple[EntryKind, ...] = get_args(EntryKind)
@@ -53,6 +55,7 @@ DONE = {
     "credited": "gave a credit",
     "no_action": "decided that no action is needed",
 }
+REFUNDED = "The gateway paid the money back."
 ANSWERS = {
     "ACCEPTED": "accepted",
     "REJECTED": "rejected the request",
@@ -110,6 +113,10 @@ def of_audit_row(row: Any) -> TimelineEntry:
     if row["action"] == "session.ended":
         text = f"{row['operator_name']} ended the session: {row['reason'] or 'the reason was erased'}"
         return TimelineEntry(at=row["created_at"], kind="ended_by_operator", text=text, session_id=row["object_id"])
+    if row["action"] == "failed_pairing.refund_requested":
+        why = f": {row['reason']}" if row["reason"] else "."
+        text = f"{row['operator_name']} asked the gateway to refund the payment{why}"
+        return TimelineEntry(at=row["created_at"], kind="refund_requested", text=text)
     text = f"{row['operator_name']} confirmed the payment by hand."
     return TimelineEntry(at=row["created_at"], kind="confirmed_by_operator", text=text)
 
@@ -211,8 +218,13 @@ def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
         if row["superseded_at"] is not None:
             text = "The customer asked all mitras instead, with the same payment."
             found.append(TimelineEntry(at=row["superseded_at"], kind="tried_again", text=text))
+        if row["refund_status"] == "failed":
+            text = f"The refund failed: {row['refund_failure_code']}."
+            found.append(TimelineEntry(at=row["refund_settled_at"], kind="refund_failed", text=text))
         if row["operator_action"] is not None:
-            text = f"{row['operator_name']} {DONE[row['operator_action']]}."
+            note = f": {row['note']}" if row["note"] else "."
+            by_gateway = row["refund_status"] == "succeeded"
+            text = REFUNDED if by_gateway else f"{row['operator_name']} {DONE[row['operator_action']]}{note}"
             found.append(TimelineEntry(at=row["actioned_at"], kind="operator_acted", text=text))
     return found
 

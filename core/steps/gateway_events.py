@@ -51,6 +51,8 @@ async def apply(
         return Case.CONFLICT, "this invoice has paid another request"
     if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)
+    if paid and call.channel is not None:
+        await store.keep_channel(tx, payment.id, call.channel)
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.record_payment(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
         over = gateway_calls.overpaid_by(call, asked)

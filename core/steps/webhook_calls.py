@@ -13,8 +13,9 @@ from core.base.errors import Unavailable
 from core.customers import store as customers
 from core.payments import gateway_calls, store
 from core.payments.gateway_calls import Case, ProcessingResult
+from core.refunds import calls as refund_calls
 from core.runtime import Runtime
-from core.steps import gateway_events, payer_data
+from core.steps import gateway_events, payer_data, refunds
 from core.storage.transaction import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -82,6 +83,10 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
         return Case.UNAUTHORIZED, None
     if call.truncated:
         return Case.TOO_LARGE, "the body is over 64 KiB"
+    refund = refund_calls.refund_in(body)
+    if refund is not None:
+        report = refund_calls.read_report(refund, app_tag=runtime.settings.gateway_app_tag)
+        return (report, None) if isinstance(report, Case) else await refunds.apply(tx, report)
     readable = gateway_calls.read_call(body, app_tag=runtime.settings.gateway_app_tag)
     if isinstance(readable, Case):
         return readable, None

@@ -27,6 +27,7 @@ MODULES = {
     "Mitra": "core.mitras.tables",
     "Operator": "core.operators.tables",
     "Role": "core.operators.tables",
+    "PairingFailure": "core.pairing_failures.tables",
     "PaymentRequest": "core.payments.tables",
     "ChatSession": "core.sessions.tables",
     "PricingTier": "core.pricing.tables",

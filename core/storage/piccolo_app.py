@@ -27,6 +27,7 @@ CONCEPTS = [
     "promises",
     "pushes",
     "receipts",
+    "refunds",
     "sessions",
     "webhooks",
 ]

@@ -88,6 +88,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     second_factor.CodeBody: lambda: {"code": "000000"},
     second_factor.RemoveBody: lambda: {"password": "", "code": "000000"},
     second_factor.VerifyBody: lambda: {"login_token": "nobody's", "code": "000000"},
+    failed_pairings.RefundBody: dict,
     failed_pairings.ActionBody: lambda: {"operator_action": "refunded"},
     mitras.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
     mitras.MitraPatch: lambda: {"display_name": "Ayu"},

@@ -15,7 +15,7 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.environment import read
 from core.customers import store as customers
-from core.flows import pairing_answer, pairing_start, payment_request, setup, webhook_receive
+from core.flows import pairing_answer, pairing_leave, pairing_start, payment_request, setup, webhook_receive
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.mitras import store as mitras
@@ -62,18 +62,45 @@ class Harness:
         assert made is not None
         return _actor(UserType.MITRA, made.id)
 
-    async def report_paid(self, request_id: str, amount: int, *, invoice: str | None = None) -> str:
+    async def report_paid(self, request_id: str, amount: int, *, invoice: str | None = None, **more: Any) -> str:
         """Let the gateway report a request as paid; return the processing result."""
         body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount}
-        headers = {"x-callback-token": CALLBACK_TOKEN}
-        call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
-        return (await webhook_receive.receive(self.runtime, call)).processing_result
+        return await self.call({**body, **more})
 
     async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
         """Create a request that the gateway reports as paid; no pairing starts. Return its id."""
         request = await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS)
         assert await self.report_paid(request.payment_request_id, request.amount) == "confirmed"
         return request.payment_request_id
+
+    async def failed(self, *, channel: str | None = "QRIS") -> str:
+        """Create a failed pairing: the customer pays an invoice and cancels. Return its id."""
+        customer = await self.customer()
+        request = await payment_request.request_payment(self.runtime, customer, WISH, address=ADDRESS)
+        more = {} if channel is None else {"payment_channel": channel}
+        assert await self.report_paid(request.payment_request_id, request.amount, **more) == "confirmed"
+        await pairing_leave.cancel(self.runtime, customer, payment_request_id=request.payment_request_id)
+        sql = "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1"
+        return await self.runtime.db.fetchval(sql, request.payment_request_id)
+
+    async def operator(self) -> Actor:
+        """Return a new operator."""
+        role_id, operator_id = ids.new_id(), ids.new_id()
+        db = self.runtime.db
+        await db.fetch("INSERT INTO roles (id, name, created_at) VALUES ($1::uuid, $1::uuid::text, now())", role_id)
+        await db.fetch(
+            """INSERT INTO control_center_users (id, email, display_name, role_id, created_at)
+               VALUES ($1::uuid, $1::uuid::text, 'Root', $2, now())""",
+            operator_id,
+            role_id,
+        )
+        return _actor(UserType.OPERATOR, operator_id)
+
+    async def call(self, body: dict[str, Any]) -> str:
+        """Let the gateway call the webhook; return the processing result."""
+        headers = {"x-callback-token": CALLBACK_TOKEN}
+        call = Incoming(body=json.dumps(body).encode(), headers=headers, source_ip="127.0.0.1")
+        return (await webhook_receive.receive(self.runtime, call)).processing_result
 
     async def session_of(self, request_id: str) -> sessions.Session:
         """Return the newest session of a request."""
@@ -148,6 +175,16 @@ def with_gateway(clean_harness: Harness, simulated: SimulatedGateway) -> Iterato
     clean_harness.runtime.gateway = Gateway(clean_harness.runtime.http, base_url=simulated.url, secret_key=SECRET_KEY)
     yield clean_harness
     clean_harness.runtime.gateway = None
+
+
+@pytest.fixture
+def refunding(with_gateway: Harness) -> Iterator[Harness]:
+    """Yield a runtime with a gateway that refunds."""
+    runtime = with_gateway.runtime
+    before = runtime.settings
+    runtime.settings = attrs.evolve(before, refunds_enabled=True)
+    yield with_gateway
+    runtime.settings = before
 
 
 @pytest.fixture

@@ -333,6 +333,7 @@ def test_answers_to_the_gateway_equal_the_documented_ones():
         ("ignored_foreign_app", 200), ("unknown_external_id", 404), ("confirmed", 200), ("duplicate", 200),
         ("late_payment_recorded", 200), ("paid_not_pairable", 200), ("conflict", 409), ("expired", 200),
         ("ignored_status", 200), ("error", 500),
+        ("refund_succeeded", 200), ("refund_failed", 200),
     }  # fmt: skip
 
 

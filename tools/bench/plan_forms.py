@@ -9,11 +9,11 @@ from core.base.actor import UserType
 from core.base.pages import Page
 from core.customers import store as customers
 from core.deliveries import store as deliveries
-from core.reads import activity, chats, histories, mitras, own, payments, support, webhook_calls
+from core.reads import activity, chats, failed_pairings, histories, mitras, own, support, webhook_calls
 from core.reads.activity import ActivityFilter
 from core.reads.audit_log import AuditFilter, audit_log
+from core.reads.failed_pairings import FailureFilter
 from core.reads.look_up import LookUp
-from core.reads.payments import FailureFilter
 from core.reads.webhook_calls import WebhookFilter
 from core.sessions import views
 from tools.bench.plan_calls import Call, Caller
@@ -62,7 +62,7 @@ def _look_ups(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime
 def _failed_pairings(deep: Page) -> Iterator[Call]:
     """Yield the filters of failed pairings."""
     for tag in ("no_mitra_available", "payment_session_expired"):
-        yield _call(payments.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
+        yield _call(failed_pairings.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
     filters = {
         "open": FailureFilter(operator_action="none"),
         "oldest": FailureFilter(operator_action="none", oldest_first=True),
@@ -71,8 +71,8 @@ def _failed_pairings(deep: Page) -> Iterator[Call]:
         "superseded": FailureFilter(superseded=True),
     }
     for form, which in filters.items():
-        yield _call(payments.failed_pairings, form, which=which)
-    yield _call(payments.failed_pairings, "deep", page=deep)
+        yield _call(failed_pairings.failed_pairings, form, which=which)
+    yield _call(failed_pairings.failed_pairings, "deep", page=deep)
 
 
 def _webhook_calls(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:

@@ -180,6 +180,28 @@ WHERE
   OR NOT starts_with(f.cause_tag, 'targeted_') AND f.superseded_at IS NOT NULL;
 
 
+-- rule: a refund matches its failure
+-- proves: I3 I4 docs/product.md#refunds
+-- reads: whole tables
+-- returns: refunds whose amount is not that of the failure; open and succeeded ones whose payment is not failed, whose
+-- failure is superseded, or whose money is in the ledger; open ones with an operator's action; and succeeded ones that
+-- are not the action of their failure.
+SELECT
+  r.id::text,
+  format('%s of %s, its failure: %s, its payment request: %s', r.status, r.amount, f.operator_action, p.status)
+FROM refunds AS r
+JOIN pairing_failures AS f ON f.id = r.failure_id
+JOIN payment_requests AS p ON p.id = f.payment_request_id
+LEFT JOIN customer_transactions AS t ON t.payment_request_id = p.id
+WHERE
+  r.amount <> f.amount
+  OR r.status IN ('requested', 'pending', 'succeeded')
+  AND (f.superseded_at IS NOT NULL OR p.status <> 'failed_pairing' OR t.id IS NOT NULL)
+  OR r.status IN ('requested', 'pending') AND f.operator_action IS NOT NULL
+  OR r.status = 'succeeded'
+  AND (f.operator_action IS DISTINCT FROM 'refunded' OR f.actioned_by IS DISTINCT FROM r.requested_by);
+
+
 -- rule: an extension matches its payment request
 -- proves: I3 docs/product.md#extensions
 -- reads: whole tables

@@ -67,6 +67,17 @@ FROM payment_requests
 WHERE status = 'pending' AND expires_at < $1;
 
 
+-- rule: the gateway is asked about an open refund
+-- proves: I7 docs/product.md#refunds
+-- reads: open work
+-- returns: open refunds about which the gateway should have been asked before $1.
+SELECT
+  id::text,
+  format('%s, to be asked at %s', status, ask_at)
+FROM refunds
+WHERE status IN ('requested', 'pending') AND ask_at < $1;
+
+
 -- rule: a session ends with its paid time
 -- proves: I7
 -- reads: open work

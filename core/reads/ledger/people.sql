@@ -198,21 +198,29 @@ WHERE w.n > 1 OR p.confirmed_at IS NULL;
 -- rule: an operator's action on a failure has one audit row
 -- proves: I16
 -- reads: whole tables
--- returns: failures with an operator's action and no audit row of it, or several.
+-- returns: failures with an operator's action and no audit row of it, or several; and those with a refund through the
+-- gateway that the operator did not ask for, or that has a row as if it were recorded by hand.
 SELECT
   f.id::text,
   format('%s audit rows', coalesce(a.n, 0))
 FROM pairing_failures AS f
+LEFT JOIN refunds AS r ON r.failure_id = f.id AND r.status = 'succeeded'
 LEFT JOIN (
   SELECT
     object_id,
     operator_id,
-    count(*) AS n
+    count(*) FILTER (WHERE action = 'failed_pairing.actioned') AS n,
+    count(*) FILTER (WHERE action = 'failed_pairing.refund_requested') AS requests
   FROM operator_audit_log
-  WHERE action = 'failed_pairing.actioned'
+  WHERE action IN ('failed_pairing.actioned', 'failed_pairing.refund_requested')
   GROUP BY 1, 2
 ) AS a ON a.object_id = f.id::text AND a.operator_id = f.actioned_by
-WHERE f.actioned_by IS NOT NULL AND coalesce(a.n, 0) <> 1;
+WHERE
+  f.actioned_by IS NOT NULL
+  AND (
+    coalesce(a.n, 0) <> CASE WHEN r.id IS NULL THEN 1 ELSE 0 END
+    OR r.id IS NOT NULL AND coalesce(a.requests, 0) = 0
+  );
 
 
 -- rule: an operator's change of a setting has one audit row

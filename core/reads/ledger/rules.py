@@ -21,6 +21,7 @@ import attrs
 
 from core.audits.rules import Depth
 from core.base.id_ranges import first_id, month_of, months_after
+from core.providers.refunds import gateway_of
 from core.runtime import Runtime
 
 MARGIN_S = 60.0  # real time: several times the slowest restart plus the longest wait of a jobs process
@@ -61,6 +62,10 @@ def _unless_gateway(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | Non
     return None if runtime.gateway is not None else _by_sweep(runtime, now)
 
 
+def _if_refunds_can_be_made(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
+    return None if gateway_of(runtime.settings, runtime.gateway) is None else _by_timer(runtime, now)
+
+
 def _if_pings_are_required(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
     if not runtime.config.flag("require_mitra_ping"):
         return None
@@ -95,6 +100,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "a wave ends by its time": _by_timer,
     "a confirmed payment request has a session or an extension": _by_sweep,
     "an unpaid request expires": _unless_gateway,
+    "the gateway is asked about an open refund": _if_refunds_can_be_made,
     "a session ends with its paid time": _by_timer,
     "an outage is credited when it is over": _by_timer,
     "an extension is answered by its deadline": _by_timer,

@@ -17,6 +17,8 @@ from typing import Any
 
 import attrs
 
+from tests.http.gateway.simulated_refunds import Reply, SimulatedRefunds
+
 SECRET_KEY = "xnd_development_for_the_tests"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{SECRET_KEY}:".encode()).decode()
 CREATE, FIND, LIST, READ, VOID = "create", "find", "list", "read", "void"
@@ -25,15 +27,6 @@ PAID = ("PAID", "SETTLED")
 
 class NoReply(Exception):
     """Close the connection without an answer."""
-
-
-@attrs.frozen(kw_only=True)
-class Reply:
-    """An answer; `body` is sent as JSON, or as it is if it is bytes."""
-
-    status: int
-    body: Any = attrs.field(factory=dict)
-    headers: dict[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -67,6 +60,7 @@ class SimulatedGateway:
         self.heard: list[RecordedCall] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
+        self.refunds = SimulatedRefunds()
         self.answer_normally()
         gateway = self
 
@@ -111,6 +105,7 @@ class SimulatedGateway:
         self.before_create: Callable[[int], Reply | None] = lambda _: None
         self.after_create: Callable[[int, dict[str, Any]], Reply | None] = lambda _, __: None
         self.on_look: Callable[[RecordedCall], Reply | None] = lambda _: None
+        self.refunds.answer_normally()
         self._creates = 0
         self.most_listed = 100  # invoices in a page of the list
 
@@ -161,6 +156,8 @@ class SimulatedGateway:
         if headers.get("Authorization") != AUTHORIZATION:
             return error_reply(401, "INVALID_API_KEY")
         where, _, query = path.partition("?")
+        if where.startswith("/refunds"):
+            return self.refunds.answer(method, where, query, headers, content)
         if (method, where) == ("POST", "/v2/invoices"):
             return self._create(headers, json.loads(content))
         if (method, where) == ("GET", "/v2/invoices"):

@@ -19,7 +19,8 @@ CONFIG_FIELDS = {"key", "value", "default", "unit", "min", "max", "used", "updat
 MITRA_FIELDS = {"id", "phone", "display_name", "is_active"}
 FAILURE_FIELDS = {
     "id", "payment_request_id", "customer", "targeted_mitra_id", "cause_tag", "amount", "operator_action",
-    "actioned_by", "actioned_at", "superseded_at", "created_at",
+    "actioned_by", "actioned_at", "superseded_at", "created_at", "note", "age_seconds", "due_at", "payment_channel",
+    "refundability", "refundable", "refundable_until", "may_refund", "refund",
 }  # fmt: skip
 
 

@@ -253,7 +253,7 @@ async def test_protected_actions_require_a_fresh_code(world: World) -> None:
     me = await an_enrolled_operator(world, {"*": "write"})
     customer = await world.customer()
     payment = await world.request(customer)
-    failure = await a_failure(world)
+    failure, other_failure = await a_failure(world), await a_failure(world)
     role = await a_role(await world.operator(), {})
     account = await an_account(await world.operator(), role["id"])
     calls: list[tuple[str, str, Any]] = [
@@ -264,6 +264,7 @@ async def test_protected_actions_require_a_fresh_code(world: World) -> None:
         ("POST", "/internal/roles", {"name": unique("role"), "permissions": {}}),
         ("PATCH", f"/internal/roles/{role['id']}", {"permissions": {"mitras": "read"}}),
         ("POST", f"/internal/operators/{account['id']}/reset-totp", None),
+        ("POST", f"/internal/failed-pairings/{other_failure}/refund", {}),
     ]  # fmt: skip
     for method, path, body in calls:
         await refused(me.client.call(method, path, body), 403, "TOTP_REQUIRED")

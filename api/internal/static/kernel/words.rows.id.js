@@ -9,6 +9,7 @@ export const ROWS = {
   seconds: "detik",
   attempts: "percobaan",
   minutes: "menit",
+  hours: "jam",
   days: "hari",
   auto_approve: "setujui otomatis",
   reject: "tolak",
@@ -67,6 +68,7 @@ export const ROWS = {
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",
   "How long a search lasts, even with no mitra eligible.":
     "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
+  "Time in which an operator acts on a failed pairing.": "Waktu bagi operator untuk menangani yang gagal dipasangkan.",
   "Whether a mitra may end a session early.": "Apakah mitra boleh mengakhiri sesi lebih awal.",
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",
   "Whether apps ask twice before they end a session.": "Apakah aplikasi bertanya dua kali sebelum mengakhiri sesi.",

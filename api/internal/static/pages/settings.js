@@ -19,7 +19,7 @@ const PATH = "/internal/config";
 // Groups by the beginning of a key. Other keys are shown in the last group.
 const GROUPS = [
   ["Pairing", ["max_customers", "pairing_", "blast_", "searching_", "returning_"]],
-  ["Payment", ["payment_", "refuse_unservable"]],
+  ["Payment", ["payment_", "refuse_unservable", "failure_"]],
   ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_"]],
   ["Unresponsive mitras", ["require_mitra", "mitra_", "reachability_"]],

@@ -612,11 +612,15 @@ export interface PaymentBody {
   accept_wait?: boolean;
 }
 
-/** Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null. */
+/**
+ * Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null.
+ * `refund_status` is that of the refund through the gateway, null without one.
+ */
 export interface PaymentFailure {
   cause_tag: CauseTag;
   operator_action: OperatorAction | null;
   actioned_at: string | null;
+  refund_status: RefundStatus | null;
 }
 
 /**
@@ -727,6 +731,9 @@ export interface Receipt {
 export interface RefreshBody {
   refresh_token: string;
 }
+
+/** The state of a refund. */
+export type RefundStatus = "failed" | "pending" | "requested" | "succeeded";
 
 /** A payment request of the caller. */
 export interface RequestBody {

@@ -1,0 +1,51 @@
+"""The state machine of a refund (docs/product.md#states-of-a-refund).
+
+A trigger in the database enforces the same edges. The diagram and the tables of the page are made from this module.
+"""
+
+from collections.abc import Mapping
+
+from core.base.languages import Text
+from core.base.machine import Cause, Edges, Initiator, State
+
+OPERATOR, GATEWAY, JOBS = Initiator.OPERATOR, Initiator.GATEWAY, Initiator.JOBS
+
+
+class RefundStatus(State):
+    """The state of a refund."""
+
+    REQUESTED = (
+        "requested",
+        "An operator has asked for it. The gateway may have it: the jobs process asks until it knows.",
+        Text(en="requested", id="diminta"),
+    )
+    PENDING = "pending", "The gateway has it, and has not decided yet.", Text(en="at the gateway", id="di gateway")
+    SUCCEEDED = "succeeded", "The customer has the money back.", Text(en="paid back", id="sudah dikembalikan")
+    FAILED = (
+        "failed",
+        "The gateway declined it, or it failed there. `failure_code` has the gateway's reason.",
+        Text(en="failed", id="gagal"),
+    )
+
+
+R = RefundStatus
+OPEN = frozenset({R.REQUESTED, R.PENDING})
+INITIAL: Mapping[RefundStatus, tuple[Cause, ...]] = {
+    R.REQUESTED: (Cause("An operator asks for the refund of a failed pairing.", OPERATOR),),
+}
+EDGES: Edges[RefundStatus] = {
+    (R.REQUESTED, R.PENDING): (Cause("The gateway has made the refund.", JOBS),),
+    (R.REQUESTED, R.SUCCEEDED): (Cause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
+    (R.REQUESTED, R.FAILED): (
+        Cause("The gateway declines the refund.", JOBS),
+        Cause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),
+    ),
+    (R.PENDING, R.SUCCEEDED): (Cause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
+    (R.PENDING, R.FAILED): (Cause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),),
+    (R.FAILED, R.REQUESTED): (
+        Cause("An operator asks again. Only if the gateway has made no refund, and none can have happened.", OPERATOR),
+    ),
+    (R.FAILED, R.SUCCEEDED): (
+        Cause("The gateway reports the success after all, and no operator has acted on the failure.", GATEWAY),
+    ),
+}

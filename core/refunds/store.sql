@@ -1,0 +1,42 @@
+-- name: claim_due
+-- Claim at most $3 open refunds that were due by $1. $2 are the pauses until the gateway is asked again.
+UPDATE refunds AS r
+SET
+  asks = r.asks + 1,
+  ask_at = $1 + ($2::interval[])[least(r.asks + 1, array_length($2::interval[], 1))]
+FROM pairing_failures AS f
+JOIN payment_requests AS p ON p.id = f.payment_request_id
+WHERE
+  f.id = r.failure_id
+  AND r.status IN ('requested', 'pending')
+  AND r.id = ANY(ARRAY(
+    SELECT id
+    FROM refunds
+    WHERE status IN ('requested', 'pending') AND ask_at <= $1
+    ORDER BY ask_at
+    LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
+  ))
+RETURNING
+  r.id, r.failure_id, r.amount, r.attempt, r.gateway_refund_id, p.gateway_invoice_id;
+
+-- name: give_back
+-- Make open refunds ($1) due at $2 again.
+UPDATE refunds
+SET asks = asks - 1, ask_at = $2
+WHERE id = ANY($1) AND status IN ('requested', 'pending') AND asks > 0;
+
+-- name: paid
+-- How the payment request $1 was paid.
+SELECT
+  p.amount,
+  p.payment_channel,
+  p.gateway_invoice_id,
+  p.confirmed_at,
+  EXISTS(
+    SELECT 1
+    FROM operator_audit_log AS a
+    WHERE a.object_id = p.id::text AND a.action = 'payment.confirmed'
+  ) AS by_hand
+FROM payment_requests AS p
+WHERE p.id = $1;

@@ -1,0 +1,129 @@
+"""Apply what the gateway says about a refund, by webhook or when asked (docs/product.md#refunds).
+
+core/refunds/calls.py judges a report. Each function locks the failure first, so the order in which reports arrive does
+not matter.
+"""
+
+import json
+
+from core.base import ids, logs, metrics
+from core.base.plain_json import plain_text
+from core.pairing_failures import store as failures
+from core.pairing_failures.rules import OperatorAction
+from core.pairing_failures.store import Failure
+from core.payments import store as payments
+from core.payments.gateway_calls import Case
+from core.refunds import calls, store, transitions
+from core.refunds.calls import Known, Report, Reported
+from core.refunds.rules import AMOUNT_DIFFERS
+from core.refunds.states import RefundStatus
+from core.refunds.store import Refund
+from core.steps import announce, payer_data
+from core.storage.transaction import Tx
+from core.webhooks import store as webhooks
+from core.webhooks.store import MAX_BODY, Received
+
+log = logs.get("refunds")
+metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed"))
+
+
+async def apply(tx: Tx, report: Report) -> tuple[Case, str | None]:
+    """Judge a report of the webhook and apply its effect. Return (case, note for operators).
+
+    After a conflict the gateway is asked, because the call may be old or wrong.
+    """
+    failure, refund = await _lock(tx, report.failure_id)
+    if failure is None or refund is None:
+        return Case.UNKNOWN, "the service has not asked for this refund"
+    case = await _apply(tx, failure, refund, report)
+    if case is Case.CONFLICT:
+        if refund.is_open:
+            announce.deadline(tx, await store.ask_now(tx, refund.id))
+        return case, "the refund is not the one that was asked for, or was decided before"
+    return case, None
+
+
+async def apply_polled(tx: Tx, report: Report) -> Case:
+    """Judge the gateway's answer and apply its effect.
+
+    A refund of another amount ends the open one as failed and is logged as a conflict: an operator must look at it.
+    """
+    failure, refund = await _lock(tx, report.failure_id)
+    assert failure is not None
+    assert refund is not None
+    case = await _apply(tx, failure, refund, report)
+    if case is Case.CONFLICT and refund.is_open and refund.gateway_refund_id in (None, report.refund_id):
+        await _keep_conflict(tx, report)
+        await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=AMOUNT_DIFFERS)
+        await _tell(tx, failure, "failed")
+    return case
+
+
+async def decline(tx: Tx, *, failure_id: str, attempt: int, code: str) -> None:
+    """End a requested refund, because the gateway refuses to make it."""
+    failure, refund = await _lock(tx, failure_id)
+    assert failure is not None
+    assert refund is not None
+    if await transitions.decline(tx, refund.id, attempt=attempt, failure_code=code):
+        await _tell(tx, failure, "declined")
+
+
+async def _lock(tx: Tx, failure_id: str) -> tuple[Failure | None, Refund | None]:
+    failure = await failures.lock(tx, failure_id)
+    return failure, None if failure is None else await store.of_failure(tx, failure_id)
+
+
+async def _apply(tx: Tx, failure: Failure, refund: Refund, report: Report) -> Case:
+    known = Known(
+        status=refund.status,
+        amount=refund.amount,
+        gateway_refund_id=refund.gateway_refund_id,
+        is_undecided=failure.operator_action is None and failure.superseded_at is None,
+    )
+    case = calls.judge(report, known)
+    if case is Case.REFUND_SUCCEEDED:
+        await transitions.succeed(tx, refund.id, gateway_refund_id=report.refund_id)
+        acted = await failures.act(tx, failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None)
+        assert acted is not None
+        await _tell(tx, failure, "succeeded")
+    elif case is Case.REFUND_FAILED:
+        code = report.failure_code or calls.UNNAMED
+        await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=code)
+        await _tell(tx, failure, "failed")
+    elif case is Case.IGNORED_STATUS and report.state is Reported.PENDING and refund.status is RefundStatus.REQUESTED:
+        await transitions.pend(tx, refund.id, gateway_refund_id=report.refund_id)
+    return case
+
+
+async def _tell(tx: Tx, failure: Failure, outcome: str) -> None:
+    """Count the outcome of a refund, and tell the customer."""
+    tx.count(metrics.REFUNDS.labels(outcome))
+    payment = await payments.get(tx, failure.payment_request_id)
+    assert payment is not None
+    await announce.payment_updated(tx, [payment])
+
+
+async def _keep_conflict(tx: Tx, report: Report) -> None:
+    """Log a refund that was found and does not fit."""
+    body = await payer_data.stored_body(
+        tx, json.dumps(report.body).encode(), request_id=report.failure_id, invoice_id=report.refund_id
+    )
+    row = Received(
+        id=ids.new_id(),
+        received_at=tx.now,
+        source_ip="",
+        headers={},
+        token_valid=True,  # it comes from the gateway's API
+        external_id=report.failure_id,
+        gateway_invoice_id=report.refund_id,
+        status=plain_text(report.body.get("status")),
+        amount=plain_text(report.body.get("amount")),
+        app_tag=None,
+        raw_body=body[:MAX_BODY],
+        truncated=len(body) > MAX_BODY,
+        source=webhooks.POLL,
+    )
+    await webhooks.record(tx, row)
+    note = "the refund has another amount than was asked for"
+    await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
+    log.error("the gateway has a refund that does not fit", failure_id=report.failure_id, webhook_log_id=row.id)

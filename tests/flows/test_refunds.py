@@ -1,0 +1,358 @@
+"""Refunds in one process: what the gateway is asked, and what each of its answers means (docs/product.md#refunds)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+import pytest
+
+from core.base.actor import Actor
+from core.base.errors import DomainError
+from core.flows import operator_work, refund
+from core.pairing_failures.rules import OperatorAction
+from core.providers.refunds import gateway_of
+from core.reads import failed_pairings as reads
+from core.reads.failed_pairings import FailedPairing
+from core.reads.ledger.audit import audit
+from tests.flows.conftest import Harness
+from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
+
+NEXT = dt.timedelta(seconds=15)
+
+
+class Desk:
+    """A failed pairing and the operator who acts on it."""
+
+    def __init__(self, harness: Harness, simulated: SimulatedGateway) -> None:
+        self.harness = harness
+        self.simulated = simulated.refunds
+        self.operator: Actor
+        self.failure_id: str
+
+    async def begin(self, **more: Any) -> None:
+        """Create the failure and the operator."""
+        self.operator, self.failure_id = await self.harness.operator(), await self.harness.failed(**more)
+
+    async def click(self) -> None:
+        """Ask for the refund."""
+        await refund.request(self.harness.runtime, self.operator, failure_id=self.failure_id, reason="maaf")
+
+    async def ask(self) -> int:
+        """Ask the gateway about what is due, after all pauses are over."""
+        await self.harness.runtime.db.fetch(
+            "UPDATE refunds SET ask_at = requested_at WHERE status IN ('requested', 'pending')"
+        )
+        return await refund.ask_due(self.harness.runtime)
+
+    async def act(self, action: OperatorAction = OperatorAction.CREDITED) -> None:
+        """Record an action by hand."""
+        await operator_work.act_on_failure(
+            self.harness.runtime, self.operator, failure_id=self.failure_id, action=action, note=None
+        )
+
+    async def view(self) -> FailedPairing:
+        """Return the failure."""
+        return await reads.failed_pairing(self.harness.runtime, self.failure_id)
+
+    async def status(self) -> tuple[str | None, str | None]:
+        """Return (status of the refund, operator's action), and check that the audit finds nothing."""
+        found = await self.view()
+        assert (await audit(self.harness.runtime, overdue=False)).violations == []
+        return found.refund and found.refund.status.value, found.operator_action and found.operator_action.value
+
+    async def refused(self, work: Any) -> str:
+        """Return the code with which a call is refused."""
+        with pytest.raises(DomainError) as caught:
+            await work
+        return caught.value.code
+
+
+@pytest.fixture
+def desk(refunding: Harness, simulated: SimulatedGateway) -> Desk:
+    """Return a desk with a failure that was paid by QRIS."""
+    made = Desk(refunding, simulated)
+    refunding.run(made.begin())
+    return made
+
+
+def test_refund_is_made_once_and_settled_by_the_webhook(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        await desk.click()  # changes nothing
+        assert await desk.status() == ("requested", None)
+        assert await desk.refused(desk.act()) == "REFUND_PENDING"
+        assert await desk.ask() == 1
+        assert await desk.status() == ("pending", None)
+        assert await desk.refused(desk.act()) == "REFUND_PENDING"
+        ((wanted,), (made,)) = desk.simulated.asked, desk.simulated.of(desk.failure_id)
+        assert wanted == {
+            "reference_id": desk.failure_id, "invoice_id": made["invoice_id"], "amount": 12000, "currency": "IDR",
+            "reason": "CANCELLATION", "metadata": {"app": "sesi"}, "key": desk.failure_id,
+        }  # fmt: skip
+        call = desk.simulated.settle(desk.failure_id)
+        assert await desk.harness.call(call) == "refund_succeeded"
+        assert await desk.harness.call(call) == "duplicate"
+        assert await desk.status() == ("succeeded", "refunded")
+        assert await desk.refused(desk.click()) == "ALREADY_ACTIONED"
+        assert await desk.refused(desk.act()) == "ALREADY_ACTIONED"
+        assert await desk.harness.call(desk.simulated.settle(desk.failure_id, "FAILED")) == "conflict"
+        assert await desk.status() == ("succeeded", "refunded")
+
+    desk.harness.run(play())
+
+
+def test_lost_webhook_is_made_up_for_by_asking(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        await desk.ask()
+        desk.simulated.settle(desk.failure_id)
+        assert await desk.ask() == 1
+        assert await desk.status() == ("succeeded", "refunded")
+        assert await desk.ask() == 0
+
+    desk.harness.run(play())
+
+
+def test_webhook_before_the_answer_to_our_call_settles_the_refund(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        desk.simulated.after_refund = lambda _: error_reply(503, "SERVER_ERROR")
+        await desk.ask()
+        assert await desk.status() == ("requested", None)
+        call = desk.simulated.settle(desk.failure_id)
+        assert await desk.harness.call({**call, "data": call}) == "refund_succeeded"  # nested once more
+        assert await desk.status() == ("succeeded", "refunded")
+
+    desk.harness.run(play())
+
+
+@pytest.mark.parametrize("lost", ["before", "after", "503", "409", "403", "unreadable", "another"])
+def test_unknown_outcome_is_asked_after_and_made_at_most_once(desk: Desk, lost: str) -> None:
+    answers: dict[str, Reply] = {
+        "503": error_reply(503, "SERVER_ERROR"),
+        "409": error_reply(409, "DUPLICATE_ERROR"),
+        "403": error_reply(403, "REQUEST_FORBIDDEN_ERROR"),
+        "unreadable": Reply(status=200, body=b"<html>"),
+        "another": Reply(status=200, body={"id": "rfd-x", "reference_id": "another", "status": "SUCCEEDED"}),
+    }
+
+    def lose(_: dict[str, Any]) -> Reply | None:
+        if lost in answers:
+            return answers[lost]
+        raise NoReply
+
+    async def play() -> None:
+        await desk.click()
+        setattr(desk.simulated, "before_refund" if lost == "before" else "after_refund", lose)
+        for _ in range(3):
+            await desk.ask()
+            assert (await desk.status())[0] in ("requested", "pending")
+        desk.simulated.answer_normally()
+        await desk.ask()
+        assert await desk.status() == ("pending", None)
+        assert len(desk.simulated.of(desk.failure_id)) == 1
+        assert {one["key"] for one in desk.simulated.asked} == {desk.failure_id}
+        assert len(desk.simulated.asked) == (4 if lost == "before" else 1)
+
+    desk.harness.run(play())
+
+
+def test_declined_refund_may_be_asked_for_again(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        desk.simulated.before_refund = lambda _: error_reply(400, "REFUND_NOT_SUPPORTED")
+        await desk.ask()
+        found = await desk.view()
+        assert await desk.status() == ("failed", None)
+        assert found.refund is not None
+        assert (found.refund.failure_code, found.may_refund) == ("REFUND_NOT_SUPPORTED", True)
+        await desk.click()
+        assert await desk.status() == ("requested", None)
+        desk.simulated.answer_normally()
+        await desk.ask()
+        assert await desk.status() == ("pending", None)
+        await desk.harness.call(desk.simulated.settle(desk.failure_id))
+        assert await desk.status() == ("succeeded", "refunded")
+
+    desk.harness.run(play())
+
+
+@pytest.mark.parametrize("how", ["webhook", "poll", "already refunded"])
+def test_refund_that_may_have_happened_is_not_tried_again_but_recorded_by_hand(desk: Desk, how: str) -> None:
+    async def play() -> None:
+        await desk.click()
+        if how == "already refunded":
+            desk.simulated.before_refund = lambda _: error_reply(400, "MAXIMUM_REFUND_AMOUNT_REACHED")
+            await desk.ask()
+        else:
+            await desk.ask()
+            call = desk.simulated.settle(desk.failure_id, "FAILED", failure_code="INSUFFICIENT_BALANCE")
+            if how == "webhook":
+                assert await desk.harness.call(call) == "refund_failed"
+                assert await desk.harness.call(call) == "duplicate"
+            else:
+                await desk.ask()
+        assert await desk.status() == ("failed", None)
+        assert not (await desk.view()).may_refund
+        assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
+        await desk.act(OperatorAction.REFUNDED)
+        assert await desk.status() == ("failed", "refunded")
+
+    desk.harness.run(play())
+
+
+def test_success_after_a_failure_counts_unless_an_operator_has_acted(desk: Desk) -> None:
+    async def play(acted: bool) -> None:
+        await desk.begin()
+        await desk.click()
+        await desk.ask()
+        await desk.harness.call(desk.simulated.settle(desk.failure_id, "FAILED"))
+        if acted:
+            await desk.act()
+        result = await desk.harness.call(desk.simulated.settle(desk.failure_id))
+        assert result == ("conflict" if acted else "refund_succeeded")
+        assert await desk.status() == (("failed", "credited") if acted else ("succeeded", "refunded"))
+
+    desk.harness.run(play(False))
+    desk.harness.run(play(True))
+
+
+def test_call_with_another_amount_or_refund_is_a_conflict_and_the_gateway_is_asked(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        await desk.ask()
+        (made,) = desk.simulated.of(desk.failure_id)
+        won = {**made, "status": "SUCCEEDED"}
+        for wrong in ({"amount": 11999}, {"amount": "12000"}, {"currency": "PHP"}, {"id": "rfd-other"}):
+            assert await desk.harness.call(desk.simulated.call({**won, **wrong})) == "conflict"
+        assert await desk.status() == ("pending", None)
+        assert await refund.ask_due(desk.harness.runtime) == 1  # due at once, because of the conflict
+        assert await desk.status() == ("pending", None)
+
+    desk.harness.run(play())
+
+
+def test_refund_of_another_amount_at_the_gateway_ends_as_failed_and_is_logged(desk: Desk) -> None:
+    async def play() -> None:
+        await desk.click()
+        await desk.ask()
+        desk.simulated.settle(desk.failure_id, amount=11000)
+        await desk.ask()
+        found = await desk.view()
+        assert found.refund is not None
+        assert (found.refund.status.value, found.refund.failure_code) == ("failed", "AMOUNT_DIFFERS")
+        assert not found.may_refund
+        sql = "SELECT source, processing_result FROM webhook_logs WHERE external_id = $1"
+        rows = await desk.harness.runtime.db.fetch(sql, desk.failure_id)
+        assert [tuple(row) for row in rows] == [("poll", "conflict")]
+        await desk.act(OperatorAction.REFUNDED)
+        assert await desk.status() == ("failed", "refunded")
+
+    desk.harness.run(play())
+
+
+def test_calls_about_other_refunds_are_recorded_and_change_nothing(desk: Desk) -> None:
+    async def play() -> None:
+        make = desk.simulated.call
+        other = {"id": "rfd-1", "status": "SUCCEEDED", "amount": 12000, "currency": "IDR"}
+        assert await desk.harness.call(make({**other, "reference_id": desk.failure_id})) == "unknown_external_id"
+        assert await desk.harness.call(make({**other, "reference_id": desk.operator.user_id})) == "unknown_external_id"
+        assert await desk.harness.call(make({**other, "reference_id": "by hand"})) == "ignored_non_uuid_external_id"
+        assert await desk.harness.call(make({**other, "reference_id": None})) == "ignored_non_uuid_external_id"
+        foreign = {"reference_id": desk.failure_id, "metadata": {"app": "other"}}
+        assert await desk.harness.call(make({**other, **foreign})) == "ignored_foreign_app"
+        nothing = make({**other, "reference_id": desk.failure_id, "id": None})
+        assert await desk.harness.call(nothing) == "invalid_payload"
+        assert await desk.harness.call({"event": "refund.succeeded"}) == "ignored_non_uuid_external_id"
+        assert await desk.status() == (None, None)
+
+    desk.harness.run(play())
+
+
+@pytest.mark.parametrize(
+    ("channel", "refundability", "refundable"),
+    [
+        ("QRIS", "some_issuers", True), ("ID_DANA", "refunds", True), ("SHOPEEPAY", "refunds", True),
+        ("BCA", "no_refunds", False), ("OVO", "no_refunds", False), ("NEWPAY", "unknown", None), (None, "unknown", None),
+    ],
+)  # fmt: skip
+def test_channel_says_whether_the_gateway_refunds(
+    desk: Desk, channel: str | None, refundability: str, refundable: bool | None
+) -> None:
+    async def play() -> None:
+        await desk.begin(channel=channel)
+        found = await desk.view()
+        assert (found.refundability.value, found.refundable) == (refundability, refundable)
+        assert found.payment_channel == (channel and channel.removeprefix("ID_"))
+        assert found.may_refund == (refundable is not False)
+        if refundable is False:
+            assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
+            assert await desk.status() == (None, None)
+        else:
+            await desk.click()
+
+    desk.harness.run(play())
+
+
+def test_window_of_the_channel_ends(desk: Desk) -> None:
+    async def play() -> None:
+        found = await desk.view()
+        assert found.refundable_until is not None
+        age = found.refundable_until - found.created_at
+        assert dt.timedelta(days=29, hours=23) < age <= dt.timedelta(days=30)
+        await desk.harness.runtime.db.fetch(
+            "UPDATE payment_requests SET confirmed_at = confirmed_at - '30 days'::interval"
+        )
+        assert (await desk.view()).refundability.value == "too_late"
+        assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
+
+    desk.harness.run(play())
+
+
+def test_refunds_are_off_by_default_and_nothing_is_asked(desk: Desk) -> None:
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        runtime.settings = attrs.evolve(runtime.settings, refunds_enabled=False)
+        assert await desk.refused(desk.click()) == "REFUNDS_DISABLED"
+        assert not (await desk.view()).may_refund
+        assert await desk.ask() == 0
+        assert desk.simulated.looks == 0
+
+    desk.harness.run(play())
+
+
+def test_silent_gateway_opens_the_circuit_and_refunds_stay_due(desk: Desk) -> None:
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        desk.simulated.on_refund_look = lambda _: error_reply(503, "SERVER_ERROR")
+        for _ in range(7):
+            await desk.begin()
+            await desk.click()
+        await desk.ask()
+        gateway = gateway_of(runtime.settings, runtime.gateway)
+        assert gateway is not None
+        assert gateway.wait_s() > 0
+        looks = desk.simulated.looks
+        assert await refund.ask_due(runtime) == 0  # waits for the circuit breaker
+        assert desk.simulated.looks == looks
+        desk.simulated.answer_normally()
+        await desk.ask()
+        await desk.ask()
+        states = await runtime.db.fetch("SELECT DISTINCT status FROM refunds")
+        assert [row["status"] for row in states] == ["pending"]
+
+    desk.harness.run(play())
+
+
+def test_late_refusal_of_an_earlier_attempt_changes_nothing(desk: Desk) -> None:
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        await desk.click()
+        desk.simulated.before_refund = lambda _: error_reply(400, "REFUND_NOT_SUPPORTED")
+        await desk.ask()
+        await desk.click()
+        async with runtime.transaction() as tx:  # a process that was frozen since the first attempt
+            await refund.refunds.decline(tx, failure_id=desk.failure_id, attempt=1, code="REFUND_NOT_SUPPORTED")
+        assert await desk.status() == ("requested", None)
+
+    desk.harness.run(play())
