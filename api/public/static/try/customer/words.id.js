@@ -137,6 +137,8 @@ export const INDONESIAN = {
   "You cancelled the search.": "Pencarian kamu batalkan.",
   "It did not work out.": "Belum berhasil.",
   "Your {amount} is safe: our team gives it back to you.": "Uangmu {amount} aman: tim kami mengembalikannya kepadamu.",
+  "Your refund is under way.": "Uangmu sedang dikembalikan.",
+  "Refund under way": "Sedang dikembalikan",
   "Your money was refunded.": "Uangmu sudah dikembalikan.",
   "Your money was credited to you.": "Uangmu sudah dijadikan kredit untukmu.",
   "Our team has looked at it.": "Tim kami sudah memeriksanya.",

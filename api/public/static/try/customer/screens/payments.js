@@ -23,6 +23,11 @@ const ACTIONS = () => ({
   no_action: [t("Closed"), ""],
 });
 
+const REFUNDS = () => ({
+  requested: [t("Refund under way"), "accent"],
+  pending: [t("Refund under way"), "accent"],
+});
+
 const row = (title, text, amount, [name, kind] = [null, ""]) => [
   h("span", { class: "row-main" }, h("strong", {}, title), h("small", {}, text)),
   h(
@@ -35,7 +40,8 @@ const row = (title, text, amount, [name, kind] = [null, ""]) => [
 
 function requestRow(request) {
   const { payment_request_id: id, duration_minutes: minutes, is_extension: extension, status } = request;
-  const state = ACTIONS()[request.failure?.operator_action] ?? STATES()[status];
+  const state =
+    ACTIONS()[request.failure?.operator_action] ?? REFUNDS()[request.failure?.refund_status] ?? STATES()[status];
   const title = extension ? t("{n} more minutes", { n: minutes }) : t("{n} minutes", { n: minutes });
   const content = row(title, moment(request.created_at), request.amount, state);
   const href = extension && request.session_id ? `#/chat/${request.session_id}` : `#/payment/${id}`;

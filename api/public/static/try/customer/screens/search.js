@@ -34,6 +34,12 @@ const ACTIONS = () => ({
   no_action: t("Our team has looked at it."),
 });
 
+// State of a refund that is not decided -> what the customer reads.
+const REFUNDS = () => ({
+  requested: t("Your refund is under way."),
+  pending: t("Your refund is under way."),
+});
+
 /** The state of the search of a payment request: what to show. */
 function stageOf(state, id, ignoredEnd) {
   const request = state.payments[id];
@@ -124,7 +130,8 @@ function failed({ client, scope }, id, cause) {
   const money = h("p", { class: "notice" });
   scope.watch((state) => {
     const request = state.payments[id];
-    const action = ACTIONS()[request?.failure?.operator_action];
+    const { operator_action: done, refund_status: refund } = request?.failure ?? {};
+    const action = ACTIONS()[done] ?? REFUNDS()[refund];
     const amount = request ? rupiah(request.amount) : "";
     money.hidden = !request || (request.amount === 0 && !action);
     money.textContent = action ?? t("Your {amount} is safe: our team gives it back to you.", { amount });
