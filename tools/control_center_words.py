@@ -1,6 +1,6 @@
 """Write the words of core that the control center shows, api/internal/static/kernel/words.core.js.
 
-They are the labels of payment and session states, and of cause tags.
+They are the labels of the states of payments, sessions and refunds, and of cause tags.
 """
 
 import json
@@ -11,6 +11,7 @@ from core.base.languages import Text
 from core.base.machine import State
 from core.pairing_failures.causes import CauseTag
 from core.payments.states import PaymentStatus
+from core.refunds.states import RefundStatus
 from core.sessions.states import LIVE, SessionStatus
 
 FILE = pathlib.Path(__file__).parents[1] / "api" / "internal" / "static" / "kernel" / "words.core.js"
@@ -21,9 +22,9 @@ WIDTH = 120  # of a line, as in biome.json
 
 def script() -> str:
     """Return the text of the file."""
-    payments, sessions = _labels(PaymentStatus), _labels(SessionStatus)
+    payments, sessions, refunds = _labels(PaymentStatus), _labels(SessionStatus), _labels(RefundStatus)
     causes = {tag.value: tag.cause.label for tag in CauseTag}
-    texts = [*payments.values(), *sessions.values()]
+    texts = [*payments.values(), *sessions.values(), *refunds.values()]
     texts += [tag.cause.label for tag in CauseTag]
     endable = json.dumps([status.value for status in SessionStatus if status in LIVE])
     return "\n".join(
@@ -35,6 +36,7 @@ def script() -> str:
             _object(
                 "Session state -> English label.", "SESSIONS", {value: text.en for value, text in sessions.items()}
             ),
+            _object("Refund state -> English label.", "REFUNDS", {value: text.en for value, text in refunds.items()}),
             f"// Session states that an operator can end.\nexport const ENDABLE = {endable};\n",
             _object("Cause tag -> English label.", "CAUSES", {tag: text.en for tag, text in causes.items()}),
             _object("English text -> Indonesian text.", "CORE_WORDS", {text.en: text.id for text in texts}),

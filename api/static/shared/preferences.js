@@ -1,4 +1,4 @@
-/** Theme and language of this browser, kept in localStorage because they are not secret. */
+/** Theme, language and shortcuts of this browser, kept in localStorage because they are not secret. */
 
 let key = "sesi.preferences";
 let ofPage = {}; // by the address of the page, or because storage failed; these win
@@ -30,6 +30,10 @@ export const preferences = {
   /** "system", "light" or "dark". */
   get theme() {
     return read().theme ?? "system";
+  },
+  /** Whether single keys press buttons. */
+  get shortcuts() {
+    return read().shortcuts ?? true;
   },
   set(changes) {
     try {

@@ -21,6 +21,14 @@ export const SESSIONS = {
   failed: "no mitra found",
 };
 
+// Refund state -> English label.
+export const REFUNDS = {
+  requested: "requested",
+  pending: "at the gateway",
+  succeeded: "paid back",
+  failed: "failed",
+};
+
 // Session states that an operator can end.
 export const ENDABLE = ["searching", "active", "expired"];
 
@@ -52,6 +60,10 @@ export const CORE_WORDS = {
   completed: "selesai",
   "cancelled by the customer": "ditinggalkan pelanggan",
   "no mitra found": "tidak ada mitra",
+  requested: "diminta",
+  "at the gateway": "di gateway",
+  "paid back": "sudah dikembalikan",
+  failed: "gagal",
   "no mitra available": "tidak ada mitra tersedia",
   "all mitras rejected": "semua mitra menolak",
   "chosen mitra offline": "mitra pilihan luring",

@@ -19,6 +19,7 @@ const ACTIONS = {
   "session.seeded": "imported a past session",
   "payment.confirmed": "confirmed a payment",
   "failed_pairing.actioned": "resolved a failed pairing",
+  "failed_pairing.refund_requested": "asked for a refund",
   "mitra.created": "added a mitra",
   "mitra.changed": "changed a mitra",
   "mitra.forced_offline": "took a mitra offline",

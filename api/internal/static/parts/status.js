@@ -1,6 +1,6 @@
 /** Labels of states, causes and results, as text and as chips. */
 
-import { CAUSES, PAYMENTS, SESSIONS } from "../kernel/words.core.js";
+import { CAUSES, PAYMENTS, REFUNDS, SESSIONS } from "../kernel/words.core.js";
 import { h } from "../shared/dom.js";
 import { t } from "../shared/words.js";
 
@@ -15,6 +15,7 @@ const SESSION = styled(SESSIONS, {
   closing: "warn",
   failed: "bad",
 });
+const REFUND = styled(REFUNDS, { requested: "busy", pending: "busy", succeeded: "good", failed: "bad" });
 const CAUSE = styled(CAUSES, { customer_cancelled: "warn" }, "bad");
 const ACTION = {
   refunded: ["refunded", "good"],
@@ -34,6 +35,8 @@ const RESULT = {
   late_payment_recorded: ["late payment recorded", "warn"],
   paid_not_pairable: ["paid, can't be paired", "warn"],
   expired: ["expired", ""],
+  refund_succeeded: ["refund succeeded", "good"],
+  refund_failed: ["refund failed", "warn"],
   ignored_status: ["status ignored", ""],
   ignored_non_uuid_external_id: ["not ours (id)", ""],
   ignored_foreign_app: ["another app's", ""],
@@ -56,6 +59,7 @@ const maker = (words) => ({
 
 export const payment = maker(PAYMENT);
 export const chat = maker(SESSION);
+export const refund = maker(REFUND);
 export const cause = maker(CAUSE);
 export const action = maker(ACTION);
 export const response = maker(RESPONSE);

@@ -1,0 +1,70 @@
+/** The refund of a failed pairing through the gateway: whether it is possible, its state, and the dialog that asks for it. */
+
+import { api } from "../kernel/api.js";
+import { ask } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { field } from "../shared/form.js";
+import { rupiah } from "../shared/format.js";
+import { time } from "../shared/time.js";
+import { t } from "../shared/words.js";
+import { refund } from "./status.js";
+
+const OPEN = ["requested", "pending"];
+const OUTLOOKS = () => ({
+  refunds: t("The channel refunds through the gateway."),
+  some_issuers: t("The channel refunds for some banks and wallets only; GoPay does not."),
+  unknown: t("It is not known whether the channel refunds. The gateway may decline."),
+  too_late: t("The time in which the channel refunds is over."),
+  no_refunds: t("The channel does not refund. Transfer the money."),
+  not_paid_there: t("The money did not come through the gateway."),
+});
+
+/** Whether the result of the refund is not known yet. */
+export const isOpen = (failure) => OPEN.includes(failure.refund?.status);
+
+/** Whether the channel refunds, in a word, for the list. */
+export const outlookChip = ({ refundable }) => {
+  if (refundable === null) return h("span", { class: "chip" }, t("not known"));
+  return h("span", { class: `chip ${refundable ? "good" : "warn"}` }, refundable ? t("yes") : t("no"));
+};
+
+/** The lines about the payment's channel and the refund, for the facts of a failure. */
+export function refundFacts(failure) {
+  const { refund: made, payment_channel: channel, refundable_until: until } = failure;
+  const outlook = h("span", {}, OUTLOOKS()[failure.refundability], until && [" ", t("Until"), " ", time(until), "."]);
+  return [
+    [t("Channel"), channel ?? t("not known")],
+    [t("Refund possible"), outlook],
+    made && [
+      t("Refund"),
+      h(
+        "span",
+        {},
+        refund.chip(made.status),
+        " ",
+        made.requested_by.display_name ?? "–",
+        ", ",
+        time(made.settled_at ?? made.requested_at),
+      ),
+    ],
+    made?.reason && [t("Reason"), made.reason],
+    made?.failure_code && [t("The gateway's reason"), h("code", {}, made.failure_code)],
+  ];
+}
+
+/** Ask for the refund of a failure. Resolves with whether that was done. */
+export function askForRefund(failure, name) {
+  const amount = rupiah(failure.amount);
+  return ask({
+    title: t("Refund {amount} to {name} through the gateway?", { amount, name }),
+    content: [
+      h("p", {}, OUTLOOKS()[failure.refundability]),
+      h("p", {}, t("The gateway moves the money. This can't be taken back.")),
+      field(t("Reason"), h("input", { name: "reason", maxlength: 500, autocomplete: "off" }), t("for other operators")),
+    ],
+    submit: t("Refund"),
+    danger: true,
+    send: (data) =>
+      api.post(`/internal/failed-pairings/${failure.id}/refund`, { reason: data.get("reason").trim() || null }),
+  });
+}

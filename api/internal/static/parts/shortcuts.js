@@ -1,0 +1,48 @@
+/**
+ * Keys that press buttons of a page. They do nothing in inputs and dialogs, and can be switched off, because a speech
+ * recogniser may type letters (WCAG 2.1.4).
+ */
+
+import { h } from "../shared/dom.js";
+import { preferences } from "../shared/preferences.js";
+import { t } from "../shared/words.js";
+
+const TYPING = "input, select, textarea, [contenteditable], dialog";
+
+/** Add a key to a button or link: its hint, and the attribute by which assistive technology names it. */
+export function keyed(key, element) {
+  element.dataset.key = key.toLowerCase();
+  element.setAttribute("aria-keyshortcuts", key);
+  element.append(" ", h("kbd", { "aria-hidden": "true" }, key));
+  return element;
+}
+
+/** Press the visible element of `root` that has the key of an event, while `signal` has not aborted. */
+export function followKeys(root, signal) {
+  const press = (event) => {
+    const { key, target, ctrlKey, metaKey, altKey, repeat } = event;
+    if (!preferences.shortcuts || ctrlKey || metaKey || altKey || repeat || event.defaultPrevented) return;
+    if (target.closest?.(TYPING) || document.querySelector("dialog[open]")) return;
+    const found = [...root.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key.toLowerCase());
+    if (!found) return;
+    event.preventDefault();
+    found.focus();
+    found.click();
+  };
+  document.addEventListener("keydown", press, { signal });
+}
+
+/** The switch for all keys of this browser. */
+export const keySwitch = () =>
+  h(
+    "label",
+    { class: "hint" },
+    h("input", {
+      type: "checkbox",
+      name: "shortcuts",
+      checked: preferences.shortcuts,
+      onchange: (event) => preferences.set({ shortcuts: event.currentTarget.checked }),
+    }),
+    " ",
+    t("Use the keys shown on the buttons"),
+  );
