@@ -79,6 +79,7 @@ async def test_dialogs_are_accessible_and_return_the_focus(window: BrowserWindow
     scene, page = await play(world), window.page
     for address, button in (
         (f"#/failed-pairings/{scene.failure}", "Refunded"),
+        (f"#/failed-pairings/{scene.failure}?", "Refund through the gateway…"),
         (f"#/payments/{scene.pending}", "Confirm by hand…"),
         ("#/mitras", "Add a mitra…"),
         ("#/pricing", "Add a tier…"),

@@ -205,6 +205,43 @@ async def test_failed_pairings_are_handled_oldest_first(window: BrowserWindow, w
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
 
 
+async def test_refund_through_the_gateway_by_one_key_is_followed_to_its_end(
+    window: BrowserWindow, world: World
+) -> None:
+    await nothing_waits(world)
+    failure, other, page = await a_failure(world, "Agus"), await a_failure(world, "Bayu"), window.page
+    await window.open(f"#/failed-pairings/{failure['id']}")
+    await expect(page.get_by_text("It is not known whether the channel refunds.")).to_be_visible()
+    await page.keyboard.press("g")
+    dialog = page.get_by_role("dialog", name="Refund Rp 12.000 to Agus through the gateway?")
+    await dialog.get_by_label("Reason").press_sequentially("no mitra, great pity")  # letters of keys
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert (await (await world.operator()).get(f"{FAILURES}/{failure['id']}"))["refund"] is None
+    await page.keyboard.press("g")
+    await dialog.get_by_label("Reason").fill("no mitra came")
+    await dialog.get_by_role("button", name="Refund", exact=True).click()
+    await expect(page.get_by_text("The refund is under way:")).to_be_visible()
+    await expect(page.get_by_role("button", name="Refunded")).to_have_count(0)
+    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure["id"])
+    await expect(page.get_by_text("paid back")).to_be_visible(timeout=30_000)
+    await expect(page.locator(".timeline").get_by_text("The gateway paid the money back.")).to_be_visible()
+    await page.keyboard.press("j")
+    await expect(page.get_by_role("heading", name="Bayu, Rp 12.000")).to_be_visible()
+    await page.get_by_label("Use the keys shown on the buttons").uncheck()
+    await page.locator("h1").focus()
+    await page.keyboard.press("n")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.get_by_label("Use the keys shown on the buttons").check()
+    await page.locator("h1").focus()
+    await page.keyboard.press("n")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Note").fill("called them")
+    await dialog.get_by_role("button", name="No action needed").click()
+    await expect(page.get_by_text("called them", exact=True)).to_be_visible()
+    row = await (await world.operator()).get(f"{FAILURES}/{other['id']}")
+    assert (row["operator_action"], row["note"]) == ("no_action", "called them")
+
+
 async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: BrowserWindow, world: World) -> None:
     failure, page = await a_failure(world, "Cahya"), window.page
     go_on = asyncio.Event()

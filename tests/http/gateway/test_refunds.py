@@ -1,0 +1,151 @@
+"""Refunds through the public interfaces: what the operator and the customer see (docs/product.md#refunds)."""
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
+from tests.http.operators.steps import an_operator, audits
+from tests.stack import Stack, World, new_id, refused
+from tools.client import Client
+
+pytestmark = pytest.mark.anyio
+FAILURES = "/internal/failed-pairings"
+
+
+@pytest.fixture(scope="module")
+def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
+    """Yield a service that refunds through the gateway."""
+    made = Stack(scale=60, **simulated.environment, REFUNDS_ENABLED="true", ACCESS_TOKEN_SECONDS="86400")
+    yield made
+    made.close()
+
+
+async def a_failure(world: World, customer: Client, **more: Any) -> dict[str, Any]:
+    """Create a failed pairing: the customer pays and cancels."""
+    payment = await world.request(customer)
+    await world.webhook(payment, **{"payment_channel": "QRIS", **more})
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    rows = (await (await world.operator()).get(FAILURES, limit=200))["items"]
+    return next(row for row in rows if row["payment_request_id"] == payment["payment_request_id"])
+
+
+async def until_refund(world: World, failure: dict[str, Any], status: str) -> dict[str, Any]:
+    """Wait until the refund of a failure has a status; return the failure."""
+    operator = await world.operator()
+    return await world.until(
+        lambda: operator.get(f"{FAILURES}/{failure['id']}"),
+        lambda seen: seen["refund"] is not None and seen["refund"]["status"] == status,
+    )
+
+
+async def test_operator_refunds_and_the_customer_follows_it(world: World, simulated: SimulatedGateway) -> None:
+    root, customer = await world.operator(), await world.customer()
+    socket = await customer.open("pairing")
+    failure = await a_failure(world, customer)
+    assert (failure["payment_channel"], failure["refundable"], failure["may_refund"]) == ("QRIS", True, True)
+    path = f"{FAILURES}/{failure['id']}"
+    asked = await root.post(f"{path}/refund", {"reason": "no mitra came"})
+    assert (asked["operator_action"], asked["refund"]["reason"]) == (None, "no mitra came")
+    assert asked["refund"]["requested_by"]["id"] == root.user["id"]
+    assert not asked["may_refund"]
+    await until_refund(world, failure, "pending")
+    await refused(root.call("PATCH", path, {"operator_action": "credited"}), 409, "REFUND_PENDING")
+    about = f"/api/client/payment/requests/{failure['payment_request_id']}"
+    assert (await customer.get(about))["failure"]["refund_status"] == "pending"
+    call = simulated.refunds.settle(failure["id"])
+    assert await world.raw_webhook(call) == (200, {"received": True, "processing_result": "refund_succeeded"})
+    seen = await root.get(path)
+    assert (seen["operator_action"], seen["refund"]["status"]) == ("refunded", "succeeded")
+    assert seen["actioned_by"]["id"] == root.user["id"]
+    view = await customer.get(about)
+    assert (view["failure"]["operator_action"], view["failure"]["refund_status"]) == ("refunded", "succeeded")
+
+    async def told() -> list[str]:
+        frames = [one for one in socket.frames if one["type"] == "payment_updated"]
+        return [one["payment_request"]["failure"]["refund_status"] for one in frames]
+
+    assert await world.until(told, lambda states: "succeeded" in states) == ["requested", "succeeded"]
+    await socket.close()
+    assert [row["action"] for row in await audits(world, failure["id"])] == ["failed_pairing.refund_requested"]
+    story = await root.get(f"/internal/payment-requests/{failure['payment_request_id']}/timeline")
+    texts = [one["text"] for one in story["entries"]]
+    assert texts[-3:] == [
+        "Root asked the gateway to refund the payment: no mitra came",
+        "The gateway called: refund.succeeded. Result: refund_succeeded, 200.",
+        "The gateway paid the money back.",
+    ]
+
+
+async def test_declined_refund_is_shown_and_recorded_by_hand_with_a_note(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    root = await world.operator()
+    failure = await a_failure(world, await world.customer())
+    simulated.refunds.before_refund = lambda _: error_reply(400, "REFUND_NOT_SUPPORTED")
+    path = f"{FAILURES}/{failure['id']}"
+    await root.post(f"{path}/refund", {})
+    seen = await until_refund(world, failure, "failed")
+    assert (seen["refund"]["failure_code"], seen["may_refund"]) == ("REFUND_NOT_SUPPORTED", True)
+    done = await root.call("PATCH", path, {"operator_action": "refunded", "note": "  by bank transfer  "})
+    assert (done["operator_action"], done["note"], done["may_refund"]) == ("refunded", "by bank transfer", False)
+    (row,) = [one for one in await audits(world, failure["id"]) if one["action"] == "failed_pairing.actioned"]
+    assert row["after"] == {"operator_action": "refunded", "note": "by bank transfer"}
+    story = await root.get(f"/internal/payment-requests/{failure['payment_request_id']}/timeline")
+    texts = [one["text"] for one in story["entries"]]
+    assert texts[-2:] == ["The refund failed: REFUND_NOT_SUPPORTED.", "Root refunded the payment: by bank transfer"]
+
+
+async def test_open_refund_refuses_the_fallback_to_a_blast(world: World, simulated: SimulatedGateway) -> None:
+    root, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
+    async with world.setting(early_end_customer_enabled=True):
+        first = await world.session(customer, mitra)
+        await customer.post(f"/api/shared/chat/sessions/{first}/end")
+    payment = await customer.post(
+        "/api/client/chat/returning", {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
+    )
+    await world.webhook(payment)
+    asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+    await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
+    rows = (await root.get(FAILURES, limit=200))["items"]
+    (failure,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
+    assert (failure["payment_channel"], failure["refundable"]) == (None, None)
+    await root.post(f"{FAILURES}/{failure['id']}/refund", {})
+    again = {"payment_request_id": payment["payment_request_id"]}
+    await refused(customer.post("/api/client/chat/fallback-to-blast", again), 409, "FAILURE_ACTIONED")
+    await until_refund(world, failure, "pending")
+    await world.raw_webhook(simulated.refunds.settle(failure["id"], "FAILED"))
+    await customer.post("/api/client/chat/fallback-to-blast", again)
+    await refused(root.post(f"{FAILURES}/{failure['id']}/refund", {}), 409, "FAILURE_SUPERSEDED")
+    assert (await world.raw_webhook(simulated.refunds.settle(failure["id"])))[1]["processing_result"] == "conflict"
+    await customer.post("/api/client/chat/cancel", again)
+
+
+async def test_refund_needs_the_area_and_a_valid_body(world: World) -> None:
+    failure = await a_failure(world, await world.customer())
+    path = f"{FAILURES}/{failure['id']}/refund"
+    reader = await an_operator(world, {"failed_pairings": "read"})
+    await refused(reader.client.post(path, {}), 403, "FORBIDDEN")
+    root = await world.operator()
+    await refused(root.post(f"{FAILURES}/{new_id()}/refund", {}), 404, "NOT_FOUND")
+    await refused(root.post(path, {"reason": "x" * 501}), 422, "VALIDATION_ERROR")
+    await refused(root.post(path, {"amount": 1}), 422, "VALIDATION_ERROR")
+
+
+async def test_age_and_due_time_of_a_failure(world: World) -> None:
+    root = await world.operator()
+    failure = await a_failure(world, await world.customer())
+    for hours in (24, 2):
+        await world.config("failure_due_hours", hours)
+        seen = await world.until(
+            lambda: root.get(f"{FAILURES}/{failure['id']}"),
+            lambda seen, hours=hours: _hours(seen) == hours,
+        )
+        assert seen["age_seconds"] >= failure["age_seconds"] >= 0
+
+
+def _hours(failure: dict[str, Any]) -> float:
+    due, made = (dt.datetime.fromisoformat(failure[name]) for name in ("due_at", "created_at"))
+    return (due - made).total_seconds() / 3600
