@@ -644,7 +644,9 @@ async def test_session_page_shows_what_happened_to_its_events_on_each_phone(
     try:
         session_id = await world.session(budi, ayu)
         await phone.wait("session_started")
-        noted = "SELECT 1 FROM delivery_trail WHERE session_id = $1::uuid AND event = 'session_started' AND stage = 'sent'"
+        noted = (
+            "SELECT 1 FROM delivery_trail WHERE session_id = $1::uuid AND event = 'session_started' AND stage = 'sent'"
+        )
         await world.until(lambda: world.stack.sql(noted, session_id), bool)
     finally:
         await desk.close()
