@@ -207,9 +207,7 @@ KEYS: dict[str, Key] = {
             default=False,
         ),
         _flag(
-            "fair_clock",
-            "Whether sessions get the time back that an outage took, and no deadline passes during one.",
-            default=False,
+            "fair_clock", "Whether an outage takes no time from sessions: deadlines wait, and ends move.", default=False
         ),
         _number("fair_clock_max_seconds", 900, SECONDS, "seconds", "Time that a session gets back for one outage."),
         _flag(

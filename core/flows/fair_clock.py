@@ -10,7 +10,7 @@ import datetime as dt
 from core.outages import store as outages
 from core.outages.rules import Outage
 from core.runtime import Runtime
-from core.sessions import time_credits as credits_store
+from core.sessions import time_credits as session_credits
 from core.sessions.rules import CreditReason
 from core.steps import time_credits
 
@@ -40,16 +40,14 @@ async def credit(runtime: Runtime) -> int:
 
 async def _credit(runtime: Runtime, outage: Outage) -> int:
     until = min(outage.ended_at, outage.began_at + runtime.config.seconds("fair_clock_max_seconds"))
-    given, last = 0, None
-    while found := await credits_store.losing(
-        runtime.db, outage.id, began_at=outage.began_at, ended_at=until, after=last, limit=BATCH
-    ):
-        last = found[-1]
+    found = await session_credits.losing(runtime.db, outage.id, began_at=outage.began_at, ended_at=until)
+    given = 0
+    for start in range(0, len(found), BATCH):
         async with runtime.transaction() as tx:
             given += len(
                 await time_credits.give(
                     tx,
-                    found,
+                    found[start : start + BATCH],
                     reason=CreditReason(outage.kind),
                     began_at=outage.began_at,
                     ended_at=until,

@@ -26,8 +26,8 @@ import attrs
 RENEW_EVERY_S = 1.0
 ATTEMPT_S = 1.0
 LEASE_S = 3.0
-# An outage is longer than a lease. What is left of one of the realtime processes before and after a recorded outage of
-# the database counts from PART_S on: less is the inexactness of the two.
+# An outage is longer than a lease. But a realtime outage that overlaps an outage of the database is recorded without the
+# shared time, and its remaining parts count from PART_S on. Shorter parts are measurement errors.
 PART_S = 0.75
 GIVE_UP_S = 60.0
 EXCUSE_S = 5 * GIVE_UP_S

@@ -117,7 +117,7 @@ UPDATE outages
 SET
   credit_at = CASE WHEN credited_at IS NULL THEN $2::timestamptz + $3::interval END,
   credited_at = coalesce(credited_at, $2)
-WHERE id = $1;
+WHERE id = $1 AND credit_at <= $2;
 
 -- name: drop_credits
 -- Credit no outage that still waits for it.

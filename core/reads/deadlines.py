@@ -9,7 +9,7 @@ from core.runtime import Runtime
 from core.storage import sql_files
 
 # The kinds that wait while the clock of sessions stands (docs/fairness.md#fair-clock). Their flows check that again.
-OF_SESSIONS = ("warning", "expiry", "grace", "round", "wave", "extension")
+OF_SESSIONS = frozenset({"warning", "expiry", "grace", "round", "wave", "extension"})
 SQL = sql_files.load(__file__)
 NEXT = f"""{SQL["next"]},
   {config_store.VERSION} AS config_version"""
@@ -23,8 +23,13 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     scale = runtime.clock.scale if runtime.config.flag("fair_clock") else None
     row = await runtime.db.fetchrow(NEXT, runtime.now(), scale)
     await runtime.changes.follow_config(row["config_version"])
-    kinds = ("credit", "repeat") if row["stands_since"] is not None else ("credit", "repeat", *OF_SESSIONS)
-    found = {kind: row[kind] for kind in kinds if row[kind] is not None}
+    found = {
+        kind: row[kind]
+        for kind in ("credit", "warning", "expiry", "grace", "round", "wave", "repeat", "extension")
+        if row[kind] is not None
+    }
+    if row["stands_since"] is not None:
+        found = {kind: at for kind, at in found.items() if kind not in OF_SESSIONS}
     if row["poll"] is not None and runtime.gateway is not None:
         found["invoice_poll"] = row["poll"]
     if row["refund"] is not None and gateway_of(runtime.settings, runtime.gateway) is not None:

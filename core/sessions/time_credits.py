@@ -60,8 +60,6 @@ async def add(
     return added
 
 
-async def losing(
-    reader: Reader, outage_id: str, *, began_at: dt.datetime, ended_at: dt.datetime, after: str | None, limit: int
-) -> list[str]:
-    """Return the ids of sessions after `after` that lost paid time in an outage and have no credit for it, in order."""
-    return [row["id"] for row in await reader.fetch(SQL["losing"], outage_id, began_at, ended_at, after, limit)]
+async def losing(reader: Reader, outage_id: str, *, began_at: dt.datetime, ended_at: dt.datetime) -> list[str]:
+    """Return the ids of the sessions that lost paid time in an outage and have no credit for it, in order."""
+    return [row["id"] for row in await reader.fetch(SQL["losing"], outage_id, began_at, ended_at)]

@@ -61,7 +61,7 @@ UPDATE chat_sessions AS s
 SET
   expires_at = s.expires_at + m.longer,
   warn_at = CASE
-    WHEN s.status = 'active' AND (s.warn_at IS NOT NULL OR s.expires_at + m.longer - $3 > $5)
+    WHEN s.warn_at IS NOT NULL OR s.grace_ends_at IS NULL AND s.expires_at + m.longer - $3 > $5
       THEN s.expires_at + m.longer - $5
   END,
   grace_ends_at = CASE s.status WHEN 'expired' THEN s.expires_at + m.longer + $4 END
@@ -74,18 +74,24 @@ FROM (
 WHERE s.id = m.id;
 
 -- name: losing
--- At most $5 sessions after the id $4 that lost paid time from $2 to $3 and have no credit for the outage $1.
-SELECT s.id::text
-FROM chat_sessions AS s
+-- The sessions that lost paid time from $2 to $3 and have no credit for the outage $1.
+WITH live AS MATERIALIZED (
+  SELECT
+    id,
+    expires_at,
+    coalesce(resumed_at, paired_at) AS began_at
+  FROM chat_sessions
+  WHERE status IN ('active', 'expired')
+)
+
+SELECT l.id::text
+FROM live AS l
 WHERE
-  s.status IN ('active', 'expired')
-  AND s.expires_at > greatest($2, coalesce(s.resumed_at, s.paired_at))
-  AND coalesce(s.resumed_at, s.paired_at) < $3
-  AND ($4::uuid IS NULL OR s.id > $4)
+  l.expires_at > greatest($2, l.began_at)
+  AND l.began_at < $3
   AND NOT EXISTS (
     SELECT 1
     FROM session_time_credits AS c
-    WHERE c.session_id = s.id AND c.outage_id = $1
+    WHERE c.session_id = l.id AND c.outage_id = $1
   )
-ORDER BY s.id
-LIMIT $5;
+ORDER BY l.id;

@@ -27,7 +27,10 @@ async def stands(runtime: Runtime, tx: Tx) -> bool:
     that this transaction sees.
     """
     scale = _scale(runtime)
-    return scale is not None and tx.now is not None and await outages.stands(tx, scale=scale)
+    if scale is None:
+        return False
+    _ = tx.now
+    return await outages.stands(tx, scale=scale)
 
 
 async def now(runtime: Runtime, tx: Tx) -> dt.datetime:

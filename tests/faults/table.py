@@ -66,6 +66,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "chaos: postgres connections reset",
         "chaos: postgres refuses",
     ),
+    "The chat is out for seconds or minutes, with the fair clock on; the process that gives the time back dies": (
+        "faults/outages/test_fair_clock.py::test_killed_processes_give_each_session_the_outage_before_any_deadline_passes",
+        "faults/outages/test_fair_clock.py::test_frozen_database_gives_each_session_the_outage",
+        "faults/outages/test_fair_clock.py::test_one_of_two_dead_realtime_processes_gives_nothing",
+        "faults/outages/test_fair_clock.py::test_overlapping_outages_count_once_and_an_extension_keeps_its_minutes",
+        "faults/outages/test_fair_clock.py::test_credit_is_given_once_if_its_process_dies_at_the_commit",
+    ),
     "PostgreSQL is frozen (for 30 s in a run of two minutes or more)": (
         "faults/test_networks.py::test_calls_while_the_database_is_frozen_get_unavailable_then_recover",
         "faults/test_networks.py::test_phone_repeats_a_request_that_got_no_answer",

@@ -28,6 +28,7 @@ from core.flows import (
     payment_extension,
     payment_request,
     pricing_edit,
+    receipts,
     session_end,
     session_sensitivity,
     session_timers,
@@ -166,6 +167,7 @@ async def _live(life: FilledDatabase) -> None:
     await _operate(life)
     await _join(life)
     await mitra_status.go_offline(runtime, mitra_id=ayu.user_id)
+    await receipts.of_session(runtime, first)
 
 
 async def _time_is_up(runtime: Runtime, session_id: str) -> None:
@@ -253,6 +255,7 @@ COPY = "INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id'
 ONE = "id = (SELECT id FROM {} WHERE {} ORDER BY id LIMIT 1)"
 RUNNING = "(SELECT payment_request_id FROM chat_sessions WHERE status = 'active')"
 HOUR = "interval '1 hour'"
+NO_RECEIPTS = "DELETE FROM session_receipts;"  # they agree with the session, so another rule would find the break, too
 # (rule, SQL that breaks it). Triggers and foreign keys are off while it runs. What a CHECK or an index refuses needs no
 # rule of the audit.
 BROKEN: tuple[tuple[str, str], ...] = (
@@ -300,7 +303,7 @@ BROKEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "a session's extended minutes are those approved",
-        "UPDATE chat_sessions SET extended_minutes = extended_minutes + 1 WHERE status = 'completed'",
+        f"{NO_RECEIPTS} UPDATE chat_sessions SET extended_minutes = extended_minutes + 1 WHERE status = 'completed'",
     ),
     (
         "a session ends exactly after its paid time",
@@ -362,7 +365,10 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "the topic flag agrees with its log",
         "UPDATE chat_sessions SET topic_sensitivity = 'regular' WHERE status = 'completed'",
     ),
-    ("seq is 1 to n without gaps", "UPDATE chat_sessions SET last_seq = last_seq + 1 WHERE status = 'completed'"),
+    (
+        "seq is 1 to n without gaps",
+        f"{NO_RECEIPTS} UPDATE chat_sessions SET last_seq = last_seq + 1 WHERE status = 'completed'",
+    ),
     (
         "seq is 1 to n without gaps",
         """DELETE FROM chat_messages m USING chat_sessions s
@@ -552,6 +558,27 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "an erasure is completed",
         """INSERT INTO erasures (id, user_type, user_id, requested_by, began_at)
              SELECT id, 'customer', id, 'user', now() - interval '1 day' FROM customers LIMIT 1""",
+    ),
+    (
+        "a completed session has a receipt that agrees with it",
+        """UPDATE session_receipts SET body = jsonb_set(body::jsonb, '{messages}', '99')::text""",
+    ),
+    (
+        "a completed session has a receipt that agrees with it",
+        """INSERT INTO session_receipts (id, session_id, talked_until, completed_at)
+             SELECT gen_random_uuid(), gen_random_uuid(), min(created_at), min(created_at) FROM chat_sessions;
+           DELETE FROM session_receipts WHERE signed_at IS NOT NULL;
+           UPDATE session_receipts SET body = '{}', signed_at = now(), key_id = 'k', signature = 'x'""",
+    ),
+    (
+        "a receipt is of a completed session",
+        """INSERT INTO session_receipts (id, session_id, talked_until, completed_at)
+             SELECT gen_random_uuid(), id, now(), now() FROM chat_sessions WHERE status = 'active' LIMIT 1""",
+    ),
+    (
+        "the receipt of a completed session is signed",
+        f"""UPDATE session_receipts SET body = NULL, key_id = NULL, signature = NULL, signed_at = NULL,
+             completed_at = now() - {HOUR}""",
     ),
     (
         "the next month has partitions",

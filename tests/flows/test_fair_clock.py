@@ -1,5 +1,6 @@
 """While the chat is out no deadline of a session passes, and its time is given back first (docs/fairness.md)."""
 
+import asyncio
 import datetime as dt
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from core.extensions.store import Extension
 from core.flows import fair_clock, message_send, pairing_advance, pairing_start, session_timers
 from core.outages import store as outages
 from core.outages.rules import LEASE_S
+from core.reads.ledger.rules import RULES
+from core.reads.timeline import timeline
 from core.sessions import rules as session_rules
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive

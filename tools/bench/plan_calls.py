@@ -224,10 +224,11 @@ class Caller:
         from core.logins import store as logins_store
         from core.messages import store as messages
         from core.mitras import presence_checks
+        from core.outages import store as outages
         from core.pairing import store as pairing
         from core.pushes import store as pushes
         from core.reads import configuration
-        from core.sessions import chat_requests
+        from core.sessions import chat_requests, time_credits
         from core.sessions import store as sessions
         from core.sessions import transitions as session_transitions
 
@@ -284,6 +285,12 @@ class Caller:
                 session_transitions.create_completed,
                 {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
             ),
+            (time_credits.add, {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1)}),
+            (
+                time_credits.losing,
+                {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "ended_at": self.now},
+            ),
+            (outages.credited, {"outage_id": ids.new_id()}),
             (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
             (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),

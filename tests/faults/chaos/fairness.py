@@ -30,7 +30,7 @@ SESSIONS = """SELECT s.id::text, p.consumed_at AS paired, s.expires_at AS ends,
 
 @attrs.define
 class Watch:
-    """The times in which nobody could talk, as seen from outside: no realtime process was ready."""
+    """The times without a ready realtime process, as seen from outside."""
 
     service: Service
     out: list[tuple[float, float]] = attrs.field(factory=list)  # wall clock

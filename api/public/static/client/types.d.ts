@@ -212,8 +212,8 @@ export interface State {
 }
 
 /**
- * Not a frame of the service: the messages of a session differ from its digest, also after they were read again. Both
- * digests are up to `seq`, in hex.
+ * Not a frame of the service, but listeners get it like one: the messages of a session differ from its digest, also after
+ * they were read again. Both digests are up to `seq`, in hex.
  */
 export interface DigestMismatch {
   type: "digest_mismatch";
@@ -223,4 +223,4 @@ export interface DigestMismatch {
   found: string;
 }
 
-export type FrameListener = (frame: ServerFrame | DigestMismatch) => void;
+export type FrameListener = (frame: ServerFrame) => void;
