@@ -145,7 +145,7 @@ async def test_jobs_role_makes_and_removes_months(stack: Stack, empty: str) -> N
     runtime = await opened(stack, "sesi_jobs", empty)
     try:
         runtime.clock = HandClock(months_after(month_of(runtime.now()), 15) + 19 * DAY)
-        assert len(await partition_upkeep.make_ahead(runtime)) == 45
+        assert len(await partition_upkeep.make_ahead(runtime)) == 60
         before = await runtime.db.fetchval(MONTHS)
         runtime.config.values = {**runtime.config.values, "retention_webhook_days": 100}
         await retention.remove_webhook_months(runtime)
@@ -205,7 +205,7 @@ async def test_second_login_of_the_jobs_role_makes_months_that_the_first_one_own
     runtime = await opened(stack, "sesi_jobs_b", empty)
     try:
         runtime.clock = HandClock(months_after(month_of(runtime.now()), 2))
-        assert len(await partition_upkeep.make_ahead(runtime)) == 6
+        assert len(await partition_upkeep.make_ahead(runtime)) == 8
         assert [row[0] for row in await runtime.db.fetch(OF_MONTHS)] == ["sesi_jobs"]
     finally:
         await runtime.close()
