@@ -37,6 +37,7 @@ NUMBERS = {
     "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
     "blast_size": (0, "mitras", (0, 10_000)),
     "blast_wave_seconds": (10, "seconds", SECONDS),
+    "peer_absent_seconds": (0, "seconds", (0, 3_600)),
     "extension_timeout_seconds": (60, "seconds", SECONDS),
     "max_extensions_per_session": (0, "extensions", LIMIT),
     "searching_timeout_minutes": (5, "minutes", MINUTES),
