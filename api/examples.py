@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from core.config.keys import KEYS, Shape
+from core.config.forms import Shape
+from core.config.keys import KEYS
 
 Schema = dict[str, Any]
 

@@ -5,7 +5,8 @@ import pathlib
 from typing import Any
 
 from core.base.settings import variables
-from core.config.keys import KEYS, Key, Shape
+from core.config.forms import Key, Shape
+from core.config.keys import KEYS
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGE, SETTINGS_PAGE = DOCS / "configuration.md", DOCS / "settings.md"

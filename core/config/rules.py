@@ -8,7 +8,7 @@ from core.base import field_messages
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import has_nul
-from core.config.keys import Key, Shape
+from core.config.forms import Key, Shape
 
 # Any scheme that an app may open, except those that run code.
 DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)

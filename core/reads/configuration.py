@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 
 from core.base.errors import NotFound
-from core.config.keys import KEYS, Key
+from core.config.forms import Key
+from core.config.keys import KEYS
 from core.config.rules import loaded
 from core.runtime import Runtime
 from core.sessions.views import Person
