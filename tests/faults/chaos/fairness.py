@@ -14,7 +14,12 @@ from core.outages.rules import LEASE_S, RENEW_EVERY_S
 from tests.faults.chaos.lives import ChaosWorld
 from tests.faults.service import Service
 
-ROWS: dict[str, Any] = {"fair_clock": True}
+ROWS: dict[str, Any] = {
+    "fair_clock": True,
+    "reachability_probe": True,
+    "peer_absent_seconds": 15,
+    "refuse_unservable_payments": True,
+}
 LOOK_S = 0.1
 # A gap that every process notices. A shorter one may be within a lease, and then a realtime process counts as live.
 NOTICED_S = LEASE_S + RENEW_EVERY_S

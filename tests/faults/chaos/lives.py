@@ -231,7 +231,7 @@ class Customer(SimulatedUser):
     async def session(self, client: Client, phone: ChaosPhone) -> None:
         """Run one session from the payment request to its end."""
         wish = {"topics": ["kerja"]} if self.dice.random() < 0.3 else {}
-        payment = await app.request(client, **wish)
+        payment = await self.request(client, wish)
         path = f"{app.CREATE}/{payment['payment_request_id']}"
         if self.dice.random() < 0.05:
             await app.retry(lambda: client.post(f"{path}/abandon"))
@@ -247,6 +247,16 @@ class Customer(SimulatedUser):
             return
         await self.chat(client, phone, session_id)
         self.notes.counts["sessions"] += 1
+
+    async def request(self, client: Client, wish: dict[str, Any]) -> dict[str, Any]:
+        """Create a payment request; if no mitra is available, wait for one to be."""
+        try:
+            return await app.request(client, **wish)
+        except Refused as error:
+            if error.code != "NO_MITRA_AVAILABLE":
+                raise
+            self.notes.counts["refused for want of mitras"] += 1
+            return await app.request(client, **wish, accept_wait=True)
 
     async def paid(self, payment: dict[str, Any]) -> None:
         """Send the gateway's webhook calls: once, repeatedly at once, late, or an older state after a newer one."""
