@@ -18,8 +18,8 @@ from core.flows import (
 from core.payments import store as payments
 from core.pricing.rules import Past, Promotion, eligible
 from core.reads import chats, look_up, mitra_desk, support
+from core.reads.failed_pairings import FailureFilter, failed_pairings
 from core.reads.look_up import LookUp
-from core.reads.payments import FailureFilter, failed_pairings
 from tests.flows.conftest import ADDRESS, WISH, Harness
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"

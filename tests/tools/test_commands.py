@@ -21,6 +21,7 @@ PRODUCTION = {
     "ENVIRONMENT": "production",
     "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
     "PASSWORD_ROUNDS": "11",
+    "REFUNDS_ENABLED": "false",  # the gateway is off
     "SESI_TIME_SCALE": "1",
 }
 

@@ -61,8 +61,8 @@ export const ROWS = {
   "Silence after which a party is absent; 0: never.":
     "Lama tanpa kabar sampai satu pihak dianggap pergi; 0: tidak pernah.",
   "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
-  "Whether sessions get the time back that an outage took, and no deadline passes during one.":
-    "Apakah sesi mendapat kembali waktu yang hilang karena gangguan, dan tenggat menunggu selama gangguan.",
+  "Whether an outage takes no time from sessions: deadlines wait, and ends move.":
+    "Apakah gangguan tidak mengurangi waktu sesi: tenggat menunggu, dan akhir sesi digeser.",
   "Time that a session gets back for one outage.": "Waktu yang didapat kembali sebuah sesi untuk satu gangguan.",
   "Approved extensions of a session; 0: no limit.": "Perpanjangan sesi yang disetujui; 0: tanpa batas.",
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",
