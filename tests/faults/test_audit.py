@@ -194,7 +194,7 @@ async def _operate(life: FilledDatabase) -> None:
     failure = await runtime.db.fetchval(
         "SELECT id::text FROM pairing_failures WHERE superseded_at IS NULL AND cause_tag = 'customer_cancelled'"
     )
-    await operator_work.act_on_failure(runtime, root, failure_id=failure, action=OperatorAction.REFUNDED)
+    await operator_work.act_on_failure(runtime, root, failure_id=failure, action=OperatorAction.REFUNDED, note=None)
     call = await runtime.db.fetchval("SELECT id::text FROM webhook_logs ORDER BY id LIMIT 1")
     await webhook_replay.replay(runtime, root, webhook_log_id=call)
 
@@ -549,10 +549,35 @@ BROKEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "an absence ends with its session",
-        f"""INSERT INTO session_absences (id, session_id, user_type, since, declared_at)
+        f"""{NO_RECEIPTS} INSERT INTO session_absences (id, session_id, user_type, since, declared_at)
             SELECT id, id, 'mitra', ended_at - {HOUR}, ended_at FROM chat_sessions
             WHERE status = 'completed' ORDER BY ended_at LIMIT 1;
             UPDATE chat_sessions SET ended_at = ended_at - {HOUR} WHERE id IN (SELECT session_id FROM session_absences)""",
+    ),
+    (
+        "a refund matches its failure",
+        """INSERT INTO refunds (id, failure_id, amount, status, requested_by, requested_at, settled_at, failure_code)
+             SELECT gen_random_uuid(), f.id, f.amount + 1, 'failed', u.id, now(), now(), 'REFUSED'
+             FROM pairing_failures f, control_center_users u LIMIT 1""",
+    ),
+    (
+        "the gateway is asked about an open refund",
+        f"""INSERT INTO refunds (id, failure_id, amount, requested_by, requested_at, ask_at)
+              SELECT gen_random_uuid(), f.id, f.amount, u.id, now() - {HOUR}, now() - {HOUR}
+              FROM pairing_failures f JOIN payment_requests p ON p.id = f.payment_request_id, control_center_users u
+              WHERE p.status = 'failed_pairing' AND f.superseded_at IS NULL AND f.operator_action IS NULL LIMIT 1""",
+    ),
+    (
+        "no moment of a session is credited twice",
+        """INSERT INTO session_time_credits (id, session_id, reason, outage_id, began_at, ended_at, milliseconds)
+             SELECT gen_random_uuid(), id, reason, gen_random_uuid(), now() - interval '9 s', now() - interval '4 s', 5000
+             FROM chat_sessions, unnest(ARRAY['database', 'realtime']) AS reason WHERE status = 'active';
+           UPDATE chat_sessions SET expires_at = expires_at + interval '10 s' WHERE status = 'active'""",
+    ),
+    (
+        "an outage is credited when it is over",
+        f"""INSERT INTO outages (id, kind, began_at, ended_at, credit_at)
+              SELECT gen_random_uuid(), 'database', now() - 2 * {HOUR}, now() - {HOUR}, now() - {HOUR}""",
     ),
     (
         "an erasure is completed",
