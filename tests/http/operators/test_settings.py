@@ -38,6 +38,8 @@ NUMBERS = {
     "blast_size": (0, "mitras", (0, 10_000)),
     "blast_wave_seconds": (10, "seconds", SECONDS),
     "peer_absent_seconds": (0, "seconds", (0, 3_600)),
+    "fair_clock_max_seconds": (900, "seconds", SECONDS),
+    "failure_due_hours": (24, "hours", (1, 8_760)),
     "extension_timeout_seconds": (60, "seconds", SECONDS),
     "max_extensions_per_session": (0, "extensions", LIMIT),
     "searching_timeout_minutes": (5, "minutes", MINUTES),
@@ -60,6 +62,9 @@ SWITCHES = {
     "sensitive_flag_one_way_latch": False,
     "free_trial_enabled": True,
     "first_session_discount_requires_identity": False,
+    "fair_clock": False,
+    "reachability_probe": False,
+    "refuse_unservable_payments": False,
 }
 VERSIONS = {"minimum_version_android", "minimum_version_ios", "minimum_version_web"}
 OTHERS = {
