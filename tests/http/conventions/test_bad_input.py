@@ -369,7 +369,7 @@ async def test_private_route_without_token_is_401(world: World) -> None:
         "/healthz", "/readyz", "/metrics", WEBHOOK, "/dev/pay/{}", "/api/shared/auth/anonymous", "/api/shared/auth/refresh",
         "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify", "/api/shared/config/otp", "/internal/auth/login",
         "/internal/auth/totp/verify",
-        "/internal/auth/refresh",
+        "/internal/auth/refresh", "/.well-known/sesi-receipts.json",
             "/api/shared/auth-providers", "/api/shared/config/app", "/api/client/auth/otp/request",
             "/api/client/auth/otp/verify", "/api/client/auth/identity-a", "/api/client/auth/identity-b",
         }  # fmt: skip

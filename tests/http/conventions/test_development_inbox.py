@@ -84,7 +84,8 @@ async def test_newest_items_come_first_and_older_ones_are_dropped(world: World) 
 
 
 async def test_production_has_no_inbox(world: World) -> None:
-    runtime = await open_runtime(read({**world.stack.env, "ENVIRONMENT": "production", "PASSWORD_ROUNDS": "10"}))
+    settings = {"ENVIRONMENT": "production", "PASSWORD_ROUNDS": "10", "REFUNDS_ENABLED": "false"}
+    runtime = await open_runtime(read({**world.stack.env, **settings}))
     assert runtime.inbox is None
     await runtime.close()
 
