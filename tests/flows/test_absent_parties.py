@@ -44,7 +44,7 @@ EVENTS = """SELECT recipient_type, event, payload FROM deliveries
 ABSENCES = (
     "SELECT user_type, since, declared_at, ended_at, returned FROM session_absences WHERE session_id = $1 ORDER BY id"
 )
-REFUSED = """CREATE OR REPLACE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS $$
+REFUSED = """CREATE OR REPLACE FUNCTION absence_refused() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN RAISE 'refused'; END $$"""
 CLOSE = """UPDATE chat_sessions SET status = 'closing', ended_at = $2::timestamptz, ended_by = 'operator',
   grace_ends_at = $2::timestamptz + interval '5 minutes' WHERE id = $1"""
@@ -485,7 +485,7 @@ def test_transaction_that_fails_at_any_table_changes_nothing_and_the_next_sweep_
 ) -> None:
     async def refused(work: Callable[[], Any], *, is_written: bool) -> None:
         await on.runtime.db.fetch(
-            f"CREATE TRIGGER refused BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION refused()"
+            f"CREATE TRIGGER refused BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION absence_refused()"
         )
         try:
             if is_written:
