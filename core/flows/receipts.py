@@ -1,4 +1,5 @@
-"""Receipts of completed sessions: signed soon after the completion, or when a party asks (docs/fairness.md#receipt).
+"""Receipts of completed sessions: signed soon after the completion, at the latest when a party asks
+(docs/fairness.md#receipt).
 
 The transaction that completes a session makes the row of its receipt, so no completion is without one. Signing it there
 would keep the session locked while its chat is read. So the jobs process signs it: it computes the digest in bounded
@@ -6,10 +7,11 @@ statements, and continues where a process that died has stopped.
 """
 
 import datetime as dt
+import math
 
 from core.base import logs
 from core.base.actor import Actor
-from core.base.clock import monotonic
+from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.messages import digests
 from core.receipts import signing
@@ -27,7 +29,7 @@ from core.transactions import translate_db_errors
 
 AT_ONCE = 100  # receipts in one read
 SETTLED_S = 5.0  # real seconds: the processes have then recorded an outage that ended before the completion
-WAIT_S = 3.0  # real seconds that a party waits for the digest of a very long chat
+WAIT_S = 3.0  # real seconds that a party waits for the outages, or for the digest of a very long chat
 
 log = logs.get("receipts")
 
@@ -85,13 +87,24 @@ async def chat_digest(runtime: Runtime, session_id: str, *, up_to: int | None) -
 async def _receipt(runtime: Runtime, session: Session) -> SignedReceipt:
     if session.status is not SessionStatus.COMPLETED:
         raise SessionNotCompleted
-    exists, signed = await receipts.get(runtime.db, session.id)
-    if exists and signed is None:
-        await _sign(runtime, session.id, until=monotonic() + WAIT_S)
+    completed_at, signed = await receipts.get(runtime.db, session.id)
+    if completed_at is not None and signed is None:
+        until = monotonic() + WAIT_S
+        await _settle(runtime, completed_at)
+        await _sign(runtime, session.id, until=until)
         _, signed = await receipts.get(runtime.db, session.id)
     if signed is None:
         raise NotFound
     return signed
+
+
+async def _settle(runtime: Runtime, completed_at: dt.datetime) -> None:
+    """Wait until a session was completed SETTLED_S ago. Raises Unavailable at once if that takes longer than WAIT_S."""
+    left_s = SETTLED_S - (runtime.now() - completed_at).total_seconds() / runtime.clock.scale
+    if left_s > WAIT_S:
+        raise Unavailable(retry_after_seconds=math.ceil(left_s))
+    if left_s > 0:
+        await real_sleep(left_s)
 
 
 async def _sign(runtime: Runtime, session_id: str, *, until: float | None = None) -> None:

@@ -41,13 +41,16 @@ async def claim(tx: Tx, session_id: str) -> Claimed | None:
     return one(Claimed, await tx.fetchrow(SQL["claim"], session_id))
 
 
-async def get(reader: Reader, session_id: str) -> tuple[bool, SignedReceipt | None]:
-    """Return (whether a session has a receipt, the receipt if it is signed)."""
+async def get(reader: Reader, session_id: str) -> tuple[dt.datetime | None, SignedReceipt | None]:
+    """Return (when a session was completed, None if it has no receipt; the receipt if it is signed)."""
     row = await reader.fetchrow(SQL["get"], session_id)
-    if row is None or row["body"] is None:
-        return row is not None, None
+    if row is None:
+        return None, None
+    if row["body"] is None:
+        return row["completed_at"], None
     body = msgspec.json.decode(row["body"], type=Receipt)
-    return True, SignedReceipt(receipt=body, key_id=row["key_id"], signature=row["signature"])
+    signed = SignedReceipt(receipt=body, key_id=row["key_id"], signature=row["signature"])
+    return row["completed_at"], signed
 
 
 async def sign(tx: Tx, session_id: str, *, body: str, key_id: str, signature: str) -> None:

@@ -21,6 +21,7 @@ FOR NO KEY UPDATE;
 -- name: get
 -- The receipt of a session; null columns if it is not signed.
 SELECT
+  completed_at,
   body,
   key_id,
   signature

@@ -12,6 +12,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
+from core.base.clock import real_sleep
 from core.base.environment import read
 from core.customers.rules import Identity, IdentityKind
 from core.flows import (
@@ -138,6 +139,7 @@ async def _live(life: FilledDatabase) -> None:
     await _time_is_up(runtime, first)
     for party in (done, ayu):
         await session_end.say_goodbye(runtime, party, session_id=first, message="sampai jumpa")
+    ended_at = runtime.now()
     # A search that the customer cancels, one that falls back to a blast and waits for an extension's answer, and one
     # that no mitra accepts.
     await pairing_leave.cancel(runtime, cancels, payment_request_id=await life.pays(cancels))
@@ -167,6 +169,7 @@ async def _live(life: FilledDatabase) -> None:
     await _operate(life)
     await _join(life)
     await mitra_status.go_offline(runtime, mitra_id=ayu.user_id)
+    await real_sleep(max(0.0, receipts.SETTLED_S - (runtime.now() - ended_at).total_seconds()))
     await receipts.of_session(runtime, first)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor
-from core.base.errors import NotFound
+from core.base.errors import NotFound, Unavailable
 from core.extensions import store as extensions
 from core.flows import (
     extension_answer,
@@ -46,6 +46,13 @@ CREDITS_BACK = """UPDATE session_time_credits SET created_at = created_at - $2::
   began_at = began_at - $2::interval, ended_at = ended_at - $2::interval WHERE session_id = $1"""
 OUTAGE = "INSERT INTO outages (id, kind, began_at, ended_at) VALUES ($1, $2, $3, $4)"
 TWELVE = 720
+SETTLED_S = receipts.SETTLED_S
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sign without the pause after the completion; tests about the pause set it again."""
+    monkeypatch.setattr(receipts, "SETTLED_S", 0.0)
 
 
 @pytest.fixture
@@ -172,8 +179,39 @@ def test_receipt_is_refused_before_completion_and_to_others(quiet: Harness) -> N
     quiet.run(play())
 
 
-def test_sweep_signs_once_what_parties_and_other_sweeps_ask_for_at_the_same_moment(quiet: Harness) -> None:
+def test_outage_that_is_recorded_after_the_completion_is_in_the_receipt(
+    quiet: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party who asks at once is refused with the time to wait; one who asks later waits for the rest."""
+    monkeypatch.setattr(receipts, "SETTLED_S", SETTLED_S)
+
+    async def play() -> None:
+        chat = await a_chat(quiet)
+        await pass_time(chat, TWELVE)
+        await expire(chat)
+        for party in (chat.customer, chat.mitra):
+            await session_end.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
+        for ask in (
+            receipts.of_party(quiet.runtime, chat.customer, session_id=chat.id),
+            receipts.of_session(quiet.runtime, chat.id),
+        ):
+            with pytest.raises(Unavailable) as refused:
+                await ask
+            assert refused.value.retry_after_seconds in (4, 5)
+        await outage(chat, OutageKind.DATABASE, 15, 5)
+        monkeypatch.setattr(receipts, "SETTLED_S", 0.5)
+        assert TWELVE - 11 <= (await receipt_of(chat)).seconds_both_could_talk <= TWELVE - 9
+        completed_at = (await chat.row(ROW))["completed_at"]
+        assert (await chat.row(ROW))["signed_at"] >= completed_at + 0.5 * SECOND
+
+    quiet.run(play())
+
+
+def test_sweep_signs_once_what_parties_and_other_sweeps_ask_for_at_the_same_moment(
+    quiet: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtime = quiet.runtime
+    monkeypatch.setattr(receipts, "SETTLED_S", SETTLED_S)
 
     async def play() -> None:
         chats = [await completed_chat(quiet, messages=n) for n in (0, 1, 70)]

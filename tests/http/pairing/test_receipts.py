@@ -1,5 +1,6 @@
 """Receipts over HTTP, and by the command: what parties, operators and anyone with the file can check."""
 
+import asyncio
 import hashlib
 import json
 import pathlib
@@ -10,7 +11,7 @@ import pytest
 
 from tests.http.privacy.steps import finish
 from tests.stack import World, new_id, refused
-from tools.client import Client
+from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 KEYS = "/.well-known/sesi-receipts.json"
@@ -18,6 +19,18 @@ KEYS = "/.well-known/sesi-receipts.json"
 
 def path_of(session_id: str) -> str:
     return f"/api/shared/chat/sessions/{session_id}/receipt"
+
+
+async def signed_for(client: Client, session_id: str) -> dict[str, Any]:
+    """Return a session's receipt; until it can be signed, the answer is 503."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await client.get(path_of(session_id))
+            except Refused as refusal:
+                if refusal.code != "UNAVAILABLE":
+                    raise
+                await asyncio.sleep(refusal.body["error"]["retry_after_seconds"])
 
 
 async def a_completed_session(world: World) -> tuple[Client, Client, str]:
@@ -34,7 +47,7 @@ async def a_completed_session(world: World) -> tuple[Client, Client, str]:
 
 async def test_both_parties_and_operators_get_the_same_receipt_and_others_none(world: World) -> None:
     customer, mitra, session_id = await a_completed_session(world)
-    signed = await customer.get(path_of(session_id))
+    signed = await signed_for(customer, session_id)
     operator = await world.operator()
     assert await mitra.get(path_of(session_id)) == signed
     assert await operator.get(f"/internal/sessions/{session_id}/receipt") == signed
@@ -77,7 +90,7 @@ async def test_command_verifies_a_file_with_keys_from_anywhere_and_refuses_a_cha
     world: World, tmp_path: pathlib.Path
 ) -> None:
     customer, _, session_id = await a_completed_session(world)
-    signed = await customer.get(path_of(session_id))
+    signed = await signed_for(customer, session_id)
     url = f"http://127.0.0.1:{world.stack.ports['PUBLIC']}{KEYS}"
     file, changed, keys = tmp_path / "receipt.json", tmp_path / "changed.json", tmp_path / "keys.json"
     file.write_text(json.dumps(signed, indent=2))
