@@ -59,7 +59,11 @@ class SignedReceipt:
 
 @attrs.frozen(kw_only=True)
 class Prolonged:
-    """A later end of the paid time: an extension was approved, or lost time was credited."""
+    """A later end of the paid time: `at` is when an extension was approved, or when credited time began to be lost.
+
+    A credit may be committed after an extension before which its time was lost: the end that the extension met had that
+    time.
+    """
 
     at: dt.datetime
     by: dt.timedelta
@@ -77,11 +81,11 @@ def talking_times(
     """Return the disjoint intervals in which paid time ran, in order, up to `until`.
 
     Paid time starts at `paired_at` with `minutes`. An extension after its end starts it again; the time between does not
-    count.
+    count. Time that was lost from the extension on is credited to what the extension began.
     """
     found: list[Interval] = []
     begin, end = paired_at, paired_at + dt.timedelta(minutes=minutes)
-    for one in sorted(prolonged, key=lambda later: later.at):
+    for one in sorted(prolonged, key=lambda later: (later.at, not later.is_extension)):
         if one.is_extension and one.at > end:
             found.append((begin, end))
             begin = end = one.at

@@ -13,7 +13,7 @@ SQL = sql_files.load(__file__)
 
 @attrs.frozen(kw_only=True)
 class PaidTime:
-    """The paid time of a paired session. `credits` are (when it was given, milliseconds)."""
+    """The paid time of a paired session. `credits` are (when the lost time began, milliseconds)."""
 
     paired_at: dt.datetime
     duration_minutes: int

@@ -351,6 +351,39 @@ def test_receipt_has_extensions_credits_and_outages(quiet: Harness) -> None:
     quiet.run(play())
 
 
+def test_time_lost_before_an_extension_is_not_a_gap_if_it_is_credited_after_it(quiet: Harness) -> None:
+    """The session is extended 15 s after its stored end, when 40 s are still to be credited."""
+    runtime = quiet.runtime
+    runtime.config.values = {**runtime.config.values, "fair_clock": True}
+
+    async def play() -> None:
+        chat = await a_chat(quiet)
+        await pass_time(chat, TWELVE + 15)
+        await outage(chat, OutageKind.DATABASE, 60, 20)
+        await runtime.db.fetch("UPDATE outages SET credit_at = ended_at")
+        await extend(chat)
+        (row,) = await runtime.db.fetch("SELECT id::text, began_at, ended_at FROM outages")
+        async with runtime.transaction() as tx:
+            await time_credits.give(
+                tx,
+                [chat.id],
+                reason=CreditReason.DATABASE,
+                began_at=row["began_at"],
+                ended_at=row["ended_at"],
+                outage_id=row["id"],
+            )
+        await runtime.db.fetch("UPDATE outages SET credited_at = ended_at, credit_at = NULL")
+        await pass_time(chat, TWELVE + 30)
+        await expire(chat)
+        await pass_time(chat, 300)
+        await session_timers.complete(runtime)
+        found = await receipt_of(chat)
+        assert (found.seconds_paid, found.seconds_credited) == (2 * TWELVE, 40)
+        assert 2 * TWELVE - 1 <= found.seconds_both_could_talk <= 2 * TWELVE
+
+    quiet.run(play())
+
+
 def test_realtime_outage_that_is_not_over_counts(quiet: Harness) -> None:
     async def play() -> None:
         chat = await a_chat(quiet)

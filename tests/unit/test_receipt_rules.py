@@ -134,6 +134,13 @@ def test_time_without_outages_is_the_paid_time_up_to_an_early_end() -> None:
     assert could_talk(12, [], 0, []) == 0
 
 
+def test_time_that_was_lost_before_an_extension_moves_the_end_that_the_extension_meets() -> None:
+    # Lost from 50 to 80 s, so 10 s of the minute are left when it is extended after 85 s.
+    assert could_talk(1, [extension(85, 2), credit(50, 30_000)], 210, [(50, 80)]) == 180
+    # Lost from the extension on.
+    assert could_talk(1, [credit(90, 30_000), extension(90, 2)], 240, [(90, 120)]) == 180
+
+
 def test_time_between_the_end_and_an_extension_does_not_count() -> None:
     assert could_talk(1, [extension(90, 2)], 210, []) == 180
     assert could_talk(1, [extension(30, 2)], 180, []) == 180
@@ -168,7 +175,7 @@ def test_talking_time_equals_a_count_of_seconds(
     lost = [(float(int(since)), float(int(since) + int(length))) for since, length in outages]
     end, paid = minutes * 60, set[int]()
     begin = 0
-    for when, by, is_extension in sorted(changes):
+    for when, by, is_extension in sorted(changes, key=lambda one: (int(one[0]), not one[2])):
         if is_extension and int(when) > end:
             paid |= set(range(begin, end))
             begin = end = int(when)
