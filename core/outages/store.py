@@ -165,8 +165,13 @@ async def drop_credits(tx: Tx) -> int:
 
 
 async def missing_since(reader: Reader, kind: ProcessKind, *, scale: float) -> dt.datetime | None:
-    """Return since when no process of a kind has a lease, in an outage that is not over; None if there is none."""
-    return await reader.fetchval(SQL["missing_since"], scale, kind)
+    """Return since when no process of a kind has a lease, in an outage that is not over; None if there is none.
+
+    It is measured like a recorded one: from half an interval after the last renewal, and only if it is longer than a
+    lease.
+    """
+    half, lease = dt.timedelta(seconds=rules.RENEW_EVERY_S / 2 * scale), dt.timedelta(seconds=rules.LEASE_S * scale)
+    return await reader.fetchval(SQL["missing_since"], scale, kind, half, lease)
 
 
 async def purge(tx: Tx, *, processes_before: dt.datetime, outages_before: dt.datetime) -> int:

@@ -136,12 +136,14 @@ WHERE p.given_up_at < $1 AND EXISTS (
 );
 
 -- name: missing_since
--- Since when no process of the kind $2 has a lease; no row if one has, or none ever had. $1 is the scale of service
--- time.
-SELECT max(p.alive_at)
-FROM service_processes AS p
+-- Since when no process of the kind $2 has a lease, which is $3 after the last renewal; no row if one has, if none ever
+-- had, or if that is at most $4 ago. $1 is the scale of service time.
+WITH moment AS MATERIALIZED (
+  SELECT (SELECT anchor + (clock_timestamp() - anchor) * $1::float8 FROM service_clock) AS now
+)
+
+SELECT max(p.alive_at) + $3::interval
+FROM service_processes AS p, moment AS m
 WHERE p.kind = $2
-HAVING
-  NOT bool_or(
-    p.lost_at > (SELECT c.anchor + (clock_timestamp() - c.anchor) * $1::float8 FROM service_clock AS c)
-  );
+GROUP BY m.now
+HAVING NOT bool_or(p.lost_at > m.now) AND m.now - (max(p.alive_at) + $3::interval) > $4::interval;

@@ -384,7 +384,12 @@ def test_time_lost_before_an_extension_is_not_a_gap_if_it_is_credited_after_it(q
     quiet.run(play())
 
 
-def test_realtime_outage_that_is_not_over_counts(quiet: Harness) -> None:
+@pytest.mark.parametrize(("renewed", "counts"), [(60, True), (2, False)])
+def test_realtime_outage_that_is_not_over_counts_like_a_recorded_one(
+    quiet: Harness, renewed: float, counts: bool
+) -> None:
+    """It begins half a second after the last renewal, and counts if it is longer than a lease."""
+
     async def play() -> None:
         chat = await a_chat(quiet)
         await pass_time(chat, 200)
@@ -392,13 +397,15 @@ def test_realtime_outage_that_is_not_over_counts(quiet: Harness) -> None:
         await quiet.runtime.db.fetch(
             "INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at) "
             "VALUES ('realtime h:1', 'realtime', $1, $1, $1, $1)",
-            now - 60 * SECOND,
+            now - renewed * SECOND,
         )
         quiet.runtime.config.values = {**quiet.runtime.config.values, "early_end_customer_enabled": True}
         await session_end.end(quiet.runtime, chat.customer, session_id=chat.id)
         for party in (chat.customer, chat.mitra):
             await session_end.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
-        assert 139 <= (await receipt_of(chat)).seconds_both_could_talk <= 141
+        until = now - (renewed - 0.5) * SECOND if counts else (await chat.row(ROW))["talked_until"]
+        paired_at = (await chat.row("SELECT paired_at FROM chat_sessions WHERE id = $1"))["paired_at"]
+        assert (await receipt_of(chat)).seconds_both_could_talk == (until - paired_at) // SECOND
 
     quiet.run(play())
 
