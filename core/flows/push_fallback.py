@@ -123,7 +123,8 @@ async def _storing(work: Awaitable[None] | None) -> None:
 async def _delete(runtime: Runtime, done: Sequence[tuple[Push, Outcome]]) -> None:
     async with runtime.transaction() as tx:
         await pushes.done(tx, [push.id for push, _ in done])
-        await _note(tx, [push for push, outcome in done if isinstance(outcome, Sent)], Stage.PUSHED)
+        taken = [push for push, outcome in done if isinstance(outcome, Sent) and outcome.by_provider]
+        await _note(tx, taken, Stage.PUSHED)
         await _note(tx, [push for push, outcome in done if isinstance(outcome, Refused)], Stage.GIVEN_UP)
 
 

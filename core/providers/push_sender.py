@@ -38,7 +38,12 @@ class Notification:
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """The provider has accepted the push. The phone may still not show it."""
+    """The push is done: the provider has accepted it, or there is none (`by_provider` is False).
+
+    A phone may still not show an accepted push.
+    """
+
+    by_provider: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +79,7 @@ class LogPushSender:
         """Log one line, without the token."""
         data = push.data
         log.info("push", action=data["action"], pushed_event=data["event"], event_id=data["event_id"])
-        return Sent()
+        return Sent(by_provider=False)
 
 
 class Fcm:

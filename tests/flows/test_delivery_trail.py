@@ -54,6 +54,7 @@ PAYLOAD = '{"payment_request":{"payment_request_id":"$"}}'
 DEVICES = 3
 OUTCOMES = {
     "taken": Sent(),
+    "logged": Sent(by_provider=False),
     "refused": Refused(),
     "token is dead": DeadToken(),
     "lifetime ends": Later(after_s=7200),
@@ -165,7 +166,7 @@ class Model:
                 self.expected.add((event_id, device, "acknowledged"))
             case "push":
                 await push(self.harness, notice, actor, OUTCOMES[outcome])
-                if outcome != "later":
+                if outcome not in ("later", "logged"):
                     self.expected.add((event_id, device, "pushed" if outcome == "taken" else "given_up"))
             case "open":
                 stranger = attrs.evolve(actor, ids=(ids.new_id(),), auth_session_id=ids.new_id())
