@@ -26,6 +26,7 @@ MAX_FRAMES = 256
 MAX_BYTES = 1 << 20
 PING_S = 25  # of silence, after which the service sends a ping
 ANSWER_S = 5  # after a ping; a client that needs longer gives no sign of life until then
+LOOK_AGAIN_S = 0.25  # after which the service looks again whether the kernel has taken events
 CLOSE_S = 2.0  # after this many seconds, the connection of a peer that has not answered the close frame is aborted
 
 SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan sedang sibuk. Silakan kirim lagi.")
@@ -45,7 +46,7 @@ class Host(Protocol):
         ...
 
     def note_sent(self, connection: "Connection", event_ids: list[str]) -> None:
-        """Note that these events were written to the connection."""
+        """Note that the kernel has taken these events for the connection."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
@@ -57,7 +58,7 @@ class Connection:
     """A socket and its user."""
 
     __slots__ = (
-        "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "events", "frames", "gone", "host", "id", "language",
+        "_unnoted", "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "events", "frames", "gone", "host", "id", "language",
         "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
@@ -88,6 +89,8 @@ class Connection:
         self._written = 0  # bytes of frames written to the transport so far
         # (value of _written after it, number of frames) of each write that the kernel may not have taken completely
         self._writes: list[tuple[int, int]] = []
+        # (value of _written after it, ids of its events) of each write whose events are not noted yet
+        self._unnoted: list[tuple[int, list[str]]] = []
 
     @property
     def listens(self) -> bool:
@@ -107,7 +110,7 @@ class Connection:
             self.host.wake(self)
 
     def put_event(self, payload: bytes, event_id: str) -> None:
-        """Queue the frame of an event; its id is noted once it is written."""
+        """Queue the frame of an event; its id is noted once the kernel has taken it."""
         if self.closing or self.muted:
             return
         self.events.append(event_id)
@@ -159,8 +162,21 @@ class Connection:
         self.frames.clear()
         self.transport.write(data)
         if self.events:
-            written, self.events = self.events, []
-            self.host.note_sent(self, written)
+            self._unnoted.append((self._written, self.events))
+            self.events = []
+            if len(self._unnoted) == 1:  # otherwise a call is planned
+                self._note_taken()
+
+    def _note_taken(self) -> None:
+        """Note the events that the kernel has taken, and look again soon if some are left; forget all if the socket broke."""
+        if self.transport.is_closing():
+            self._unnoted.clear()
+            return
+        up_to = self._written - self.transport.get_write_buffer_size()
+        while self._unnoted and self._unnoted[0][0] <= up_to:
+            self.host.note_sent(self, self._unnoted.pop(0)[1])
+        if self._unnoted:
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._note_taken)
 
     def _forget_read(self, up_to: int) -> None:
         """Stop counting the frames of writes that the kernel has taken completely, up to this byte."""

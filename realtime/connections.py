@@ -79,7 +79,7 @@ class Connections:
                 connection.transport.abort()
 
     def note_sent(self, connection: Connection, event_ids: list[str]) -> None:
-        """Note that these events were written to the connection."""
+        """Note that the kernel has taken these events for the connection."""
         if connection.actor is not None:
             self._trail.add(connection.actor.auth_session_id, event_ids)
 

@@ -351,6 +351,49 @@ def test_event_that_was_not_written_to_the_socket_is_not_in_the_trail(harness: H
     harness.run(play())
 
 
+def test_event_that_waits_for_a_slow_phone_is_noted_once_the_kernel_has_it(harness: Harness) -> None:
+    async def play() -> None:
+        await cleared(harness)
+        hub, customer = Hub(harness.runtime, MessageQueue()), await harness.customer()
+        notices = [await new_event(harness, customer.user_id) for _ in range(2)]
+        for reads in (False, True):
+            async with connected(hub, customer, "chat") as phone:
+                (connection,) = hub.connections
+                connection.put(b" " * 700_000)
+                connection.flush()
+                assert connection.transport.get_write_buffer_size() > 0  # asyncio has it, the kernel has not
+                for one in notices:
+                    connection.put_event(b"{}", one.event_id)
+                    connection.flush()
+                assert len(hub.sent_events) == 0
+                if not reads:
+                    continue  # the socket breaks
+                async with asyncio.timeout(5):
+                    while len(hub.sent_events) < 2:
+                        with contextlib.suppress(BlockingIOError):
+                            phone.recv(1 << 20)
+                        await asyncio.sleep(0.001)
+            assert len(hub.sent_events) == 2
+
+    harness.run(play())
+
+
+def test_event_that_is_written_to_a_reset_socket_is_not_in_the_trail(harness: Harness) -> None:
+    async def play() -> None:
+        await cleared(harness)
+        hub, customer = Hub(harness.runtime, MessageQueue()), await harness.customer()
+        notice = await new_event(harness, customer.user_id)
+        async with connected(hub, customer, "chat") as phone:
+            (connection,) = hub.connections
+            phone.close()
+            connection.put_event(b"{}", notice.event_id)
+            connection.flush()  # before the loop has noticed
+            assert connection.transport.is_closing()
+        assert len(hub.sent_events) == 0
+
+    harness.run(play())
+
+
 def test_processes_that_note_the_same_stages_in_any_order_note_each_once(harness: Harness) -> None:
     async def play() -> None:
         await cleared(harness)
