@@ -209,3 +209,26 @@ def test_digest_is_null_if_the_texts_were_gone_before(clean_harness: Harness) ->
         assert await chats.digest(runtime, ids.new_id(), up_to=1) == (None, False)
 
     clean_harness.run(play())
+
+
+def test_digest_is_read_while_the_database_takes_no_writes(clean_harness: Harness) -> None:
+    runtime = clean_harness.runtime
+
+    async def play() -> None:
+        chat = await a_chat(clean_harness)
+        await fill(chat, 1, 130)
+        known = await expected(chat)
+        await runtime.db.fetch("CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN "
+            "RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$")  # fmt: skip
+        await runtime.db.fetch(
+            "CREATE TRIGGER refuse BEFORE INSERT ON chat_digests FOR EACH STATEMENT EXECUTE FUNCTION refuse()"
+        )
+        try:
+            assert await chats.digest(runtime, chat.id, up_to=130) == (known[-1], False)
+            assert await runtime.db.fetch(STORED, chat.id) == []
+        finally:
+            await runtime.db.fetch("DROP FUNCTION refuse CASCADE")
+        assert await chats.digest(runtime, chat.id, up_to=130) == (known[-1], False)
+        assert [row["seq"] for row in await runtime.db.fetch(STORED, chat.id)] == [64, 128]
+
+    clean_harness.run(play())
