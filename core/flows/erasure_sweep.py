@@ -62,6 +62,8 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
             return
         if is_customer:
             await deliveries.forget_sessions(tx, await sessions.of_customers(tx, rows))
+        if await trail.forget(tx, rows, limit=TRAIL_AT_ONCE) == TRAIL_AT_ONCE:  # the next sweep goes on
+            return
         await erasures.complete(tx, erasure.id)
     log.info("erasure is complete", erasure_id=erasure.id, user_type=erasure.user_type, user_id=erasure.user_id)
 
@@ -85,7 +87,8 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
 async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:
     """Delete what happened to the user's events on their devices.
 
-    The sweep repeats this until requests from before the erasure have ended.
+    The sweep repeats this until requests from before the erasure have ended. The last transaction of the erasure does it
+    once more, after it has deleted the deliveries without which a new row can't be made.
     """
     while True:
         async with runtime.transaction() as tx:

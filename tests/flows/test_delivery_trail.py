@@ -493,6 +493,33 @@ def test_erasure_deletes_the_trail_and_what_a_late_process_notes(empty_harness: 
     harness.run(play())
 
 
+def test_row_that_is_noted_just_before_the_end_of_an_erasure_is_deleted_too(
+    empty_harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness, runtime = empty_harness, empty_harness.runtime
+    clock = runtime.clock = HandClock(runtime.now())
+    mask_calls = erasure_sweep._mask_calls
+
+    async def play() -> None:
+        customer = await harness.customer()
+
+        async def late(*args: Any) -> None:
+            """Another process, between the last two transactions of the sweep."""
+            await mask_calls(*args)
+            notice = await new_event(harness, customer.user_id)
+            await delivery_trail.note_opened(runtime, customer, event_id=notice.event_id)
+            assert len(await rows_of(harness)) == 1
+
+        await erasure.erase_customer(runtime, customer.user_id, Requester(by=RequestedBy.COMMAND_LINE))
+        clock.advance(SETTLED.total_seconds() + 1)
+        monkeypatch.setattr(erasure_sweep, "_mask_calls", late)
+        await erasure_sweep.go_on(runtime)
+        assert await runtime.db.fetchval("SELECT completed_at FROM erasures") is not None
+        assert await rows_of(harness) == set()
+
+    harness.run(play())
+
+
 def test_erased_recipient_with_many_rows_is_forgotten_in_portions(harness: Harness) -> None:
     async def play() -> None:
         await cleared(harness)
