@@ -74,7 +74,8 @@ async def of_session(runtime: Runtime, session_id: str) -> SignedReceipt:
 async def chat_digest(runtime: Runtime, session_id: str, *, up_to: int | None) -> tuple[int, str | None] | None:
     """Return (a seq, the digest of a session's chat up to it), for operators. Without `up_to`, the last message's seq.
 
-    The digest is None if the texts were removed before it was computed. Return None if there is no such message.
+    The digest is None if the texts were removed before it was computed, or if the message is missing although a later
+    one was stored. Return None if the session never had such a message.
     """
     with translate_db_errors():
         session = await sessions.get(runtime.db, session_id)
@@ -118,14 +119,13 @@ async def _sign(runtime: Runtime, session_id: str, *, until: float | None = None
 
 
 async def _digest(runtime: Runtime, session_id: str, *, up_to: int, until: float | None) -> str | None:
-    """Return the digest of a chat up to a message that it has; None if its texts were removed before."""
-    before: int | None = None
+    """Return the digest of a chat up to its message `up_to`; None if its texts were removed before, or it is missing."""
     while True:
         found = await digests.advance(runtime.db, session_id, up_to=up_to)
         if found.digest is None or found.seq == up_to:
             return found.digest
-        if found.seq == before:
-            raise RuntimeError(f"session {session_id}: the message after {before} is missing")
-        before = found.seq
+        if not found.more:
+            log.error("a chat has no digest: messages are missing", session_id=session_id)
+            return None
         if until is not None and monotonic() >= until:
             raise Unavailable

@@ -33,7 +33,7 @@ class Receipt:
 
     `seconds_both_could_talk` is the paid time in which the chat worked: the database took writes and a realtime process
     was there. `digest` is the chat's digest up to the last of `messages`; null if the texts were removed before an
-    older version of the service could compute it.
+    older version of the service could compute it, or if the database has lost the last message.
     """
 
     session_id: SessionId

@@ -8,6 +8,7 @@ stored before the first text is removed, because it can't be computed afterwards
 import datetime as dt
 from collections.abc import Sequence
 
+from core.base import logs
 from core.messages import digests
 from core.messages import store as messages
 from core.sessions import blanking
@@ -15,6 +16,8 @@ from core.storage.transaction import Tx
 
 SESSIONS_AT_ONCE = 200  # in a transaction
 MESSAGES_AT_ONCE = 5_000  # in a transaction: a tenth of what a statement has time for
+
+log = logs.get("blanking")
 
 
 async def blank_sessions(tx: Tx, session_ids: Sequence[str]) -> list[str]:
@@ -43,8 +46,10 @@ async def blank_messages(tx: Tx, session_ids: Sequence[str] | None = None) -> bo
             break
         if session.blanked_seq == 0:
             found = await digests.advance(tx, session.id, up_to=session.last_seq, at_most=unread)
-            if found.digest is not None and found.seq != session.last_seq:
+            if found.goes_on:
                 break  # the next transaction goes on with the digest
+            if found.digest is not None and found.seq != session.last_seq:
+                log.error("a chat is blanked without its digest: messages are missing", session_id=session.id)
             unread = max(0, unread - session.last_seq)
             await digests.forget(tx, session.id, before=session.last_seq)
         up_to = min(session.last_seq, session.blanked_seq + left)

@@ -232,3 +232,20 @@ def test_digest_is_read_while_the_database_takes_no_writes(clean_harness: Harnes
         assert [row["seq"] for row in await runtime.db.fetch(STORED, chat.id)] == [64, 128]
 
     clean_harness.run(play())
+
+
+def test_chat_that_lacks_its_last_message_is_blanked_without_a_digest(clean_harness: Harness) -> None:
+    runtime = clean_harness.runtime
+
+    async def play() -> None:
+        chat = await completed_chat(clean_harness, messages=70)
+        async with runtime.transaction() as tx:
+            await tx.execute("SET LOCAL session_replication_role = replica")
+            await tx.execute("DELETE FROM chat_messages WHERE session_id = $1 AND seq = 70", chat.id)
+        async with asyncio.timeout(20):
+            await blank(chat)
+        assert {row["content"] for row in await chat.log()} == {""}
+        assert await runtime.db.fetch(STORED, chat.id) == []
+        assert await chats.digest(runtime, chat.id, up_to=70) == (None, True)
+
+    clean_harness.run(play())

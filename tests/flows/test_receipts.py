@@ -428,6 +428,23 @@ def test_blanked_session_keeps_the_digest_in_its_receipt(quiet: Harness, signed_
     quiet.run(play())
 
 
+@pytest.mark.parametrize("is_blanked", [False, True])
+def test_receipt_of_a_chat_that_lacks_its_last_message_has_no_digest(quiet: Harness, is_blanked: bool) -> None:
+    async def play() -> None:
+        chat = await completed_chat(quiet, messages=5)
+        await quiet.runtime.db.fetch("DELETE FROM chat_messages WHERE session_id = $1 AND seq = 5", chat.id)
+        if is_blanked:
+            async with quiet.runtime.transaction() as tx:
+                await blanking.blank_sessions(tx, [chat.id])
+            async with quiet.runtime.transaction() as tx:
+                await blanking.blank_messages(tx, [chat.id])
+        await receipts.sign_due(quiet.runtime)
+        found = await receipt_of(chat)
+        assert (found.messages, found.digest) == (5, None)
+
+    quiet.run(play())
+
+
 def test_audit_finds_missing_and_wrong_receipts(empty_harness: Harness) -> None:
     runtime: Runtime = empty_harness.runtime
 

@@ -75,7 +75,7 @@ def digest(args: argparse.Namespace) -> int:
             raise Failed("there is no such session, or it has fewer messages")
         seq, text = found
         if text is None:
-            raise Failed("the texts of this session were removed before its digest was computed")
+            raise Failed("the texts of this session were removed before its digest was computed, or messages are missing")
         print(f"{seq} {text}")
         return 0
 
