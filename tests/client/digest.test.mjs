@@ -84,6 +84,58 @@ test("a different digest makes the client read everything again once, then it is
   assert.deepEqual(events, []);
 });
 
+test("an answer that was on its way when the reread began does not end it", async () => {
+  const { world, client } = await chatting({ last_seq: 2 });
+  const [wrong, right] = [
+    [message(1, "a"), message(2, "changed")],
+    [message(1, "a"), message(2, "b")],
+  ];
+  const digest = await digestAfter(...right);
+  world.socket().take();
+  await world.serve(page(wrong, { digest }));
+  await world.serve(live(message(4, "d"))); // a hole: the library asks for more before it has compared
+  assert.deepEqual(
+    syncs(world).map(({ after }) => after),
+    [2],
+  );
+  await new Promise((resolve) => setTimeout(resolve, 50)); // Web Crypto has its answer, and the reread has begun
+  world.socket().take();
+  await world.serve(page([], { digest }));
+  assert.deepEqual(contents(client), ["a", "changed"]);
+  assert.deepEqual(
+    syncs(world).map(({ after }) => after),
+    [0],
+  );
+  world.socket().take();
+  const all = [...right, message(3, "c"), message(4, "d")];
+  await world.serve(page(all, { digest: await digestAfter(...all) }));
+  await until(() => client.state.chats[S].digest === "equal");
+  assert.deepEqual(contents(client), ["a", "b", "c", "d"]);
+  assert.deepEqual(
+    world
+      .socket()
+      .sent.slice(world.socket().read)
+      .filter(({ type }) => type === "message"),
+    [],
+  );
+});
+
+test("a reread that ends without a digest is not the end: the next difference is read again, too", async () => {
+  const { world, client } = await chatting({ last_seq: 1 });
+  const events = [];
+  client.on((frame) => events.push(frame));
+  world.socket().take();
+  const digest = "ab".repeat(32);
+  await world.serve(page([message(1, "a")], { digest }));
+  await until(() => syncs(world).length);
+  world.socket().take();
+  await world.serve(page([message(1, "a")], { digest: null }));
+  assert.equal(client.state.chats[S].digest, "unchecked");
+  await world.serve(page([], { digest }));
+  await until(() => syncs(world).length);
+  assert.deepEqual([syncs(world)[0].after, events], [0, []]);
+});
+
 test("a digest that stays different is reported with both values", async () => {
   const { world, client } = await chatting({ last_seq: 1 });
   const events = [];

@@ -17,7 +17,7 @@ import { Transcript } from "./transcript.js";
  * @property {string | null} absentSince since when the other party has been away
  * @property {string | null} warnedFor the `expires_at` that the warning was about
  * @property {{ transcript: Transcript, own: Message[] } | null} reread after a change of epoch, or another digest; `own` may be lost
- * @property {number} asked the `seq` that the last `sync` was after
+ * @property {{ transcript: Transcript, after: number } | null} asked for which transcript the last `sync` was, and after which `seq`
  * @property {"unchecked" | "equal" | "reread" | "different"} digest how the transcript compares with the service's digest
  */
 
@@ -145,7 +145,7 @@ export class Chats {
         absentSince: null,
         warnedFor: null,
         reread: null,
-        asked: 0,
+        asked: null,
         digest: "unchecked",
       };
       this.entries.set(session.id, entry);

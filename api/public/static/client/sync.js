@@ -38,8 +38,9 @@ export class Sync {
   request(entry) {
     if (!entry || entry.syncing || (entry.reread && this.#rereadWaits)) return;
     const { id } = entry.session;
-    const after = (entry.reread ?? entry).transcript.last;
-    entry.asked = after;
+    const { transcript } = entry.reread ?? entry;
+    const after = transcript.last;
+    entry.asked = { transcript, after };
     entry.syncing = this.#device.chat.send({ type: "sync", ref: REF + id, session_id: id, after });
   }
 
@@ -54,10 +55,12 @@ export class Sync {
     if (this.seeEpoch(epoch)) return;
     this.#device.chats.add(entry, messages);
     const { transcript } = entry.reread ?? entry;
+    if (!entry.asked || entry.asked.transcript !== transcript) return this.request(entry); // the reread has begun since
     const { hasHole } = transcript;
-    if (digest) void this.#compare(entry, transcript, messages.at(-1)?.seq ?? entry.asked, digest);
-    if (more || (hasHole && messages.length)) this.request(entry);
-    else if (!this.#rereadWaits) this.#finishReread(entry);
+    if (digest) void this.#compare(entry, transcript, messages.at(-1)?.seq ?? entry.asked.after, digest);
+    if (more || (hasHole && messages.length)) return this.request(entry);
+    if (!this.#rereadWaits) this.#finishReread(entry);
+    if (!digest) this.#leaveUnchecked(entry);
   }
 
   /**
@@ -111,8 +114,10 @@ export class Sync {
     const found = sha256 && (await digestOf(transcript, seq, sha256));
     const { chats } = this.#device;
     const { id } = entry.session;
-    if (!found || chats.entries.get(id) !== entry || transcript !== (entry.reread ?? entry).transcript) return;
-    if (found === expected) {
+    if (chats.entries.get(id) !== entry || transcript !== (entry.reread ?? entry).transcript) return;
+    if (!found) {
+      this.#leaveUnchecked(entry);
+    } else if (found === expected) {
       if (!entry.reread) chats.show(id, { digest: "equal" });
     } else if (entry.digest === "reread" || entry.digest === "different") {
       chats.show(id, { digest: "different" });
@@ -122,6 +127,14 @@ export class Sync {
       chats.show(id, { digest: "reread" });
       this.request(entry);
     }
+  }
+
+  /**
+   * Let the next digest begin again, if a transcript that was read again can't be compared.
+   * @param {Entry} entry
+   */
+  #leaveUnchecked(entry) {
+    if (!entry.reread && entry.digest === "reread") this.#device.chats.show(entry.session.id, { digest: "unchecked" });
   }
 
   /** @param {Entry} entry */

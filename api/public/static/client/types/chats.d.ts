@@ -31,9 +31,12 @@ export type Entry = {
         own: Message[];
     } | null;
     /**
-     * the `seq` that the last `sync` was after
+     * for which transcript the last `sync` was, and after which `seq`
      */
-    asked: number;
+    asked: {
+        transcript: Transcript;
+        after: number;
+    } | null;
     /**
      * how the transcript compares with the service's digest
      */
