@@ -99,7 +99,8 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     if (credit.textContent !== given) credit.textContent = given;
     const { absent } = chat.peer;
     away.hidden = absent === null;
-    away.textContent = absent && t("{name} is away since {time}.", { name: name.textContent, time: timeOfDay(absent) });
+    const isAway = absent ? t("{name} is away since {time}.", { name: name.textContent, time: timeOfDay(absent) }) : "";
+    if (away.textContent !== isAway) away.textContent = isAway; // a screen reader reads it again when it is set
     log.update(chat, name.textContent);
     const reason = session.status === "active" ? null : (frozen(chat) ?? FROZEN()[session.status]);
     if (reason !== frozenAs) field.freeze(reason);
