@@ -10,6 +10,7 @@ import msgspec
 
 from core.base.environment import read
 from core.base.ids import parse_id
+from core.base.settings import DEVELOPMENT_RECEIPT_SEED
 from core.flows.receipts import chat_digest
 from core.receipts import signing
 from core.receipts.signing import JwkSet, NotValid, ReceiptKeys
@@ -34,9 +35,18 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _keys(source: str | None) -> JwkSet:
-    """Return a key set from a file or a URL; without either, the keys of RECEIPT_SIGNING_KEYS."""
+    """Return a key set from a file or a URL; without either, the keys of RECEIPT_SIGNING_KEYS.
+
+    The key of development is in the source code, so a receipt that it has signed proves nothing.
+    """
     if source is None:
-        return ReceiptKeys(read(os.environ).receipt_signing_keys).jwk_set()
+        known = read(os.environ).receipt_signing_keys
+        secret = [(kid, seed) for kid, seed in known if seed != DEVELOPMENT_RECEIPT_SEED]
+        if not secret:
+            raise Failed(
+                "RECEIPT_SIGNING_KEYS has no key of a service; pass the service's key set with --keys URL|FILE"
+            )
+        return ReceiptKeys(secret).jwk_set()
     content = _download(source) if source.startswith(("https://", "http://")) else _content(source)
     try:
         return msgspec.json.decode(content, type=JwkSet)
@@ -75,7 +85,9 @@ def digest(args: argparse.Namespace) -> int:
             raise Failed("there is no such session, or it has fewer messages")
         seq, text = found
         if text is None:
-            raise Failed("the texts of this session were removed before its digest was computed, or messages are missing")
+            raise Failed(
+                "the texts of this session were removed before its digest was computed, or messages are missing"
+            )
         print(f"{seq} {text}")
         return 0
 

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from core.base.settings import DEVELOPMENT_RECEIPT_SEED
 from tests.http.privacy.steps import finish
 from tests.stack import World, new_id, refused
 from tools.client import Client, Refused
@@ -110,6 +111,7 @@ async def test_command_verifies_a_file_with_keys_from_anywhere_and_refuses_a_cha
     for args, env, why in (
         ([changed], {}, "NOT VALID: the signature does not fit"),
         ([file], offline, "NOT VALID: the key 'test' is not one of the known keys: other"),
+        ([file], {"RECEIPT_SIGNING_KEYS": f"test:{DEVELOPMENT_RECEIPT_SEED.hex()}"}, "pass the service's key set with"),
         ([keys], {}, "NOT VALID: this is no receipt"),
         ([file, "--keys", changed], {}, "is no JWK set"),
         ([tmp_path / "missing.json"], {}, "can't be read"),
