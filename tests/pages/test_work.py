@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, Locator, Route, expect
 
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audits
+from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
 from tests.stack import EMAIL, World
 from tests.stack import PASSWORD as ROOT_PASSWORD
@@ -658,3 +659,19 @@ async def test_session_page_shows_what_happened_to_its_events_on_each_phone(
     await expect(event).to_contain_text(re.compile(r"device: (sent|acknowledged) \d\d:\d\d:\d\d"))
     await page.get_by_text("What the phones received").click()
     await expect(event).to_be_hidden()
+
+
+async def test_session_page_shows_the_rest_while_its_receipt_is_late(window: BrowserWindow, world: World) -> None:
+    ayu, budi = await world.mitra("Ayu"), await world.customer("Budi")
+    session_id = await world.session(budi, ayu)
+    async with world.setting(early_end_customer_enabled=True):
+        await finish(budi, ayu, session_id)
+    page = window.page
+
+    async def late(route: Route) -> None:
+        await route.fulfill(status=503, json={"error": {"code": "UNAVAILABLE", "message": "Not now."}})
+
+    await page.route(f"**/{session_id}/receipt", late)
+    await window.open(f"#/sessions/{session_id}")
+    await expect(page.get_by_text("The receipt can't be read at the moment.")).to_be_visible()
+    await expect(page.get_by_text("Budi · Ayu")).to_be_visible()

@@ -8,6 +8,8 @@ export const INDONESIAN = {
   "Seconds given back": "Detik yang dikembalikan",
   "Digest of the chat": "Sidik obrolan",
   "Signed with the key": "Ditandatangani dengan kunci",
+  "The receipt can't be read at the moment. Open the page again in a few seconds.":
+    "Tanda terima belum dapat dibaca. Buka lagi halaman ini beberapa detik lagi.",
   // The frame
   "Loading…": "Memuat…",
   Menu: "Menu",

@@ -62,31 +62,37 @@ const ENDED_BY = { customer: "the customer", mitra: "the mitra", timer: "the tim
 const MAX_REASON = 500;
 const goodbye = (one) => `${t("Goodbye")}, ${t(one.user_type === "mitra" ? "Mitra" : "Customer")}`;
 
-/** Return the receipt of a completed session; null if it was completed before there were receipts. */
+/** Return the receipt of a completed session; null if it was completed before there were receipts, "late" without an answer. */
 async function receiptOf(id, signal) {
   try {
     return await api.get(`${PATH}/${id}/receipt`, {}, signal);
   } catch (error) {
     if (error.status === 404) return null;
-    throw error;
+    if ([401, 403].includes(error.status) || signal?.aborted) throw error;
+    return "late";
   }
 }
 
-const receipt = ({ receipt: says, key_id: keyId }) =>
+const receipt = (signed) =>
   h(
     "section",
     { class: "card" },
     h("h2", {}, t("Receipt")),
-    facts([
-      [t("Seconds paid"), number(says.seconds_paid)],
-      [t("Seconds in which both could talk"), number(says.seconds_both_could_talk)],
-      [t("Seconds given back"), number(says.seconds_credited)],
-      [t("Messages"), number(says.messages)],
-      [t("Digest of the chat"), h("span", { class: "id" }, says.digest ?? t("The text was removed."))],
-      [t("Completed"), time(says.completed_at)],
-      [t("Signed with the key"), keyId],
-    ]),
+    signed === "late"
+      ? h("p", {}, t("The receipt can't be read at the moment. Open the page again in a few seconds."))
+      : receiptFacts(signed),
   );
+
+const receiptFacts = ({ receipt: says, key_id: keyId }) =>
+  facts([
+    [t("Seconds paid"), number(says.seconds_paid)],
+    [t("Seconds in which both could talk"), number(says.seconds_both_could_talk)],
+    [t("Seconds given back"), number(says.seconds_credited)],
+    [t("Messages"), number(says.messages)],
+    [t("Digest of the chat"), h("span", { class: "id" }, says.digest ?? t("The text was removed."))],
+    [t("Completed"), time(says.completed_at)],
+    [t("Signed with the key"), keyId],
+  ]);
 
 class SessionPage extends Page {
   get heading() {
