@@ -19,7 +19,7 @@ from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
 from core.logins.otp import CODE_LENGTH, OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.payments.rules import SessionInProgress
 from core.reads import export as exports
-from core.reads.export import Export
+from core.reads.exported import Export
 from core.runtime import Runtime
 
 

@@ -162,3 +162,46 @@ FROM delivery_trail AS t
 WHERE t.recipient_id = ANY($1::uuid[]) AND t.id > $2::uuid
 ORDER BY t.id
 LIMIT $3;
+
+-- name: receipts
+-- The signed receipts of their sessions. At most $3 above $2.
+SELECT
+  r.id,
+  r.session_id,
+  jsonb_build_object('receipt', r.body::jsonb, 'key_id', r.key_id, 'signature', r.signature) AS signed
+FROM session_receipts AS r
+JOIN chat_sessions AS s ON s.id = r.session_id
+WHERE s.customer_id = ANY($1::uuid[]) AND r.signed_at IS NOT NULL AND r.id > $2::uuid
+ORDER BY r.id
+LIMIT $3;
+
+-- name: time_credits
+-- What their sessions got back. At most $3 above $2.
+SELECT
+  t.id,
+  t.session_id,
+  t.reason,
+  t.began_at,
+  t.ended_at,
+  t.milliseconds,
+  t.created_at
+FROM session_time_credits AS t
+JOIN chat_sessions AS s ON s.id = t.session_id
+WHERE s.customer_id = ANY($1::uuid[]) AND t.id > $2::uuid
+ORDER BY t.id
+LIMIT $3;
+
+-- name: absences
+-- When they were absent from their sessions. At most $3 above $2.
+SELECT
+  a.id,
+  a.session_id,
+  a.since,
+  a.declared_at,
+  a.ended_at,
+  a.returned
+FROM session_absences AS a
+JOIN chat_sessions AS s ON s.id = a.session_id
+WHERE s.customer_id = ANY($1::uuid[]) AND a.user_type = 'customer' AND a.id > $2::uuid
+ORDER BY a.id
+LIMIT $3;

@@ -16,6 +16,16 @@ from tests.stack import World, at_once, refused
 
 pytestmark = pytest.mark.anyio
 AGE = "UPDATE auth_sessions SET created_at = created_at - interval '10 minutes' WHERE user_id = $1"
+SIGNED = "SELECT 1 FROM session_receipts WHERE session_id = $1 AND signed_at IS NOT NULL"
+FAIRNESS = (
+    """INSERT INTO session_time_credits (id, session_id, reason, began_at, ended_at, milliseconds)
+       VALUES (gen_random_uuid(), $1, 'mitra_absent', now() - interval '9 s', now() - interval '8 s', 500)""",
+    """INSERT INTO session_absences (id, session_id, user_type, since, declared_at, ended_at, returned)
+       SELECT gen_random_uuid(), $1, t, now() - interval '9 s', now() - interval '8 s', now(), true
+       FROM unnest(ARRAY['customer', 'mitra']) AS t""",
+    """UPDATE chat_sessions SET expires_at = expires_at + interval '500 ms', warn_at = warn_at + interval '500 ms'
+       WHERE id = $1""",
+)
 EXPORTED = "UPDATE customers SET exported_at = exported_at - $2::interval WHERE id = $1"
 
 
@@ -42,11 +52,14 @@ async def test_export_has_the_conversations_and_everything_else(world: World) ->
     count = MESSAGES * 2 + 1
     for n in range(count):
         await say(customer if n % 2 else mitra, session_id, f"pesan {n}", {"n": n})
+    for statement in FAIRNESS:
+        await world.stack.sql(statement, session_id)
     await finish(customer, mitra, session_id, "sampai jumpa", "dadah")
     await world.request(customer)
     sent = "SELECT id::text FROM deliveries WHERE recipient_id = $1::uuid AND session_id = $2::uuid LIMIT 1"
     (event,) = await world.stack.sql(sent, customer.user["id"], session_id)
     await customer.post("/api/shared/push-opened", {"event_id": event["id"]})
+    await world.until(lambda: world.stack.sql(SIGNED, session_id), bool)
     status, found, headers = await raw(customer, "GET", EXPORT)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
@@ -67,6 +80,11 @@ async def test_export_has_the_conversations_and_everything_else(world: World) ->
     (opened,) = found["deliveries"]
     assert (opened["event_id"], opened["stage"], opened["session_id"]) == (event["id"], "opened", session_id)
     assert opened["device_id"] in {one["id"] for one in found["devices"]}
+    (receipt,), (credit,), (absence,) = found["receipts"], found["time_credits"], found["absences"]
+    assert receipt["signed"]["receipt"]["messages"] == count
+    assert receipt["signed"] == await customer.get(f"/api/shared/chat/sessions/{session_id}/receipt")
+    assert {one["session_id"] for one in (receipt, credit, absence)} == {session_id}
+    assert (credit["reason"], credit["milliseconds"], absence["returned"]) == ("mitra_absent", 500, True)
     assert mitra.user["phone"] not in json.dumps(found)
     assert mitra.user["id"] not in json.dumps(found)
     document = apps.interface("public")

@@ -275,6 +275,19 @@ export interface Export {
   transactions: ExportedTransaction[];
   sessions: ExportedSession[];
   deliveries: ExportedDelivery[];
+  receipts: ExportedReceipt[];
+  time_credits: ExportedTimeCredit[];
+  absences: ExportedAbsence[];
+}
+
+/** When the customer gave no sign of life in a session; `returned` is false if the session ended before. */
+export interface ExportedAbsence {
+  id: string;
+  session_id: string;
+  since: string;
+  declared_at: string;
+  ended_at: string | null;
+  returned: boolean;
 }
 
 /** A request for a code to the phone. It does not have the code. */
@@ -368,6 +381,13 @@ export interface ExportedProfile {
   created_at: string;
 }
 
+/** The receipt of a session; `signed` is what the parties can read and verify. */
+export interface ExportedReceipt {
+  id: string;
+  session_id: string;
+  signed: SignedReceipt;
+}
+
 /** A session with its conversation. It names the mitra, and has nothing else about them. */
 export interface ExportedSession {
   id: string;
@@ -388,6 +408,17 @@ export interface ExportedSession {
   blanked_at: string | null;
   goodbyes: ExportedGoodbye[];
   messages: ExportedMessage[];
+}
+
+/** Paid time that a session got back for what it lost from `began_at` to `ended_at`. */
+export interface ExportedTimeCredit {
+  id: string;
+  session_id: string;
+  reason: CreditReason;
+  began_at: string;
+  ended_at: string;
+  milliseconds: number;
+  created_at: string;
 }
 
 /** A payment that was earned. */
