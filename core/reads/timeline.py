@@ -11,16 +11,15 @@ from core.base.errors import NotFound
 from core.base.languages import Text
 from core.reads.absences import of_absence
 from core.reads.event_trail import MOST, EventTrail, trails_of
+from core.reads.failure_entries import explanation, of_failures
 from core.reads.search_rounds import SearchRound, of_last, of_rounds, rounds_of
 from core.reads.support import SupportPayment, payment
 from core.reads.time_credits import of_credit
 from core.reads.timeline_entries import (
     ORDER,
     TimelineEntry,
-    explanation,
     of_audit_row,
     of_extension,
-    of_failures,
     of_goodbye,
     of_invitations,
     of_payment,
