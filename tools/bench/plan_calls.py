@@ -150,6 +150,7 @@ class Caller:
             "auth_session_ids": [text["auth_session_id"]],
             "erasure_id": ids.new_id(),
             "refund_id": ids.new_id(),
+            "gateway_refund_id": "rfd-1",
             "refund_ids": [ids.new_id()],
             "due": dt.timedelta(hours=24),
             "node": ids.new_id(),
