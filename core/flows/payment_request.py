@@ -68,11 +68,11 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     if wish.targeted_mitra_id is not None:
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)
-    if wish.targeted_mitra_id is None and not wish.accept_wait and runtime.config.flag("refuse_unservable_payments"):
-        await check_any(tx, availability_policy(runtime.config))
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
         raise FreeRequestOpen(details={"payment_request_id": open_id})
-    await money.abandon_pending(tx, account, by=actor)
+    await money.abandon_pending(tx, account, by=actor)  # may wait for a lock; a refusal rolls it back
+    if wish.targeted_mitra_id is None and not wish.accept_wait and runtime.config.flag("refuse_unservable_payments"):
+        await check_any(tx, availability_policy(runtime.config))
     request = await invoices.create(
         runtime,
         tx,

@@ -17,7 +17,10 @@ from core.reads import own
 from core.sessions.states import SessionStatus
 from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness, rows
 
-ACCOUNT = "SELECT 1 FROM customers WHERE id = $1 FOR UPDATE"
+LOCKS = {
+    "account": "SELECT 1 FROM customers WHERE id = $1 FOR UPDATE",
+    "earlier request": "SELECT 1 FROM payment_requests WHERE customer_id = $1 FOR UPDATE",
+}
 SET_ONLINE = "UPDATE mitra_online_status SET is_online = $2, last_heartbeat_at = $3 WHERE mitra_id = $1"
 FREE = "UPDATE pricing_tiers SET price_idr = $1, updated_at = clock_timestamp() WHERE mode = 'chat' AND minutes = 12"
 
@@ -106,14 +109,18 @@ def test_chosen_mitra_and_extension_keep_their_rules(refusing: Harness) -> None:
     refusing.run(play())
 
 
+@pytest.mark.parametrize("lock", LOCKS)
 @pytest.mark.parametrize("comes", [True, False])
-def test_mitra_who_changes_while_the_request_waits_for_a_lock_decides(refusing: Harness, comes: bool) -> None:
+def test_mitra_who_changes_while_the_request_waits_for_a_lock_decides(
+    refusing: Harness, comes: bool, lock: str
+) -> None:
     async def play() -> None:
         runtime, customer, mitra = refusing.runtime, await refusing.customer(), await online(refusing)
+        await ask(refusing, customer, accept_wait=True)
         if comes:
             await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
         async with runtime.db.pool.acquire() as holder, holder.transaction():
-            await holder.fetch(ACCOUNT, customer.user_id)
+            await holder.fetch(LOCKS[lock], customer.user_id)
             asking = asyncio.create_task(ask(refusing, customer))
             await refusing.until(WAITING, 1)
             await runtime.db.fetch(SET_ONLINE, mitra.user_id, comes, runtime.now())
@@ -122,6 +129,7 @@ def test_mitra_who_changes_while_the_request_waits_for_a_lock_decides(refusing: 
         else:
             with pytest.raises(NoMitraAvailable):
                 await asking
+            assert await statuses(refusing, customer) == [PaymentStatus.PENDING]
 
     refusing.run(play())
 
