@@ -71,7 +71,8 @@ PROMISES_MISSED = Series(
     "sesi_promises_missed", "Those of `sesi_promises_judged` in which no mitra accepted within the promised p90."
 )
 PROMISES_WITHDRAWN = Series(
-    "sesi_promises_withdrawn", "1 while no wait is promised, because too many promises were missed; else 0."
+    "sesi_promises_withdrawn",
+    "1 while no wait is promised, because more than a quarter of the judged promises were missed; else 0.",
 )
 STANDBY_LAG = Series(
     "sesi_standby_lag_seconds",

@@ -12,8 +12,8 @@ DAYS = dt.timedelta(days=28)
 AROUND = dt.timedelta(hours=1)  # before and after the hour
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 LEAST_SEARCHES = 30
-JUDGED = 100  # promises that decide whether estimates are shown
-MOST_MISSED = 25  # of them
+JUDGED = 100  # promises that decide whether estimates are shown, at most
+LEAST_JUDGED = 20  # fewer count as 20, so that a few misses among the first promises decide nothing
 USABLE = dt.timedelta(minutes=30)  # an older estimate is not used: the jobs processes have stopped
 AHEAD = dt.timedelta(minutes=10)  # the next hour is estimated this long before it begins
 
@@ -103,9 +103,9 @@ def same_hours(hour: int, *, now: dt.datetime, longest: dt.timedelta) -> list[In
     return intervals
 
 
-def is_withdrawn(missed: int) -> bool:
-    """Return whether estimates are withdrawn, because this many of the last JUDGED promises missed p90."""
-    return missed > MOST_MISSED
+def is_withdrawn(judged: int, missed: int) -> bool:
+    """Return whether estimates are withdrawn, because more than a quarter of the judged promises missed p90."""
+    return 4 * missed > max(judged, LEAST_JUDGED)
 
 
 def promise(estimate: Estimate | None, *, now: dt.datetime) -> Promise | None:
@@ -117,5 +117,5 @@ def promise(estimate: Estimate | None, *, now: dt.datetime) -> Promise | None:
     return Promise(
         p50_seconds=estimate.p50_seconds,
         p90_seconds=estimate.p90_seconds,
-        is_shown=not is_withdrawn(estimate.missed),
+        is_shown=not is_withdrawn(estimate.judged, estimate.missed),
     )

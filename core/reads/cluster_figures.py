@@ -58,7 +58,7 @@ async def _read(runtime: Runtime) -> Figures:
         },
         series.PROMISES_JUDGED: {(): judged},
         series.PROMISES_MISSED: {(): missed},
-        series.PROMISES_WITHDRAWN: {(): float(is_withdrawn(missed))},
+        series.PROMISES_WITHDRAWN: {(): float(is_withdrawn(judged, missed))},
         series.STANDBY_LAG: {(name,): lag for name, lag in (await present.standbys(db)).items()},
         series.COLLECTED: {(): real_now.timestamp()},
     }

@@ -14,7 +14,7 @@ from core.flows import payment_request, wait_estimates
 from core.idempotency.rules import KeyedRequest
 from core.payments.views import PaymentRequestView, PromisedWait
 from core.promises import rules, store
-from core.promises.rules import LEAST_SEARCHES, MOST_MISSED, Promise
+from core.promises.rules import JUDGED, LEAST_JUDGED, LEAST_SEARCHES, Promise
 from core.reads.catalogue import Availability, TypicalWait
 from core.reads.promises import promises
 from core.reads.report_range import MOST
@@ -86,7 +86,7 @@ def test_missed_promises_withdraw_the_estimate_and_kept_ones_bring_it_back(clean
     async def play() -> None:
         harness, now = clean_harness, clean_harness.runtime.now()
         usual = yesterday(harness, 300, wait=100.0, p90=120)
-        missed = yesterday(harness, MOST_MISSED, made_at=now - HOUR, wait=121.0)
+        missed = yesterday(harness, JUDGED // 4, made_at=now - HOUR, wait=121.0)
         await played(harness, usual + missed, promised=True)
         assert await shown(harness) is not None
         more = yesterday(harness, 1, made_at=now - HOUR, wait=121.0)
@@ -98,12 +98,26 @@ def test_missed_promises_withdraw_the_estimate_and_kept_ones_bring_it_back(clean
         assert promise is not None
         assert not promise.is_shown
         # Withheld promises are judged as well: 75 newer ones were kept, one of the missed is no longer among the 100.
-        kept = yesterday(harness, 100 - MOST_MISSED, made_at=now - 30 * MINUTE, wait=100.0, is_shown=False)
+        kept = yesterday(harness, JUDGED - JUDGED // 4, made_at=now - 30 * MINUTE, wait=100.0, is_shown=False)
         await played(harness, kept[1:], promised=True)
         assert await shown(harness) is None
         await played(harness, kept[:1], promised=True)
         assert await shown(harness) is not None
         assert (await requested(harness)).promised is not None
+
+    clean_harness.run(play())
+
+
+def test_a_quarter_of_the_least_verdict_is_missed_before_the_first_promises_are_withdrawn(
+    clean_harness: Harness,
+) -> None:
+    async def play() -> None:
+        harness, made_at = clean_harness, clean_harness.runtime.now() - HOUR
+        await played(harness, yesterday(harness, 100, wait=100.0))
+        await played(harness, yesterday(harness, LEAST_JUDGED // 4, made_at=made_at, wait=121.0), promised=True)
+        assert await shown(harness) is not None
+        await played(harness, yesterday(harness, 1, made_at=made_at, wait=121.0), promised=True)
+        assert await shown(harness) is None
 
     clean_harness.run(play())
 

@@ -71,11 +71,13 @@ def test_nothing_is_promised_without_a_reliable_estimate(change: dict[str, int |
     assert rules.promise(None, now=NOW) is None
 
 
-def test_promise_is_withheld_when_more_than_a_quarter_of_a_hundred_missed() -> None:
-    promise = rules.promise(attrs.evolve(ESTIMATE, missed=26), now=NOW)
-    assert promise == Promise(p50_seconds=40, p90_seconds=120, is_shown=False)
-    few = attrs.evolve(ESTIMATE, judged=26, missed=25)
-    assert rules.promise(few, now=NOW) == Promise(p50_seconds=40, p90_seconds=120, is_shown=True)
+@pytest.mark.parametrize(
+    ("judged", "missed", "is_shown"),
+    [(100, 25, True), (100, 26, False), (99, 25, False), (40, 10, True), (40, 11, False), (6, 5, True), (6, 6, False)],
+)
+def test_promise_is_withheld_when_more_than_a_quarter_missed(judged: int, missed: int, is_shown: bool) -> None:
+    estimate = attrs.evolve(ESTIMATE, judged=judged, missed=missed)
+    assert rules.promise(estimate, now=NOW) == Promise(p50_seconds=40, p90_seconds=120, is_shown=is_shown)
 
 
 def test_accept_wait_counts_for_an_idempotency_key_only_if_it_is_true() -> None:
