@@ -18,7 +18,8 @@ LEASE = "presence_checks"
 
 
 async def ask_silent(runtime: Runtime) -> None:
-    """Ask the mitras whose check is due, up to the budget. After a full batch, wait until the next one may begin."""
+    """Ask the mitras whose check is due, up to the budget. After a full batch, of this process or of another one, wait
+    until the next one may begin."""
     if not runtime.config.flag("reachability_probe"):
         return
     policy = presence_checks.check_policy(runtime.config, cadence_s=runtime.settings.mitra_heartbeat_cadence_seconds)
@@ -31,8 +32,9 @@ async def ask_silent(runtime: Runtime) -> None:
     for reason in passed_over:
         metrics.PRESENCE_CHECKS.labels(reason).inc()
     metrics.PRESENCE_CHECKS.labels("asked").inc(len(asked))
-    if not may_ask or len(asked) == AT_ONCE:
+    if len(asked) == AT_ONCE:
         metrics.LIMITED.labels("presence_checks").inc()
+    if not may_ask or len(asked) == AT_ONCE:
         await real_sleep(max(0.0, taken + PACE_S - monotonic()))
 
 

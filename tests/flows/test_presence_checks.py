@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from core.base import ids
 from core.base.actor import Actor
+from core.base.metrics import REGISTRY
 from core.flows import mitra_status, presence_checks
+from core.leases import store as leases
 from core.mitras import presence_checks as checks
 from core.mitras import store as mitras
 from core.mitras.presence_checks import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
@@ -27,6 +29,7 @@ from tests.flows.conftest import Harness, rows
 CADENCE_S, STALE_S = 30, 45
 SILENCE_S = (CADENCE_S + STALE_S) / 2
 POLICY = CheckPolicy(silence_s=SILENCE_S, stale_after_s=STALE_S, require_ping=True)
+REACHED = "sesi_limited_total", {"limit": "presence_checks"}
 # Processes that have run for a day and will run for a day.
 STEADY = """UPDATE service_processes SET since_at = since_at - interval '1 day', lost_at = lost_at + interval '1 day',
   given_up_at = given_up_at + interval '1 day'"""
@@ -223,6 +226,27 @@ def test_many_processes_ask_each_mitra_once_within_the_budget(steady: Harness) -
             at, at[2 * AT_ONCE :], strict=False
         ):  # a batch is stored a moment after its lease began
             assert (third - first).total_seconds() >= PACE_S
+
+    steady.run(play())
+
+
+@pytest.mark.parametrize(
+    ("silent", "is_taken", "counted"), [(AT_ONCE - 1, False, 0), (AT_ONCE, False, 1), (AT_ONCE, True, 0)]
+)
+def test_budget_counts_as_reached_by_a_full_batch_only(
+    steady: Harness, silent: int, is_taken: bool, counted: int
+) -> None:
+    async def play() -> None:
+        for _ in range(silent):
+            await silent_mitra(steady, SILENCE_S + 1)
+        if is_taken:  # by another process, whose batch may have been small
+            async with steady.runtime.transaction() as tx:
+                await leases.ensure(tx, presence_checks.LEASE)
+                await leases.hold(tx, presence_checks.LEASE, node=ids.new_id(), length_s=60)
+        before = REGISTRY.get_sample_value(*REACHED) or 0
+        await presence_checks.ask_silent(steady.runtime)
+        assert len(await pushed(steady)) == (0 if is_taken else silent)
+        assert (REGISTRY.get_sample_value(*REACHED) or 0) - before == counted
 
     steady.run(play())
 
