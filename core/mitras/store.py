@@ -120,15 +120,8 @@ async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presen
     return one(Presence, await reader.fetchrow(SQL["presence"], mitra_id, now))
 
 
-async def count_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> int:
-    """Count the mitras who can take a session now (see core/mitras/rules.py)."""
-    return await reader.fetchval(
-        SQL["count_free"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity
-    )
-
-
 async def any_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
-    """Return whether a mitra can take a session now."""
+    """Return whether a mitra can take a session now (see core/mitras/rules.py)."""
     return await reader.fetchval(SQL["any_free"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity)
 
 

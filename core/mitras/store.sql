@@ -27,11 +27,6 @@ FROM mitras AS m
 JOIN mitra_online_status AS o ON o.mitra_id = m.id
 WHERE m.id = $1;
 
--- name: count_free
--- How many mitras could take a session now.
-SELECT count(*)::int
-FROM free_mitras($1, $2, $3, $4);
-
 -- name: any_free
 -- Whether a mitra could take a session now.
 SELECT EXISTS(

@@ -9,14 +9,14 @@ from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import NotFound
 from core.base.field_types import Mode, Positive, TierId
-from core.mitras import store as mitras
-from core.mitras.rules import availability_policy
+from core.mitras.rules import AvailabilityPolicy, availability_policy
 from core.pricing import rules, store
 from core.pricing.store import Tier
-from core.promises import rules as promise_rules
-from core.promises import store as promises
+from core.promises.rules import Estimate, hour_of, promise
 from core.runtime import Runtime
 from core.storage import sql_files
+from core.storage.records import as_dict
+from core.storage.transaction import Reader
 from core.transactions import translate_db_errors
 
 SQL = sql_files.load(__file__)
@@ -159,6 +159,18 @@ class Available:
     typical_wait_seconds: TypicalWait | None
 
 
+async def availability(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> Available:
+    """Return how many mitras could take a request, and the usual wait, by one statement."""
+    row = as_dict(
+        await reader.fetchrow(
+            SQL["availability"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity, hour_of(now)
+        )
+    )
+    available = row.pop("available")
+    estimate = None if row["hour"] is None else Estimate(**row)
+    return Available(available=available, typical_wait_seconds=_shown(estimate, now))
+
+
 class Availability:
     """The available mitras and the usual wait, cached: at most one database read every FRESH_S in this process."""
 
@@ -184,18 +196,16 @@ class Availability:
             task.exception()  # mark it as retrieved, because each waiter has raised it
 
     async def _read(self, runtime: Runtime) -> Available:
-        started, now = monotonic(), runtime.now()
+        started = monotonic()
         with translate_db_errors():
-            available = await mitras.count_free(runtime.db, availability_policy(runtime.config), now=now)
-            estimate = await promises.estimate_for(runtime.db, promise_rules.hour_of(now))
-        self._answer = Available(available=available, typical_wait_seconds=_shown(estimate, now))
+            self._answer = await availability(runtime.db, availability_policy(runtime.config), now=runtime.now())
         self._until = started + FRESH_S
         return self._answer
 
 
-def _shown(estimate: promise_rules.Estimate | None, now: dt.datetime) -> TypicalWait | None:
+def _shown(estimate: Estimate | None, now: dt.datetime) -> TypicalWait | None:
     """Return what customers are shown of an estimate."""
-    promise = promise_rules.promise(estimate, now=now)
-    if promise is None or not promise.is_shown:
+    made = promise(estimate, now=now)
+    if made is None or not made.is_shown:
         return None
-    return TypicalWait(p50=promise.p50_seconds, p90=promise.p90_seconds)
+    return TypicalWait(p50=made.p50_seconds, p90=made.p90_seconds)

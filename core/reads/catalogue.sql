@@ -16,3 +16,18 @@ SELECT
   ) AS has_live_session
 FROM customers
 WHERE id = $1;
+
+-- name: availability
+-- How many mitras could take a session now, with the parameters of `free_mitras`, and the estimate for the hour of the
+-- day $5. One row in any case.
+SELECT
+  f.available,
+  e.hour,
+  e.searches,
+  e.p50_seconds,
+  e.p90_seconds,
+  e.judged,
+  e.missed,
+  e.estimated_at
+FROM (SELECT count(*)::int AS available FROM free_mitras($1, $2, $3, $4)) AS f
+LEFT JOIN wait_estimates AS e ON e.hour = $5;

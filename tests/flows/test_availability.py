@@ -12,6 +12,7 @@ from core.mitras import store as mitras
 from core.mitras.rules import AvailabilityPolicy, Channel, MitraAtCapacity, MitraOffline, Presence, check_available
 from core.pairing import store as pairing
 from core.pairing.rules import Response
+from core.reads.catalogue import availability
 from core.sessions.states import SessionStatus
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
@@ -165,7 +166,7 @@ def test_database_and_rules_agree_on_every_mitra(
                     assert presence.active_session_count == len(held)
                     if is_available(presence, policy, tx.now):
                         available.add(one.id)
-                assert await mitras.count_free(tx, policy, now=tx.now) == len(available)
+                assert (await availability(tx, policy, now=tx.now)).available == len(available)
                 eligible = {one.id for one in candidates if one.id in available and may_be_asked(one)}
                 assert await pairing.anyone_eligible(tx, session_id, policy, now=tx.now) == bool(eligible)
                 invited = await pairing.invite(tx, session_id, policy, round_number=1, answer_by=tx.now)

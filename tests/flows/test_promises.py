@@ -10,6 +10,7 @@ import pytest
 
 from core.base import ids
 from core.base.errors import ValidationFailed
+from core.base.metrics import REGISTRY
 from core.flows import payment_request, wait_estimates
 from core.idempotency.rules import KeyedRequest
 from core.payments.views import PaymentRequestView, PromisedWait
@@ -118,6 +119,16 @@ def test_a_quarter_of_the_least_verdict_is_missed_before_the_first_promises_are_
         assert await shown(harness) is not None
         await played(harness, yesterday(harness, 1, made_at=made_at, wait=121.0), promised=True)
         assert await shown(harness) is None
+
+    clean_harness.run(play())
+
+
+def test_available_mitras_and_the_wait_are_read_with_one_connection(clean_harness: Harness) -> None:
+    async def play() -> None:
+        checkouts = "sesi_database_pool_wait_seconds_count", {"pool": "write"}
+        before = REGISTRY.get_sample_value(*checkouts) or 0
+        assert await shown(clean_harness) is None
+        assert REGISTRY.get_sample_value(*checkouts) == before + 1
 
     clean_harness.run(play())
 
