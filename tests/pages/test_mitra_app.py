@@ -93,14 +93,14 @@ async def test_operator_takes_the_mitra_offline_and_deactivates_them(browser: Br
         await expect(page.get_by_text("operator has deactivated your account")).to_be_visible()
 
 
-async def test_mitra_sees_when_a_check_last_woke_the_phone(browser: Browser, world: World) -> None:
+async def test_mitra_sees_when_the_phone_last_gave_a_sign_during_a_check(browser: Browser, world: World) -> None:
     async with mitra_app(browser, world) as page:
-        woken = page.get_by_text("Your phone last woke up for a check on")
-        await expect(woken).to_have_count(0)
+        sign = page.get_by_text("Your phone last gave a sign during a check on")
+        await expect(sign).to_have_count(0)
         newest = "(SELECT id FROM mitras ORDER BY id DESC LIMIT 1)"
         await world.stack.sql(f"UPDATE mitra_online_status SET reachable_at = now() WHERE mitra_id = {newest}")
         await page.reload()
-        await expect(woken).to_be_visible()
+        await expect(sign).to_be_visible()
 
 
 async def test_several_chats_show_their_unread_messages(browser: Browser, world: World) -> None:

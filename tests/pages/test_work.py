@@ -549,7 +549,7 @@ async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world:
     await expect(page.get_by_role("button", name="Confirm by hand…")).to_have_count(0)
 
 
-async def test_mitras_page_shows_when_a_phone_was_woken_by_a_push(window: BrowserWindow, world: World) -> None:
+async def test_mitras_page_shows_when_a_phone_gave_a_sign_during_a_check(window: BrowserWindow, world: World) -> None:
     ayu = await world.mitra("Ratna Dewi")
     await window.open("#/mitras?q=Ratna")
     row = window.page.get_by_role("row").filter(has_text="Ratna Dewi")
@@ -559,7 +559,7 @@ async def test_mitras_page_shows_when_a_phone_was_woken_by_a_push(window: Browse
         ayu.user["id"],
     )
     await window.open(f"#/mitras/{ayu.user['id']}")
-    await expect(window.page.get_by_text("Woken by push")).to_be_visible()
+    await expect(window.page.get_by_text("Sign during a check")).to_be_visible()
     await expect(window.page.get_by_text("2 hours ago")).to_be_visible()
 
 

@@ -312,7 +312,7 @@ export const INDONESIAN = {
   "Add a mitra": "Tambah mitra",
   Active: "Aktif",
   "Last seen": "Terakhir terlihat",
-  "Woken by push": "Bangun lewat notifikasi",
+  "Sign during a check": "Tanda saat pemeriksaan",
   "Can go online immediately": "Boleh langsung daring",
   "{name} added.": "{name} sudah ditambahkan.",
   "All mitras": "Semua mitra",

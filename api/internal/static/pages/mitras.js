@@ -73,7 +73,7 @@ class MitrasPage extends ListPage {
       { label: t("Phone"), cell: (one) => one.phone },
       { label: t("State"), cell: state },
       { label: t("Last seen"), cell: (one) => age(one.last_heartbeat_at) },
-      { label: t("Woken by push"), cell: (one) => age(one.reachable_at) },
+      { label: t("Sign during a check"), cell: (one) => age(one.reachable_at) },
     ];
   }
 
@@ -141,7 +141,7 @@ class MitraPage extends Page {
         [t("Phone"), mitra.phone],
         [t("Chats now"), number(mitra.active_session_count)],
         [t("Last seen"), age(mitra.last_heartbeat_at)],
-        [t("Woken by push"), age(mitra.reachable_at)],
+        [t("Sign during a check"), age(mitra.reachable_at)],
         [t("Since"), time(mitra.created_at)],
         [t("Id"), h("span", { class: "id" }, mitra.id)],
         session.may("sessions") && [

@@ -25,7 +25,7 @@ export function presenceCard({ client, scope }) {
   const label = freshId();
   const title = h("strong", { id: label });
   const text = h("p", { role: "status" });
-  const woken = h("p", { hidden: true });
+  const sign = h("p", { hidden: true });
   const toggle = h(
     "button",
     { type: "button", class: "switch", role: "switch", "aria-label": t("Online"), onclick: change },
@@ -34,7 +34,7 @@ export function presenceCard({ client, scope }) {
   const card = h(
     "section",
     { class: "card presence", "aria-labelledby": label },
-    h("div", {}, title, text, woken),
+    h("div", {}, title, text, sign),
     toggle,
   );
 
@@ -60,8 +60,10 @@ export function presenceCard({ client, scope }) {
     const words = explanation(state);
     if (text.textContent !== words) text.textContent = words;
     const at = state.status?.reachable_at;
-    woken.hidden = !(online && at);
-    woken.textContent = woken.hidden ? "" : t("Your phone last woke up for a check on {time}.", { time: moment(at) });
+    sign.hidden = !(online && at);
+    sign.textContent = sign.hidden
+      ? ""
+      : t("Your phone last gave a sign during a check on {time}.", { time: moment(at) });
   });
   return card;
 }

@@ -20,7 +20,8 @@ export const INDONESIAN = {
   "You get no chat requests.": "Anda tidak mendapat permintaan obrolan.",
   "All your places are taken: no new requests for now.": "Semua tempat Anda terisi: belum ada permintaan baru.",
   "{n} of {max} places are taken.": "{n} dari {max} tempat terisi.",
-  "Your phone last woke up for a check on {time}.": "Ponsel Anda terakhir bangun untuk pemeriksaan pada {time}.",
+  "Your phone last gave a sign during a check on {time}.":
+    "Ponsel Anda terakhir memberi tanda saat pemeriksaan pada {time}.",
 
   // Requests
   "Chat requests": "Permintaan obrolan",
