@@ -5,8 +5,8 @@ SELECT next_presence_check($1, make_interval(secs => $2), make_interval(secs => 
 -- name: pass_over
 -- Record the due checks that no push can make: the mitra has no device that takes pushes, or, if heartbeats are
 -- required ($5), was silent for $4 seconds already. The parameters are those of `claim`, up to $5. Return the reason of
--- each. The index on the last heartbeat finds the candidates; PostgreSQL checks the conditions on the locked row again
--- after a concurrent heartbeat.
+-- each. The index on the last heartbeat finds the candidates. After a concurrent heartbeat, PostgreSQL checks the
+-- conditions again with the locked row (o) and the silence as it was before (s): then the two heartbeats differ.
 WITH due AS (
   SELECT
     o.id,
@@ -15,6 +15,7 @@ WITH due AS (
   JOIN mitra_online_status AS o ON o.mitra_id = s.mitra_id
   WHERE
     o.is_online
+    AND o.last_heartbeat_at = s.last_heartbeat_at
     AND s.last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2)
     AND presence_check_due(
       o.last_heartbeat_at, s.silent_since, o.checked_at, make_interval(secs => $2), make_interval(secs => $3)
@@ -47,6 +48,7 @@ WITH due AS (
     CASE WHEN $5 THEN s.silent_since + make_interval(secs => $4) ELSE $1 + make_interval(secs => $7) END AS ends_at
   FROM mitra_silences($1) AS s
   JOIN mitra_online_status AS o ON o.mitra_id = s.mitra_id
+    AND o.last_heartbeat_at = s.last_heartbeat_at
   WHERE
     o.is_online
     AND s.last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2)
