@@ -50,12 +50,13 @@ def check_policy(config: Configuration, *, cadence_s: float) -> CheckPolicy:
     )
 
 
-def due_at(
-    *, heartbeat_at: dt.datetime, silent_since: dt.datetime, checked_at: dt.datetime | None, silence_s: float
-) -> dt.datetime:
-    """Return when an online mitra's next check is due. A check is unanswered until a heartbeat follows it."""
+def due_at(*, silent_since: dt.datetime, checked_at: dt.datetime | None, silence_s: float) -> dt.datetime:
+    """Return when an online mitra's next check is due.
+
+    A check is unanswered until a heartbeat follows it, or an outage that excuses the silence.
+    """
     first = silent_since + dt.timedelta(seconds=silence_s)
-    if checked_at is None or checked_at <= heartbeat_at:
+    if checked_at is None or checked_at <= silent_since:
         return first
     return max(first, checked_at + dt.timedelta(seconds=PAUSE_S))
 

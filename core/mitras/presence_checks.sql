@@ -17,9 +17,7 @@ WITH due AS (
     o.is_online
     AND o.last_heartbeat_at = s.last_heartbeat_at
     AND s.last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2)
-    AND presence_check_due(
-      o.last_heartbeat_at, s.silent_since, o.checked_at, make_interval(secs => $2), make_interval(secs => $3)
-    ) <= $1
+    AND presence_check_due(s.silent_since, o.checked_at, make_interval(secs => $2), make_interval(secs => $3)) <= $1
     AND (
       ($5 AND s.silent_since + make_interval(secs => $4) <= $1)
       OR NOT EXISTS (
@@ -48,13 +46,11 @@ WITH due AS (
     CASE WHEN $5 THEN s.silent_since + make_interval(secs => $4) ELSE $1 + make_interval(secs => $7) END AS ends_at
   FROM mitra_silences($1) AS s
   JOIN mitra_online_status AS o ON o.mitra_id = s.mitra_id
-    AND o.last_heartbeat_at = s.last_heartbeat_at
   WHERE
     o.is_online
+    AND o.last_heartbeat_at = s.last_heartbeat_at
     AND s.last_heartbeat_at <= $1::timestamptz - make_interval(secs => $2)
-    AND presence_check_due(
-      o.last_heartbeat_at, s.silent_since, o.checked_at, make_interval(secs => $2), make_interval(secs => $3)
-    ) <= $1
+    AND presence_check_due(s.silent_since, o.checked_at, make_interval(secs => $2), make_interval(secs => $3)) <= $1
     AND NOT ($5 AND s.silent_since + make_interval(secs => $4) <= $1)
     AND EXISTS (
       SELECT 1

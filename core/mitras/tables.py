@@ -32,7 +32,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     heartbeat_channel = columns.string(
         8, default="any"
     )  # of the last heartbeat; "any" until the first one since going online
-    checked_at = columns.moment()  # when the last presence check was due; unanswered until a heartbeat follows it
+    checked_at = columns.moment()  # when the last presence check was due
     check_ends_at = columns.moment()  # until when a heartbeat answers that check; null: no push was sent
     reachable_at = columns.moment()  # of the last heartbeat within the time of a check
     updated_at = columns.created()

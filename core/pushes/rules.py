@@ -3,6 +3,7 @@
 
 import datetime as dt
 import enum
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -147,9 +148,14 @@ QUIET: dict[tuple[str, str, str], str] = {
 
 
 def presence_check(*, check_id: str, ttl: dt.timedelta) -> Content:
-    """Return the silent push that asks a mitra's phone for a heartbeat. `ttl` is in real time."""
+    """Return the silent push that asks a mitra's phone for a heartbeat. `ttl` is in real time.
+
+    The app tries for `lifetime_seconds`, from the push's arrival on.
+    """
     action = Action.PRESENCE_CHECK.value
-    return Content(data={"action": action, "event": action, "event_id": check_id}, words=None, urgent=False, ttl=ttl)
+    seconds = str(math.ceil(ttl.total_seconds()))
+    data = {"action": action, "event": action, "event_id": check_id, "lifetime_seconds": seconds}
+    return Content(data=data, words=None, urgent=False, ttl=ttl)
 
 
 def is_silent(content: Mapping[str, str]) -> bool:

@@ -151,7 +151,7 @@ test("a refused heartbeat shows that the mitra is offline", async () => {
   assert.equal(client.state.status.is_online, false);
 });
 
-const check = { action: "presence_check", event: "presence_check", event_id: id("e", 1) };
+const check = { action: "presence_check", event: "presence_check", event_id: id("e", 1), lifetime_seconds: "8" };
 
 test("a presence check is answered over REST, and another push is left to the app", async () => {
   const { world, client } = await open();
@@ -160,6 +160,27 @@ test("a presence check is answered over REST, and another push is left to the ap
   await world.answer(`POST ${STATUS}/heartbeat`, 200, status(true));
   assert.equal(await answering, true);
   assert.deepEqual(world.socket("/ws/pairing").take(), []);
+});
+
+test("a heartbeat that finds no service is repeated until the lifetime of the check ends", async () => {
+  const { world, client } = await open();
+  await world.close(1006, "/ws/pairing");
+  let answered = false;
+  const answering = client.receivePush(check).then((was) => {
+    answered = was;
+  });
+  const beats = () => world.requests.filter((one) => one.route === `POST ${STATUS}/heartbeat`).length;
+  let count = 0;
+  for (let second = 0; second < 8; second++) {
+    if (beats()) {
+      count++;
+      assert.equal(answered, false);
+      await world.answer(`POST ${STATUS}/heartbeat`, 503, refusal("UNAVAILABLE"));
+    }
+    await world.advance(1000);
+  }
+  await answering;
+  assert.deepEqual([count, beats()], [4, 0]);
 });
 
 test("a presence check that comes too late shows that the mitra is offline", async () => {

@@ -98,7 +98,8 @@ def test_silent_mitra_is_asked_once_by_a_silent_push_to_each_device(steady: Harn
         found = await pushed(steady)
         assert [row["user_id"] for row in found] == [mitra.user_id] * 2
         for row in found:
-            assert set(row["content"]) == {"action", "event", "event_id"}
+            assert set(row["content"]) == {"action", "event", "event_id", "lifetime_seconds"}
+            assert row["ttl"] <= int(row["content"]["lifetime_seconds"]) < row["ttl"] + 1
             assert row["content"]["action"] == row["content"]["event"] == "presence_check"
             assert not row["urgent"]
             assert 4 < row["ttl"] <= STALE_S - SILENCE_S - 1
@@ -207,6 +208,30 @@ def test_silence_that_an_outage_excuses_is_not_checked_until_it_has_lasted_again
     steady.run(play())
 
 
+def test_check_before_an_outage_is_repeated_after_the_next_silence(steady: Harness) -> None:
+    """The phone may have answered while the api or the database was away."""
+
+    async def play() -> None:
+        runtime = steady.runtime
+        mitra = await silent_mitra(steady, 3 * STALE_S)
+        restarted = runtime.now() - dt.timedelta(seconds=SILENCE_S - 5)
+        await runtime.db.fetch("UPDATE service_processes SET since_at = $1", restarted)
+        await runtime.db.fetch(
+            "UPDATE mitra_online_status SET checked_at = $2 WHERE mitra_id = $1",
+            mitra.user_id, restarted - dt.timedelta(seconds=10),
+        )  # fmt: skip
+        assert await next_check(steady) == restarted + dt.timedelta(seconds=SILENCE_S)
+        restarted -= dt.timedelta(seconds=6)
+        await runtime.db.fetch("UPDATE service_processes SET since_at = $1", restarted)
+        await presence_checks.ask_silent(runtime)
+        assert len(await pushed(steady)) == 1
+        due = await next_check(steady)
+        assert due is not None  # this one is not answered, and no outage followed
+        assert (due - runtime.now()).total_seconds() > PAUSE_S - 10
+
+    steady.run(play())
+
+
 def test_many_processes_ask_each_mitra_once_within_the_budget(steady: Harness) -> None:
     many = 6 * AT_ONCE
 
@@ -268,7 +293,6 @@ class Modelled:
     def due(self) -> dt.datetime:
         """Return when the next check is due."""
         return due_at(
-            heartbeat_at=self.heartbeat_at,
             silent_since=self.heartbeat_at,
             checked_at=self.checked_at,
             silence_s=SILENCE_S,

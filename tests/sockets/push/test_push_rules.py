@@ -56,10 +56,11 @@ def test_each_pushed_event_has_its_action():
 
 
 def test_presence_check_is_silent_in_each_language():
-    made = presence_check(check_id=new_id(), ttl=dt.timedelta(seconds=7))
+    made = presence_check(check_id=new_id(), ttl=dt.timedelta(seconds=6.2))
     for language in Language:
         said = made.said_in(language)
-        assert set(said) == {"action", "event", "event_id"}
+        assert set(said) == {"action", "event", "event_id", "lifetime_seconds"}
+        assert said["lifetime_seconds"] == "7"
         assert is_silent(said)
     assert not is_silent(content("chat_request").said_in(Language.ENGLISH))
 

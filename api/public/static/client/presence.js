@@ -1,4 +1,5 @@
 import { hasCode, ignoreRefusal } from "./errors.js";
+import { isTransient, longestPause } from "./rest.js";
 
 /** @import { MitraStatus } from "./types.d.ts" */
 
@@ -56,7 +57,7 @@ export class Presence {
     if (push.action !== "presence_check") return false;
     if (!this.#device.tokens.current) await this.#device.tokens.load(); // the system may have started the app for it
     // Over REST: a socket of a suspended app may look open although its network is gone.
-    if (this.#device.tokens.current) await this.#beatOverRest();
+    if (this.#device.tokens.current) await this.#beatOverRest((Number(push.lifetime_seconds) || 0) * 1000);
     return true;
   }
 
@@ -65,12 +66,22 @@ export class Presence {
     if (!this.#device.pairing.send({ type: HEARTBEAT, ref: HEARTBEAT })) await this.#beatOverRest();
   }
 
-  async #beatOverRest() {
-    try {
-      await this.change(HEARTBEAT);
-    } catch (error) {
-      ignoreRefusal(error);
-      if (hasCode(error, "MITRA_OFFLINE")) await this.refresh();
+  /**
+   * @param {number} [withinMs] how long a heartbeat that finds no service is repeated
+   */
+  async #beatOverRest(withinMs = 0) {
+    const { after, mono, random } = this.#device.ports.time;
+    const end = mono() + withinMs;
+    for (let n = 0; ; n++) {
+      try {
+        return await this.change(HEARTBEAT);
+      } catch (/** @type {any} */ error) {
+        ignoreRefusal(error);
+        if (hasCode(error, "MITRA_OFFLINE")) return this.refresh();
+        const ms = 1000 * (error.retryAfterSeconds ?? random() * longestPause(n));
+        if (!isTransient(error) || mono() + ms >= end) return;
+        await new Promise((resolve) => after(ms, () => resolve(null)));
+      }
     }
   }
 

@@ -207,7 +207,8 @@ export declare class Client {
     goOffline(): Promise<void>;
     /**
      * Give the library a push that has arrived, also without `start`. Return false if the app has to open what its
-     * `action` names. Return true if it was for the app only: a presence check, which is answered by a heartbeat by then.
+     * `action` names. Return true if it was for the app only: a presence check. By then a heartbeat has answered it, or
+     * its time is over.
      * @param {Record<string, unknown>} push the data of the push
      * @returns {Promise<boolean>}
      */
