@@ -621,14 +621,15 @@ export const INDONESIAN = {
   Later: "Lebih lama",
   "No mitra": "Tanpa mitra",
   Cancelled: "Dibatalkan",
-  Open: "Terbuka",
+  Waiting: "Menunggu",
+  "Not paid or not searched": "Belum dibayar atau tanpa pencarian",
   Withheld: "Ditahan",
   "{n} missed": "{n} meleset",
   "no end": "tanpa akhir",
   "Promised wait": "Waktu tunggu yang dijanjikan",
   "p50 {p50}, p90 {p90}": "p50 {p50}, p90 {p90}",
-  "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Open ones are not paid or not over yet. Withheld promises were not shown, because too many of the last 100 were missed.":
-    "Pelanggan dijanjikan bahwa setelah membayar, separuh dari mereka menunggu mitra paling lama p50, dan sembilan dari sepuluh paling lama p90; di bawah angka ada waktu tunggu yang dijanjikan dan yang nyata. Persentase dihitung dari janji yang hasilnya sudah diketahui. Yang terbuka belum dibayar atau belum selesai. Janji yang ditahan tidak ditampilkan, karena terlalu banyak dari 100 janji terakhir meleset.",
+  "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.":
+    "Pelanggan dijanjikan bahwa setelah membayar, separuh dari mereka menunggu mitra paling lama p50, dan sembilan dari sepuluh paling lama p90; di bawah angka ada waktu tunggu yang dijanjikan dan yang nyata. Persentase dihitung dari janji yang hasilnya sudah diketahui. Yang menunggu belum selesai. Janji yang ditahan tidak ditampilkan, karena lebih dari seperempat janji terakhir meleset.",
   "No searches in this time.": "Tidak ada pencarian pada waktu ini.",
   "What the phones received ({n})": "Yang diterima ponsel ({n})",
   "all devices": "semua perangkat",

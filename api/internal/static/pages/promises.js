@@ -51,7 +51,8 @@ class PromisesPage extends ListPage {
       count(t("Later"), "late"),
       count(t("No mitra"), "not_found"),
       count(t("Cancelled"), "cancelled"),
-      { label: t("Open"), cell: (one) => number(one.waiting + one.not_searched), number: true },
+      count(t("Waiting"), "waiting"),
+      count(t("Not paid or not searched"), "not_searched"),
       {
         label: t("Withheld"),
         cell: (one) => [
@@ -69,7 +70,7 @@ class PromisesPage extends ListPage {
         "p",
         { class: "quiet" },
         t(
-          "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Open ones are not paid or not over yet. Withheld promises were not shown, because too many of the last 100 were missed.",
+          "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.",
         ),
         this.query.size ? null : ` ${t("The last 28 days.")}`,
       ),
