@@ -5,6 +5,7 @@ Both go to standard error, so that the output of the command can be piped.
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -53,18 +54,33 @@ class _Left(ProgressColumn):
 
 
 class _Lines(contextlib.AbstractContextManager["_Lines"]):
+    """Plain lines, from a thread: during a long step, which reports nothing, the last report is repeated."""
+
     def __init__(self, what: str, console: Console) -> None:
         self._what, self._console = what, console
-        self._began = time.monotonic()
-        self._next = self._began + FIRST_LINE_S
+        self._began = self._reported = time.monotonic()
+        self._share, self._step = 0.0, ""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
+
+    def __enter__(self) -> "_Lines":
+        self._thread.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
-        """Print nothing; the command says how it ended."""
+        """Print nothing more; the command says how it ended."""
+        self._ended.set()
+        self._thread.join()
 
     def report(self, share: float, step: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + LINES_S
-        words = [f"{share:.0%}", left(share, now - self._began), step]
-        self._console.print(f"{self._what}: {', '.join(word for word in words if word)}", markup=False, soft_wrap=True)
+        self._share, self._step, self._reported = share, step, time.monotonic()
+
+    def _print(self) -> None:
+        wait_s = FIRST_LINE_S
+        while not self._ended.wait(wait_s):
+            wait_s = LINES_S
+            share, step, reported, now = self._share, self._step, self._reported, time.monotonic()
+            rest = left(share, reported - self._began, now - reported)
+            words = [f"{share:.0%}", f"{now - self._began:.0f} s", rest, step]
+            line = f"{self._what}: {', '.join(word for word in words if word)}"
+            self._console.print(line, markup=False, soft_wrap=True)

@@ -4,8 +4,11 @@ import asyncio
 import os
 import pathlib
 import pty
+import re
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -74,17 +77,32 @@ async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) ->
     assert "━" not in piped.stdout + piped.stderr
 
 
-def test_lines_are_printed_at_intervals_where_there_is_no_terminal(
+def lines_of(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
+    """Return what was printed, once it has this many lines."""
+    said, until = "", time.monotonic() + 10
+    while said.count("\n") < count and time.monotonic() < until:
+        said += capsys.readouterr().err
+        time.sleep(0.01)
+    return said.splitlines()
+
+
+def test_last_report_is_repeated_at_intervals_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.05)
+    monkeypatch.setattr(progress, "LINES_S", 0.05)
     with progress.shown("grow") as report:
         report(0.25, "chat_messages")
-        report(0.5, "payment_requests")  # too soon after the first line
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("grow: 25%, about ")
-    assert lines[0].endswith(" left, chat_messages")
+        report(0.5, "payment_requests")  # a long step
+        lines = lines_of(capsys, 3)
+    assert {re.sub("about .* left", "", line) for line in lines} == {"grow: 50%, 0 s, , payment_requests"}
+    assert all("_print" not in thread.name for thread in threading.enumerate())
+
+
+def test_no_line_is_printed_about_a_command_that_ends_soon(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.shown("audit") as report:
+        report(0.5, "rules")
+    assert capsys.readouterr().err == ""
 
 
 def test_installation_explains_what_pip_could_not_do(tmp_path: pathlib.Path) -> None:
