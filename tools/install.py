@@ -19,15 +19,35 @@ LOOK_S = 0.5
 LINES_S = 10.0  # between two plain lines, if standard error is not a terminal
 FETCHED = 0.5  # share of the time after which pip has fetched all packages, and begins to install them
 PIN = re.compile(r"^[a-z0-9][^ ;]*==", re.MULTILINE)
-FOUND = ("Collecting ", "Processing ", "Requirement already", "Ignoring ")  # one line of pip for each package
+# One line of pip for each package.
+FOUND = ("Collecting ", "Processing ")
+NEEDLESS = ("Requirement already", "Ignoring ")
+
+
+class Work:
+    """How much of an installation is done: of the packages that are not there already."""
+
+    def __init__(self, packages: int) -> None:
+        self._packages = packages
+        self._fetched = 0
+
+    def read(self, line: str) -> None:
+        """Read a line of pip."""
+        self._fetched += line.startswith(FOUND)
+        self._packages -= line.startswith(NEEDLESS)
+
+    def share(self, installed: int) -> float:
+        """Return the share that is done, 0 to 1. `installed` packages were not there before."""
+        packages = max(1, self._packages, self._fetched)
+        return FETCHED * self._fetched / packages + (1 - FETCHED) * min(1.0, installed / packages)
 
 
 class Pip:
     """A run of pip, in this Python's environment."""
 
     def __init__(self, lock: pathlib.Path) -> None:
-        self._count = max(1, len(PIN.findall(lock.read_text())))
-        self._fetched = 0
+        self._before = _installed()
+        self._work = Work(len(PIN.findall(lock.read_text())))
         self.said: collections.deque[str] = collections.deque(maxlen=60)  # a failure is explained at the end
         # A lock file is given as a constraint too: pip 23 looks for `package[extra]` among all versions of the package,
         # whatever version of `package` the file pins.
@@ -40,13 +60,11 @@ class Pip:
     def _read(self, out: IO[str]) -> None:
         for line in out:
             self.said.append(line)
-            self._fetched += line.startswith(FOUND)
+            self._work.read(line)
 
     def share(self) -> float:
         """Return the share of the work that is done, 0 to 1."""
-        installed = len(list(pathlib.Path(sysconfig.get_path("purelib")).glob("*.dist-info")))
-        shares = min(1.0, self._fetched / self._count), min(1.0, installed / self._count)
-        return FETCHED * shares[0] + (1 - FETCHED) * shares[1]
+        return self._work.share(len(_installed() - self._before))
 
     def wait(self) -> int | None:
         """Return the exit code, None if pip still runs after LOOK_S seconds."""
@@ -56,6 +74,11 @@ class Pip:
             return None
         self._reader.join()
         return code
+
+
+def _installed() -> set[str]:
+    """Return the installed packages, with their versions."""
+    return {folder.name for folder in pathlib.Path(sysconfig.get_path("purelib")).glob("*.dist-info")}
 
 
 def main(lock: pathlib.Path) -> int:

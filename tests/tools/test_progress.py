@@ -14,7 +14,7 @@ import pytest
 
 from core.base.progress import left, part
 from tests.stack import Stack
-from tools import progress
+from tools import install, progress
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,21 @@ def test_no_line_is_printed_about_a_command_that_ends_soon(capsys: pytest.Captur
     with progress.shown("audit") as report:
         report(0.5, "rules")
     assert capsys.readouterr().err == ""
+
+
+def test_packages_that_are_there_already_say_nothing_about_the_remaining_time() -> None:
+    work = install.Work(4)
+    for line in (
+        "Requirement already satisfied: attrs",
+        "Ignoring tomli: markers",
+        "Requirement already satisfied: idna",
+    ):
+        work.read(line)
+        assert left(work.share(0), 10) == ""
+    work.read("Collecting piccolo==1.0")
+    assert work.share(0) == install.FETCHED
+    assert work.share(1) == 1.0
+    assert install.Work(0).share(0) == 0.0
 
 
 def test_installation_explains_what_pip_could_not_do(tmp_path: pathlib.Path) -> None:
