@@ -81,7 +81,7 @@ async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentR
     if failure is None or not failure.cause_tag.cause.may_fall_back:
         raise NotTargeted
     refund = await refunds.of_failure(tx, failure.id)
-    if failure.operator_action is not None or (refund is not None and refund.is_open):
+    if failure.operator_action is not None or (refund is not None and refund.bars_another_try):
         raise FailureActioned
     blocked = await payments.blocking(tx, account, but=payment.id)
     if blocked is not None:

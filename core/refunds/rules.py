@@ -11,7 +11,8 @@ LONGEST_NOTE = 500  # characters of an operator's reason or note
 # When to ask the gateway again after the n-th time; the last one repeats.
 ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600, 1_800, 3_600))
 AMOUNT_DIFFERS = "AMOUNT_DIFFERS"  # our own: the gateway has refunded another amount
-# With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand.
+# With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The trigger
+# `refund_is_whole` and the audit repeat them.
 MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
 
 

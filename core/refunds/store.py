@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.refunds.rules import ASK_AFTER
+from core.refunds.rules import ASK_AFTER, MAY_BE_REFUNDED
 from core.refunds.states import OPEN, RefundStatus
 from core.refunds.tables import Refund as Refunds
 from core.storage import sql_files
@@ -31,6 +31,11 @@ class Refund:
     def is_open(self) -> bool:
         """Return whether its result is not known yet."""
         return self.status in OPEN
+
+    @property
+    def bars_another_try(self) -> bool:
+        """Return whether the customer may get the money back, or have it, by this refund."""
+        return self.is_open or self.failure_code in MAY_BE_REFUNDED
 
 
 @attrs.frozen(kw_only=True)

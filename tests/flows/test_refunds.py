@@ -3,18 +3,22 @@
 import datetime as dt
 from typing import Any
 
+import asyncpg
 import attrs
 import pytest
 
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.flows import operator_work, refund
+from core.flows import operator_work, pairing_fallback, pairing_start, refund
 from core.pairing_failures.rules import OperatorAction
 from core.providers.refunds import gateway_of
 from core.reads import failed_pairings as reads
 from core.reads.failed_pairings import FailedPairing
 from core.reads.ledger.audit import audit
+from core.refunds.rules import MAY_BE_REFUNDED
+from core.refunds.store import Refund
 from tests.flows.conftest import Harness
+from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 
 NEXT = dt.timedelta(seconds=15)
@@ -197,6 +201,35 @@ def test_refund_that_may_have_happened_is_not_tried_again_but_recorded_by_hand(d
         assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
         await desk.act(OperatorAction.REFUNDED)
         assert await desk.status() == ("failed", "refunded")
+
+    desk.harness.run(play())
+
+
+@pytest.mark.parametrize("code", sorted(MAY_BE_REFUNDED))
+def test_refund_that_may_have_happened_refuses_the_fallback_to_a_blast(
+    desk: Desk, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        runtime, (customer, request) = desk.harness.runtime, await target_went_offline(desk.harness)
+        await pairing_start.start(runtime, payment_request_id=request)
+        sql = "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1"
+        desk.failure_id = await runtime.db.fetchval(sql, request)
+        await desk.click()
+        if code == "AMOUNT_DIFFERS":
+            await desk.ask()
+            desk.simulated.settle(desk.failure_id, amount=11000)
+        else:
+            desk.simulated.before_refund = lambda _: error_reply(400, code)
+        await desk.ask()
+        found = await desk.view()
+        assert found.refund is not None
+        assert found.refund.failure_code == code
+        again = pairing_fallback.fall_back(runtime, customer, payment_request_id=request)
+        assert await desk.refused(again) == "FAILURE_ACTIONED"
+        monkeypatch.setattr(Refund, "bars_another_try", False)  # the database refuses it as well
+        with pytest.raises(asyncpg.CheckViolationError):
+            await pairing_fallback.fall_back(runtime, customer, payment_request_id=request)
+        assert await desk.status() == ("failed", None)
 
     desk.harness.run(play())
 

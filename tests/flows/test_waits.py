@@ -108,7 +108,7 @@ def test_online_log_entry_follows_the_offline_entry_it_waited_for(clean_harness:
 # -- the newest search
 
 
-async def _target_went_offline(harness: Harness) -> tuple[Actor, str]:
+async def target_went_offline(harness: Harness) -> tuple[Actor, str]:
     """Create a customer whose paid request is for one mitra, who went offline before the search began."""
     customer, mitra = await harness.customer(), await harness.mitra()
     async with harness.runtime.transaction() as tx:
@@ -124,7 +124,7 @@ async def _target_went_offline(harness: Harness) -> tuple[Actor, str]:
 
 def test_continued_search_is_the_newest_even_with_wrong_clocks(clean_harness: Harness) -> None:
     async def play() -> None:
-        customer, request_id = await _target_went_offline(clean_harness)
+        customer, request_id = await target_went_offline(clean_harness)
         await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
         assert (await clean_harness.session_of(request_id)).status == "failed"
         ahead = "UPDATE chat_sessions SET created_at = created_at + interval '1 minute' WHERE payment_request_id = $1"
@@ -150,7 +150,7 @@ def test_fallback_while_the_pairing_begins_leaves_one_search(clean_harness: Harn
     async def play() -> None:
         runtime = clean_harness.runtime
         for _ in range(8):
-            customer, request_id = await _target_went_offline(clean_harness)
+            customer, request_id = await target_went_offline(clean_harness)
             async with asyncio.TaskGroup() as group:
                 for _ in range(taps):
                     group.create_task(_tap(clean_harness, customer, request_id))

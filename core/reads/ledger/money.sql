@@ -183,9 +183,9 @@ WHERE
 -- rule: a refund matches its failure
 -- proves: I3 I4 docs/product.md#refunds
 -- reads: whole tables
--- returns: refunds whose amount is not that of the failure; open and succeeded ones whose payment is not failed, whose
--- failure is superseded, or whose money is in the ledger; open ones with an operator's action; and succeeded ones that
--- are not the action of their failure.
+-- returns: refunds whose amount is not that of the failure; open and succeeded ones, and failed ones that may have paid
+-- the customer, whose payment is not failed, whose failure is superseded, or whose money is in the ledger; open ones
+-- with an operator's action; and succeeded ones that are not the action of their failure.
 SELECT
   r.id::text,
   format('%s of %s, its failure: %s, its payment request: %s', r.status, r.amount, f.operator_action, p.status)
@@ -195,7 +195,10 @@ JOIN payment_requests AS p ON p.id = f.payment_request_id
 LEFT JOIN customer_transactions AS t ON t.payment_request_id = p.id
 WHERE
   r.amount <> f.amount
-  OR r.status IN ('requested', 'pending', 'succeeded')
+  OR (
+    r.status IN ('requested', 'pending', 'succeeded')
+    OR r.failure_code IN ('MAXIMUM_REFUND_AMOUNT_REACHED', 'AMOUNT_DIFFERS')
+  )
   AND (f.superseded_at IS NOT NULL OR p.status <> 'failed_pairing' OR t.id IS NOT NULL)
   OR r.status IN ('requested', 'pending') AND f.operator_action IS NOT NULL
   OR r.status = 'succeeded'
