@@ -27,7 +27,8 @@ class Access:
     Without `kinds` the route is public. `optional`: a token is read if there is one. `foreign_body`: the body is not in
     our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who
     have yet to replace a password that another person chose may call it. `step_up`: an operator with a second factor
-    must have entered a code within the last 5 minutes. `refusals` leaves out those that follow from the rest (no token,
+    must have entered a code within the last 5 minutes. `by_itself`: a phone calls it without a human, so the handler
+    decides whether the request is a sign of life (`note_sign`). `refusals` leaves out those that follow from the rest (no token,
     wrong kind, invalid body).
     """
 
@@ -40,6 +41,7 @@ class Access:
     enrolling: bool = False
     password_due: bool = False
     step_up: bool = False
+    by_itself: bool = False
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -62,9 +64,10 @@ def customers(*refusals: Refusal) -> dict[str, Any]:
     return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.CUSTOMER}), refusals=refusals))
 
 
-def mitras(*refusals: Refusal) -> dict[str, Any]:
+def mitras(*refusals: Refusal, by_itself: bool = False) -> dict[str, Any]:
     """Declare a route for mitras."""
-    return _declare(Access(listeners=PUBLIC, kinds=frozenset({UserType.MITRA}), refusals=refusals))
+    kinds = frozenset({UserType.MITRA})
+    return _declare(Access(listeners=PUBLIC, kinds=kinds, by_itself=by_itself, refusals=refusals))
 
 
 def parties(*refusals: Refusal) -> dict[str, Any]:
@@ -137,9 +140,16 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
         require(actor.permissions, access.area, access.level)
     if access.step_up:
         await callers.require_step_up(state.runtime, actor)
-    if state.signs is not None:  # on the public listener
-        state.signs.note(actor.ids)
+    if not access.by_itself:
+        note_sign(request, actor)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
+
+
+def note_sign(request: Request[Any, Any, Any], actor: Actor) -> None:
+    """Note a sign of life of the caller, on the public listener."""
+    signs = request.app.state.signs
+    if signs is not None:
+        signs.note(actor.ids)
 
 
 async def optional_actor(request: Request[Any, Any, Any]) -> Actor | None:

@@ -1,8 +1,10 @@
 """Routes for mitras: presence, chat requests and their answers."""
 
-from litestar import get, post
+from typing import Any
 
-from api.auth import mitras
+from litestar import Request, get, post
+
+from api.auth import mitras, note_sign
 from api.parameters import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
@@ -35,10 +37,11 @@ async def go_offline(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     return await mitra_desk.mitra_status(runtime, actor)
 
 
-@post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline))
-async def heartbeat(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
+@post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline, by_itself=True))
+async def heartbeat(request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
     """Record a heartbeat of the caller's app."""
-    await mitra_status.heartbeat(runtime, actor, Channel.REST)
+    if await mitra_status.heartbeat(runtime, actor, Channel.REST):
+        note_sign(request, actor)
     return await mitra_desk.mitra_status(runtime, actor)
 
 

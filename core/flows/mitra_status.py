@@ -39,14 +39,18 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
         await presence.take_offline(tx, mitra_id, StatusReason.SELF)
 
 
-async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> None:
-    """Store a heartbeat of the calling mitra. Raises MitraOffline while the mitra is offline."""
+async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> bool:
+    """Store a heartbeat of the calling mitra; return whether it is a sign of life: no presence check has caused it.
+
+    Raises MitraOffline while the mitra is offline.
+    """
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
             heard = await mitras.heartbeat(tx, actor.user_id, channel)
             if not heard.is_online:
                 raise MitraOffline
     metrics.PRESENCE_CHECKS.labels("answered").inc(heard.is_answer)
+    return not heard.is_prompted
 
 
 async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:

@@ -148,10 +148,15 @@ async def go_offline(tx: Tx, mitra_id: str) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Heard:
-    """The result of a mitra's heartbeat. `is_answer`: it is the first one after a presence check, and in time."""
+    """The result of a mitra's heartbeat.
+
+    `is_answer`: it is the first one after a presence check, and in time. `is_prompted`: a check may have caused it, so it
+    does not show that a human uses the phone; False for a heartbeat over a socket.
+    """
 
     is_online: bool
     is_answer: bool
+    is_prompted: bool = False
 
 
 async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, Heard]:
@@ -165,8 +170,10 @@ async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str
 
 async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> Heard:
     """Store a heartbeat of a mitra, unless they are offline."""
-    is_answer = await tx.fetchval(SQL["heartbeat"], mitra_id, tx.now, channel)
-    return Heard(is_online=is_answer is not None, is_answer=bool(is_answer))
+    row = await tx.fetchrow(SQL["heartbeat"], mitra_id, tx.now, channel)
+    if row is None:
+        return Heard(is_online=False, is_answer=False)
+    return Heard(is_online=True, is_answer=row["is_answer"], is_prompted=row["is_prompted"])
 
 
 async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime) -> list[str]:

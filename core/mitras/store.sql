@@ -67,11 +67,16 @@ SELECT
 FROM found;
 
 -- name: heartbeat
--- Store a heartbeat of an online mitra; wait for a lock on the row. Return whether it answers a presence check.
+-- Store a heartbeat of an online mitra; wait for a lock on the row. Return whether it answers a presence check, and
+-- whether a check may have caused it: it is the first one after the check, or comes in the time for the answer.
 WITH found AS MATERIALIZED (
   SELECT
     mitra_id,
-    (checked_at > last_heartbeat_at AND $2::timestamptz BETWEEN checked_at AND check_ends_at) IS TRUE AS is_answer
+    (checked_at > last_heartbeat_at AND $2::timestamptz BETWEEN checked_at AND check_ends_at) IS TRUE AS is_answer,
+    (
+      checked_at > last_heartbeat_at AND check_ends_at IS NOT NULL
+      OR $2::timestamptz BETWEEN checked_at AND check_ends_at
+    ) IS TRUE AS is_prompted
   FROM mitra_online_status
   WHERE mitra_id = $1 AND is_online
   FOR NO KEY UPDATE
@@ -85,7 +90,7 @@ SET
   updated_at = $2
 FROM found AS f
 WHERE o.mitra_id = f.mitra_id
-RETURNING f.is_answer;
+RETURNING f.is_answer, f.is_prompted;
 
 -- name: stale
 -- Online mitras who were silent for $2 seconds. The index on the last heartbeat finds the candidates.

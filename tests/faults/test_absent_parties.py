@@ -25,6 +25,10 @@ ABSENCES = "SELECT user_type, ended_at, returned FROM session_absences WHERE ses
 SEEN = """SELECT extract(epoch FROM mitra_seen_at)::float AS mitra, extract(epoch FROM customer_seen_at)::float AS customer
   FROM session_presence WHERE session_id = $1::uuid"""
 
+# A presence check that was sent after the last heartbeat, and whose time for the answer is not over.
+CHECK = """UPDATE mitra_online_status SET checked_at = last_heartbeat_at + interval '1 ms',
+  check_ends_at = last_heartbeat_at + interval '1 hour' WHERE mitra_id = $1::uuid"""
+
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Service]:
@@ -135,6 +139,25 @@ async def test_return_of_the_mitra_gives_the_time_back_once_with_the_fair_clock(
         [row] = await stack.sql(ABSENCES, pair.session_id)
         assert abs(given - (row["ended_at"] - since)) < dt.timedelta(milliseconds=2)
         assert AFTER <= given.total_seconds() < AFTER + 20 * SCALE
+
+
+async def test_answer_to_a_presence_check_is_no_sign_of_life_and_other_heartbeats_are(
+    world: World, stack: Service
+) -> None:
+    async with world.setting(reachability_probe=True):
+        pair = await Pair().begin(world, stack)
+        other, phone = await pair.customer.open("chat"), await pair.mitra.open("chat")
+        phone.abort()
+        waiting = asyncio.create_task(other.wait("peer_absent"))
+        async with asyncio.timeout(3 * AFTER_S):
+            while not waiting.done():  # the phone answers without a human
+                await stack.sql(CHECK, pair.mitra.user["id"])
+                await pair.mitra.post("/api/mitra/status/heartbeat")
+                await asyncio.wait([waiting], timeout=0.5)
+        assert (await waiting)["user_type"] == "mitra"
+        await stack.sql("UPDATE mitra_online_status SET checked_at = NULL, check_ends_at = NULL")
+        await pair.mitra.post("/api/mitra/status/heartbeat")
+        assert (await other.wait("peer_returned"))["user_type"] == "mitra"
 
 
 async def test_second_device_keeps_its_user_present(world: World, stack: Service) -> None:
