@@ -35,6 +35,7 @@ async def add(
 
     A session whose paid time was over at `began_at`, or that has this credit already, gets none.
     """
+    await tx.fetch(SQL["lock"], session_ids)
     owed = await tx.fetch(SQL["owed"], session_ids, began_at, ended_at)
     rows = await tx.fetch(
         SQL["add"],

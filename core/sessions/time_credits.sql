@@ -1,8 +1,16 @@
+-- name: lock
+-- Lock sessions ($1) in the order of their ids. The statement after it sees the credits of those who had the locks.
+SELECT 1
+FROM chat_sessions
+WHERE id = ANY($1) AND status IN ('active', 'expired')
+ORDER BY id
+FOR NO KEY UPDATE;
+
 -- name: owed
--- Lock the sessions ($1) that lost paid time from $2 to $3, in the order of their ids; return since when, and for how
--- many milliseconds that no other credit covers. A session loses time from its pairing, or from the extension that
--- resumed it, if its paid time was not over then.
-WITH locked AS MATERIALIZED (
+-- The locked sessions ($1) that lost paid time from $2 to $3: since when, and for how many milliseconds that no other
+-- credit covers. A session loses time from its pairing, or from the extension that resumed it, if its paid time was not
+-- over then.
+WITH losing AS MATERIALIZED (
   SELECT
     id,
     greatest($2, coalesce(resumed_at, paired_at)) AS began_at
@@ -12,15 +20,13 @@ WITH locked AS MATERIALIZED (
     AND status IN ('active', 'expired')
     AND expires_at > greatest($2, coalesce(resumed_at, paired_at))
     AND $3 > coalesce(resumed_at, paired_at)
-  ORDER BY id
-  FOR NO KEY UPDATE
 )
 
 SELECT
   l.id::text,
   l.began_at,
   o.milliseconds
-FROM locked AS l
+FROM losing AS l
 CROSS JOIN
   LATERAL (
     SELECT round(extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
@@ -34,7 +40,8 @@ CROSS JOIN
         ), '{}')
       ) AS r (part)
   ) AS o
-WHERE o.milliseconds > 0;
+WHERE o.milliseconds > 0
+ORDER BY l.id;
 
 -- name: add
 -- Store credits for the reason $3 and the outage $4 that end at $6: the ids $1 for the sessions $2, since $5, with $7

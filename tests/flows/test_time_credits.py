@@ -1,5 +1,6 @@
 """Credits of session time: given once, never twice for the same moment, and reported to both parties."""
 
+import asyncio
 import datetime as dt
 import json
 from typing import Any
@@ -9,10 +10,11 @@ import pytest
 from core.base import ids
 from core.flows import session_timers
 from core.sessions import rules
+from core.sessions import store as sessions
 from core.sessions.rules import CreditReason
 from core.steps import time_credits
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Harness
+from tests.flows.conftest import WAITING, Harness
 
 SECOND = dt.timedelta(seconds=1)
 SHIFT = """UPDATE chat_sessions SET paired_at = paired_at - $2::interval, expires_at = expires_at - $2::interval,
@@ -74,6 +76,22 @@ def test_overlapping_credits_give_each_moment_once(harness: Harness) -> None:
         assert await give(chat, 70, 5, reason="mitra_absent") == pytest.approx(15_000, abs=200)
         after = await chat.row(ROW)
         assert after["expires_at"] - before["expires_at"] == pytest.approx(65 * SECOND, abs=SECOND / 4)
+
+    harness.run(play())
+
+
+def test_overlapping_credits_that_wait_for_the_same_lock_give_each_moment_once(harness: Harness) -> None:
+    async def play() -> None:
+        chat = await a_chat(harness)
+        before = await aged(chat, left=400)
+        async with asyncio.TaskGroup() as group:
+            async with harness.runtime.transaction() as tx:
+                await sessions.lock(tx, chat.id)
+                for reason in ("realtime", "database"):
+                    group.create_task(give(chat, 60, 30, reason=reason))
+                await harness.until(WAITING, 2)
+        after = await chat.row(ROW)
+        assert after["expires_at"] - before["expires_at"] == pytest.approx(30 * SECOND, abs=SECOND / 4)
 
     harness.run(play())
 
