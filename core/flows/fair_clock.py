@@ -39,8 +39,8 @@ async def credit(runtime: Runtime) -> int:
 
 
 async def _credit(runtime: Runtime, outage: Outage) -> int:
-    until = min(outage.ended_at, outage.began_at + runtime.config.seconds("fair_clock_max_seconds"))
-    found = await session_credits.losing(runtime.db, outage.id, began_at=outage.began_at, ended_at=until)
+    most = runtime.config.seconds("fair_clock_max_seconds")
+    found = await session_credits.losing(runtime.db, outage.id, began_at=outage.began_at, ended_at=outage.ended_at)
     given = 0
     for start in range(0, len(found), BATCH):
         async with runtime.transaction() as tx:
@@ -50,7 +50,8 @@ async def _credit(runtime: Runtime, outage: Outage) -> int:
                     found[start : start + BATCH],
                     reason=CreditReason(outage.kind),
                     began_at=outage.began_at,
-                    ended_at=until,
+                    ended_at=outage.ended_at,
+                    most=most,
                     outage_id=outage.id,
                 )
             )

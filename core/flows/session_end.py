@@ -98,7 +98,7 @@ async def _status_now(runtime: Runtime, session: Session, tx: Tx) -> SessionStat
         expires_at=session.expires_at,
         grace_ends_at=session.grace_ends_at,
         extension_pending=session.status in HELD and await extensions.pending_of(tx, session.id) is not None,
-        now=await session_clock.now(runtime, tx),
+        now=await session_clock.now(runtime, tx, session),
     )
 
 

@@ -80,6 +80,12 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return found
 
 
+def lost(outages: Iterable[Interval], *, since: dt.datetime, most: dt.timedelta) -> dt.timedelta:
+    """Return how much time outages took from a session whose paid time runs since `since`, at most `most` for each."""
+    parts = [(max(began, since), min(ended, max(began, since) + most)) for began, ended in outages]
+    return sum((ended - began for began, ended in merged(parts)), dt.timedelta())
+
+
 def gaps(whole: Interval, covers: Iterable[Interval], *, longer_than: dt.timedelta) -> list[Interval]:
     """Return the parts of `whole` outside all `covers` that are longer than `longer_than`, in order."""
     found: list[Interval] = []

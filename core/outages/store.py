@@ -144,9 +144,10 @@ async def stands(reader: Reader, *, scale: float) -> bool:
     return await reader.fetchval(SQL["stands"], scale)
 
 
-async def uncredited(reader: Reader, *, scale: float, now: dt.datetime, most: dt.timedelta) -> dt.timedelta:
-    """Return how long the chat was out in outages that are not credited yet, at most `most` for each."""
-    return await reader.fetchval(SQL["uncredited"], scale, now, most)
+async def uncredited(reader: Reader, *, scale: float, now: dt.datetime) -> list[Interval]:
+    """Return the outages of the chat that are not credited yet, and the present one until `now`."""
+    rows = await reader.fetch(SQL["uncredited"], scale, now)
+    return [(row["began_at"], row["ended_at"]) for row in rows]
 
 
 async def due_credits(reader: Reader, *, now: dt.datetime) -> list[Outage]:

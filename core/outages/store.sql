@@ -65,32 +65,25 @@ WHERE kind = ANY($1) AND ended_at > $2 AND began_at < $3;
 SELECT sessions_stand_since($1) IS NOT NULL;
 
 -- name: uncredited
--- How long until $2 the chat was out in outages that are not credited yet, at most $3 for each, and since no realtime
--- process has a lease. $1 is the scale of service time.
-SELECT coalesce(sum(upper(r.part) - lower(r.part)), interval '0')
-FROM
-  unnest((
-    SELECT range_agg(tstzrange(o.began_at, least(o.ended_at, o.began_at + $3)))
-    FROM (
-      SELECT
-        began_at,
-        ended_at
-      FROM outages
-      WHERE credit_at IS NOT NULL AND credited_at IS NULL
-      UNION ALL
-      SELECT
-        max(p.alive_at),
-        greatest($2, max(p.alive_at))
-      FROM service_processes AS p
-      WHERE p.kind = 'realtime'
-      HAVING NOT bool_or(
-        p.lost_at > (
-          SELECT c.anchor + (clock_timestamp() - c.anchor) * $1::float8
-          FROM service_clock AS c
-        )
-      )
-    ) AS o
-  )) AS r (part);
+-- The outages of the chat that are not credited yet, and the present one until $2: since no realtime process has a
+-- lease. $1 is the scale of service time.
+SELECT
+  began_at,
+  ended_at
+FROM outages
+WHERE credit_at IS NOT NULL AND credited_at IS NULL
+UNION ALL
+SELECT
+  max(p.alive_at),
+  greatest($2, max(p.alive_at))
+FROM service_processes AS p
+WHERE p.kind = 'realtime'
+HAVING NOT bool_or(
+  p.lost_at > (
+    SELECT c.anchor + (clock_timestamp() - c.anchor) * $1::float8
+    FROM service_clock AS c
+  )
+);
 
 -- name: due_credits
 -- The outages whose credits are due at $1, in order. None if no realtime process has a lease: then the chat is still

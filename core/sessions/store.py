@@ -47,6 +47,12 @@ class Session:
     warn_at: dt.datetime | None
     grace_ends_at: dt.datetime | None
     last_seq: int
+    resumed_at: dt.datetime | None = None
+
+    @property
+    def began_at(self) -> dt.datetime | None:
+        """Return since when the paid time runs: the pairing, or the extension that resumed it."""
+        return self.resumed_at or self.paired_at
 
 
 SQL = sql_files.load(__file__)

@@ -29,14 +29,17 @@ async def add(
     reason: CreditReason,
     began_at: dt.datetime,
     ended_at: dt.datetime,
+    most: dt.timedelta | None,
     outage_id: str | None,
 ) -> list[Credit]:
     """Lock sessions, store what each lost from `began_at` to `ended_at`, and move its end; return the credits.
 
+    A session gets at most `most`, from when it began to lose time. None: there is no bound.
+
     A session whose paid time was over at `began_at`, or that has this credit already, gets none.
     """
     await tx.fetch(SQL["lock"], session_ids)
-    owed = await tx.fetch(SQL["owed"], session_ids, began_at, ended_at)
+    owed = await tx.fetch(SQL["owed"], session_ids, began_at, ended_at, most)
     rows = await tx.fetch(
         SQL["add"],
         [ids.new_id() for _ in owed],
@@ -44,7 +47,7 @@ async def add(
         reason,
         outage_id,
         [row["began_at"] for row in owed],
-        ended_at,
+        [row["ended_at"] for row in owed],
         [row["milliseconds"] for row in owed],
         tx.now,
     )

@@ -7,13 +7,14 @@ ORDER BY id
 FOR NO KEY UPDATE;
 
 -- name: owed
--- The locked sessions ($1) that lost paid time from $2 to $3: since when, and for how many milliseconds that no other
--- credit covers. A session loses time from its pairing, or from the extension that resumed it, if its paid time was not
--- over then.
+-- The locked sessions ($1) that lost paid time from $2 to $3: from when until when, at most $4 if that is given, and how
+-- many milliseconds of that no other credit covers. A session loses time from its pairing, or from the extension that resumed it, if its
+-- paid time was not over then.
 WITH losing AS MATERIALIZED (
   SELECT
     id,
-    greatest($2, coalesce(resumed_at, paired_at)) AS began_at
+    greatest($2, coalesce(resumed_at, paired_at)) AS began_at,
+    least($3, greatest($2, coalesce(resumed_at, paired_at)) + $4::interval) AS ended_at
   FROM chat_sessions
   WHERE
     id = ANY($1)
@@ -25,6 +26,7 @@ WITH losing AS MATERIALIZED (
 SELECT
   l.id::text,
   l.began_at,
+  l.ended_at,
   o.milliseconds
 FROM losing AS l
 CROSS JOIN
@@ -32,7 +34,7 @@ CROSS JOIN
     SELECT round(extract(EPOCH FROM sum(upper(r.part) - lower(r.part))) * 1000)::int AS milliseconds
     FROM
       unnest(
-        tstzmultirange(tstzrange(l.began_at, $3))
+        tstzmultirange(tstzrange(l.began_at, l.ended_at))
         - coalesce((
           SELECT range_agg(tstzrange(c.began_at, c.ended_at))
           FROM session_time_credits AS c
@@ -44,7 +46,7 @@ WHERE o.milliseconds > 0
 ORDER BY l.id;
 
 -- name: add
--- Store credits for the reason $3 and the outage $4 that end at $6: the ids $1 for the sessions $2, since $5, with $7
+-- Store credits for the reason $3 and the outage $4: the ids $1 for the sessions $2, from $5 until $6, with $7
 -- milliseconds. Return the sessions that had none for it.
 INSERT INTO session_time_credits
 (id, session_id, reason, outage_id, began_at, ended_at, milliseconds, created_at)
@@ -54,10 +56,12 @@ SELECT
   $3,
   $4,
   n.began_at,
-  $6,
+  n.ended_at,
   n.milliseconds,
   $8
-FROM unnest($1::uuid[], $2::uuid[], $5::timestamptz[], $7::int[]) AS n (id, session_id, began_at, milliseconds)
+FROM
+  unnest($1::uuid[], $2::uuid[], $5::timestamptz[], $6::timestamptz[], $7::int[])
+    AS n (id, session_id, began_at, ended_at, milliseconds)
 ON CONFLICT DO NOTHING
 RETURNING session_id::text, milliseconds;
 

@@ -75,7 +75,8 @@ async def _credit(tx: Tx, absence: Absence, *, most: dt.timedelta) -> None:
         [absence.session_id],
         reason=CreditReason.MITRA_ABSENT,
         began_at=absence.since,
-        ended_at=min(absence.ended_at, absence.since + most),
+        ended_at=absence.ended_at,
+        most=most,
     )
 
 

@@ -39,7 +39,7 @@ async def _mitra_can_answer(tx: Tx, session: Session) -> bool:
 
 async def can_be_given(runtime: Runtime, tx: Tx, session: Session) -> bool:
     """Return whether the session can be extended now, and its mitra can answer."""
-    now = await session_clock.now(runtime, tx)
+    now = await session_clock.now(runtime, tx, session)
     in_time = session_rules.extendable(session.status, expires_at=session.expires_at, now=now)
     return in_time and await _mitra_can_answer(tx, session)
 
@@ -106,7 +106,7 @@ async def _prolong(runtime: Runtime, tx: Tx, session: Session, extension: Extens
     """
     assert session.expires_at is not None
     minutes = extension.requested_duration_minutes
-    is_over = session.expires_at <= await session_clock.now(runtime, tx)
+    is_over = session.expires_at <= await session_clock.now(runtime, tx, session)
     expires_at = rules.new_end(expires_at=session.expires_at, minutes=minutes, now=tx.now, is_over=is_over)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await session_transitions.prolong(

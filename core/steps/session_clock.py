@@ -8,9 +8,11 @@ import datetime as dt
 from collections.abc import Collection
 
 from core.outages import store as outages
+from core.outages.rules import lost
 from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import HELD
+from core.sessions.store import Session
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
@@ -33,16 +35,17 @@ async def stands(runtime: Runtime, tx: Tx) -> bool:
     return await outages.stands(tx, scale=scale)
 
 
-async def now(runtime: Runtime, tx: Tx) -> dt.datetime:
-    """Return the time by which the ends of sessions are judged: the transaction's, less what is still to be credited.
+async def now(runtime: Runtime, tx: Tx, session: Session) -> dt.datetime:
+    """Return the time by which a session's end is judged: the transaction's, less what is still to be credited.
 
     Take the session's lock first.
     """
     scale = _scale(runtime)
-    if scale is None:
+    if scale is None or session.began_at is None:
         return tx.now
     most = runtime.config.seconds("fair_clock_max_seconds")
-    return tx.now - await outages.uncredited(tx, scale=scale, now=tx.now, most=most)
+    out = await outages.uncredited(tx, scale=scale, now=tx.now)
+    return tx.now - lost(out, since=session.began_at, most=most)
 
 
 async def go_on(runtime: Runtime, session_ids: Collection[str]) -> set[str]:
@@ -56,6 +59,11 @@ async def go_on(runtime: Runtime, session_ids: Collection[str]) -> set[str]:
     most = runtime.config.seconds("fair_clock_max_seconds")
     with translate_db_errors():
         at = runtime.now()
-        at -= await outages.uncredited(runtime.db, scale=scale, now=at, most=most)
+        out = await outages.uncredited(runtime.db, scale=scale, now=at)
         found = [await sessions.get(runtime.db, session_id) for session_id in session_ids]
-    return {one.id for one in found if one and one.status in HELD and one.expires_at and one.expires_at > at}
+    return {
+        one.id
+        for one in found
+        if one and one.status in HELD and one.expires_at and one.began_at
+        if one.expires_at > at - lost(out, since=one.began_at, most=most)
+    }

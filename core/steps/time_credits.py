@@ -20,16 +20,17 @@ async def give(
     reason: CreditReason,
     began_at: dt.datetime,
     ended_at: dt.datetime,
+    most: dt.timedelta | None = None,
     outage_id: str | None = None,
 ) -> list[Credit]:
-    """Give sessions back what they lost from `began_at` to `ended_at`, and report it to both parties.
+    """Give sessions back what they lost from `began_at` to `ended_at`, at most `most` if given, and report it to both parties.
 
     The step locks the sessions, moves the end of each that was active at `began_at` or later, and arms its warning
     again. An expired one whose new end is not over is active again. Time that another credit covers is not given twice,
     and a repeat of the call gives nothing. `outage_id` is None for a mitra's absence only.
     """
     given = await time_credits.add(
-        tx, session_ids, reason=reason, began_at=began_at, ended_at=ended_at, outage_id=outage_id
+        tx, session_ids, reason=reason, began_at=began_at, ended_at=ended_at, most=most, outage_id=outage_id
     )
     if not given:
         return []

@@ -83,7 +83,7 @@ class Stage:
         """Store signs of life of parties, now unless `at` is given."""
         actors = [self.chat.customer if party == "customer" else self.chat.mitra for party in parties]
         async with self.harness.runtime.transaction() as tx:
-            signs = {actor.user_id: at or self.clock.at for actor in actors}
+            signs: dict[str, dt.datetime] = {actor.user_id: at or self.clock.at for actor in actors}
             await store.see(tx, signs, gap=dt.timedelta())
 
     async def sweep(self) -> None:
@@ -422,6 +422,26 @@ def test_absence_of_the_mitra_is_credited_on_return_once(on: Harness, party: str
 
     it = stage(on)
     with rows(on.runtime, fair_clock=True, fair_clock_max_seconds=most):
+        on.run(play())
+
+
+def test_absence_over_an_extension_is_credited_from_the_extension_on(on: Harness) -> None:
+    async def play() -> None:
+        await it.sign("customer", "mitra")
+        it.pass_(AFTER)
+        await it.sign("customer")
+        await it.sweep()
+        it.pass_(100)
+        await on.runtime.db.fetch(
+            "UPDATE chat_sessions SET resumed_at = $2 WHERE id = $1", it.chat.id, it.clock.at - 15 * SECOND
+        )
+        before = await it.expires_at()
+        await it.sign("customer", "mitra")
+        await it.sweep()
+        assert await it.expires_at() == before + 15 * SECOND
+
+    it = stage(on)
+    with rows(on.runtime, fair_clock=True, fair_clock_max_seconds=60):
         on.run(play())
 
 

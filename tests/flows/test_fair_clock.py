@@ -21,7 +21,7 @@ from core.reads.timeline import timeline
 from core.sessions import rules as session_rules
 from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
-from core.steps import extend
+from core.steps import extend, session_clock
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness, rows
 from tests.flows.test_outage_records import HUB, HUB2, ago, begin
@@ -145,6 +145,27 @@ def test_cap_bounds_each_credit(fair: Harness) -> None:
         with rows(fair.runtime, fair_clock=True, fair_clock_max_seconds=120):
             assert await fair_clock.credit(fair.runtime) == 1
         assert await credited(chat) == [("realtime", 120)]
+
+    fair.run(play())
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_session_that_began_late_in_a_long_outage_loses_all_of_its_rest(fair: Harness, *, resumed: bool) -> None:
+    async def play() -> None:
+        chat = await a_chat(fair)
+        await aged(chat, left=600)
+        column = "resumed_at" if resumed else "paired_at"
+        began = fair.runtime.now() - 50 * SECOND
+        await fair.runtime.db.fetch(f"UPDATE chat_sessions SET {column} = $2 WHERE id = $1", chat.id, began)
+        await outage(fair, 300, 10)
+        with rows(fair.runtime, fair_clock=True, fair_clock_max_seconds=120):
+            async with fair.runtime.transaction() as tx:
+                session = await sessions.lock(tx, chat.id)
+                assert session is not None
+                late = tx.now - await session_clock.now(fair.runtime, tx, session)
+            assert late == pytest.approx(40 * SECOND, abs=SECOND)
+            assert await fair_clock.credit(fair.runtime) == 1
+        assert await credited(chat) == [("realtime", pytest.approx(40, abs=1))]
 
     fair.run(play())
 

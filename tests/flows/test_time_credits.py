@@ -84,12 +84,11 @@ def test_overlapping_credits_that_wait_for_the_same_lock_give_each_moment_once(h
     async def play() -> None:
         chat = await a_chat(harness)
         before = await aged(chat, left=400)
-        async with asyncio.TaskGroup() as group:
-            async with harness.runtime.transaction() as tx:
-                await sessions.lock(tx, chat.id)
-                for reason in ("realtime", "database"):
-                    group.create_task(give(chat, 60, 30, reason=reason))
-                await harness.until(WAITING, 2)
+        async with asyncio.TaskGroup() as group, harness.runtime.transaction() as tx:
+            await sessions.lock(tx, chat.id)
+            for reason in ("realtime", "database"):
+                group.create_task(give(chat, 60, 30, reason=reason))
+            await harness.until(WAITING, 2)
         after = await chat.row(ROW)
         assert after["expires_at"] - before["expires_at"] == pytest.approx(30 * SECOND, abs=SECOND / 4)
 

@@ -287,7 +287,10 @@ class Caller:
                 session_transitions.create_completed,
                 {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
             ),
-            (time_credits.add, {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1)}),
+            (
+                time_credits.add,
+                {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "most": None},
+            ),
             (
                 time_credits.losing,
                 {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "ended_at": self.now},
