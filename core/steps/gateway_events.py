@@ -60,6 +60,17 @@ async def apply(
     return case, None
 
 
+async def apply_late(tx: Tx, payment: PaymentRequest, call: Call, *, received_at: dt.datetime) -> Case:
+    """Judge a call about a confirmed request whose invoice is known. It can only add the channel of the payment.
+
+    The caller needs no lock.
+    """
+    case = gateway_calls.judge(call, issued(payment), received_at=received_at)
+    if case is Case.DUPLICATE and call.channel is not None and gateway_calls.covers(call, payment.amount):
+        await store.keep_channel(tx, payment.id, call.channel)  # for one that an operator has confirmed by hand
+    return case
+
+
 async def apply_polled(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, *, app_tag: str
 ) -> Case:

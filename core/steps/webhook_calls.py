@@ -94,8 +94,7 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     if first is None:
         return Case.UNKNOWN, None
     if first.confirmed_at is not None and first.gateway_invoice_id is not None:
-        # No call can change this request any longer, so don't wait for its lock.
-        return gateway_calls.judge(readable, gateway_events.issued(first), received_at=came_at), None
+        return await gateway_events.apply_late(tx, first, readable, received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None
