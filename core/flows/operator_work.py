@@ -20,13 +20,13 @@ from core.mitras.store import Mitra
 from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
-from core.payments import store as payments
 from core.refunds import store as refunds
 from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
-from core.steps import announce, extend, presence
+from core.steps import extend, presence
 from core.steps import logins as login_steps
 from core.steps import pushes as push_steps
+from core.steps import refunds as refund_steps
 
 
 class PhoneTaken(DomainError):
@@ -55,10 +55,9 @@ async def act_on_failure(
         refund = await refunds.of_failure(tx, failure_id)
         if refund is not None and refund.is_open:
             raise RefundPending
+        words = await refund_steps.kept_words(tx, failure.payment_request_id, words)
         await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=words)
-        payment = await payments.get(tx, failure.payment_request_id)
-        assert payment is not None
-        await announce.payment_updated(tx, [payment])
+        await refund_steps.tell_customer(tx, failure.payment_request_id)
         await operators.audit(
             tx,
             operator_id=actor.user_id,

@@ -13,7 +13,6 @@ from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.operators import store as operators
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded
-from core.payments import store as payments
 from core.payments.channels import ALLOWED, outlook
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
 from core.refunds import calls, rules, store, transitions
@@ -46,6 +45,7 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
         if refund is not None and refund.is_open:
             return
         await _check(tx, failure.payment_request_id, refund)
+        words = await refunds.kept_words(tx, failure.payment_request_id, words)
         if refund is None:
             await transitions.request(
                 tx, failure_id=failure_id, amount=failure.amount, reason=words, operator_id=actor.user_id
@@ -54,9 +54,7 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
             attempt = refund.attempt + 1
             await transitions.request_again(tx, refund.id, attempt=attempt, reason=words, operator_id=actor.user_id)
         tx.count(metrics.REFUNDS.labels("requested"))
-        payment = await payments.get(tx, failure.payment_request_id)
-        assert payment is not None
-        await announce.payment_updated(tx, [payment])
+        await refunds.tell_customer(tx, failure.payment_request_id)
         announce.deadline(tx, tx.now)
         await operators.audit(
             tx,

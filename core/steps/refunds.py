@@ -8,11 +8,13 @@ import json
 
 from core.base import ids, logs, metrics
 from core.base.plain_json import plain_text
+from core.customers import erasing
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import OperatorAction
 from core.pairing_failures.store import Failure
 from core.payments import store as payments
 from core.payments.gateway_calls import Case
+from core.payments.store import PaymentRequest
 from core.refunds import calls, store, transitions
 from core.refunds.calls import Known, Report, Reported
 from core.refunds.rules import AMOUNT_DIFFERS
@@ -98,9 +100,28 @@ async def _apply(tx: Tx, failure: Failure, refund: Refund, report: Report) -> Ca
 async def _tell(tx: Tx, failure: Failure, outcome: str) -> None:
     """Count the outcome of a refund, and tell the customer."""
     tx.count(metrics.REFUNDS.labels(outcome))
-    payment = await payments.get(tx, failure.payment_request_id)
+    await tell_customer(tx, failure.payment_request_id)
+
+
+async def tell_customer(tx: Tx, payment_request_id: str) -> None:
+    """Send the customer the state of their failed payment, unless they are erased: then no row may follow."""
+    payment = await _payment(tx, payment_request_id)
+    if not await erasing.is_erased(tx, payment.customer_id):
+        await announce.payment_updated(tx, [payment])
+
+
+async def kept_words(tx: Tx, payment_request_id: str, words: str | None) -> str | None:
+    """Return what an operator wrote about a failed payment; None if its customer is erased, because no text is kept."""
+    if words is None:
+        return None
+    payment = await _payment(tx, payment_request_id)
+    return None if await erasing.is_erased(tx, payment.customer_id) else words
+
+
+async def _payment(tx: Tx, payment_request_id: str) -> PaymentRequest:
+    payment = await payments.get(tx, payment_request_id)
     assert payment is not None
-    await announce.payment_updated(tx, [payment])
+    return payment
 
 
 async def _keep_conflict(tx: Tx, report: Report) -> None:

@@ -9,7 +9,16 @@ import pytest
 
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.flows import operator_work, pairing_fallback, pairing_start, refund
+from core.customers import erasing
+from core.flows import (
+    operator_work,
+    pairing_fallback,
+    pairing_leave,
+    pairing_start,
+    payment_confirm,
+    payment_request,
+    refund,
+)
 from core.pairing_failures.rules import OperatorAction
 from core.providers.refunds import gateway_of
 from core.reads import failed_pairings as reads
@@ -17,7 +26,7 @@ from core.reads.failed_pairings import FailedPairing
 from core.reads.ledger.audit import audit
 from core.refunds.rules import MAY_BE_REFUNDED
 from core.refunds.store import Refund
-from tests.flows.conftest import Harness
+from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 
@@ -48,10 +57,10 @@ class Desk:
         )
         return await refund.ask_due(self.harness.runtime)
 
-    async def act(self, action: OperatorAction = OperatorAction.CREDITED) -> None:
+    async def act(self, action: OperatorAction = OperatorAction.CREDITED, note: str | None = None) -> None:
         """Record an action by hand."""
         await operator_work.act_on_failure(
-            self.harness.runtime, self.operator, failure_id=self.failure_id, action=action, note=None
+            self.harness.runtime, self.operator, failure_id=self.failure_id, action=action, note=note
         )
 
     async def view(self) -> FailedPairing:
@@ -323,6 +332,54 @@ def test_channel_says_whether_the_gateway_refunds(
             assert await desk.status() == (None, None)
         else:
             await desk.click()
+
+    desk.harness.run(play())
+
+
+def test_payment_confirmed_by_hand_is_refundable_once_the_gateway_reports_it(desk: Desk) -> None:
+    async def play() -> None:
+        runtime, customer = desk.harness.runtime, await desk.harness.customer()
+        request = await payment_request.request_payment(runtime, customer, WISH, address=ADDRESS)
+        about = request.payment_request_id
+        await payment_confirm.confirm(runtime, desk.operator, payment_request_id=about)
+        invoice = await runtime.db.fetchval("SELECT gateway_invoice_id FROM payment_requests WHERE id = $1", about)
+        await pairing_leave.cancel(runtime, customer, payment_request_id=about)
+        sql = "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1"
+        desk.failure_id = await runtime.db.fetchval(sql, about)
+        assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
+        report = {"invoice": invoice, "payment_channel": "QRIS"}
+        assert await desk.harness.report_paid(about, request.amount - 1, **report) == "duplicate"
+        assert (await desk.view()).payment_channel is None
+        assert await desk.harness.report_paid(about, request.amount, **report) == "duplicate"
+        assert (await desk.view()).payment_channel == "QRIS"
+        await desk.click()
+        assert await desk.status() == ("requested", None)
+
+    desk.harness.run(play())
+
+
+def test_refund_that_ends_after_an_erasure_writes_nothing_personal(desk: Desk) -> None:
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        await desk.click()
+        await desk.ask()
+        other = await desk.harness.failed()
+        async with runtime.transaction() as tx:
+            await erasing.blank(tx, [row["id"] for row in await tx.fetch("SELECT id::text FROM customers")])
+        await runtime.db.fetch("DELETE FROM deliveries")
+        await desk.harness.call(desk.simulated.settle(desk.failure_id))
+        assert await desk.status() == ("succeeded", "refunded")
+        desk.failure_id = other
+        await desk.click()
+        desk.simulated.before_refund = lambda _: error_reply(400, "REFUND_NOT_SUPPORTED")
+        await desk.ask()
+        await desk.act(note="transferred to Dewi")
+        assert await desk.status() == ("failed", "credited")
+        assert await runtime.db.fetchval("SELECT count(*) FROM deliveries") == 0
+        texts = "SELECT f.note, r.reason FROM refunds r JOIN pairing_failures f ON f.id = r.failure_id WHERE f.id = $1"
+        assert tuple(await runtime.db.fetchrow(texts, other)) == (None, None)
+        log = "SELECT count(*) FROM operator_audit_log WHERE object_id = $1 AND after::text ~ 'Dewi|maaf'"
+        assert await runtime.db.fetchval(log, other) == 0
 
     desk.harness.run(play())
 
