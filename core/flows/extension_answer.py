@@ -20,14 +20,16 @@ async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_i
     """Approve or reject an extension of the calling mitra's session.
 
     Raises NotFound; ExtensionResolved if it was answered already or `answer_by` has passed, because then the timeout
-    decides.
+    decides. While the clock of sessions stands, no timeout does.
     """
     async with runtime.transaction() as tx:
         session, _ = await own_session.lock(tx, actor, session_id=session_id)
         extension = await extensions.get(tx, extension_id)
         if extension is None or extension.session_id != session_id:
             raise NotFound
-        if extension.status is not ExtensionStatus.PENDING or extension.answer_by <= tx.now:
+        if extension.status is not ExtensionStatus.PENDING:
+            raise ExtensionResolved
+        if extension.answer_by <= tx.now and not await session_clock.stands(runtime, tx):
             raise ExtensionResolved
         status = ExtensionStatus.APPROVED if accept else ExtensionStatus.REJECTED
         resolved = await extend.resolve(runtime, tx, session, extension, status)

@@ -23,7 +23,7 @@ from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
-from core.steps import announce, invitations, money, search, trace_parents
+from core.steps import announce, invitations, money, search, session_clock, trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
@@ -97,7 +97,8 @@ async def _invited(reader: Reader, session_id: str, mitra_id: str) -> Session:
 
 
 async def _check_available(runtime: Runtime, tx: Tx, session: Session, mitra_id: str) -> None:
-    if not rules.answer_in_time(search.running(session), now=tx.now):
+    in_time = rules.answer_in_time(search.running(session), now=tx.now)
+    if not in_time and not await session_clock.stands(runtime, tx):  # while it stands, the search goes on
         raise RequestClosed
     await check_mitra(tx, mitra_id, availability_policy(runtime.config))
 
