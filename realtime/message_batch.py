@@ -8,7 +8,6 @@ they enter a batch, because one bad row would fail all others (docs/architecture
 import asyncio
 import datetime as dt
 import math
-from collections.abc import Collection
 
 from core.base import ids, logs, metrics
 from core.base.clock import real_sleep
@@ -172,11 +171,13 @@ class MessageBatch:
                 return
             raise
         metrics.BATCHES.inc()
-        go_on = await message_send.go_on(self._hub.runtime, [item.draft for item in batch.items], answers)
-        stored = self._answer(batch.items, answers, go_on)
+        stored = self._answer(batch.items, answers)
         moved = self._moved_markers(batch.marked, at or self._hub.runtime.now())
         self._hub.runtime.publisher.publish_frames(Envelope(messages=stored, read_markers=moved))
         self._hub.connections.flush()
+        if len(stored) < len(batch.items):
+            await self._refuse(batch.items, answers)
+            self._hub.connections.flush()
 
     def _give_up(self, batch: Batch, code: str) -> None:
         """Answer the senders with an error, and queue the read markers for another batch.
@@ -189,22 +190,26 @@ class MessageBatch:
         for item in batch.items:
             item.ask_again(code)
 
-    def _answer(
-        self, items: list[Item], answers: list[StoreResult | bool], go_on: Collection[str]
-    ) -> list[StoredMessage]:
-        """Answer the senders, and return the messages that were stored for the first time.
+    async def _refuse(self, items: list[Item], answers: list[StoreResult | bool]) -> None:
+        """Answer the senders of messages that were not stored, after all others have their answers.
 
-        A message that was refused because a session of `go_on` had ended is to be sent again.
+        A message to a session that has ended and goes on after a credit is to be sent again.
         """
+        go_on = await message_send.go_on(self._hub.runtime, [item.draft for item in items], answers)
+        for item, result in zip(items, answers, strict=True):
+            if isinstance(result, StoreResult):
+                continue
+            if result and item.draft.session_id in go_on:
+                item.ask_again(Unavailable.code)
+            else:
+                item.connection.refuse(SessionNotActive if result else NotFound, item.ref, NOT_STORED)
+
+    def _answer(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
+        """Acknowledge the stored messages, and return those that were stored for the first time."""
         stored, now = [], self._hub.runtime.now()
         for item, result in zip(items, answers, strict=True):
             connection = item.connection
             if not isinstance(result, StoreResult):
-                if result and item.draft.session_id in go_on:
-                    item.ask_again(Unavailable.code)
-                    continue
-                error = SessionNotActive if result else NotFound
-                connection.refuse(error, item.ref, NOT_STORED)
                 continue
             connection.put(outgoing.message_ack(item.draft, result, ref=item.ref, now=now))
             if not result.repeated:

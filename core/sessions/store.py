@@ -1,6 +1,7 @@
 """Reads of chat sessions, writes that leave their status as it is, and goodbyes."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
@@ -53,6 +54,15 @@ class Session:
     def began_at(self) -> dt.datetime | None:
         """Return since when the paid time runs: the pairing, or the extension that resumed it."""
         return self.resumed_at or self.paired_at
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """When the paid time of an active or expired session runs."""
+
+    id: str
+    began_at: dt.datetime
+    expires_at: dt.datetime
 
 
 SQL = sql_files.load(__file__)
@@ -110,6 +120,11 @@ async def lock(tx: Tx, session_id: str) -> Session | None:
 async def held_by(reader: Reader, mitra_id: str) -> list[str]:
     """Return the ids of the sessions that count against a mitra's capacity."""
     return [one["id"] for one in await HELD_BY.all(reader, mitra_id=mitra_id)]
+
+
+async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datetime) -> list[Held]:
+    """Return those of these sessions that are active or expired and whose paid time ends after a moment."""
+    return many(Held, await reader.fetch(SQL["held_after"], session_ids, after))
 
 
 async def lock_if_free(tx: Tx, session_id: str) -> Session | None:

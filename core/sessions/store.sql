@@ -115,3 +115,12 @@ LIMIT 100;
 SELECT count(*)::int
 FROM session_closures
 WHERE session_id = $1;
+
+-- name: held_after
+-- Those of the sessions $1 that are active or expired and whose paid time ends after $2.
+SELECT
+  id::text,
+  coalesce(resumed_at, paired_at) AS began_at,
+  expires_at
+FROM chat_sessions
+WHERE id = ANY($1::uuid[]) AND status IN ('active', 'expired') AND expires_at > $2;

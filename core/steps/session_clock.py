@@ -8,10 +8,9 @@ import datetime as dt
 from collections.abc import Collection
 
 from core.outages import store as outages
-from core.outages.rules import lost
+from core.outages.rules import lost, merged
 from core.runtime import Runtime
 from core.sessions import store as sessions
-from core.sessions.states import HELD
 from core.sessions.store import Session
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
@@ -60,10 +59,6 @@ async def go_on(runtime: Runtime, session_ids: Collection[str]) -> set[str]:
     with translate_db_errors():
         at = runtime.now()
         out = await outages.uncredited(runtime.db, scale=scale, now=at)
-        found = [await sessions.get(runtime.db, session_id) for session_id in session_ids]
-    return {
-        one.id
-        for one in found
-        if one and one.status in HELD and one.expires_at and one.began_at
-        if one.expires_at > at - lost(out, since=one.began_at, most=most)
-    }
+        longest = sum((ended - began for began, ended in merged(out)), dt.timedelta())
+        held = await sessions.held_after(runtime.db, list(session_ids), at - longest)
+    return {one.id for one in held if one.expires_at > at - lost(out, since=one.began_at, most=most)}
