@@ -7,6 +7,8 @@ that died has stopped: a session has one credit for an outage.
 
 import datetime as dt
 
+from core.base import logs
+from core.base.errors import Unavailable
 from core.outages import store as outages
 from core.outages.rules import Outage
 from core.runtime import Runtime
@@ -18,6 +20,7 @@ BATCH = 200  # sessions in a transaction
 # Real seconds after the first credits. By then every transaction has ended that began before the outage and waited, and
 # that may have paired or extended a session.
 AGAIN_S = 10.0
+log = logs.get("fair_clock")
 
 
 async def credit(runtime: Runtime) -> int:
@@ -43,16 +46,38 @@ async def _credit(runtime: Runtime, outage: Outage) -> int:
     found = await session_credits.losing(runtime.db, outage.id, began_at=outage.began_at, ended_at=outage.ended_at)
     given = 0
     for start in range(0, len(found), BATCH):
-        async with runtime.transaction() as tx:
-            given += len(
-                await time_credits.give(
-                    tx,
-                    found[start : start + BATCH],
-                    reason=CreditReason(outage.kind),
-                    began_at=outage.began_at,
-                    ended_at=outage.ended_at,
-                    most=most,
-                    outage_id=outage.id,
-                )
-            )
+        batch = found[start : start + BATCH]
+        try:
+            given += await _give(runtime, outage, batch, most)
+        except Unavailable:
+            raise
+        except Exception:  # one bad session must not stop the clock of all others
+            log.exception("crediting a batch failed", outage_id=outage.id)
+            for session_id in batch:
+                given += await _give_one(runtime, outage, session_id, most)
     return given
+
+
+async def _give(runtime: Runtime, outage: Outage, session_ids: list[str], most: dt.timedelta) -> int:
+    async with runtime.transaction() as tx:
+        given = await time_credits.give(
+            tx,
+            session_ids,
+            reason=CreditReason(outage.kind),
+            began_at=outage.began_at,
+            ended_at=outage.ended_at,
+            most=most,
+            outage_id=outage.id,
+        )
+    return len(given)
+
+
+async def _give_one(runtime: Runtime, outage: Outage, session_id: str, most: dt.timedelta) -> int:
+    """Credit one session. If that fails, the second look at the outage tries again."""
+    try:
+        return await _give(runtime, outage, [session_id], most)
+    except Unavailable:
+        raise
+    except Exception:
+        log.exception("crediting a session failed", outage_id=outage.id, session_id=session_id)
+        return 0

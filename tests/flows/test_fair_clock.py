@@ -11,11 +11,25 @@ from hypothesis import strategies as st
 from core.base import ids
 from core.base.errors import Unavailable
 from core.base.field_types import ExtensionId, Id
+from core.extensions import store as extensions
+from core.extensions.rules import ExtensionResolved
 from core.extensions.states import ExtensionStatus
 from core.extensions.store import Extension
-from core.flows import fair_clock, message_send, pairing_advance, pairing_start, session_timers
+from core.flows import (
+    extension_answer,
+    extension_ask,
+    fair_clock,
+    message_send,
+    mitra_status,
+    pairing_advance,
+    pairing_answer,
+    pairing_start,
+    payment_extension,
+    session_timers,
+)
 from core.outages import store as outages
 from core.outages.rules import LEASE_S
+from core.pairing.rules import RequestClosed
 from core.reads.ledger.rules import RULES
 from core.reads.timeline import timeline
 from core.sessions import rules as session_rules
@@ -23,7 +37,7 @@ from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from core.steps import extend, session_clock
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Harness, rows
+from tests.flows.conftest import ADDRESS, Harness, rows
 from tests.flows.test_outage_records import HUB, HUB2, ago, begin
 from tests.flows.test_time_credits import ROW, SECOND, aged, give
 
@@ -199,6 +213,38 @@ def test_many_sessions_are_credited_in_batches(fair: Harness, monkeypatch: pytes
     fair.run(play())
 
 
+BAD = """CREATE OR REPLACE FUNCTION bad_session() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN IF NEW.session_id = '%s' THEN RAISE 'bad'; END IF; RETURN NEW; END $$;
+  CREATE TRIGGER bad_session BEFORE INSERT ON session_time_credits FOR EACH ROW EXECUTE FUNCTION bad_session()"""
+
+
+async def execute(harness: Harness, sql: str) -> None:
+    """Run several statements."""
+    async with harness.runtime.db.pool.acquire() as connection:
+        await connection.execute(sql)
+
+
+def test_session_that_can_not_be_credited_stops_no_other_clock_and_is_tried_again(fair: Harness) -> None:
+    async def play() -> None:
+        chats = [await a_chat(fair) for _ in range(3)]
+        for chat in chats:
+            await aged(chat, left=100)
+        await outage(fair, 40, 10)
+        await execute(fair, BAD % chats[1].id)
+        try:
+            assert await fair_clock.credit(fair.runtime) == 2
+        finally:
+            await execute(fair, "DROP TRIGGER bad_session ON session_time_credits")
+        assert await fair.runtime.db.fetchval("SELECT count(*) FROM outages WHERE credited_at IS NULL") == 0
+        assert [len(await credited(chat)) for chat in chats] == [1, 0, 1]
+        await fair.runtime.db.fetch("UPDATE outages SET credit_at = now()")
+        await begin(fair, HUB)
+        assert await fair_clock.credit(fair.runtime) == 1
+        assert [len(await credited(chat)) for chat in chats] == [1, 1, 1]
+
+    fair.run(play())
+
+
 def test_two_jobs_processes_at_once_give_one_credit(fair: Harness) -> None:
     async def play() -> None:
         chats = [await a_chat(fair) for _ in range(3)]
@@ -264,6 +310,54 @@ def test_searches_wait_while_no_realtime_process_lives(fair: Harness) -> None:
         assert (await fair.session_of(request)).status == "searching"
         await begin(fair, HUB)
         assert await pairing_advance.end_rounds(fair.runtime) == 1
+
+    fair.run(play())
+
+
+def test_chat_request_is_accepted_after_its_time_while_the_clock_stands(fair: Harness) -> None:
+    async def play() -> None:
+        mitra = await fair.mitra()
+        await mitra_status.go_online(fair.runtime, mitra)
+        request = await fair.paid(await fair.customer())
+        await pairing_start.start(fair.runtime, payment_request_id=request)
+        search = await fair.session_of(request)
+        late = (
+            "UPDATE chat_sessions SET round_ends_at = now() - interval '2 s', search_ends_at = now() - interval '1 s'"
+        )
+        await fair.runtime.db.fetch(f"{late} WHERE id = $1", search.id)
+        with pytest.raises(RequestClosed):
+            await pairing_answer.accept(fair.runtime, mitra, session_id=search.id)
+        await outage(fair, 40, 5)
+        await pairing_answer.accept(fair.runtime, mitra, session_id=search.id)
+        assert (await fair.session_of(request)).status == "active"
+
+    fair.run(play())
+
+
+def test_extension_is_answered_after_its_time_while_the_clock_stands(fair: Harness) -> None:
+    async def play() -> None:
+        chat = await a_chat(fair)
+        await aged(chat, left=100)
+        made = await payment_extension.request_extension(
+            fair.runtime, chat.customer, session_id=chat.id, duration_minutes=12, mode=None, address=ADDRESS
+        )
+        await fair.report_paid(made.payment_request_id, made.amount)
+        await extension_ask.ask(fair.runtime, payment_request_id=made.payment_request_id)
+        asked = await extensions.pending_of(fair.runtime.db, chat.id)
+        assert asked is not None
+        late = "UPDATE session_extensions SET requested_at = requested_at - interval '9 min', answer_by = now() WHERE id = $1"
+        await fair.runtime.db.fetch(late, asked.id)
+
+        async def answer() -> None:
+            await extension_answer.answer(
+                fair.runtime, chat.mitra, session_id=chat.id, extension_id=asked.id, accept=True
+            )
+
+        with pytest.raises(ExtensionResolved):
+            await answer()
+        await outage(fair, 40, 5)
+        await answer()
+        assert (await chat.row("SELECT extended_minutes FROM chat_sessions WHERE id = $1"))["extended_minutes"] == 12
 
     fair.run(play())
 
