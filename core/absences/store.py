@@ -47,6 +47,7 @@ class Absence:
     user_type: Party
     since: dt.datetime
     ended_at: dt.datetime | None = None
+    returned: bool = False
 
 
 async def see(tx: Tx, signs: Mapping[str, dt.datetime], *, gap: dt.timedelta) -> int:
@@ -62,12 +63,14 @@ async def any_open(reader: Reader) -> bool:
     return await reader.fetchval(SQL["any_open"])
 
 
-async def returned(reader: Reader, *, anyway: bool, limit: int) -> dict[str, str]:
+async def returned(
+    reader: Reader, *, anyway: bool, limit: int, user_ids: Sequence[str] | None = None
+) -> dict[str, str]:
     """Return the open absences in running sessions whose parties have returned, as id -> session id.
 
-    `anyway`: return all open ones in running sessions.
+    `anyway`: return all open ones in running sessions. `user_ids`: only those of these parties.
     """
-    return {row["id"]: row["session_id"] for row in await reader.fetch(SQL["returned"], anyway, limit)}
+    return {row["id"]: row["session_id"] for row in await reader.fetch(SQL["returned"], anyway, limit, user_ids)}
 
 
 async def lock_held(tx: Tx, session_ids: Sequence[str]) -> dict[str, HeldSession]:

@@ -7,18 +7,32 @@ WITH signs AS MATERIALIZED (
     max(u.seen_at) AS seen_at
   FROM unnest($1::uuid[], $2::timestamptz[]) AS u (user_id, seen_at)
   GROUP BY u.user_id
+),
+
+seen AS (
+  SELECT
+    s.id,
+    g.seen_at AS customer_seen_at,
+    NULL::timestamptz AS mitra_seen_at
+  FROM signs AS g
+  JOIN chat_sessions AS s ON s.customer_id = g.user_id AND s.status IN ('active', 'expired')
+  UNION ALL
+  SELECT
+    s.id,
+    NULL,
+    g.seen_at
+  FROM signs AS g
+  JOIN chat_sessions AS s ON s.mitra_id = g.user_id AND s.status IN ('active', 'expired')
 )
 
 INSERT INTO session_presence AS p (session_id, customer_seen_at, mitra_seen_at)
 SELECT
-  s.id,
-  c.seen_at,
-  m.seen_at
-FROM chat_sessions AS s
-LEFT JOIN signs AS c ON c.user_id = s.customer_id
-LEFT JOIN signs AS m ON m.user_id = s.mitra_id
-WHERE s.status IN ('active', 'expired') AND (c.user_id IS NOT NULL OR m.user_id IS NOT NULL)
-ORDER BY s.id
+  id,
+  max(customer_seen_at),
+  max(mitra_seen_at)
+FROM seen
+GROUP BY id
+ORDER BY id
 ON CONFLICT (session_id) DO UPDATE SET
   customer_seen_at = greatest(p.customer_seen_at, excluded.customer_seen_at),
   mitra_seen_at = greatest(p.mitra_seen_at, excluded.mitra_seen_at)
@@ -28,6 +42,7 @@ OR excluded.mitra_seen_at > coalesce(p.mitra_seen_at, '-infinity') + $3::interva
 
 -- name: returned
 -- At most $2 open absences in running sessions whose party has given a sign of life since; all of them, if $1 is true.
+-- Only those of the users $3, unless it is null.
 SELECT
   a.id::text,
   a.session_id::text
@@ -38,6 +53,7 @@ WHERE
   a.ended_at IS NULL
   AND s.status IN ('active', 'expired')
   AND ($1 OR CASE a.user_type WHEN 'customer' THEN p.customer_seen_at ELSE p.mitra_seen_at END > a.since)
+  AND ($3::uuid[] IS NULL OR CASE a.user_type WHEN 'customer' THEN s.customer_id ELSE s.mitra_id END = ANY($3))
 ORDER BY a.session_id
 LIMIT $2;
 
@@ -56,8 +72,11 @@ FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: end_returned
 -- End the open absences $1 of the locked sessions $2: at the last sign of life, or at $3 if there has been none since.
+-- Then the party has not returned.
 UPDATE session_absences a
-SET ended_at = CASE WHEN r.seen_at > a.since THEN least(r.seen_at, $3) ELSE $3 END, returned = true
+SET
+  ended_at = CASE WHEN r.seen_at > a.since THEN least(r.seen_at, $3) ELSE $3 END,
+  returned = coalesce(r.seen_at > a.since, false)
 FROM (
   SELECT
     o.id,
@@ -67,7 +86,7 @@ FROM (
   WHERE o.id = ANY($1::uuid[]) AND o.session_id = ANY($2::uuid[])
 ) AS r
 WHERE a.id = r.id AND a.ended_at IS NULL
-RETURNING a.session_id::text, a.user_type, a.since, a.ended_at;
+RETURNING a.session_id::text, a.user_type, a.since, a.ended_at, a.returned;
 
 -- name: silent
 -- The active sessions in which a party is silent for $2 at $1, at most $3.

@@ -84,10 +84,10 @@ class SignsOfLife:
             self._next_round = started + every_s
         self._here, self._looked_at = present, now
         if signs:
-            await self._end_absences()
+            await self._end_absences(list(signs))
 
-    async def _end_absences(self) -> None:
-        """End the absences of parties who have returned, without waiting for the jobs process."""
+    async def _end_absences(self, user_ids: list[str]) -> None:
+        """End the absences of these users, who have returned, without waiting for the jobs process."""
         if await store.any_open(self._runtime.db):
             async with self._runtime.transaction() as tx:
-                await absences.end_returned(self._runtime, tx)
+                await absences.end_returned(self._runtime, tx, user_ids=user_ids)

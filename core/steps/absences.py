@@ -4,6 +4,7 @@ Both lock the sessions first and then change the absences by guarded statements,
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -41,27 +42,30 @@ async def declare(runtime: Runtime, tx: Tx, *, after: dt.timedelta) -> int:
     return len(held)
 
 
-async def end_returned(runtime: Runtime, tx: Tx) -> int:
+async def end_returned(runtime: Runtime, tx: Tx, *, user_ids: Sequence[str] | None = None) -> int:
     """End the absences of parties who have returned, or all of them if the row is 0; return how many ended.
+
+    `user_ids`: look at these parties only. An absence that ends because the row is 0 has no event.
 
     During an outage, and until the sessions have the time back that it took, absences are left as they are.
     """
     if await outages.stands(tx, scale=runtime.clock.scale):
         return 0
     is_off = not runtime.config.number("peer_absent_seconds")
-    found = await store.returned(tx, anyway=is_off, limit=AT_ONCE)
+    found = await store.returned(tx, anyway=is_off, limit=AT_ONCE, user_ids=user_ids)
     held = await store.lock_held(tx, sorted(set(found.values()))) if found else {}
     if not held:
         return 0
     ended = await store.end_returned(tx, list(found), list(held))
-    for absence in ended:
+    back = [absence for absence in ended if absence.returned]
+    for absence in back:
         assert absence.ended_at is not None
         tx.count(metrics.ABSENCES.labels(absence.user_type, "returned"))
         tx.count(metrics.ABSENCE_SECONDS.labels(absence.user_type), (absence.ended_at - absence.since).total_seconds())
-    await _announce(tx, held, ended, "peer_returned")
+    await _announce(tx, held, back, "peer_returned")
     if not is_off and runtime.config.flag("fair_clock"):
         most = runtime.config.seconds("fair_clock_max_seconds")
-        for absence in ended:
+        for absence in back:
             if absence.user_type == "mitra" and held[absence.session_id].runs(tx.now):
                 await _credit(tx, absence, most=most)
     return len(ended)

@@ -370,7 +370,9 @@ def test_switching_the_row_off_ends_open_absences_without_a_credit(on: Harness) 
         with rows(on.runtime, peer_absent_seconds=0, fair_clock=True):
             it.pass_(10)
             await it.sweep()
-        assert [one[1] for one in await it.events()] == ["peer_absent", "peer_returned"]
+        assert [one[1] for one in await it.events()] == ["peer_absent"], "nobody has returned"
+        [(_, _, _, ended_at, returned)] = await it.absences()
+        assert (ended_at, returned) == (it.clock.at, False)
         assert await it.expires_at() == before
 
     it = stage(on)
