@@ -139,8 +139,8 @@ NOT_PUSHED: dict[str, str] = {
 # (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why
 # not.
 QUIET: dict[tuple[str, str, str], str] = {
-    ("peer_absent", "user_type", "customer"): "The push goes to the customer who is absent, at once, and its id names no event.",
-    ("peer_absent", "user_type", "mitra"): "The push goes to the mitra who is absent, at once, and its id names no event.",
+    ("peer_absent", "user_type", "customer"): "The push goes to the absent customer, at once. Its id names no event.",
+    ("peer_absent", "user_type", "mitra"): "The push goes to the absent mitra, at once. Its id names no event.",
     ("pairing_status", "status", "searching"): "The customer has just paid, and waits in the app.",
     ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
     ("mitra_status_changed", "reason", "self"): "The mitra wished it, with a phone in hand.",

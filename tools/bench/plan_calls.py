@@ -296,6 +296,7 @@ class Caller:
                 {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "ended_at": self.now},
             ),
             (outages.credited, {"outage_id": ids.new_id()}),
+            (sessions.held_after, {"after": self.now}),
             (sessions.set_sensitivity, {"before": "regular", "after": "sensitive"}),
             (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
