@@ -135,7 +135,7 @@ class OpenSession(SessionView):
     """
 
     extension: ExtensionView | None
-    peer_absent_since: Time | None
+    peer_absent_since: Time | None = None  # processes of earlier releases don't send it
 
 
 async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:

@@ -145,6 +145,9 @@ async def whole_session(world: World) -> None:
             await wait_for_transcript(world, one, session_id)
 
 
+# When the paid time of a session started. Before a rolling deploy the schema may be that of an earlier release.
+STARTS = """SELECT column_name AS name FROM information_schema.columns
+WHERE table_name = 'chat_sessions' AND column_name IN ('paired_at', 'resumed_at')"""
 # The service time by the database's clock: one moment for a whole statement.
 NOW = "(SELECT anchor + (now() - anchor) * $1::float8 FROM service_clock)"
 
@@ -153,12 +156,9 @@ async def end_now(world: World, session_ids: list[str], *, column: str = "expire
     """Set a deadline of sessions (by default the end of the paid time) to `in_s` seconds of service time from now."""
     end = f"{NOW} + make_interval(secs => $3)"
     # The paid time keeps its length: the session's start moves back, and its warning counts as sent.
-    began = (
-        f""", paired_at = paired_at + ({end} - expires_at),
-      resumed_at = resumed_at + ({end} - expires_at), warn_at = NULL"""
-        if column == "expires_at"
-        else ""
-    )
+    starts = await world.stack.sql(STARTS) if column == "expires_at" else []
+    moved = [f"{row['name']} = {row['name']} + ({end} - expires_at)" for row in starts]
+    began = ", ".join(["", *moved, "warn_at = NULL"]) if starts else ""
     # No deadline moves later, and a session that has just ended gets no deadline.
     await world.stack.sql(
         f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]) AND {column} > {end}",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from core.base import ids
 from core.flows import push_fallback
 from core.providers.push_sender import DeadToken, Later, Outcome, Refused, Sent
 from tests.flows.conftest import Harness
@@ -16,7 +17,9 @@ SIGNED_IN = """WITH m AS (
 INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, created_at, last_used_at, expires_at, push_token, push_token_at)
 SELECT gen_random_uuid(), 'mitra', id, md5(id::text), now(), now(), now() + interval '1 day', 'token-' || id, now() FROM m"""
 UNACKNOWLEDGED = """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
-SELECT gen_random_uuid(), id, 'mitra', 'chat_request', gen_random_uuid(), $1, now() - interval '1 minute' FROM mitras"""
+SELECT event_id, m.id, 'mitra', 'chat_request', gen_random_uuid(), $1, now() - interval '1 minute'
+FROM unnest($2::uuid[]) WITH ORDINALITY AS e (event_id, n)
+JOIN (SELECT id, row_number() OVER () AS n FROM mitras) AS m USING (n)"""
 LEFT = "SELECT id::text, due_real_at > now() + interval '30 s' AS is_later FROM pushes ORDER BY id"
 TOKENS = "SELECT count(push_token)::int FROM auth_sessions WHERE user_type = 'mitra'"
 REQUEST = '{"type": "chat_request", "request": {"answer_by": "2999-01-01T00:00:00Z"}}'
@@ -34,7 +37,8 @@ def devices(clean_harness: Harness) -> Iterator[Harness]:
 async def unacknowledged(harness: Harness, count: int) -> None:
     """Create mitras with one device and one unacknowledged event each."""
     await harness.runtime.db.fetch(SIGNED_IN, count)
-    await harness.runtime.db.fetch(UNACKNOWLEDGED, REQUEST)
+    event_ids = [ids.new_event_id(harness.runtime.now()) for _ in range(count)]
+    await harness.runtime.db.fetch(UNACKNOWLEDGED, REQUEST, event_ids)
 
 
 def test_events_of_a_large_blast_are_planned_once_in_a_few_transactions(devices: Harness) -> None:

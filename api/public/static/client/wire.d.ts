@@ -613,7 +613,7 @@ export interface OpenSession {
   grace_ends_at: string | null;
   closures: Closure[];
   extension: Extension | null;
-  peer_absent_since: string | null;
+  peer_absent_since?: string | null;
 }
 
 /** What an operator has done for the customer. */
