@@ -8,8 +8,8 @@ FOR NO KEY UPDATE;
 
 -- name: owed
 -- The locked sessions ($1) that lost paid time from $2 to $3: from when until when, and how many milliseconds of that
--- no other credit covers. A session loses time from its pairing, or from the extension that resumed it, if its paid time
--- was not over then, and at most for $4, if that is given.
+-- no other credit covers. A session loses time from its pairing, or from the extension that resumed it, if its paid
+-- time was not over then, and at most for $4, if that is given.
 WITH losing AS MATERIALIZED (
   SELECT
     id,
