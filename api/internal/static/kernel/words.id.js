@@ -622,7 +622,7 @@ export const INDONESIAN = {
   "No mitra": "Tanpa mitra",
   Cancelled: "Dibatalkan",
   Waiting: "Menunggu",
-  "Not paid or not searched": "Belum dibayar atau tanpa pencarian",
+  "{n} not searched": "{n} tanpa pencarian",
   Withheld: "Ditahan",
   "{n} missed": "{n} meleset",
   "no end": "tanpa akhir",

@@ -51,8 +51,14 @@ class PromisesPage extends ListPage {
       count(t("Later"), "late"),
       count(t("No mitra"), "not_found"),
       count(t("Cancelled"), "cancelled"),
-      count(t("Waiting"), "waiting"),
-      count(t("Not paid or not searched"), "not_searched"),
+      {
+        label: t("Waiting"),
+        cell: (one) => [
+          number(one.waiting),
+          one.not_searched > 0 && h("div", { class: "quiet" }, t("{n} not searched", { n: number(one.not_searched) })),
+        ],
+        number: true,
+      },
       {
         label: t("Withheld"),
         cell: (one) => [
