@@ -564,7 +564,7 @@ class MoneyMachine(RuleBasedStateMachine):
         failure = known[-1 - n % len(known)]
         error = "ALREADY_ACTIONED" if failure["operator_action"] else None
         work = operator_work.act_on_failure(
-            self.harness.runtime, self.operator, failure_id=failure["id"], action=OperatorAction.REFUNDED
+            self.harness.runtime, self.operator, failure_id=failure["id"], action=OperatorAction.REFUNDED, note=None
         )
         self.act(work, become={}, error=error)
 
