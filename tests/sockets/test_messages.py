@@ -336,7 +336,7 @@ async def test_snapshot_plus_later_events_equals_a_new_snapshot(world: World) ->
             _, fresh = await bare_and_known(client)
             counted = {"unread_count"}  # clients count these themselves
             assert [{k: s[k] for k in s.keys() - counted} for s in open_ones] == [
-                {k: s[k] for k in s.keys() - counted - {"extension", "pending_extension"}} for s in fresh["sessions"]
+                {k: s[k] for k in s.keys() - counted - {"extension", "peer_absent_since"}} for s in fresh["sessions"]
             ]
 
     await check("started")
