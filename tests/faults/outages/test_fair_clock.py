@@ -33,6 +33,7 @@ LEFT = """UPDATE chat_sessions SET paired_at = paired_at + x.by, expires_at = ex
   FROM (SELECT now() + make_interval(secs => $2) - expires_at AS by FROM chat_sessions WHERE id = $1::uuid) x
   WHERE id = $1::uuid"""
 WAITING = "SELECT count(*)::int AS n FROM outages WHERE credit_at IS NOT NULL AND credited_at IS NULL"
+LOOKS = "SELECT count(*)::int AS n FROM outages WHERE credit_at IS NOT NULL"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,12 @@ async def left(world: World, session_id: str, seconds: float) -> None:
 async def view(client: Client, session_id: str) -> dict[str, Any]:
     """Return a session as a party sees it."""
     return await client.get(f"/api/shared/chat/sessions/{session_id}")
+
+
+@pytest.fixture(autouse=True)
+async def earlier_outages_are_over(world: World) -> None:
+    """Wait for the last look at earlier outages: tests move sessions so far back that they began before those."""
+    await world.until(lambda: world.stack.sql(LOOKS), lambda rows: not rows[0]["n"], timeout=30)
 
 
 async def credited(world: World, session_id: str, *, any_credit: bool = True) -> float:
