@@ -19,7 +19,7 @@ from core.mitras.rules import StatusReason
 from core.mitras.store import Mitra
 from core.operators import store as operators
 from core.pairing_failures import store as failures
-from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.pairing_failures.rules import OperatorAction
 from core.refunds import store as refunds
 from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
@@ -45,13 +45,7 @@ async def act_on_failure(
     """
     words = checked_note("note", note)
     async with runtime.transaction() as tx:
-        failure = await failures.lock(tx, failure_id)
-        if failure is None:
-            raise NotFound
-        if failure.superseded_at is not None:
-            raise FailureSuperseded
-        if failure.operator_action is not None:
-            raise AlreadyActioned
+        failure = await refund_steps.lock_unactioned(tx, failure_id)
         refund = await refunds.of_failure(tx, failure_id)
         if refund is not None and refund.is_open:
             raise RefundPending

@@ -9,10 +9,8 @@ import asyncio
 from core.base import logs, metrics
 from core.base.actor import Actor
 from core.base.clock import real_sleep
-from core.base.errors import GatewayUnavailable, NotFound, Unavailable
+from core.base.errors import GatewayUnavailable, Unavailable
 from core.operators import store as operators
-from core.pairing_failures import store as failures
-from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded
 from core.payments.channels import ALLOWED, outlook
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
 from core.refunds import calls, rules, store, transitions
@@ -34,13 +32,7 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
     if not runtime.settings.refunds_enabled or gateway_of(runtime.settings, runtime.gateway) is None:
         raise RefundsDisabled
     async with runtime.transaction() as tx:
-        failure = await failures.lock(tx, failure_id)
-        if failure is None:
-            raise NotFound
-        if failure.superseded_at is not None:
-            raise FailureSuperseded
-        if failure.operator_action is not None:
-            raise AlreadyActioned
+        failure = await refunds.lock_unactioned(tx, failure_id)
         refund = await store.of_failure(tx, failure_id)
         if refund is not None and refund.is_open:
             return

@@ -7,10 +7,11 @@ not matter.
 import json
 
 from core.base import ids, logs, metrics
+from core.base.errors import NotFound
 from core.base.plain_json import plain_text
 from core.customers import erasing
 from core.pairing_failures import store as failures
-from core.pairing_failures.rules import OperatorAction
+from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.pairing_failures.store import Failure
 from core.payments import store as payments
 from core.payments.gateway_calls import Case
@@ -27,6 +28,18 @@ from core.webhooks.store import MAX_BODY, Received
 
 log = logs.get("refunds")
 metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed"))
+
+
+async def lock_unactioned(tx: Tx, failure_id: str) -> Failure:
+    """Lock a failure on which an operator may still act. Raises NotFound, FailureSuperseded, AlreadyActioned."""
+    failure = await failures.lock(tx, failure_id)
+    if failure is None:
+        raise NotFound
+    if failure.superseded_at is not None:
+        raise FailureSuperseded
+    if failure.operator_action is not None:
+        raise AlreadyActioned
+    return failure
 
 
 async def apply(tx: Tx, report: Report) -> tuple[Case, str | None]:
