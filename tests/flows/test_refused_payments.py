@@ -22,7 +22,7 @@ LOCKS = {
     "earlier request": "SELECT 1 FROM payment_requests WHERE customer_id = $1 FOR UPDATE",
 }
 SET_ONLINE = "UPDATE mitra_online_status SET is_online = $2, last_heartbeat_at = $3 WHERE mitra_id = $1"
-FREE = "UPDATE pricing_tiers SET price_idr = $1, updated_at = clock_timestamp() WHERE mode = 'chat' AND minutes = 12"
+FREE = "UPDATE pricing_tiers SET price_idr = $1 WHERE mode = 'chat' AND minutes = 12"
 
 
 @pytest.fixture
