@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
@@ -129,6 +130,10 @@ class Stack(Service):
             "operator", "create", "--email", EMAIL, "--display-name", "Root", "--role", "administrator",
             "--password-stdin", stdin=PASSWORD,
         )  # fmt: skip
+
+    def url_of(self, database: str) -> str:
+        """Return the URL of another database of the service's server, with the same parameters."""
+        return urlsplit(self.database_url)._replace(path=f"/{database}").geturl()
 
     async def sql(self, statement: str, *args: Any) -> list[Any]:
         """Run a statement on the service's database and return its rows."""

@@ -59,7 +59,7 @@ def servers() -> Iterator[Stack]:
 async def make(servers: Stack, name: str, scripts: list[pathlib.Path]) -> str:
     """Create a database with these migrations and return its address."""
     await servers.sql(f"CREATE DATABASE {name}")
-    url = servers.database_url.rpartition("/")[0] + f"/{name}"
+    url = servers.url_of(name)
     point_piccolo_at(url)
     from piccolo.apps.migrations.tables import Migration
 
@@ -91,7 +91,7 @@ async def wanted(servers: Stack) -> set[str]:
 async def old(servers: Stack, template: str) -> AsyncIterator[str]:
     """Yield the address of a copy of it."""
     await servers.sql("CREATE DATABASE partitioned TEMPLATE unpartitioned")
-    yield servers.database_url.rpartition("/")[0] + "/partitioned"
+    yield servers.url_of("partitioned")
     await servers.sql("DROP DATABASE partitioned WITH (FORCE)")
 
 
@@ -232,11 +232,11 @@ async def test_statements_of_version_0_2_run_on_the_partitioned_tables(
 async def test_partitioning_that_dies_before_any_statement_is_finished_by_the_next(
     servers: Stack, template: str, wanted: set[str], number: int
 ) -> None:
-    module, prefix = script(), servers.database_url.rpartition("/")[0]
+    module = script()
     plan, after = module.PLANS[number], 0
     while True:
         await servers.sql("CREATE DATABASE dying TEMPLATE unpartitioned")
-        connection = await asyncpg.connect(f"{prefix}/dying")
+        connection = await asyncpg.connect(servers.url_of("dying"))
         try:
             dying = Dying(connection, after=after)
             try:

@@ -35,7 +35,7 @@ def servers() -> Iterator[Stack]:
 async def empty(servers: Stack) -> AsyncIterator[str]:
     """Yield the address of an empty database."""
     await servers.sql("CREATE DATABASE upgraded")
-    yield servers.database_url.rpartition("/")[0] + "/upgraded"
+    yield servers.url_of("upgraded")
     await servers.sql("DROP DATABASE upgraded WITH (FORCE)")
 
 

@@ -35,7 +35,7 @@ def test_migrate_can_be_repeated_and_run_concurrently(stack: Stack) -> None:
 
 async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE empty")
-    url = stack.database_url.rpartition("/")[0] + "/empty"
+    url = stack.url_of("empty")
     assert stack.command("migrate", "--check", check=False, DATABASE_URL=url).returncode == 1
     with concurrent.futures.ThreadPoolExecutor() as pool:
         done = list(pool.map(lambda _: stack.command("migrate", DATABASE_URL=url), range(3)))
@@ -45,7 +45,7 @@ async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack
 
 async def test_doctor_reports_missing_partitions_and_migrate_makes_them(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE bare")
-    url = stack.database_url.rpartition("/")[0] + "/bare"
+    url = stack.url_of("bare")
     sick = stack.command("doctor", check=False, DATABASE_URL=url)
     assert "there are none: use `sesi migrate`" in " ".join(sick.stdout.split())
     stack.command("migrate", DATABASE_URL=url)
@@ -231,7 +231,7 @@ async def test_development_gateway_pays(world: World) -> None:
 
 async def test_audit_command_finds_a_payment_without_a_session_or_failure(stack: Stack) -> None:
     await stack.sql("CREATE DATABASE sick")
-    url = stack.database_url.rpartition("/")[0] + "/sick"
+    url = stack.url_of("sick")
     stack.command("migrate", DATABASE_URL=url)
     broken = """
       ALTER TABLE payment_requests DISABLE TRIGGER ALL;

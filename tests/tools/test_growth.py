@@ -83,10 +83,10 @@ async def test_generated_history_has_every_state_and_ids_in_order_of_time(grown:
 async def test_generated_history_leaves_the_schema_unchanged(grown: Stack) -> None:
     await grown.sql("CREATE DATABASE untouched")
     url = grown.database_url
-    grown.command("migrate", DATABASE_URL=url.rpartition("/")[0] + "/untouched")
+    grown.command("migrate", DATABASE_URL=grown.url_of("untouched"))
     shape = await grown.sql(grow.SHAPE)
     try:
-        grown.database_url = url.rpartition("/")[0] + "/untouched"
+        grown.database_url = grown.url_of("untouched")
         assert shape == await grown.sql(grow.SHAPE)
     finally:
         grown.database_url = url
