@@ -1,6 +1,7 @@
 """Join small writes to a socket, because each system call costs a good part of an answer."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 
@@ -8,11 +9,15 @@ class CoalescingTransport:
     """A transport that joins the writes of one event loop iteration into one system call.
 
     The head and the body of an answer are written separately, and each system call costs a good part of the answer.
+    `closes_later` is called before the transport closes; if it returns True, it will close the transport later.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, closes_later: Callable[[], bool]
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._closes_later = closes_later
         self._waiting: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -40,4 +45,5 @@ class CoalescingTransport:
     def close(self) -> None:
         """Send the buffered data, and close."""
         self.flush()
-        self._transport.close()
+        if not self._closes_later():
+            self._transport.close()

@@ -48,7 +48,8 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
         many."""
-        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self.loop)))
+        joined = CoalescingTransport(transport, self.loop, self._closes_later)
+        super().connection_made(cast("asyncio.Transport", joined))
         self._host = self.client[0] if self.client else ""
         self._head_size = self._fields = self._named = 0
         self._in_head = True
@@ -212,10 +213,22 @@ class LimitedConnection(HttpToolsProtocol):
             refusal, self.headers or (), now=self.runtime.now(), request_id=request_id, retry_after_s=retry_after_s
         )
         self.transport.write(answer)
-        self.transport.write_eof()
-        self._due = self.loop.call_later(LINGER_S, self._close)
+        self._linger()
         logs.write_line(
             {"event": "request refused unread", "status": refusal.status, "code": refusal.code,
              "address": self._host, "request_id": request_id},
             at=self.runtime.clock.real_now(),
         )  # fmt: skip
+
+    def _closes_later(self) -> bool:
+        """Discard the rest of a body for LINGER_S before the connection closes, if it was answered while it arrived."""
+        if self._refused or not self._in_body or self.cycle is None or not self.cycle.response_complete:
+            return False
+        self._refused = True
+        self._not_due()
+        self._linger()
+        return True
+
+    def _linger(self) -> None:
+        self.transport.write_eof()
+        self._due = self.loop.call_later(LINGER_S, self._close)

@@ -20,7 +20,7 @@ class Server(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._plain = transport
-        self._joined = CoalescingTransport(transport, asyncio.get_running_loop())
+        self._joined = CoalescingTransport(transport, asyncio.get_running_loop(), lambda: False)
 
     def data_received(self, data: bytes) -> None:
         self._act(self._joined, self._plain)

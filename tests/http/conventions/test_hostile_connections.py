@@ -68,6 +68,25 @@ async def test_unfinished_requests_time_out_and_slow_body_is_408(stack: Stack) -
     assert loop.time() - began < 29
 
 
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+async def test_body_over_the_limit_can_be_sent_on_until_its_refusal_is_read(stack: Stack, version: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
+    head = b"POST /api/shared/auth/refresh HTTP/%b\r\nHost: x\r\nContent-Length: 70000\r\nConnection: close\r\n\r\n"
+    try:
+        writer.write(head % version + b"x" * 1_000)
+        answered = await reader.readuntil(b"\r\n\r\n")
+        (size,) = re.findall(rb"content-length: (\d+)", answered, re.IGNORECASE)
+        answered += await reader.readexactly(int(size))
+        # A proxy that gets a reset now answers 502 and forgets the refusal.
+        for _ in range(3):
+            writer.write(b"x" * 1_000)
+            await writer.drain()
+        assert await reader.read() == b""
+        assert code_of(answered) == (413, "BODY_TOO_LARGE")
+    finally:
+        writer.close()
+
+
 async def test_pipelined_requests_are_answered_and_too_many_end_the_connection(stack: Stack) -> None:
     last = START + b"Connection: close\r\n\r\n"
     raw = await sent(stack.ports["PUBLIC"], (START + b"\r\n") * 5 + last)
