@@ -2,7 +2,7 @@
 
 One query returns the next deadline of each kind of work, and the scheduler sleeps until the earliest. A signal about an
 earlier deadline shortens the sleep without a query. The query also runs once a second, so a lost signal or a dead
-process costs at most a second. Each kind of due work runs in its own task: a thousand mitras who fall silent at once
+process costs at most a second. Each kind of due work runs in its own task: ten thousand mitras who fall silent at once
 take seconds, and no chat may end later because of them. A kind never runs twice at the same time in one process; when
 it ends, the query runs again. Each sweep has its own task, too. Several jobs processes share the work: rows are claimed
 with SKIP LOCKED, and each effect happens once (docs/invariants.md#i7).

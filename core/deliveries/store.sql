@@ -165,11 +165,18 @@ RETURNING
   payload;
 
 -- name: forget
--- Delete the deliveries of the event $2 to the recipient $1, and note in the trail that they were given up at $3.
--- Return how many.
+-- Delete the deliveries of the event $2 to the recipients $1, and note in the trail that they were given up at $3.
+-- Return how many. Rows are locked in the order of their ids, as acknowledgements do.
 WITH gone AS (
   DELETE FROM deliveries
-  WHERE recipient_id = $1 AND event = $2
+  WHERE
+    id = ANY(ARRAY(
+      SELECT id
+      FROM deliveries
+      WHERE recipient_id = ANY($1::uuid[]) AND event = $2
+      ORDER BY id
+      FOR UPDATE
+    ))
   RETURNING *
 ),
 

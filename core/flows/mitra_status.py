@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 from collections.abc import Iterator
+from typing import Any
 
 from core.base import logs, metrics
 from core.base.actor import Actor
@@ -13,7 +14,10 @@ from core.mitras.rules import Channel, MitraOffline, StatusReason
 from core.pairing import store as pairing
 from core.runtime import Runtime
 from core.steps import presence
+from core.steps.presence import NotTaken
 
+AT_ONCE = 200  # mitras taken offline in one transaction, and the open invitations that it closes
+INVITATIONS_AT_ONCE = 1_000
 log = logs.get("presence")
 
 
@@ -79,18 +83,42 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
     """Sweep: take mitras offline whose last heartbeat is too old, if heartbeats are required."""
     if not runtime.config.flag("require_mitra_ping"):
         return None
-    stale_after = runtime.config.seconds("mitra_stale_after_seconds").total_seconds()
-    for mitra_id in await mitras.stale(runtime.db, stale_after_seconds=stale_after, now=runtime.now()):
-        try:
-            async with runtime.transaction() as tx:
-                # Check again under the lock, and skip locked rows: a sweep never waits for a lock.
-                if await mitras.take_stale_offline(tx, mitra_id, stale_after_seconds=stale_after):
-                    await presence.take_offline(tx, mitra_id, StatusReason.STALE)
-        except Unavailable:
-            raise
-        except Exception:  # one failure must not keep other mitras online
-            log.exception("taking a silent mitra offline failed", mitra_id=mitra_id)
+    besides: set[str] = set()  # mitras left to the next run, or to their own transaction
+    apart: list[str] = []
+    while True:
+        found, not_taken = await _take_silent(runtime, limit=AT_ONCE, besides=besides)
+        apart += not_taken.apart
+        besides.update(not_taken.locked, not_taken.apart)
+        if len(found) < AT_ONCE and not not_taken.postponed:
+            break
+    for mitra_id in apart:
+        await _take_silent(runtime, limit=1, only=[mitra_id])
     return None
+
+
+async def _take_silent(runtime: Runtime, *, limit: int, **which: Any) -> tuple[list[str], NotTaken]:
+    """Take up to `limit` silent mitras offline in one transaction, without waiting for one of them or their sessions.
+
+    `which` are the parameters of `mitras.lock_stale`. Return who was found, and who of them is still online. After an
+    error all of them are, and each needs its own transaction: one failure must not keep other mitras online.
+    """
+    found: list[str] = []
+    stale_after = runtime.config.seconds("mitra_stale_after_seconds").total_seconds()
+    try:
+        async with runtime.transaction() as tx:
+            found = await mitras.lock_stale(
+                tx, stale_after_seconds=stale_after, now=runtime.now(), limit=limit, **which
+            )
+            if not found:
+                return found, NotTaken()
+            return found, await presence.take_silent_offline(tx, found, most_invitations=INVITATIONS_AT_ONCE)
+    except Unavailable:
+        raise
+    except Exception:
+        if not found:
+            raise
+        log.exception("taking silent mitras offline failed", mitra_ids=found[:10])
+        return found, NotTaken(apart=found)
 
 
 async def close_orphaned_invitations(runtime: Runtime) -> dt.datetime | None:

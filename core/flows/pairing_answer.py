@@ -110,7 +110,7 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
     expires_at = tx.now + dt.timedelta(minutes=session.duration_minutes)
     warn_at = session_rules.warning_due(expires_at=expires_at, set_at=tx.now)
     await transitions.pair(tx, session.id, mitra_id=mitra.id, expires_at=expires_at, warn_at=warn_at)
-    await pairing.respond(tx, session.id, mitra.id, Response.ACCEPTED)
+    await pairing.respond(tx, session.id, [mitra.id], Response.ACCEPTED)
     losers = await invitations.end_round(tx, session.id, Response.MISSED)
     if session.payment_request_id is not None:
         payment = await payments.lock(tx, session.payment_request_id)
@@ -149,7 +149,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
         if response == Response.REJECTED.value:
             return
         rules.check_open(session.status, is_paired=session.mitra_id is not None, response=response)
-        await pairing.respond(tx, session_id, mitra_id, Response.REJECTED)
+        await pairing.respond(tx, session_id, [mitra_id], Response.REJECTED)
         await announce.requests_closed(
             tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
         )

@@ -1,6 +1,7 @@
 """Read, lock and write mitras, their presence and its log."""
 
 import datetime as dt
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -34,7 +35,6 @@ GET = statement(Mitras.select(*MITRA).where(Mitras.id == p.id), Mitra)
 BY_PHONE = statement(Mitras.select(*MITRA).where(Mitras.phone == p.phone), Mitra)
 IS_ACTIVE = statement(Mitras.select(Mitras.is_active).where(Mitras.id == p.id))
 LOCK = statement(Mitras.select(*MITRA).where(Mitras.id == p.id).lock_rows("NO KEY UPDATE"), Mitra)
-TRY_LOCK = statement(Mitras.select(Mitras.id).where(Mitras.id == p.id).lock_rows("NO KEY UPDATE", skip_locked=True))
 CREATE = statement(
     insert(Mitras, "id phone display_name is_active created_at")
     .on_conflict(Mitras.phone, "DO NOTHING")
@@ -47,11 +47,6 @@ GO_ONLINE = statement(
     OnlineStatuses.update(
         is_online=True, last_online_at=p.now, last_heartbeat_at=p.now, heartbeat_channel=Channel.ANY, updated_at=p.now
     ).where(OnlineStatuses.mitra_id == p.mitra_id, OnlineStatuses.is_online.eq(False))
-)
-GO_OFFLINE = statement(
-    OnlineStatuses.update(is_online=False, last_offline_at=p.now, updated_at=p.now).where(
-        OnlineStatuses.mitra_id == p.mitra_id, OnlineStatuses.is_online.eq(True)
-    )
 )
 LOG = statement(insert(OnlineLogs, "id mitra_id status timestamp"))
 
@@ -132,18 +127,19 @@ async def go_online(tx: Tx, mitra_id: str) -> bool:
     """
     changed = await GO_ONLINE.execute(tx, mitra_id=mitra_id, now=tx.now)
     if changed:
-        await _log(tx, mitra_id, "online")
+        await LOG.execute(tx, id=ids.new_id(), mitra_id=mitra_id, status="online", timestamp=tx.now)
     else:
         await heartbeat(tx, mitra_id, Channel.ANY)
     return bool(changed)
 
 
-async def go_offline(tx: Tx, mitra_id: str) -> bool:
-    """Set a mitra offline and add the log row; return False if the mitra was offline."""
-    changed = await GO_OFFLINE.execute(tx, mitra_id=mitra_id, now=tx.now)
-    if changed:
-        await _log(tx, mitra_id, "offline")
-    return bool(changed)
+async def go_offline(tx: Tx, mitra_ids: Sequence[str]) -> set[str]:
+    """Set mitras offline and add their log rows; return the ids of those who were online.
+
+    The caller must hold the locks of their rows.
+    """
+    rows = await tx.fetch(SQL["go_offline"], [ids.new_id() for _ in mitra_ids], mitra_ids, tx.now)
+    return {row["mitra_id"] for row in rows}
 
 
 @attrs.frozen(kw_only=True)
@@ -176,24 +172,19 @@ async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> Heard:
     return Heard(is_online=True, is_answer=row["is_answer"], is_prompted=row["is_prompted"])
 
 
-async def stale(reader: Reader, *, stale_after_seconds: float, now: dt.datetime) -> list[str]:
-    """Return the ids of up to 500 online mitras who were silent for too long.
+async def lock_stale(
+    tx: Tx,
+    *,
+    stale_after_seconds: float,
+    now: dt.datetime,
+    limit: int,
+    besides: Iterable[str] = (),
+    only: Sequence[str] | None = None,
+) -> list[str]:
+    """Lock up to `limit` online mitras who were silent for too long, and return their ids.
 
-    The index on the last heartbeat finds the candidates.
+    Mitras whose rows are locked are skipped, and so are those in `besides`. `only` limits the mitras that are
+    considered; None means all.
     """
-    rows = await reader.fetch(SQL["stale"], now, stale_after_seconds)
-    return [str(row["mitra_id"]) for row in rows]
-
-
-async def take_stale_offline(tx: Tx, mitra_id: str, *, stale_after_seconds: float) -> bool:
-    """Lock a mitra who is still silent.
-
-    Return False after a heartbeat, or if another transaction has locked the mitra.
-    """
-    if await TRY_LOCK.value(tx, id=mitra_id) is None:
-        return False
-    return bool(await tx.fetchval(SQL["lock_stale_status"], mitra_id, tx.now, stale_after_seconds))
-
-
-async def _log(tx: Tx, mitra_id: str, status: str) -> None:
-    await LOG.execute(tx, id=ids.new_id(), mitra_id=mitra_id, status=status, timestamp=tx.now)
+    rows = await tx.fetch(SQL["lock_stale"], now, stale_after_seconds, limit, list(besides), only)
+    return [row["mitra_id"] for row in rows]

@@ -92,21 +92,40 @@ FROM found AS f
 WHERE o.mitra_id = f.mitra_id
 RETURNING f.is_answer, f.is_prompted;
 
--- name: stale
--- Online mitras who were silent for $2 seconds. The index on the last heartbeat finds the candidates.
-SELECT mitra_id
-FROM mitra_silences($1), LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) AS o
-WHERE last_heartbeat_at <= o.oldest AND silent_since <= o.oldest
-LIMIT 500;
+-- name: go_offline
+-- Set the online mitras among $2 offline at $3, and add a log row with an id of $1 for each. Return their ids.
+WITH gone AS (
+  UPDATE mitra_online_status SET is_online = false, last_offline_at = $3, updated_at = $3
+  WHERE mitra_id = ANY($2::uuid[]) AND is_online
+  RETURNING mitra_id
+)
 
--- name: lock_stale_status
--- Lock the presence of a mitra who is online and was silent for $3 seconds, unless it is locked.
-SELECT 1
-FROM mitra_online_status AS o
+INSERT INTO mitra_online_logs (id, mitra_id, status, timestamp)
+SELECT
+  l.id,
+  l.mitra_id,
+  'offline',
+  $3
+FROM unnest($1::uuid[], $2::uuid[]) AS l (id, mitra_id)
+JOIN gone AS g ON g.mitra_id = l.mitra_id
+RETURNING mitra_id::text;
+
+-- name: lock_stale
+-- Lock up to $3 online mitras who were silent for $2 seconds, with their presence, but none of $4; only those of $5, if
+-- given. Locked rows are skipped. The index on the last heartbeat finds the candidates. After a concurrent heartbeat,
+-- PostgreSQL checks the conditions again with the locked row (o) and the silence as it was before (s): then the two
+-- heartbeats differ.
+SELECT o.mitra_id::text
+FROM mitra_silences($1) AS s
+CROSS JOIN LATERAL (SELECT $1::timestamptz - make_interval(secs => $2) AS oldest) AS c
+JOIN mitra_online_status AS o ON o.mitra_id = s.mitra_id
+JOIN mitras AS m ON m.id = o.mitra_id
 WHERE
-  o.mitra_id = $1 AND o.is_online AND EXISTS (
-    SELECT 1
-    FROM mitra_silences($2) AS s
-    WHERE s.mitra_id = o.mitra_id AND s.silent_since <= $2::timestamptz - make_interval(secs => $3)
-  )
-FOR UPDATE OF o SKIP LOCKED;
+  s.last_heartbeat_at <= c.oldest
+  AND s.silent_since <= c.oldest
+  AND o.is_online
+  AND o.last_heartbeat_at = s.last_heartbeat_at
+  AND s.mitra_id NOT IN (SELECT unnest($4::uuid[]))
+  AND ($5::uuid[] IS NULL OR s.mitra_id = ANY($5))
+LIMIT $3
+FOR NO KEY UPDATE OF m, o SKIP LOCKED;

@@ -18,11 +18,6 @@ from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
-RESPOND = statement(
-    Invitations.update(response=p.response, responded_at=p.now).where(
-        Invitations.session_id == p.session_id, Invitations.mitra_id == p.mitra_id, Invitations.response.is_null()
-    )
-)
 CLOSE_OPEN = statement(
     Invitations.update(response=p.response, responded_at=p.now)
     .where(Invitations.session_id == p.session_id, Invitations.response.is_null())
@@ -33,13 +28,15 @@ ANY_OPEN = statement(
     .where(Invitations.session_id == p.session_id, Invitations.response.is_null())
     .limit(1)
 )
-OPEN_SESSIONS_OF = f"""SELECT session_id::text
-FROM chat_request_notifications
+OPEN_OF = f"""SELECT {{}}
+FROM chat_request_notifications AS n
 WHERE
-  mitra_id = $1
-  AND response IS NULL
-  AND session_id >= {OLDEST_SEARCH}
-ORDER BY chat_request_notifications.session_id"""
+  n.mitra_id = ANY($1::uuid[])
+  AND n.response IS NULL
+  AND n.session_id >= {OLDEST_SEARCH}
+"""
+OPEN_INVITATIONS = OPEN_OF.format("n.session_id::text, n.mitra_id::text") + "ORDER BY n.session_id"
+COUNT_OPEN = OPEN_OF.format("n.mitra_id::text, count(*)::int AS open") + "GROUP BY n.mitra_id"
 # The mitras who have an open invitation and are not online.
 ASKED_OFFLINE = f"""SELECT DISTINCT n.mitra_id
 FROM chat_request_notifications AS n
@@ -144,10 +141,10 @@ async def last_response(reader: Reader, session_id: str, mitra_id: str) -> tuple
     return (False, None) if row is None else (True, row["response"])
 
 
-async def respond(tx: Tx, session_id: str, mitra_id: str, response: Response) -> bool:
-    """Close one mitra's open invitation. Return False if it was not open."""
-    closed = await RESPOND.execute(tx, session_id=session_id, mitra_id=mitra_id, response=response.value, now=tx.now)
-    return bool(closed)
+async def respond(tx: Tx, session_id: str, mitra_ids: Sequence[str], response: Response) -> list[str]:
+    """Close the open invitations of these mitras to a session; return the ids of those who had one."""
+    rows = await tx.fetch(SQL["respond"], session_id, mitra_ids, response.value, tx.now)
+    return [row["mitra_id"] for row in rows]
 
 
 async def close_open(tx: Tx, session_id: str, response: Response) -> list[str]:
@@ -169,9 +166,18 @@ async def any_open(reader: Reader, session_id: str) -> bool:
     return bool(await ANY_OPEN.all(reader, session_id=session_id))
 
 
-async def open_sessions_of(reader: Reader, mitra_id: str) -> list[str]:
-    """Return the ids of the sessions with an open invitation to this mitra, in id order (the order of locking)."""
-    return [row["session_id"] for row in await reader.fetch(OPEN_SESSIONS_OF, mitra_id)]
+async def open_invitations(reader: Reader, mitra_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return session id -> those of these mitras who have an open invitation to it, in the order of the session ids,
+    which is the order of locking."""
+    found: dict[str, list[str]] = {}
+    for row in await reader.fetch(OPEN_INVITATIONS, mitra_ids):
+        found.setdefault(row["session_id"], []).append(row["mitra_id"])
+    return found
+
+
+async def count_open(reader: Reader, mitra_ids: Sequence[str]) -> dict[str, int]:
+    """Return mitra id -> how many open invitations they have. A mitra without one is left out."""
+    return dict(await reader.fetch(COUNT_OPEN, mitra_ids))
 
 
 async def asked_offline(reader: Reader) -> list[str]:

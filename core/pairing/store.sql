@@ -24,6 +24,13 @@ FROM unnest($1::uuid[], $3::uuid[], $4::int[]) AS i (id, mitra_id, load)
 ON CONFLICT (session_id, mitra_id) WHERE response IS NULL DO NOTHING
 RETURNING mitra_id;
 
+-- name: respond
+-- Close the open invitations of the mitras $2 to the session $1 with the response $3, at $4. Return the mitras' ids.
+UPDATE chat_request_notifications
+SET response = $3, responded_at = $4
+WHERE session_id = $1 AND mitra_id = ANY($2::uuid[]) AND response IS NULL
+RETURNING mitra_id::text;
+
 -- name: asked_for
 -- How many distinct mitras each of these sessions has invited. A session without invitations has no row.
 SELECT

@@ -1,7 +1,7 @@
 """Reads of chat sessions, writes that leave their status as it is, and goodbyes."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import attrs
 
@@ -73,6 +73,8 @@ LOCK = statement(Sessions.select(*COLUMNS).where(Sessions.id == p.id).lock_rows(
 LOCK_IF_FREE = statement(
     Sessions.select(*COLUMNS).where(Sessions.id == p.id).lock_rows("NO KEY UPDATE", skip_locked=True), Session
 )
+LOCK_FREE = f"""SELECT {names_of(Session)} FROM chat_sessions
+  WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED"""
 # The states are those of HELD, in a fixed order.
 HELD_BY = statement(
     Sessions.select(Sessions.id).where(
@@ -130,6 +132,11 @@ async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datet
 async def lock_if_free(tx: Tx, session_id: str) -> Session | None:
     """Lock a session and return it; None if another transaction has it locked. Sweeps use this and look again later."""
     return await LOCK_IF_FREE.first(tx, id=session_id)
+
+
+async def lock_free(tx: Tx, session_ids: Collection[str]) -> list[Session]:
+    """Lock those of these sessions that no other transaction has locked; return them in the order of their ids."""
+    return many(Session, await tx.fetch(LOCK_FREE, list(session_ids)))
 
 
 async def of_payment(reader: Reader, payment_request_id: str) -> Session | None:

@@ -227,20 +227,21 @@ async def requests_closed(
         await deliveries.add(tx, _notices(at, mitra_ids, UserType.MITRA, session_id, frame))
 
 
-async def mitra_status_changed(tx: Tx, mitra_id: str, *, is_online: bool, reason: StatusReason) -> Notice | None:
-    """Send a mitra's new presence to all their devices. Only the newest unacknowledged report is kept.
+async def mitra_status_changed(
+    tx: Tx, mitra_ids: Sequence[str], *, is_online: bool, reason: StatusReason
+) -> list[Notice]:
+    """Send mitras their new presence, to all devices. Only the newest unacknowledged report is kept.
 
-    Returns the stored event, or None for `StatusReason.SELF`: the mitra's own change is sent to connected devices only
-    and is not stored. The caller must hold the lock of the mitra's row.
+    Returns the stored events; none for `StatusReason.SELF`, which is sent to connected devices only. The caller must
+    hold the locks of the mitras' rows.
     """
-    await deliveries.forget(tx, mitra_id, "mitra_status_changed")
+    await deliveries.forget(tx, mitra_ids, "mitra_status_changed")
     if reason is StatusReason.SELF:
-        tx.outgoing.own_statuses.append(OwnStatusChanged(mitra_id=mitra_id, is_online=is_online))
-        return None
+        tx.outgoing.own_statuses.extend(OwnStatusChanged(mitra_id=one, is_online=is_online) for one in mitra_ids)
+        return []
     frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
-    notice = _notice(await tx.event_time(), mitra_id, UserType.MITRA, None, frame)
-    await deliveries.add(tx, [notice])
-    return notice
+    await deliveries.add(tx, found := _notices(await tx.event_time(), mitra_ids, UserType.MITRA, None, frame))
+    return found
 
 
 def deadline(tx: Tx, at: dt.datetime | None) -> None:

@@ -253,7 +253,7 @@ def test_unacknowledged_event_that_a_newer_one_replaces_is_given_up(harness: Har
             await new_event(harness, customer.user_id, what) for what in ("session_warning", "session_expired")
         ]
         async with harness.runtime.transaction() as tx:
-            await deliveries.forget(tx, customer.user_id, "session_warning")
+            await deliveries.forget(tx, [customer.user_id], "session_warning")
         assert await rows_of(harness) == {(old.event_id, None, "given_up")}
         await delivery.acknowledge(harness.runtime, [(other.event_id, customer)])
 

@@ -268,10 +268,9 @@ def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Harness, thresh
             now, limits.require_ping, limits.stale_after_seconds, limits.capacity,
         )  # fmt: skip
         assert (mitra_id in {row["mitra_id"] for row in rows}) == free
-        assert (mitra_id in await mitras.stale(runtime.db, stale_after_seconds=threshold, now=now)) != free
         async with runtime.transaction() as tx:
-            tx.now = now
-            assert await mitras.take_stale_offline(tx, mitra_id, stale_after_seconds=threshold) != free
+            found = await mitras.lock_stale(tx, stale_after_seconds=threshold, now=now, limit=500)
+        assert (mitra_id in found) != free
         await mitra_status.go_offline(runtime, mitra_id=mitra_id)
 
     empty.run(play())

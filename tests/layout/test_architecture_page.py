@@ -18,7 +18,7 @@ PAGES = sorted([DOCS / "architecture.md", *(DOCS / "decisions").glob("*.md")])
 PATH = re.compile(r"`((?:core|api|realtime|jobs|tools|tests|piccolo_migrations)/[\w./-]+)`")
 # A statement that waits for rows: the table after its last FROM. Sweeps skip locked rows, and are not in the order.
 WAITING = re.compile(
-    r'FROM (?!unnest)"?(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF \w+ )?SKIP LOCKED)', re.S
+    r'FROM (?!unnest)"?(\w+)(?:(?!FROM )[^;])*?FOR (?:NO KEY )?UPDATE(?! (?:OF [\w, ]+ )?SKIP LOCKED)', re.S
 )
 MOST_ARROWS = 12  # of a diagram: more can't be taken in at a glance
 
