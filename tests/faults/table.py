@@ -87,7 +87,9 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "sockets/test_admission.py::test_probes_answer_and_upgrades_are_refused_when_files_run_out",
     ),
     "The database, the realtime processes or all processes are down for a minute; mitras with a live phone stay online": (
-        "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_down_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_frozen_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_refuses_connections_for_a_minute",
+        "faults/test_presence.py::test_live_mitras_stay_online_when_the_database_is_dead_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute",
         "faults/test_presence.py::test_live_mitras_stay_online_when_one_realtime_process_loses_the_database",
         "faults/test_presence.py::test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute",

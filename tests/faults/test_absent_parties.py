@@ -1,9 +1,11 @@
 """Parties of a session who are away, over real processes, sockets and requests (docs/fairness.md#absent-party).
 
-The service runs at four times real speed, so that the silence of 24 s takes 6 s.
+The services run at four times real speed, so that the silence of 24 s takes 6 s. The tests of the first service that kill
+processes follow those that don't; no process of the second one is killed.
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -11,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.faults.service import Service
+from tests.faults.together import Part, Together
 from tests.stack import World
 from tools.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
+TOGETHER = Together()
 
 SCALE = 4
 AFTER = 24  # service seconds of silence
@@ -31,20 +35,39 @@ CHECK = """UPDATE mitra_online_status SET checked_at = last_heartbeat_at + inter
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Service]:
-    """Yield a service with two realtime and two jobs processes."""
-    made = Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def world(stack: Service) -> AsyncIterator[World]:
-    """Yield the users of a service that looks for absent parties."""
-    made = World(stack, heartbeats=False)
-    async with made.setting(peer_absent_seconds=AFTER, mitra_stale_after_seconds=3600):
+def stacks() -> Iterator[list[Service]]:
+    """Yield two services with two realtime and two jobs processes each."""
+    with contextlib.ExitStack() as closing:
+        made = []
+        for _ in range(2):
+            made.append(Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400"))
+            closing.callback(made[-1].close)
         yield made
+
+
+@contextlib.asynccontextmanager
+async def a_world(stack: Service) -> AsyncIterator[World]:
+    """Yield new users of a service; run the audit at the end."""
+    made = World(stack, heartbeats=False)
+    yield made
     await made.close()
+
+
+@pytest.fixture(scope="module")
+async def plays(stacks: list[Service], request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the tests over services that look for absent parties."""
+    for stack in stacks:
+        async with a_world(stack) as world:
+            await world.config("mitra_stale_after_seconds", 3600)
+            await world.config("peer_absent_seconds", AFTER)
+
+    async def run(part: Part) -> None:
+        async with a_world(stacks[part.lane]) as world:
+            await part.body(world, stacks[part.lane])
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
 
 
 class Pair:
@@ -80,6 +103,7 @@ class Pair:
         return await self.mitra.get(f"/api/shared/chat/sessions/{self.session_id}")
 
 
+@TOGETHER.test()
 async def test_with_the_row_off_nothing_is_written(world: World, stack: Service) -> None:
     await world.config("peer_absent_seconds", 0)
     await world.until(lambda: look_at_config(world), lambda value: value == 0)
@@ -93,6 +117,7 @@ async def test_with_the_row_off_nothing_is_written(world: World, stack: Service)
         await phone.close()
     await asyncio.sleep(1.5)
     assert tuple((await stack.sql(ROWS))[0]) == (0, 0)
+    await world.config("peer_absent_seconds", AFTER)
 
 
 async def look_at_config(world: World) -> Any:
@@ -102,6 +127,7 @@ async def look_at_config(world: World) -> Any:
     return next(row["value"] for row in rows["items"] if row["key"] == "peer_absent_seconds")
 
 
+@TOGETHER.test(step=1)
 async def test_lost_socket_is_an_absence_until_the_phone_returns_over_rest(world: World, stack: Service) -> None:
     pair = await Pair().begin(world, stack)
     other, phone = await pair.customer.open("chat"), await pair.mitra.open("chat")
@@ -122,6 +148,7 @@ async def test_lost_socket_is_an_absence_until_the_phone_returns_over_rest(world
     await again.close()
 
 
+@TOGETHER.test(step=1)
 async def test_return_of_the_mitra_gives_the_time_back_once_with_the_fair_clock(world: World, stack: Service) -> None:
     async with world.setting(fair_clock=True):
         pair = await Pair().begin(world, stack)
@@ -141,6 +168,7 @@ async def test_return_of_the_mitra_gives_the_time_back_once_with_the_fair_clock(
         assert AFTER <= given.total_seconds() < AFTER + 20 * SCALE
 
 
+@TOGETHER.test(step=1)
 async def test_answer_to_a_presence_check_is_no_sign_of_life_and_other_heartbeats_are(
     world: World, stack: Service
 ) -> None:
@@ -160,16 +188,18 @@ async def test_answer_to_a_presence_check_is_no_sign_of_life_and_other_heartbeat
         assert (await other.wait("peer_returned"))["user_type"] == "mitra"
 
 
+@TOGETHER.test(lane=1)
 async def test_second_device_keeps_its_user_present(world: World, stack: Service) -> None:
     pair = await Pair().begin(world, stack)
     other = await pair.customer.open("chat")
     one, two = await pair.mitra.open("chat"), await pair.mitra.open("pairing")
     one.abort()
-    await pair.no_absence_for(2 * AFTER_S)
+    await pair.no_absence_for(1.5 * AFTER_S)
     two.abort()
     assert (await other.wait("peer_absent"))["user_type"] == "mitra"
 
 
+@TOGETHER.test(lane=1)
 async def test_socket_that_dies_without_a_sign_is_noticed_by_its_pings(world: World, stack: Service) -> None:
     pair = await Pair().begin(world, stack)
     other, phone = await pair.customer.open("chat"), await pair.mitra.open("chat")
@@ -189,6 +219,7 @@ def silence(socket: Socket) -> None:
     connection.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@TOGETHER.test(step=2)
 async def test_users_of_a_killed_hub_are_not_absent_and_return_at_the_other(world: World, stack: Service) -> None:
     pair = await Pair().begin(world, stack)
     other, phone = await pair.customer.open("chat"), await pair.mitra.open("chat")
@@ -196,15 +227,16 @@ async def test_users_of_a_killed_hub_are_not_absent_and_return_at_the_other(worl
     stack.kill("realtime")
     try:
         await phone.wait_closed()
-        await pair.no_absence_for(2 * AFTER_S)
+        await pair.no_absence_for(1.5 * AFTER_S)
         pair.mitra.addresses = stack.at(1)
         await pair.mitra.open("chat")
         await pair.no_absence_for(AFTER_S)
         assert not other.closed
     finally:
-        stack.restart_cleanly("realtime")
+        await asyncio.to_thread(stack.restart_cleanly, "realtime")
 
 
+@TOGETHER.test(step=3)
 async def test_no_party_is_absent_because_of_an_outage(world: World, stack: Service) -> None:
     pair = await Pair().begin(world, stack)
     for client in (pair.customer, pair.mitra):
@@ -213,7 +245,7 @@ async def test_no_party_is_absent_because_of_an_outage(world: World, stack: Serv
         stack.kill(key)
     await asyncio.sleep(1.5 * AFTER_S)
     for key in ("realtime", "realtime2"):
-        stack.restart_cleanly(key)
+        await asyncio.to_thread(stack.restart_cleanly, key)
     for client in (pair.customer, pair.mitra):
         await client.open("chat")
     await pair.no_absence_for(1.5 * AFTER_S)

@@ -1,9 +1,11 @@
 """Mitras whose phones are alive stay online through every outage, with the default configuration.
 
-The service runs at four times real speed, so 45 s of silence take 11 s and an outage of 15 s counts as 60 s.
+The services run at four times real speed, so 45 s of silence take 11 s and an outage of 15 s counts as 60 s. Four
+services run at the same time.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import random
@@ -19,13 +21,16 @@ from core.outages.rules import LEASE_S
 from realtime.connections import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
+from tests.faults.together import Part, Together
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World
 from tools.client import Client, Refused
 from tools.embedded.ownership import running
 from tools.phone import Phone
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+TOGETHER = Together()
+LANES = 4
 
 SCALE = 4
 AWAY_S = 60 / SCALE
@@ -39,11 +44,18 @@ BEFORE = "UPDATE service_processes SET since_at = since_at - interval '1 hour'"
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Service]:
-    """Yield a service with the default configuration, behind proxies."""
-    made = Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
-    yield made
-    made.close()
+def stacks() -> Iterator[list[Service]]:
+    """Yield services with the default configuration, behind proxies."""
+
+    def start() -> Service:
+        return Service(scale=SCALE, counts={"realtime": 2, "jobs": 2}, ACCESS_TOKEN_SECONDS="86400")
+
+    with concurrent.futures.ThreadPoolExecutor(LANES) as pool, contextlib.ExitStack() as closing:
+        starting = [pool.submit(start) for _ in range(LANES)]
+        for one in concurrent.futures.as_completed(starting):
+            if one.exception() is None:
+                closing.callback(one.result().close)
+        yield [one.result() for one in starting]
 
 
 class Mitras:
@@ -64,12 +76,17 @@ class Mitras:
             client.addresses = self.service.at(n)
             self.alive.append(client.user["id"])
             if n < SOCKETS:
-                self.phones.append(await Phone(client, "pairing", heartbeat_s=CADENCE_S).start())
+                self.phones.append(await Phone(client, "pairing").start())
             else:
                 self._beats.append(asyncio.create_task(self._over_rest(client)))
-        # A phone sends its first heartbeat over REST if its socket is not open yet, and the other ones over the socket.
-        await self.world.until(self._over_sockets, lambda count: count == SOCKETS, timeout=CADENCE_S + 10)
+        await self.world.until(self._connected, lambda count: count == SOCKETS)  # earlier heartbeats would go over REST
+        for phone in self.phones:
+            phone.send_heartbeats(CADENCE_S)
+        await self.world.until(self._over_sockets, lambda count: count == SOCKETS)
         await self.world.stack.sql(BEFORE)  # as if the service had run for long
+
+    async def _connected(self) -> int:
+        return sum(phone.connected for phone in self.phones)
 
     async def _over_sockets(self) -> int:
         rows = await self.world.stack.sql(
@@ -99,19 +116,28 @@ class Mitras:
             await phone.stop()
 
 
-@pytest.fixture
-async def mitras(stack: Service) -> AsyncIterator[Mitras]:
-    """Yield the mitras of the test; restart every process at the end."""
-    world = World(stack, heartbeats=False)  # these phones send their own heartbeats
-    made = Mitras(world, stack)
-    await made.go_online()
-    await world.stack.sql("DELETE FROM outages")
-    yield made
-    await stack.network("postgres", Mode.PASS)
-    await made.leave()
-    for key in stack.nodes:
-        await asyncio.to_thread(stack.await_ready, key)
-    await world.close()
+@pytest.fixture(scope="module")
+async def plays(stacks: list[Service], request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the tests, each with its own mitras; after each, wait until every process is ready."""
+
+    async def run(part: Part) -> None:
+        stack = stacks[part.lane]
+        world = World(stack, heartbeats=False)  # these phones send their own heartbeats
+        mitras = Mitras(world, stack)
+        try:
+            await mitras.go_online()
+            await stack.sql("DELETE FROM outages")
+            await part.body(mitras, stack)
+        finally:
+            await stack.network("postgres", Mode.PASS)
+            await mitras.leave()
+            for key in stack.nodes:
+                await asyncio.to_thread(stack.await_ready, key)
+            await world.close()
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
 
 
 async def outages(stack: Service, *, count: int) -> list[tuple[str, float]]:
@@ -141,10 +167,8 @@ async def check_still_online(mitras: Mitras) -> None:
     assert free[0][0] == len(mitras.alive)
 
 
-@pytest.mark.parametrize("how", ["frozen", "refused", "killed"])
-async def test_live_mitras_stay_online_when_the_database_is_down_for_a_minute(
-    mitras: Mitras, stack: Service, how: str
-) -> None:
+async def check_outage_of_the_database(mitras: Mitras, stack: Service, how: str) -> None:
+    """Check that all mitras stay online when the database is frozen, refuses connections or is killed."""
     if how == "killed":
         servers = running(stack.root)
         assert servers is not None
@@ -160,6 +184,24 @@ async def test_live_mitras_stay_online_when_the_database_is_down_for_a_minute(
     assert found == [("database", pytest.approx(AWAY_S, abs=2.5 if how == "killed" else 1.5))]
 
 
+@TOGETHER.test()
+async def test_live_mitras_stay_online_when_the_database_is_frozen_for_a_minute(mitras: Mitras, stack: Service) -> None:
+    await check_outage_of_the_database(mitras, stack, "frozen")
+
+
+@TOGETHER.test(lane=1)
+async def test_live_mitras_stay_online_when_the_database_refuses_connections_for_a_minute(
+    mitras: Mitras, stack: Service
+) -> None:
+    await check_outage_of_the_database(mitras, stack, "refused")
+
+
+@TOGETHER.test(lane=2)
+async def test_live_mitras_stay_online_when_the_database_is_dead_for_a_minute(mitras: Mitras, stack: Service) -> None:
+    await check_outage_of_the_database(mitras, stack, "killed")
+
+
+@TOGETHER.test(step=1)
 async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_a_minute(
     mitras: Mitras, stack: Service
 ) -> None:
@@ -173,6 +215,7 @@ async def test_live_mitras_stay_online_when_all_realtime_processes_are_dead_for_
     assert found == [("realtime", pytest.approx(AWAY_S + 1.5, abs=2.5))]  # includes the start of a process
 
 
+@TOGETHER.test(lane=2, step=1)
 async def test_live_mitras_stay_online_when_one_realtime_process_loses_the_database(
     mitras: Mitras, stack: Service
 ) -> None:
@@ -195,6 +238,7 @@ async def reopen_socket(client: Client, path: str) -> None:
             return
 
 
+@TOGETHER.test(lane=3)
 async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_reconnects(
     mitras: Mitras, stack: Service
 ) -> None:
@@ -226,6 +270,7 @@ async def test_live_mitras_stay_online_while_slow_processes_serve_a_thousand_rec
     await check_still_online(mitras)
 
 
+@TOGETHER.test(lane=1, step=1)
 async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(mitras: Mitras, stack: Service) -> None:
     for key in stack.nodes:
         stack.kill(key)
@@ -237,6 +282,7 @@ async def test_live_mitras_stay_online_when_every_process_is_dead_for_a_minute(m
     assert sorted(kind for kind, _ in found) == ["api", "realtime"]
 
 
+@TOGETHER.test(lane=3, step=1)
 async def test_silent_mitra_is_taken_offline_in_time_while_the_other_channel_is_down(
     mitras: Mitras, stack: Service
 ) -> None:
