@@ -14,8 +14,8 @@ import asyncpg
 
 from core.base.clock import monotonic
 from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
-from core.storage.host import ask
-from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, give_back, open_pool, retry, roll_back
+from core.storage.host import ask, read_clock
+from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, open_pool, retry, roll_back
 from core.storage.servers import Servers
 from core.storage.transaction import Tx
 
@@ -27,7 +27,7 @@ SEEK_EVERY_S = 1.0  # at most one new connection in this time, however many writ
 class Database:
     """One connection pool of a process."""
 
-    _measured: MeasuredPool
+    pool: MeasuredPool
 
     def __init__(self, url: str, *, sessions: Sessions = DIRECT, servers: Servers | None = None) -> None:
         self._url = url
@@ -48,7 +48,7 @@ class Database:
         database = cls(url, sessions=Sessions(through_pooler=through_pooler))
         database._servers.start()
         try:
-            database._measured = await open_pool(
+            database.pool = await open_pool(
                 database._servers.connect, name=name, size=size, least=min(2, size), sessions=database._sessions
             )
         except BaseException:
@@ -59,10 +59,9 @@ class Database:
     @classmethod
     async def lazy(cls, url: str, *, size: int, through_pooler: bool = False) -> "Database":
         """Return a pool of at most `size` connections to the only host of a URL, which connects at its first use."""
-        database = cls(url, sessions=Sessions(through_pooler=through_pooler))
-        database._measured = await open_pool(
-            database._servers.connect, name="read", size=size, least=0, sessions=database._sessions
-        )
+        sessions = Sessions(through_pooler=through_pooler)
+        database = cls(url, sessions=sessions)
+        database.pool = await open_pool(database._servers.connect, name="read", size=size, least=0, sessions=sessions)
         return database
 
     async def separate(self, *, name: str, statement_s: float) -> "Database":
@@ -73,7 +72,7 @@ class Database:
         """
         sessions = self._sessions.with_timeouts(statement_s)
         other = Database(self._url, sessions=sessions, servers=self._servers)
-        other._measured = await open_pool(self._servers.connect, name=name, size=1, least=0, sessions=sessions)
+        other.pool = await open_pool(self._servers.connect, name=name, size=1, least=0, sessions=sessions)
         return other
 
     async def close(self) -> None:
@@ -86,11 +85,6 @@ class Database:
             await asyncio.wait_for(self.pool.close(), 1.5)
             return
         self.pool.terminate()
-
-    @property
-    def pool(self) -> asyncpg.Pool:
-        """The pool of asyncpg."""
-        return self._measured.pool
 
     @property
     def several_hosts(self) -> bool:
@@ -141,30 +135,42 @@ class Database:
         """
         with lost_as_such():
             async with asyncio.timeout(DEADLINE_S):
-                connection = await self._measured.acquire()
+                connection = await self.pool.take()
                 try:
                     async with self._sessions.statements(connection):
                         yield connection
-                except (TimeoutError, asyncio.CancelledError):
-                    drop(connection)
+                except BaseException as error:
+                    await self._give_up(connection, error)
                     raise
-                except asyncpg.ReadOnlySQLTransactionError:
-                    self._seek_writable()
-                    raise
-                finally:
-                    await give_back(self.pool, connection)
+                await self.pool.give_back(connection)
+
+    async def _give_up(self, connection: Any, error: BaseException) -> None:
+        """Return a connection after an error of its statement."""
+        if isinstance(error, TimeoutError | asyncio.CancelledError):
+            drop(connection)
+        elif isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            self._seek_writable()
+        await self.pool.give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Return rows. Retry on another connection if one is lost.
+        """Return rows. Retry on another connection if one is lost. Raises TimeoutError after the deadline."""
+        return await retry(lambda: self._fetch(sql, args))
 
-        Raises TimeoutError after the deadline.
-        """
-
-        async def fetch() -> list[Any]:
+    async def _fetch(self, sql: str, args: tuple[Any, ...]) -> list[Any]:
+        """Run one statement, and keep its connection: a single statement leaves no state."""
+        if self._sessions.through_pooler:
             async with self.connection() as connection:
                 return await connection.fetch(sql, *args)
-
-        return await retry(fetch)
+        with lost_as_such():
+            async with asyncio.timeout(DEADLINE_S):
+                connection = await self.pool.take()
+                try:
+                    rows = await connection.fetch(sql, *args)
+                except BaseException as error:
+                    await self._give_up(connection, error)
+                    raise
+                await self.pool.keep(connection)
+                return rows
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
         """Return the first row, or None."""
@@ -185,13 +191,11 @@ class Database:
 
     async def _begin(self) -> Any:
         with lost_as_such():
-            connection = await self._measured.acquire(timeout_s=ACQUIRE_TIMEOUT_S)
+            connection = await self.pool.take(timeout_s=ACQUIRE_TIMEOUT_S)
             try:
                 await connection.execute(self._sessions.begin)
             except BaseException as error:
-                if isinstance(error, TimeoutError | asyncio.CancelledError):
-                    drop(connection)
-                await give_back(self.pool, connection)
+                await self._give_up(connection, error)
                 raise
             return connection
 
@@ -222,8 +226,10 @@ class Database:
                 except (TimeoutError, asyncio.CancelledError):
                     drop(connection)  # whether it was committed is unknown
                     raise
-        finally:
-            await give_back(self.pool, connection)
+        except BaseException:
+            await self.pool.give_back(connection)
+            raise
+        await self.pool.keep(connection)
 
     async def is_writable(self) -> bool:
         """Return whether the server takes writes now.
@@ -236,15 +242,6 @@ class Database:
         return server.writable
 
     async def clock(self) -> tuple[dt.datetime, float]:
-        """Return (the database's time, our monotonic time in seconds at that moment), from the quickest of five
-        readings."""
-        best: tuple[float, dt.datetime, float] | None = None
+        """Return (the database's time, our monotonic time in seconds at that moment)."""
         async with self.connection() as connection:
-            for _ in range(5):
-                before = monotonic()
-                at = await connection.fetchval("SELECT clock_timestamp()")
-                after = monotonic()
-                if best is None or after - before < best[0]:
-                    best = (after - before, at, (before + after) / 2)
-        assert best is not None
-        return best[1], best[2]
+            return await read_clock(connection)

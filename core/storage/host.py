@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import hashlib
 import urllib.parse
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ import asyncpg
 import attrs
 
 from core.base import logs
+from core.base.clock import monotonic
 from core.storage.errors import UNREACHABLE
 
 LOOK_S = 0.5  # between two checks of a host
@@ -109,3 +111,16 @@ class Host:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
+
+
+async def read_clock(connection: Any) -> tuple[dt.datetime, float]:
+    """Return (the database's time, our monotonic time in seconds at that moment), from the quickest of five
+    readings."""
+    readings: list[tuple[float, dt.datetime, float]] = []
+    for _ in range(5):
+        before = monotonic()
+        at = await connection.fetchval("SELECT clock_timestamp()")
+        after = monotonic()
+        readings.append((after - before, at, (before + after) / 2))
+    _, at, mean = min(readings)
+    return at, mean

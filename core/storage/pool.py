@@ -18,11 +18,12 @@ from prometheus_client.registry import Collector
 from core.base import metrics
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
+from core.storage.kept import KEPT_S, KeptConnections
 
-GIVE_BACK_S = 1.0
 ROLLBACK_S = 1.0
 RETRIES = 3
 COMMAND_TIMEOUT_S = 4.5  # above statement_timeout, so that the server's own error comes first
+UNUSED_S = 60.0  # after which a connection is closed
 T = TypeVar("T")
 ACCEPTED_BY_POOLERS = ("application_name", "timezone")  # PgBouncer refuses a connection with any other setting
 TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
@@ -113,28 +114,62 @@ async def open_pool(connect: Any, *, name: str, size: int, least: int, sessions:
             init=set_up,
             reset=_reset,
             command_timeout=COMMAND_TIMEOUT_S,
-            max_inactive_connection_lifetime=60,
+            max_inactive_connection_lifetime=UNUSED_S - 2 * KEPT_S,  # it was kept before for at most 2 * KEPT_S
             **sessions.options,
         )
     return MeasuredPool(name, pool)
 
 
 class MeasuredPool:
-    """A pool of connections whose use is a metric. `name` is its label."""
+    """A pool of connections whose use is a metric, with those that it keeps. `name` is its label."""
 
     def __init__(self, name: str, pool: asyncpg.Pool) -> None:
         self.name = name
-        self.pool = pool
+        self._pool = pool
+        self._kept = KeptConnections(pool)
         self._wait = metrics.POOL_WAIT.labels(name)
+        self.get_size = pool.get_size
+        self.get_max_size = pool.get_max_size
+        self.keep = self._kept.keep
+        self.give_back = self._kept.give_back
         OPEN_POOLS.add(self)
 
-    async def acquire(self, *, timeout_s: float | None = None) -> Any:
-        """Take a connection. Raises TimeoutError after `timeout_s` seconds without one."""
+    async def take(self, *, timeout_s: float | None = None) -> Any:
+        """Take a connection; end its use with `keep` or `give_back`. Raises TimeoutError after `timeout_s` seconds."""
         began = monotonic()
         try:
-            return await self.pool.acquire(timeout=timeout_s)
+            return await self._kept.take(timeout_s=timeout_s)
         finally:
             self._wait.observe(monotonic() - began)
+
+    @contextlib.asynccontextmanager
+    async def acquire(self, *, timeout: float | None = None) -> AsyncIterator[Any]:
+        """Lend a connection for a block. Raises TimeoutError after `timeout` seconds without one."""
+        connection = await self.take(timeout_s=timeout)
+        try:
+            yield connection
+        finally:
+            await self.give_back(connection)
+
+    def get_idle_size(self) -> int:
+        """Return how many open connections are free."""
+        return self._pool.get_idle_size() + self._kept.free
+
+    async def expire_connections(self) -> None:
+        """Replace every connection after its present use."""
+        await self._pool.expire_connections()
+        await self._kept.give_back_all()
+
+    async def close(self) -> None:
+        """Close the connections when their use has ended."""
+        self._kept.stop()
+        await self._kept.give_back_all()
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        """Close all connections at once."""
+        self._kept.stop()
+        self._pool.terminate()
 
 
 OPEN_POOLS: "weakref.WeakSet[MeasuredPool]" = weakref.WeakSet()
@@ -160,10 +195,10 @@ class PoolUse(Collector):
         used: Counter[tuple[str, str]] = Counter()
         sizes: Counter[str] = Counter()
         for one in list(OPEN_POOLS):
-            idle = one.pool.get_idle_size()
+            idle = one.get_idle_size()
             used[one.name, "idle"] += idle
-            used[one.name, "busy"] += one.pool.get_size() - idle
-            sizes[one.name] += one.pool.get_max_size()
+            used[one.name, "busy"] += one.get_size() - idle
+            sizes[one.name] += one.get_max_size()
         for labels, value in used.items():
             connections.add_metric(labels, value)
         for name, value in sizes.items():
@@ -187,12 +222,6 @@ async def retry(work: Callable[[], Awaitable[T]]) -> T:
         except CONNECTION_ERRORS:
             await real_sleep(0.02 * 4**attempt)
     return await work()
-
-
-async def give_back(pool: asyncpg.Pool, connection: Any) -> None:
-    """Return a connection to the pool. Ignore errors: the pool replaces a broken one, and its work is done."""
-    with contextlib.suppress(Exception):
-        await asyncio.shield(pool.release(connection, timeout=GIVE_BACK_S))
 
 
 async def roll_back(connection: Any) -> None:

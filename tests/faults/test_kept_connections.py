@@ -1,0 +1,170 @@
+"""Connections that a pool keeps lent: never used by two at once, never lost, and as free as those in the pool."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import itertools
+import random
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import pytest
+
+from core.storage.database import Database
+from tests.stack import Stack
+
+pytestmark = pytest.mark.anyio
+OWNER = "SELECT coalesce(current_setting('sesi.owner', true), '')"
+OURS = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'sesi' AND datname = current_database()"
+PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Yield a server without any process."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[1, 2, 5])
+async def database(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    """Yield a pool of one, two or five connections."""
+    made = await Database.connect(stack.database_url, size=request.param)
+    yield made
+    await made.close()
+
+
+def now() -> dt.datetime:
+    return dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
+
+
+async def check_complete(database: Database) -> None:
+    """Check that no connection is in use, and that all can be used at once."""
+    size = database.pool.get_max_size()
+    assert database.pool.get_idle_size() == database.pool.get_size() <= size
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        pids = [group.create_task(database.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.2)")) for _ in range(size)]
+    assert len({task.result() for task in pids}) == size
+    assert database.pool.get_idle_size() == size
+
+
+class Broken(Exception):
+    """The error of a block."""
+
+
+async def use(database: Database, name: str, chance: random.Random) -> None:
+    """Use a connection in one of the ways of the service, and check that no other use can be seen on it."""
+    match chance.randrange(8):
+        case 0 | 1 | 2:
+            assert await database.fetchval(OWNER) == ""
+        case 3:
+            with pytest.raises(asyncpg.DivisionByZeroError):
+                await database.fetchval("SELECT 1 / 0")
+        case 4:
+            async with database.transaction(now) as tx:
+                await tx.fetch("SELECT set_config('sesi.owner', $1, true)", name)
+                await asyncio.sleep(0)
+                assert await tx.fetchval(OWNER) == name
+        case 5:
+            with contextlib.suppress(Broken):
+                async with database.transaction(now) as tx:
+                    await tx.fetch("SELECT set_config('sesi.owner', $1, true)", name)
+                    raise Broken
+        case 6:
+            async with database.connection() as connection:
+                assert await connection.fetchval(OWNER) == ""
+                await connection.execute("BEGIN")
+                await connection.execute("SELECT set_config('sesi.owner', $1, true)", name)
+        case _:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(chance.choice((0, 0.0005, 0.005))):
+                    if chance.random() < 0.5:
+                        await database.fetchval("SELECT pg_sleep(0.1)")
+                    else:
+                        async with database.transaction(now) as tx:
+                            await tx.fetchval("SELECT pg_sleep(0.1)")
+
+
+async def test_connection_is_used_by_one_at_a_time_and_comes_back_after_every_end(database: Database) -> None:
+    async def work(number: int) -> None:
+        chance = random.Random(number)
+        for turn in range(12):
+            await use(database, f"{number}-{turn}", chance)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(work(number))
+    await check_complete(database)
+
+
+async def test_transaction_waits_for_no_read_that_came_after_it(database: Database) -> None:
+    readers, reads, waited = 4 * database.pool.get_max_size(), itertools.count(), []
+    done = asyncio.Event()
+
+    async def read() -> None:
+        while not done.is_set():
+            await database.fetchval("SELECT 1")
+            next(reads)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for _ in range(readers):
+            group.create_task(read())
+        for _ in range(10):
+            await asyncio.sleep(0.005)
+            before = next(reads)
+            async with database.transaction(now) as tx:
+                waited.append(next(reads) - before)
+                await tx.fetchval("SELECT 1")
+        done.set()
+    assert max(waited) <= 2 * readers
+
+
+async def test_expired_connections_are_replaced_after_their_use(database: Database) -> None:
+    kept = await database.fetchval(PID)
+    async with database.transaction(now) as tx:
+        lent = await tx.fetchval(PID)
+        await database.pool.expire_connections()
+        assert await tx.fetchval(PID) == lent
+    await check_complete(database)
+    size = database.pool.get_max_size()
+    async with asyncio.TaskGroup() as group:
+        pids = [group.create_task(database.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.2)")) for _ in range(size)]
+    assert not {kept, lent} & {task.result() for task in pids}
+
+
+async def test_kept_connection_that_the_server_has_closed_is_replaced(stack: Stack, database: Database) -> None:
+    pid = await database.fetchval(PID)
+    assert await database.fetchval(PID) == pid  # it was kept
+    await stack.sql("SELECT pg_terminate_backend($1)", pid)
+    assert await database.fetchval(PID) != pid
+    await check_complete(database)
+
+
+async def test_kept_connection_counts_as_idle_and_closes_without_use(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("pool.UNUSED_S", 0.5), ("pool.KEPT_S", 0.1), ("kept.KEPT_S", 0.1)):
+        monkeypatch.setattr(f"core.storage.{name}", seconds)
+    database = await Database.lazy(stack.database_url, size=2)
+    try:
+        await database.fetchval("SELECT 1")
+        assert database.pool.get_idle_size() == database.pool.get_size() == 1
+        async with asyncio.timeout(5):
+            while database.pool.get_size():  # noqa: ASYNC110 - the pool has no event of this
+                await asyncio.sleep(0.02)
+        assert await database.fetchval(OURS) == 1
+    finally:
+        await database.close()
+
+
+async def test_closed_pool_leaves_no_connection(stack: Stack) -> None:
+    database = await Database.connect(stack.database_url, size=3)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(6):
+            group.create_task(database.fetchval("SELECT 1"))
+        late = group.create_task(database.fetchval("SELECT 1 FROM pg_sleep(0.3)"))
+        await asyncio.sleep(0.1)
+        await database.close()
+        assert await late == 1
+    assert database.pool.get_size() == 0
