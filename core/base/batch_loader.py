@@ -1,9 +1,9 @@
 """A batch loader: reads the rows of many callers in one statement.
 
-Callers who ask while a statement runs share the next one. No caller waits for a timer, so an idle process answers at
-once. When ten thousand sockets reconnect together, each read costs a fraction of a statement. A caller's row is always
-read after the caller has asked. If a statement fails, all waiting callers get its error, so that none waits for a
-second failure.
+Callers who ask in one iteration of the event loop share a statement, and so do callers who ask while `statements` of
+them run. No caller waits for a timer, so an idle process answers at once. When ten thousand sockets reconnect together,
+each read costs a fraction of a statement. A caller's row is always read after the caller has asked. If a statement
+fails, all waiting callers get its error, so that none waits for a second failure.
 """
 
 import asyncio
@@ -15,13 +15,20 @@ AT_ONCE = 500  # keys per statement: bounds how long the first caller waits for 
 
 
 class BatchLoader(Generic[V]):
-    """Loads values by key. `read` gets keys and returns the values of those that have one; the others get `nothing`."""
+    """Loads values by key. `read` gets keys and returns the values of those that have one; the others get `nothing`.
 
-    def __init__(self, read: Callable[[list[str]], Awaitable[Mapping[str, V]]], *, nothing: V) -> None:
+    At most `statements` run at the same time. More than one keeps a slow row from delaying all other callers.
+    """
+
+    def __init__(
+        self, read: Callable[[list[str]], Awaitable[Mapping[str, V]]], *, nothing: V, statements: int = 1
+    ) -> None:
         self._read = read
         self._nothing = nothing
+        self._statements = statements
         self._waiting: dict[str, list[asyncio.Future[V]]] = {}
-        self._reader: asyncio.Task[None] | None = None
+        self._readers: set[asyncio.Task[None]] = set()
+        self._starting = False  # a reader begins in the next iteration
 
     async def of(self, key: str) -> V:
         """Return the value of a key. Raises any error of `read`."""
@@ -41,12 +48,14 @@ class BatchLoader(Generic[V]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[V] = loop.create_future()
         self._waiting.setdefault(key, []).append(future)
-        if self._reader is None:
-            self._reader = loop.create_task(self._serve())
+        if not self._starting and len(self._readers) < self._statements:
+            self._starting = True
+            self._readers.add(loop.create_task(self._serve()))
         return future
 
     async def _serve(self) -> None:
         asked: dict[str, list[asyncio.Future[V]]] = {}
+        self._starting = False
         try:
             while self._waiting:
                 asked = {key: self._waiting.pop(key) for key in list(self._waiting)[:AT_ONCE]}
@@ -62,7 +71,9 @@ class BatchLoader(Generic[V]):
         except Exception as error:
             self._end_waiting(asked, error)
         finally:
-            self._reader = None
+            reader = asyncio.current_task()
+            assert reader is not None
+            self._readers.discard(reader)  # now, because the next caller starts one if there are too few
 
     def _end_waiting(self, asked: Mapping[str, list[asyncio.Future[V]]], error: Exception | None) -> None:
         left, self._waiting = self._waiting, {}

@@ -13,6 +13,7 @@ from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
 from core.messages import digests
 from core.messages.rules import MessageStatus, ReadMarkers, SenderType
+from core.reads.session_views import session_of
 from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.states import OPEN, SessionStatus
@@ -71,8 +72,7 @@ async def session(runtime: Runtime, actor: Actor, session_id: str) -> SessionVie
 
     Raises NotFound if it is not theirs.
     """
-    with translate_db_errors():
-        view = await views.one_of(runtime.db, session_id, party_ids=list(actor.ids), side=actor.user_type)
+    view = await session_of(runtime, actor, session_id)
     if view is None:
         raise NotFound
     return view

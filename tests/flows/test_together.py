@@ -87,8 +87,33 @@ async def test_batch_loader_callers_are_cancelled_when_the_reader_stops() -> Non
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")
     tasks = await start_callers(rows, together, "a", "b")
-    reader = together._reader
-    assert reader is not None
+    (reader,) = together._readers
     reader.cancel()
     await asyncio.wait([reader, *tasks], timeout=5)
     assert [task.cancelled() for task in tasks] == [True, True]
+
+
+async def test_batch_loader_with_two_statements_reads_past_a_slow_one() -> None:
+    slow, quick = asyncio.Event(), asyncio.Event()
+    statements: list[list[str]] = []
+
+    async def read(keys: list[str]) -> Mapping[str, str]:
+        statements.append(keys)
+        await (slow if "slow" in keys else quick).wait()
+        return {key: key.upper() for key in keys}
+
+    together = BatchLoader(read, nothing="-", statements=2)
+    first = asyncio.ensure_future(together.of("slow"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    others = [asyncio.ensure_future(together.of(key)) for key in ("a", "b")]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(together.of("c"))
+    await asyncio.sleep(0)
+    quick.set()
+    assert [await task for task in (*others, waiting)] == ["A", "B", "C"]
+    assert statements == [["slow"], ["a", "b"], ["c"]]
+    slow.set()
+    assert await first == "SLOW"
+    assert await together.of("d") == "D"
