@@ -171,3 +171,8 @@ HANDLERS: dict[Any, Any] = {
     RecursionError: too_deep,
     Exception: unexpected,
 }
+
+
+def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """Return the answer for an error, by the handler of its closest class."""
+    return next(HANDLERS[cls] for cls in type(error).__mro__ if cls in HANDLERS)(request, error)

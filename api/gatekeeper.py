@@ -18,6 +18,7 @@ from api.asgi import App, Receive, Scope, Send, headers_of, host_of, is_prefligh
 from api.auth import bearer
 from api.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
 from api.plain_answers import Refused, fail, refusal_of_request, refuse
+from api.plain_reads import PlainReads
 from api.rate_limits import REFRESH, RateLimits
 from api.refusals import UNLIMITED, WEBHOOK
 from api.request_records import RequestRecords
@@ -47,6 +48,7 @@ class Gatekeeper:
 
     def __init__(self, app: Litestar, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
         self._app: App = app  # type: ignore[assignment]
+        self._plain_reads = PlainReads(app)
         self._runtime = runtime
         self._listener = listener
         self._cors = cors
@@ -150,7 +152,7 @@ class Gatekeeper:
                 await refuse(scope, answer, error)
             else:
                 if body is not None:
-                    await self._app(scope, replay(body, receive), answer_from_work)
+                    await self._plain_reads(scope, replay(body, receive), answer_from_work)
 
     async def _admit(
         self, scope: Scope, receive: Receive, headers: dict[str, str], claims: Claims | None, held: AsyncExitStack
