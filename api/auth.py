@@ -129,7 +129,9 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
     if not access.kinds:
         return
     state = request.app.state
-    actor = await callers.authenticate(state.runtime, bearer(request.headers), audience=state.audience)
+    headers = request.scope["state"].get("headers")  # as the gatekeeper has read them
+    token = bearer(request.headers if headers is None else headers)
+    actor = await callers.authenticate(state.runtime, token, audience=state.audience)
     callers.require_kind(actor, access.kinds)
     if actor.password_change_due:
         if not access.password_due:

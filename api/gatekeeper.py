@@ -71,7 +71,7 @@ class Gatekeeper:
         headers = headers_of(scope)
         request_id = ids.request_id(headers.get("x-request-id", ""))
         state = scope.setdefault("state", {})
-        state["request_id"], state["trace_id"] = request_id, span.trace_id
+        state["request_id"], state["trace_id"], state["headers"] = request_id, span.trace_id, headers
         claims = self._claims(headers)
         caller = {} if claims is None else {
             "user_type": claims.user_type.value, "user_id": claims.user_id, "auth_session_id": claims.auth_session_id,

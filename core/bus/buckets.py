@@ -1,5 +1,6 @@
 """Token buckets: their limits, and whose they are (docs/security.md#limits)."""
 
+import functools
 import math
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from core.base.addresses import networks_of
 HOUR_US = 3_600_000_000
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class Limit:
     """A bucket's rate, in requests per minute of service time, and its size. `name` labels the metric.
 
@@ -21,17 +22,17 @@ class Limit:
     per_minute: float
     burst: int
 
-    @property
+    @functools.cached_property
     def interval(self) -> int:
         """Microseconds between two requests at the steady rate; a whole number, so that rounding shortens no burst."""
         return int(60_000_000 // self.per_minute)
 
-    @property
+    @functools.cached_property
     def tolerance(self) -> int:
         """How far ahead of now, in microseconds, a bucket's time may be."""
         return (self.burst - 1) * self.interval
 
-    @property
+    @functools.cached_property
     def advance(self) -> int:
         """How many requests to take at a time: 1, or more if the limit is high."""
         return max(1, min(self.burst // 64, int(self.per_minute) // 60 // 16))
