@@ -15,6 +15,7 @@ from core.storage.records import many
 from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
+NONE = ReadMarkers()
 SYNC_AT_ONCE = 5_000  # messages of a session per statement: a tenth of what a statement has time for
 
 
@@ -44,10 +45,14 @@ async def commit(
     Return (service time of the batch, results of the drafts in their order). A result is StoreResult, True if the session
     was not active, or False if the sender is not a party of it. `timeout` is in real seconds.
     """
+    if len(drafts) == 1 and (not marks or [*marks] == [drafts[0].session_id]):
+        draft = drafts[0]
+        return await _commit_one(
+            connection, draft, marks.get(draft.session_id, NONE), anchor=anchor, scale=scale, timeout=timeout
+        )
     touched = sorted({d.session_id for d in drafts} | marks.keys())
     slots = {session_id: str(number) for number, session_id in enumerate(touched, start=1)}
-    none = ReadMarkers()
-    row_marks = [marks.get(session_id, none) for session_id in touched]
+    row_marks = [marks.get(session_id, NONE) for session_id in touched]
     row = await connection.fetchrow(
         SQL["commit"],
         _plain(touched),
@@ -69,14 +74,44 @@ async def commit(
     kept = iter(zip(row["kept_ids"] or (), row["kept_ats"] or (), strict=True))
     answers: list[StoreResult | bool] = []
     for draft, seq in zip(drafts, row["seqs"] or (), strict=True):
-        if seq is None or seq == 0:
-            answers.append(seq == 0)
-        elif seq < 0:
-            kept_id, kept_at = next(kept)
-            answers.append(StoreResult(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True))
-        else:
-            answers.append(StoreResult(id=draft.id, seq=seq, created_at=row["at"], repeated=False))
+        kept_id, kept_at = next(kept) if seq is not None and seq < 0 else (None, None)
+        answers.append(_result(draft, row["at"], seq, kept_id, kept_at))
     return row["at"], answers
+
+
+async def _commit_one(
+    connection: Any, draft: Draft, marks: ReadMarkers, *, anchor: dt.datetime, scale: float, timeout: float
+) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
+    """Store one draft and the read markers of its session. PostgreSQL does this for two thirds of a batch's cost."""
+    row = await connection.fetchrow(
+        SQL["commit_one"],
+        draft.session_id,
+        marks.customer_delivered,
+        marks.customer_read,
+        marks.mitra_delivered,
+        marks.mitra_read,
+        draft.id,
+        draft.sender_id,
+        draft.client_message_id,
+        draft.type,
+        draft.content,
+        draft.metadata,
+        anchor,
+        scale,
+        timeout=timeout,
+    )
+    return row["at"], [_result(draft, *row)]
+
+
+def _result(
+    draft: Draft, at: dt.datetime, seq: int | None, kept_id: Any, kept_at: dt.datetime | None
+) -> StoreResult | bool:
+    """Return what the database answered about a draft. `kept_id` and `kept_at`: of the first time, if it is repeated."""
+    if seq is None or seq == 0:
+        return seq == 0
+    if kept_at is not None:
+        return StoreResult(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True)
+    return StoreResult(id=draft.id, seq=seq, created_at=at, repeated=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -20,6 +20,11 @@ FROM
     $14
   );
 
+-- name: commit_one
+-- Store one message and the read markers of its session.
+SELECT *
+FROM chat_commit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
 -- name: sync_statuses
 -- Sync the statuses of messages with the read markers of their session. Safe to repeat.
 SELECT

@@ -14,7 +14,7 @@ SSL_REQUEST, CANCEL_REQUEST = 80877103, 80877102
 SPACES = re.compile(r"\s+")
 EQUALS = re.compile(r"\s*(?<![<>!:])=\s*")
 WRITES = re.compile(
-    r"^(?:WITH .*?)?(?<!FOR )(INSERT INTO|UPDATE|DELETE FROM) (\w+)|\b(chat_commit)\(", re.IGNORECASE | re.DOTALL
+    r"^(?:WITH .*?)?(?<!FOR )(INSERT INTO|UPDATE|DELETE FROM) (\w+)|\b(chat_commit\w*)\(", re.IGNORECASE | re.DOTALL
 )
 ENDS = ("COMMIT", "ROLLBACK", "COMMIT;", "ROLLBACK;")
 

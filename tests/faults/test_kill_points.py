@@ -45,11 +45,11 @@ API = (
     Point("a mitra accepts", "status = 'active', mitra_id"),
     Point("the mitra is asked for an extension", "INSERT INTO session_extensions"),
     Point("an extension is answered", "SET status = 'active', expires_at"),
-    Point("a message is stored", r"chat_commit\(", commit=False),
+    Point("a message is stored", r"chat_commit(_one)?\(", commit=False),
     Point("the first goodbye", "SET status = 'closing'"),
     Point("the second goodbye", "SET status = 'completed'"),
 )
-REALTIME = (Point("a batch of messages is stored", r"chat_commit\(", commit=False),)
+REALTIME = (Point("a batch of messages is stored", r"chat_commit(_one)?\(", commit=False),)
 JOBS = (
     Point("a search whose signal was lost begins", "INSERT INTO chat_sessions"),
     Point("a round ends", r"^UPDATE chat_sessions (AS )?(s )?SET .*round_number"),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import msgspec
 
 from core import background
 from core.base import id_ranges, ids
@@ -239,6 +240,8 @@ class Caller:
             id=ids.new_id(), session_id=text["active_id"], sender_id=text["active_customer_id"], client_message_id=ids.new_id(),
             type="text", content="Halo", metadata=None,
         )  # fmt: skip
+        second = msgspec.structs.replace(draft, id=ids.new_id(), client_message_id=ids.new_id())
+        mark_read = ReadMarkers(customer_read=1)
         new = {**self.session_fields(), "id": ids.new_id(), "status": SessionStatus.SEARCHING}
         notice = Notice(
             event_id=ids.new_id(), recipient_id=text["customer_id"], recipient_type="customer", event="session_started",
@@ -256,9 +259,9 @@ class Caller:
         )  # fmt: skip
         a_wave = Asking(wave=Wave(number=1, ends_at=self.now), at_most=100)
         usual: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
-            (
-                messages.commit,
-                {"drafts": [draft], "marks": {text["active_id"]: ReadMarkers(customer_read=1)}, "anchor": self.now},
+            *(
+                (messages.commit, {"drafts": drafts, "marks": {text["active_id"]: mark_read}, "anchor": self.now})
+                for drafts in ([draft], [draft, second])
             ),
             (messages.sync_statuses, {"after": {text["active_id"]: 0}}),
             (absences.see, {"signs": {text["active_customer_id"]: self.now}}),
