@@ -21,7 +21,6 @@ from core.sessions.rules import SessionNotActive
 from core.steps import own_session, session_clock
 from core.transactions import translate_db_errors
 
-COMMIT_TIMEOUT_S = 5.0  # above statement_timeout, so that the server cancels the statement first
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
 GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail instead of retrying
 
@@ -121,15 +120,8 @@ async def _commit(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
 ) -> tuple[Any, list[StoreResult | bool]]:
     with translate_db_errors():
-        async with runtime.commits.connection() as connection:
-            return await store.commit(
-                connection,
-                drafts,
-                marks,
-                anchor=runtime.clock.anchor,
-                scale=runtime.clock.scale,
-                timeout=COMMIT_TIMEOUT_S,
-            )
+        clock = runtime.clock
+        return await store.commit(runtime.commits, drafts, marks, anchor=clock.anchor, scale=clock.scale)
 
 
 async def commit_batch(

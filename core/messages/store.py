@@ -11,6 +11,7 @@ import attrs
 
 from core.messages.rules import Draft, ReadMarkers, StoreResult
 from core.storage import sql_files
+from core.storage.database import Database
 from core.storage.records import many
 from core.storage.transaction import Reader, Tx
 
@@ -32,28 +33,20 @@ def _texts(values: Iterable[str | None]) -> str:
 
 
 async def commit(
-    connection: Any,
-    drafts: list[Draft],
-    marks: dict[str, ReadMarkers],
-    *,
-    anchor: dt.datetime,
-    scale: float,
-    timeout: float,
+    db: Database, drafts: list[Draft], marks: dict[str, ReadMarkers], *, anchor: dt.datetime, scale: float
 ) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
     """Store drafts and read markers (session id -> ReadMarkers) in one transaction.
 
     Return (service time of the batch, results of the drafts in their order). A result is StoreResult, True if the session
-    was not active, or False if the sender is not a party of it. `timeout` is in real seconds.
+    was not active, or False if the sender is not a party of it.
     """
     if len(drafts) == 1 and (not marks or [*marks] == [drafts[0].session_id]):
         draft = drafts[0]
-        return await _commit_one(
-            connection, draft, marks.get(draft.session_id, NONE), anchor=anchor, scale=scale, timeout=timeout
-        )
+        return await _commit_one(db, draft, marks.get(draft.session_id, NONE), anchor=anchor, scale=scale)
     touched = sorted({d.session_id for d in drafts} | marks.keys())
     slots = {session_id: str(number) for number, session_id in enumerate(touched, start=1)}
     row_marks = [marks.get(session_id, NONE) for session_id in touched]
-    row = await connection.fetchrow(
+    [row] = await db.fetch_once(
         SQL["commit"],
         _plain(touched),
         _plain([str(m.customer_delivered) for m in row_marks]),
@@ -69,7 +62,6 @@ async def commit(
         _texts([d.metadata for d in drafts]),
         anchor,
         scale,
-        timeout=timeout,
     )
     kept = iter(zip(row["kept_ids"] or (), row["kept_ats"] or (), strict=True))
     answers: list[StoreResult | bool] = []
@@ -80,10 +72,10 @@ async def commit(
 
 
 async def _commit_one(
-    connection: Any, draft: Draft, marks: ReadMarkers, *, anchor: dt.datetime, scale: float, timeout: float
+    db: Database, draft: Draft, marks: ReadMarkers, *, anchor: dt.datetime, scale: float
 ) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
     """Store one draft and the read markers of its session. PostgreSQL does this for two thirds of a batch's cost."""
-    row = await connection.fetchrow(
+    [row] = await db.fetch_once(
         SQL["commit_one"],
         draft.session_id,
         marks.customer_delivered,
@@ -98,7 +90,6 @@ async def _commit_one(
         draft.metadata,
         anchor,
         scale,
-        timeout=timeout,
     )
     return row["at"], [_result(draft, *row)]
 

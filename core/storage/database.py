@@ -154,10 +154,13 @@ class Database:
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Return rows. Retry on another connection if one is lost. Raises TimeoutError after the deadline."""
-        return await retry(lambda: self._fetch(sql, args))
+        return await retry(lambda: self.fetch_once(sql, *args))
 
-    async def _fetch(self, sql: str, args: tuple[Any, ...]) -> list[Any]:
-        """Run one statement, and keep its connection: a single statement leaves no state."""
+    async def fetch_once(self, sql: str, *args: Any) -> list[Any]:
+        """Return rows of a statement that may also write, without a retry. It commits on its own.
+
+        Its connection is kept: a single statement leaves no state. After a TimeoutError it may have been committed.
+        """
         if self._sessions.through_pooler:
             async with self.connection() as connection:
                 return await connection.fetch(sql, *args)

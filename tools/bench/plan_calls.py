@@ -199,7 +199,6 @@ class Caller:
             "real_seconds": 10.0,
             "scale": 1.0,
             "back_s": 60.0,
-            "timeout": 30.0,
             "page": Page(),
             "value": 3,
             "since": now - dt.timedelta(hours=1),

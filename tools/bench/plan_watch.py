@@ -202,6 +202,10 @@ class WatchedDatabase(Database):
         """Run a query and return its rows."""
         return await self.watch.fetch(sql, *args)
 
+    async def fetch_once(self, sql: str, *args: Any) -> list[Any]:
+        """Run a statement and return its rows."""
+        return await self.watch.fetch(sql, *args)
+
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """Yield the watched connection."""
