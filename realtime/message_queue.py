@@ -22,7 +22,9 @@ QUEUE_ROWS = 20_000  # a full queue refuses messages at once, instead of answeri
 # A read marker is written with the session's next message, or alone after this delay, so most markers cost no extra
 # write. The delay is per session: flushing all at once would make a long batch and hold up the messages behind it.
 MARK_WAITS_S = 0.1
-MARK_EARLY_S = 0.01  # a marker this close to its time goes with the present batch
+MARK_EARLY_S = 0.01  # a marker this close to its time is due
+# Markers that are due this soon go with one that is due, and the batches between have messages alone, which cost less.
+MARKS_TOGETHER_S = 0.05
 PERHAPS_NOT_STORED = Text(
     en="The message may not have been stored. Send it again.",
     id="Pesan ini mungkin belum tersimpan. Silakan kirim lagi.",
@@ -145,8 +147,8 @@ class MessageQueue:
         # Interleave sessions, so that no heap page holds only one session's rows and HOT updates still fit when all
         # of them are marked read.
         batch.items.extend(item for turn in zip_longest(*taken) for item in turn if item is not None)
-        alone = 0
-        while self.due <= now + MARK_EARLY_S and alone < BATCH_MARKED:
+        alone, until = 0, now + (MARKS_TOGETHER_S if self.due <= now + MARK_EARLY_S else 0.0)
+        while self.due <= until and alone < BATCH_MARKED:
             _, line = self._marked.popitem(last=False)
             self._take(batch, line, [])
             alone += 1

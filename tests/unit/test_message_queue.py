@@ -11,7 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from core.base.actor import UserType
 from core.messages.rules import Draft, Marker
 from realtime.feed import Feed
-from realtime.message_queue import BATCH_ROWS, MARK_EARLY_S, MARK_WAITS_S, QUEUE_ROWS, Batch, Item, MessageQueue
+from realtime.message_queue import (
+    BATCH_ROWS,
+    MARK_EARLY_S,
+    MARK_WAITS_S,
+    MARKS_TOGETHER_S,
+    QUEUE_ROWS,
+    Batch,
+    Item,
+    MessageQueue,
+)
 
 NOBODY = cast(Any, None)  # a queue does not read the connection
 SESSIONS = [f"session-{number}" for number in range(5)]
@@ -132,11 +141,21 @@ def test_marks_without_a_message_are_stored_after_their_delay() -> None:
     queue = MessageQueue()
     first, second = feed_of("a"), feed_of("b")
     queue.mark(first, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 0.0)
-    queue.mark(second, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 0.05)
+    queue.mark(second, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, 2 * MARKS_TOGETHER_S)
     assert queue.due == MARK_WAITS_S
     assert queue.cut(MARK_WAITS_S - 2 * MARK_EARLY_S).session_ids == []
     assert queue.cut(MARK_WAITS_S).session_ids == ["a"]
-    assert queue.cut(0.05 + MARK_WAITS_S).session_ids == ["b"]
+    assert queue.cut(2 * MARKS_TOGETHER_S + MARK_WAITS_S).session_ids == ["b"]
+
+
+def test_marks_that_are_due_soon_are_stored_with_one_that_is_due() -> None:
+    queue, feeds = MessageQueue(), [feed_of(name) for name in "abcd"]
+    times = (0.0, MARKS_TOGETHER_S / 2, MARKS_TOGETHER_S, MARKS_TOGETHER_S + 0.001)
+    for feed, at in zip(feeds, times, strict=True):
+        queue.mark(feed, {Marker.CUSTOMER_DELIVERED: (3, "phone")}, at)
+    assert queue.cut(MARK_WAITS_S - 2 * MARK_EARLY_S).session_ids == []
+    assert queue.cut(MARK_WAITS_S).session_ids == ["a", "b", "c"]
+    assert queue.cut(MARK_WAITS_S + MARKS_TOGETHER_S).session_ids == ["d"]
 
 
 def test_session_with_a_hanging_batch_does_not_delay_others() -> None:
