@@ -35,7 +35,7 @@ class Bus:
         return self.nodes.degraded
 
     def client_of(self, key: str) -> redis_asyncio.Redis:
-        """Return a client for short calls about a key, which fail after DEADLINE_S. Raises NoServer."""
+        """Return a client for short calls about a key, whose timeout the caller sets. Raises NoServer."""
         return self.nodes.client_of(key)
 
     def subscription(self, handle: Handler, resubscribed: Callable[[], None], *channels: str) -> Subscription:

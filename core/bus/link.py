@@ -12,6 +12,7 @@ from core.base.clock import monotonic, real_sleep
 from core.bus.nodes import LOST, Node, Nodes, NoServer
 
 CONNECT_S = 1.0
+SEND_S = 1.0
 RECONNECT_S = 0.25
 QUIET_S = 3.0  # real seconds of silence after which the connection is probed
 PROBE_S = 1.0  # real seconds within which the probe must arrive
@@ -152,7 +153,8 @@ class Link:
                 self._unsubscribing[name] = self._unsubscribing.get(name, 0) + 1
             for word, names in zip(self._words, (added, removed), strict=True):
                 for some in self._portions(names):
-                    await connection.send_command(word, *some, check_health=False)
+                    async with asyncio.timeout(SEND_S):
+                        await connection.send_command(word, *some, check_health=False)
 
     def _portions(self, names: Sequence[str]) -> Iterable[Sequence[str]]:
         """Split names into what a command takes: on a cluster, names of one slot. The probe is in the last command."""

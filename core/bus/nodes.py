@@ -34,7 +34,10 @@ class NoServer(OSError):
 
 
 class Node:
-    """One server. `client` is for short calls; `well` is whether the server took the last commands."""
+    """One server. `well` is whether it took the last commands.
+
+    `client` is for short calls, whose timeout the caller sets.
+    """
 
     def __init__(self, servers: Servers, address: Address | None, *, timeout_s: float) -> None:
         self.address = address
@@ -60,7 +63,7 @@ class Nodes:
     """The servers that take writes, by slot."""
 
     def __init__(self, servers: Servers, *, timeout_s: float) -> None:
-        """Calls to a node fail after `timeout_s` real seconds."""
+        """Connecting to a node fails after `timeout_s` real seconds."""
         self.is_cluster = servers.layout is Layout.CLUSTER
         self._servers = servers
         self._timeout_s = timeout_s

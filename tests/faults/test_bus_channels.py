@@ -156,3 +156,14 @@ async def test_ten_thousand_channels_are_back_within_seconds_of_a_restart(hub: H
     async with asyncio.timeout(within(3)):
         await hub.until_new_subscriptions(before + 1)
     assert len(await hub.server.pubsub_channels("sesi:{*")) == len(names)
+
+
+@pytest.mark.parametrize("iterations", range(8))
+async def test_subscription_stops_while_it_sends_a_command(stack: Stack, iterations: int) -> None:
+    made = Hub(stack)
+    await made.until_new_subscriptions(1)
+    made.subscription.add([channel()])
+    for _ in range(iterations):  # the command is sent in one of them
+        await asyncio.sleep(0)
+    async with asyncio.timeout(within(2)):
+        await made.close()
