@@ -8,6 +8,7 @@ from core.base import metrics
 from core.base.clock import monotonic
 from core.bus import channels
 from core.bus.bus import Bus
+from core.bus.other_hubs import OtherHubs
 from core.customers.accounts import Accounts
 from core.events import notices, signals
 from core.events.notices import Envelope
@@ -76,18 +77,25 @@ class Publisher:
         self._caches = caches
         self._react = react
         self._subscribers: list[Subscriber] = []
+        self.other_hubs: OtherHubs | None = None  # set in a realtime process
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Add a subscriber."""
         self._subscribers.append(subscriber)
 
     def publish_frames(self, envelope: Envelope) -> None:
-        """Send committed events and frames to users' sockets, in this process and in all others."""
+        """Send committed events and frames to users' sockets, in this process and in all others.
+
+        A realtime process that is the only one does not publish them.
+        """
         if envelope.empty:
             return
         for subscriber in self._subscribers:
             if subscriber.on_frames is not None:
                 subscriber.on_frames(envelope)
+        if self.other_hubs is not None and self.other_hubs.absent():
+            metrics.ENVELOPES_SKIPPED.inc()
+            return
         split = by_channel(envelope)
         metrics.ENVELOPES_PUBLISHED.inc(len(split))
         self._bus.publish((channel, notices.encode(part, node=self._node)) for channel, part in split.items())
@@ -108,6 +116,8 @@ class Publisher:
 
     def on_resubscribe(self) -> None:
         """Inform the subscribers that signals may have been lost."""
+        if self.other_hubs is not None:
+            self.other_hubs.note_sign()
         for subscriber in self._subscribers:
             if subscriber.on_resubscribe is not None:
                 subscriber.on_resubscribe()

@@ -7,6 +7,8 @@ which events were sent.
 from core.base import metrics
 from core.base.actor import UserType
 from core.base.clock import real_sleep
+from core.bus import channels
+from core.bus.other_hubs import OtherHubs
 from core.events import notices
 from core.events.notices import (
     Envelope,
@@ -32,13 +34,17 @@ class Hub:
         self.runtime = runtime
         self.budgets = Budgets(runtime.settings)
         self.heard = runtime.bus.subscription(self.on_frames, runtime.publisher.on_resubscribe)
+        self.other_hubs = OtherHubs(runtime.bus, self.heard, node=runtime.node)
         self.sent_events = SentEvents(runtime)
         self.connections = Connections(runtime, self.heard, self.sent_events)
         self.feeds = Feeds(runtime, self.connections, self.heard, committing=queue.under_way)
         self.events = Events(self.connections, self.feeds)
 
-    def on_frames(self, _channel: str, data: bytes) -> None:
+    def on_frames(self, channel: str, data: bytes) -> None:
         """Send what arrived over the bus from other processes; `send` has sent our own."""
+        if channel == channels.HUBS:
+            self.other_hubs.note_announcement(data)
+            return
         envelope = notices.decode(data, node=self.runtime.node)
         if envelope is not None:
             metrics.ENVELOPES_DECODED.inc()

@@ -64,6 +64,7 @@ async def serve(settings: Settings) -> int:
     runtime.publisher.subscribe(
         Subscriber(on_frames=hub.send, on_signal=revocation.on_signal, on_resubscribe=watch.on_resubscribe)
     )
+    runtime.publisher.other_hubs = hub.other_hubs
     runtime.db.subscribe_to_new_epoch(hub.on_new_epoch)
     runtime.db.subscribe_to_new_epoch(statuses.forget)
     acks = Acks(runtime)
@@ -78,6 +79,8 @@ async def serve(settings: Settings) -> int:
     add_probes(app, runtime)
     runner = Runner(app, runtime)
     await runner.setup()
+    runtime.start()
+    await hub.other_hubs.announce()  # before the first socket
     site = web.TCPSite(runner, settings.realtime_host, settings.realtime_port, backlog=BACKLOG)
     try:
         await site.start()
@@ -86,8 +89,8 @@ async def serve(settings: Settings) -> int:
         raise SettingsError(
             f"REALTIME_PORT: expected a free port, {settings.realtime_host}:{settings.realtime_port} is in use"
         ) from error
-    runtime.start()
     runtime.tasks.spawn(hub.heard.run())
+    runtime.tasks.spawn(hub.other_hubs.run())
     runtime.tasks.spawn(batch.run())
     runtime.tasks.spawn(statuses.run())
     runtime.tasks.spawn(acks.run())

@@ -44,6 +44,12 @@ ENVELOPES_PUBLISHED = Counter(
     "Envelopes that this process queued for the bus, one for each session or recipient.",
     registry=REGISTRY,
 )
+ENVELOPES_SKIPPED = Counter(
+    "sesi_bus_envelopes_skipped_total",
+    "Envelopes that this process did not publish, because no other realtime process lives. They are counted before they "
+    "are split by session and recipient.",
+    registry=REGISTRY,
+)
 ENVELOPES_DECODED = Counter(
     "sesi_bus_envelopes_decoded_total", "Envelopes of other processes that this process decoded.", registry=REGISTRY
 )

@@ -46,6 +46,11 @@ class Subscription:
                 if link is not None:
                     link.remove(name)
 
+    def is_confirmed(self, name: str) -> bool:
+        """Return whether the channel's server has confirmed that it sends what is published there."""
+        link = self._link_of(name)
+        return link is not None and name in link.confirmed
+
     async def confirmed(self, names: Iterable[str]) -> None:
         """Wait until the servers send what is published on these channels.
 

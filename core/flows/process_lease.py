@@ -99,6 +99,9 @@ class ProcessLease:
         began_at = monotonic()
         seen = await store.renew(db, self._process, steady=steady)
         self._renewal_began_at = began_at
+        other_hubs = self._runtime.publisher.other_hubs
+        if other_hubs is not None:
+            other_hubs.note_leases(found=seen.other_hubs, began_at=began_at)
         if not seen.renewed:
             async with db.transaction(self._runtime.now) as tx:
                 self._renewed_at, ended = await store.begin(

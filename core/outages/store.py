@@ -38,6 +38,7 @@ class Renewal:
     renewed: bool  # False: the lease has ended or never began
     now: dt.datetime
     alive: frozenset[str]  # kinds of processes with a lease; this process's lease counts only if it was renewed
+    other_hubs: bool  # whether another realtime process had a lease within GIVE_UP_S
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +58,7 @@ async def renew(db: Database, process: ProcessIdentity, *, steady: bool) -> Rene
     """Renew a process's lease in one statement. If `steady` is False, a new series of renewals begins."""
     lease, give_up = process.duration(rules.LEASE_S), process.duration(rules.GIVE_UP_S)
     row = await db.fetchrow(SQL["renew"], process.scale, process.name, lease, give_up, steady)
-    return Renewal(renewed=row["renewed"], now=row["now"], alive=frozenset(row["alive"]))
+    return Renewal(renewed=row["renewed"], now=row["now"], alive=frozenset(row["alive"]), other_hubs=row["other_hubs"])
 
 
 async def begin(

@@ -29,7 +29,12 @@ SELECT
     SELECT coalesce(array_agg(DISTINCT p.kind), '{}')
     FROM service_processes AS p, moment AS m
     WHERE p.lost_at > m.now
-  ) AS alive;
+  ) AS alive,
+  EXISTS(
+    SELECT 1
+    FROM service_processes AS p, moment AS m
+    WHERE p.kind = 'realtime' AND p.place <> $2 AND p.alive_at > m.now - $4
+  ) AS other_hubs;
 
 -- name: begin
 -- Begin a series of renewals of the process at $1.

@@ -74,6 +74,24 @@ def test_lease_can_be_renewed_until_it_expires(empty: Harness) -> None:
     empty.run(play())
 
 
+def test_renewal_finds_other_realtime_processes_that_had_a_lease_lately(empty: Harness) -> None:
+    async def play() -> None:
+        db = empty.runtime.db
+        for where in (HUB, JOBS, API):
+            await begin(empty, where)
+        assert not (await store.renew(db, HUB, steady=True)).other_hubs
+        await begin(empty, HUB2)
+        assert (await store.renew(db, HUB, steady=True)).other_hubs
+        await store.end(db, HUB2)
+        assert (await store.renew(db, HUB, steady=True)).other_hubs  # it may come back
+        await ago(empty, GIVE_UP_S - 1, HUB2)
+        assert (await store.renew(db, HUB, steady=True)).other_hubs
+        await ago(empty, 1, HUB2)
+        assert not (await store.renew(db, HUB, steady=True)).other_hubs
+
+    empty.run(play())
+
+
 def test_first_process_ever_records_no_outage(empty: Harness) -> None:
     async def play() -> None:
         for where in (HUB, JOBS, API):

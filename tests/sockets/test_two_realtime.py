@@ -1,12 +1,14 @@
 """Two realtime processes: it makes no difference to which one a user is connected."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.scrape import scrape
 from tests.sockets.plain_socket import at, end_early
-from tests.stack import Stack, World, new_id
+from tests.stack import Stack, World, new_id, within
 from tools.client import Socket
 from tools.throwaway import free_port
 
@@ -139,3 +141,55 @@ async def test_clients_of_a_killed_process_continue_at_the_other_without_loss(wo
     assert await transcript(back, session_id) == expected
     assert await transcript(phone, session_id) == expected
     assert received_messages(phone) == [(seq, word) for seq, word in expected if word[0] not in "ca"]
+
+
+def envelopes(port: int, what: str) -> float:
+    """Return how many envelopes a process has skipped, published or decoded."""
+    return scrape(port)[f"sesi_bus_envelopes_{what}_total"][()]
+
+
+async def test_process_publishes_nothing_while_it_is_alone_and_everything_once_another_starts(world: World) -> None:
+    stack, customer, mitra = world.stack, await world.customer(), await world.mitra()
+    first, second = stack.ports["REALTIME"], free_port()
+    session_id = await world.session(customer, mitra)
+    phone, here = await customer.open("chat"), await mitra.open("chat")
+    # Processes of earlier tests ended within the last minute.
+    await stack.sql("DELETE FROM service_processes WHERE kind = 'realtime' AND NOT place LIKE $1", f"%:{first}")
+    said = 0
+
+    async def say() -> None:
+        nonlocal said
+        said += 1
+        assert (await phone.say(session_id, f"{said}"))["seq"] == said
+
+    before = envelopes(first, "skipped")
+    async with asyncio.timeout(within(10)):
+        while envelopes(first, "skipped") < before + 3:
+            await say()
+            await asyncio.sleep(0.02)
+    try:
+        stack.start("realtime", key="realtime2", wait=False, REALTIME_PORT=str(second))
+        there, ends = None, time.monotonic() + within(10)
+        while there is None:  # the chat goes on while the process starts
+            await say()
+            try:
+                there = await at(mitra, second).open("chat")
+            except OSError:
+                assert time.monotonic() < ends
+        since, decoded = said, envelopes(second, "decoded")
+        for _ in range(50):
+            await say()
+        await there.wait("message", where=lambda frame: frame["message"]["seq"] == said)
+        await here.wait("message", where=lambda frame: frame["message"]["seq"] == said)
+        assert received_messages(there)[-50:] == [(seq, f"{seq}") for seq in range(since + 1, said + 1)]
+        assert received_messages(here) == [(seq, f"{seq}") for seq in range(1, said + 1)]
+        assert envelopes(second, "decoded") - decoded == 50  # none had to be read from the database
+        stack.kill("realtime2")
+        mitra.addresses = stack.addresses
+        back = await mitra.open("chat")
+        await say()
+        assert (await back.wait("message"))["message"]["seq"] == said
+    finally:
+        if "realtime2" in stack.processes:
+            stack.kill("realtime2")
+            del stack.processes["realtime2"]
