@@ -64,18 +64,18 @@ def refuse(request: web.BaseRequest, refusal: Refusal) -> web.Response:
 class HttpConnection(web.RequestHandler):
     """A connection that answers requests refused by aiohttp's parser in the application's form."""
 
-    __slots__ = ("_host", "_runtime")
+    __slots__ = ("_runtime", "host")
 
     def __init__(self, manager: web.Server, *, runtime: Runtime, **options: Any) -> None:
         super().__init__(manager, **options)
         self._runtime = runtime
-        self._host = ""
+        self.host = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and store the peer's address for the log."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
-        self._host = str(peer[0]) if peer else ""
+        self.host = str(peer[0]) if peer else ""
 
     def answer_to(self, refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
         """Count and log a refusal; return (body, headers without the server's own)."""
@@ -87,7 +87,7 @@ class HttpConnection(web.RequestHandler):
                 "event": "request refused unread",
                 "status": refusal.status,
                 "code": refusal.code,
-                "address": self._host,
+                "address": self.host,
                 "request_id": own["X-Request-Id"],
             },
             at=self._runtime.clock.real_now(),

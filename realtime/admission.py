@@ -10,8 +10,6 @@ import re
 import resource
 from collections.abc import Callable
 
-from aiohttp import web
-
 from core.base import http_texts, metrics
 from core.base.addresses import TrustedProxies, who_has
 from core.base.clock import monotonic, real_sleep
@@ -20,6 +18,7 @@ from core.base.settings import Settings
 from core.probes import Refusal
 from realtime import close_codes
 from realtime.connection import Connection
+from realtime.websocket import Headers
 
 LAG_EVERY_S = 0.1
 LAG_S = 2.0  # an event loop this late answers no client in time
@@ -64,13 +63,14 @@ class Admission:
         self._overloaded()
         metrics.LIMITED.labels(limit).inc()
 
-    def address_of(self, request: web.Request) -> str:
-        """Return the client's address as limits count it; a trusted proxy names it in `X-Forwarded-For`."""
-        return who_has(self._proxies.client_of(request.remote or "", request.headers.getall("X-Forwarded-For", ())))
+    def address_of(self, host: str, headers: Headers) -> str:
+        """Return the client's address as limits count it; a trusted proxy, the peer `host`, names it in
+        `X-Forwarded-For`."""
+        return who_has(self._proxies.client_of(host, headers.getall("X-Forwarded-For", ())))
 
-    def refusal_of(self, request: web.Request, transport_file: int) -> Refusal | None:
+    def refusal_of(self, headers: Headers, transport_file: int) -> Refusal | None:
         """Return why an upgrade is refused, or None if it is admitted."""
-        origin = request.headers.get("Origin")
+        origin = headers.get("Origin")
         if origin is not None and self._origins is not None and not self._origins.fullmatch(origin):
             return ORIGIN
         if self.slow:
@@ -108,6 +108,11 @@ class Admission:
             mine.pop(connection, None)
             if not mine:
                 del self._unknown[connection.address]
+
+    def close_unknown(self, code: int) -> None:
+        """Close the sockets whose user is not known yet."""
+        for connection in [connection for mine in self._unknown.values() for connection in mine]:
+            connection.close(code)
 
     def begin_handshake(self) -> bool:
         """Count the start of a handshake. Return False if too many are under way."""

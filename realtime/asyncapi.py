@@ -19,11 +19,11 @@ from realtime import (
     close_codes,
     frame_schemas,
     frames,
+    inbox,
     interface_description,
     pairing_frames,
     server_frames,
     shared_frames,
-    websocket,
 )
 from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER
@@ -66,7 +66,7 @@ def document(settings: Settings) -> dict[str, Any]:
         "x-handshake-seconds": int(HANDSHAKE_S),
         "x-ping-seconds": limits.PING_S,
         "x-limits": {
-            "frame_bytes": websocket.MAX_FRAME,
+            "frame_bytes": inbox.MAX_FRAME,
             "frames_per_second": settings.ws_frames_per_second,
             "frames_burst": settings.ws_frames_burst,
             "frame_costs": _costs(),

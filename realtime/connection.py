@@ -58,8 +58,8 @@ class Connection:
     """A socket and its user."""
 
     __slots__ = (
-        "_unnoted", "_waiting", "_writes", "_written", "actor", "address", "began", "budget", "closing", "events", "frames", "gone", "host", "id", "language",
-        "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
+        "_left", "_unnoted", "_waiting", "_writes", "_written", "actor", "address", "auth_timer", "began", "budget", "closing", "controls", "events", "frames",
+        "gone", "host", "id", "language", "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,10 @@ class Connection:
         self.closing = False
         self.muted = False  # True: it closes soon and neither sends nor handles frames until then
         self.leaving = False  # True: its auth session has ended, and it closes once the reason is sent
-        self.gone = asyncio.Event()  # set when the reader has ended
+        self.gone = False  # True: no more messages are handled
+        self._left: asyncio.Future[None] | None = None  # done when it is gone, if a close waits for that
+        self.auth_timer: asyncio.TimerHandle | None = None  # until its first frame has arrived
+        self.controls = 0  # pings and pongs before that frame
         self.warned = False
         self.last_seen = self.began = monotonic()
         self.pinged = 0
@@ -229,8 +232,17 @@ class Connection:
 
     async def _leave(self) -> None:
         """Wait for the peer's close frame: closing the TCP connection first can reset it and lose ours."""
+        if self.gone:
+            return
+        self._left = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(CLOSE_S):
-                await self.gone.wait()
+                await self._left
         except TimeoutError:
             self.transport.abort()
+
+    def end(self) -> None:
+        """Send and handle no more frames."""
+        self.closing = self.gone = True
+        if self._left is not None and not self._left.done():
+            self._left.set_result(None)

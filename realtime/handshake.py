@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from aiohttp import EofStream, WSMsgType
+from aiohttp import WSMsgType
 
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
@@ -20,7 +20,7 @@ from realtime.commands import Commands
 from realtime.connection import PING_S, Connection, encode
 from realtime.connections import channels_of
 from realtime.hub import Hub
-from realtime.websocket import Inbox
+from realtime.inbox import CLOSED
 
 HANDSHAKE_S = 5.0  # real seconds within which the auth frame must arrive
 LATE_S = 0.5  # a timer this late was delayed by the event loop, which is not the client's fault
@@ -38,25 +38,37 @@ class Handshake:
         self._admission = admission
         self._path = path
 
-    async def begin(self, connection: Connection, inbox: Inbox) -> bool:
-        """Read the auth frame, subscribe, then send the snapshot before frames that were queued since the subscription.
-
-        Return whether to read on.
-        """
+    def await_auth(self, connection: Connection) -> None:
+        """Begin to wait for the first frame of a new socket."""
         loop = asyncio.get_running_loop()
-        late = loop.call_later(HANDSHAKE_S, self._late, connection, inbox, loop.time() + HANDSHAKE_S)
-        try:
-            message = await self._first(connection, inbox)
-        finally:
-            late.cancel()
-        inbox.start()
+        connection.auth_timer = loop.call_later(HANDSHAKE_S, self._late, connection, loop.time() + HANDSHAKE_S)
+
+    def stop_waiting(self, connection: Connection) -> None:
+        """Stop waiting for the first frame: it has arrived, or the socket has ended."""
+        if connection.auth_timer is not None:
+            connection.auth_timer.cancel()
+            connection.auth_timer = None
+
+    def take(self, connection: Connection, message: Any) -> Any:
+        """Handle a message before the first frame, and return None; return the first frame, or CLOSED.
+
+        Too many pings and pongs close the socket.
+        """
         if message.type is WSMsgType.CLOSE:
             connection.close(websocket.answer_to_close(message.data))
-            return False
-        if not connection.closing:
-            await self._introduce(connection, message)
-        inbox.done()
-        return True
+            return CLOSED
+        if connection.closing:
+            return None
+        if message.type not in (WSMsgType.PING, WSMsgType.PONG):
+            self.stop_waiting(connection)
+            return message
+        if message.type is WSMsgType.PING:
+            connection.pong(message.data)
+        connection.controls += 1
+        if connection.controls <= HANDSHAKE_CONTROLS:
+            return None
+        connection.close(close_codes.TOO_FAST)
+        return CLOSED
 
     async def repeat(self, connection: Connection, frame: frames.Auth) -> None:
         """Handle a later `auth`: take over its token and send a new snapshot, or close the socket."""
@@ -69,23 +81,8 @@ class Handshake:
             self._hub.connections.register(connection)  # an anonymous customer may have joined the account
             await self._snapshot(connection, frame.ref)
 
-    async def _first(self, connection: Connection, inbox: Inbox) -> Any:
-        """Return the first message other than a ping or pong.
-
-        Too many of those close the socket and raise EofStream.
-        """
-        for _ in range(HANDSHAKE_CONTROLS + 1):
-            message = await inbox.read()
-            if connection.closing or message.type not in (WSMsgType.PING, WSMsgType.PONG):
-                return message
-            inbox.done()
-            if message.type is WSMsgType.PING:
-                connection.pong(message.data)
-        connection.close(close_codes.TOO_FAST)
-        raise EofStream
-
-    def _late(self, connection: Connection, inbox: Inbox, due: float) -> None:
-        """Close a socket whose auth frame has not been read in time.
+    def _late(self, connection: Connection, due: float) -> None:
+        """Close a socket whose first frame has not arrived in time.
 
         Data that has already arrived is read first, because the timer can fire before it. If the event loop itself is
         late, the client is not at fault: it gets close code 1013, which lets it keep its token.
@@ -94,19 +91,18 @@ class Handshake:
         late = loop.time() - due > LATE_S
 
         def judge() -> None:
-            if connection.actor is not None or connection.closing:
+            if connection.auth_timer is None or connection.closing:
                 return
-            if inbox.waiting:  # the auth frame; or a ping, so look again: pings must not keep the socket open
-                loop.call_later(READ_S, judge)
-            else:
-                slow = late or self._admission.slow
-                if slow:
-                    self._admission.count_refused("socket_lag")
-                connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
+            slow = late or self._admission.slow
+            if slow:
+                self._admission.count_refused("socket_lag")
+            connection.close(close_codes.TRY_LATER if slow else close_codes.NOT_AUTHENTICATED)
 
         loop.call_later(READ_S, judge)
 
-    async def _introduce(self, connection: Connection, message: Any) -> None:
+    async def begin(self, connection: Connection, message: Any) -> None:
+        """Read the auth frame, subscribe, then send the snapshot before frames that were queued since the
+        subscription."""
         frame = None
         if message.type is WSMsgType.TEXT:
             with contextlib.suppress(frames.Unreadable):

@@ -1,7 +1,7 @@
 """The description of the WebSocket interface: the rules that the schemas of the AsyncAPI document can't express."""
 
 from core.base.settings import Settings
-from realtime import acks, budgets, close_codes, websocket
+from realtime import acks, budgets, close_codes, inbox
 from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER
 from realtime.handshake import HANDSHAKE_S
@@ -60,7 +60,7 @@ def text(settings: Settings) -> str:
     rows = [f"| {c.code} | {c.meaning} | {'yes' if c.reconnect else 'no'} | {c.then} |" for c in close_codes.ALL]
     return DESCRIPTION.format(
         handshake=int(HANDSHAKE_S),
-        max_frame=websocket.MAX_FRAME,
+        max_frame=inbox.MAX_FRAME,
         rate=settings.ws_frames_per_second,
         burst=settings.ws_frames_burst,
         sync=budgets.SYNC_COST,

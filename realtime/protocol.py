@@ -8,11 +8,11 @@ counted here.
 
 import asyncio
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http import WebSocketReader
+from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from core import probes
@@ -33,6 +33,8 @@ from core.base.languages import DEFAULT
 from core.bus.rate_limit import RateLimited
 from core.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
 from core.runtime import Runtime
+from realtime.inbox import Inbox
+from realtime.websocket import Headers
 
 # File descriptors kept free for the database, Redis and files. Sockets leave more of them free, for the probes
 # (admission.SPARE_FILES).
@@ -47,14 +49,22 @@ LATE = Refusal(status=408, code="REQUEST_TIMEOUT", message=http_texts.REQUEST_TI
 log = logs.get("realtime")
 
 
-class Connection(HttpConnection):
-    """One connection of the listener, counted until it closes or becomes a WebSocket."""
+class Http(HttpConnection):
+    """One connection of the listener, counted until it closes or becomes a WebSocket.
 
-    __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_refused", "_unread")
+    `upgrades` has a function for each path of WebSockets. It is called with the headers of an upgrade that is the first
+    request. It calls `hand_over`, or sets `refusal` and leaves the request to aiohttp.
+    """
 
-    def __init__(self, manager: web.Server, *, runtime: Runtime, counts: Connections, **options: Any) -> None:
+    __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_refused", "_unread", "_upgrades", "refusal")
+
+    def __init__(
+        self, manager: web.Server, *, runtime: Runtime, counts: Connections, upgrades: "Upgrades", **options: Any
+    ) -> None:
         super().__init__(manager, runtime=runtime, **options)
         self._counts = counts
+        self._upgrades = upgrades
+        self.refusal: Refusal | None = None
         self._counted = self._refused = False
         self._head_size = 0  # bytes received since the last request's headers, without its body
         self._body: StreamReader | None = None  # of the last request
@@ -66,7 +76,7 @@ class Connection(HttpConnection):
         super().connection_made(transport)
         assert self.transport is not None
         self._counted = True
-        too_many = self._counts.add(self._host)
+        too_many = self._counts.add(self.host)
         if transport.get_extra_info("socket").fileno() >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - LAST_FILES:
             metrics.LIMITED.labels("socket_files").inc()
             self._refused = True
@@ -84,19 +94,29 @@ class Connection(HttpConnection):
         self._not_due()
         super().connection_lost(exc)
 
-    def set_parser(self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None) -> None:
-        """Become a WebSocket: stop counting and timing this connection."""
+    def hand_over(self, inbox: Inbox) -> bytes:
+        """Give the transport to a WebSocket, and end; return the bytes that arrived behind the request."""
+        transport, behind = self.transport, self._message_tail
+        assert transport is not None
+        if self._buffer_paused:  # because of too many bytes behind the request
+            transport.resume_reading()
+        self._message_tail = b""
+        self._messages.clear()
         self._leave()
         self._not_due()
-        if self.transport is not None:
-            self.transport.set_write_buffer_limits()
-        super().set_parser(parser, data_received_cb)
+        transport.set_write_buffer_limits()
+        transport.set_protocol(inbox)  # type: ignore[arg-type]  # it has the methods of a protocol
+        self.transport = None  # so that the end of this protocol does not close it
+        if not self._request_in_progress and self._task_handler is not None:
+            self._task_handler.cancel()  # it waits for a request
+        self.connection_lost(None)
+        return behind
 
     def _leave(self) -> None:
         """Stop counting the connection and cancel its write timer."""
         if self._counted:
             self._counted = False
-            self._counts.remove(self._host)
+            self._counts.remove(self.host)
         self._read_on()
 
     def data_received(self, data: bytes) -> None:
@@ -112,8 +132,18 @@ class Connection(HttpConnection):
             self._not_due()
             self._head_size = 0
             self._body = self._messages[-1][1]
+            if self._upgraded and self._request_count == 1:
+                self._upgrade()
         elif self._body is None or self._body.is_eof():
             self._head_grows(len(data))
+
+    def _upgrade(self) -> None:
+        """Become a WebSocket, if that is what the first request asks for."""
+        message = self._messages[0][0]
+        if isinstance(message, RawRequestMessage) and message.method == "GET":
+            upgrade = self._upgrades.get(message.path)
+            if upgrade is not None:
+                upgrade(self, message.headers)
 
     def _head_grows(self, size: int) -> None:
         self._head_size += size
@@ -175,13 +205,17 @@ class Connection(HttpConnection):
         self._due = self._loop.call_later(LINGER_S, transport.close)
 
 
+Upgrades = Mapping[str, Callable[[Http, Headers], None]]  # by path
+
+
 class Runner(probes.Runner):
     """Run an application over these connections."""
 
-    def __init__(self, app: web.Application, runtime: Runtime) -> None:
+    def __init__(self, app: web.Application, runtime: Runtime, upgrades: Upgrades) -> None:
         super().__init__(app, runtime, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS)
         self._counts = Connections(runtime.settings)
+        self._upgrades = upgrades
 
     async def _make_server(self) -> web.Server:
         made = await web.AppRunner._make_server(self)
-        return HttpServer(made, Connection, runtime=self._runtime, counts=self._counts)
+        return HttpServer(made, Http, runtime=self._runtime, counts=self._counts, upgrades=self._upgrades)

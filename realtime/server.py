@@ -71,13 +71,13 @@ async def serve(settings: Settings) -> int:
     commands = Commands(hub, batch, acks)
     arrivals = Arrivals(runtime)
     admission = Admission(settings, overloaded=runtime.note_overload)
-    paths = [Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")]
+    paths = {f"/ws/{path}": Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")}
     app = web.Application()
-    for sockets, path in zip(paths, ("chat", "pairing"), strict=True):
-        app.router.add_get(f"/ws/{path}", sockets.serve)
+    for path, sockets in paths.items():
+        app.router.add_get(path, sockets.serve)
     app.router.add_get("/asyncapi.json", interface(settings))
     add_probes(app, runtime)
-    runner = Runner(app, runtime)
+    runner = Runner(app, runtime, {path: sockets.upgrade for path, sockets in paths.items()})
     await runner.setup()
     runtime.start()
     await hub.other_hubs.announce()  # before the first socket
@@ -108,15 +108,16 @@ async def serve(settings: Settings) -> int:
     log.info("realtime process is listening", port=settings.realtime_port)
     await stop.wait()
     hurried = await runtime.drain(stop)
-    for sockets in paths:
+    for sockets in paths.values():
         sockets.accepting = False
     if not hurried:
         await hub.connections.close_in_portions(close_codes.GOING_AWAY, functools.partial(wait_for_second_signal, stop))
-    for sockets in paths:
+    for sockets in paths.values():
         sockets.open = False
     await site.stop()
     await batch.drained(max(1.0, settings.shutdown_grace_seconds - 5.0))
     hub.connections.close_all(close_codes.GOING_AWAY)
+    admission.close_unknown(close_codes.GOING_AWAY)
     await hub.connections.settled(2.5)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(2):

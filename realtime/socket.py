@@ -1,11 +1,9 @@
-"""The life of one socket: upgrade, handshake, read loop, close (docs/protocol.md#websockets)."""
+"""The life of one socket: upgrade, handshake, frames, close (docs/protocol.md#websockets)."""
 
 import asyncio
-import functools
 from typing import Any
 
-from aiohttp import EofStream, WSMsgType, web
-from aiohttp.http import WebSocketError
+from aiohttp import WSMsgType, web
 
 from core.base import http_texts, languages, logs, metrics
 from core.base.clock import monotonic
@@ -21,13 +19,28 @@ from realtime.commands import Commands
 from realtime.connection import CLOSE_S, Connection
 from realtime.handshake import Handshake
 from realtime.hub import Hub
-from realtime.websocket import Inbox
+from realtime.inbox import CLOSED, Inbox
+from realtime.protocol import Http
+from realtime.websocket import Headers
 
-CLOSED = object()
 STOPPING = Refusal(status=503, code=Unavailable.code, message=http_texts.STOPPING, retry_after_seconds=1)
 NO_UPGRADE = Refusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
 
 log = logs.get("socket")
+
+
+class Upgraded(web.StreamResponse):
+    """The response that aiohttp gets for a connection that it no longer has; it writes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(status=101)
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Write nothing."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write nothing."""
 
 
 class Sockets:
@@ -43,53 +56,52 @@ class Sockets:
         self.open = True  # False: frames are dropped
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Run a socket from its upgrade to its close."""
-        transport = request.transport
-        if transport is None:
-            return websocket.Upgraded()
-        address = self._admission.address_of(request)
-        accept = websocket.accept_key(request)
-        refusal = self._refusal_of(request, transport, accept)
-        if accept is None or refusal is not None:
-            return self._refused(request, refusal or NO_UPGRADE, address)
-        headers = request.headers
-        language = languages.of_errors(headers.get("Accept-Language"), headers.get("X-Locale"))
-        connection = Connection(self._hub.connections, transport, self._path, address, language)
-        self._admission.begin(connection)
-        take = functools.partial(self._take, connection)
-        overrun = functools.partial(connection.close, close_codes.TOO_FAST)
-        inbox, _parser = websocket.upgrade(request, transport, accept, self._own_headers(request), take, overrun)
-        try:
-            if await self._handshake.begin(connection, inbox):
-                await self._read(connection, inbox)
-        except WebSocketError as error:
-            connection.close(error.code)
-        except (ConnectionError, EofStream):
-            pass
-        except Exception:
-            log.exception("websocket failed")
-            transport.abort()
-        finally:
-            self._admission.end(connection)
-            self._hub.connections.unregister(connection)
-            self._log_refusal(connection)
-            if connection.budget is not None:
-                self._hub.budgets.close(connection.budget, monotonic())
-            connection.closing = True
-            connection.gone.set()
-            # aiohttp closes the transport now, and that waits until the peer has read all pending data.
-            asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
-        return websocket.Upgraded()
+        """Answer a request that `upgrade` has left: refuse it, or upgrade it if others were before it."""
+        protocol = request.protocol
+        assert isinstance(protocol, Http)
+        if protocol.transport is None or protocol.transport.is_closing():
+            return Upgraded()
+        judged, protocol.refusal = protocol.refusal or self._judge(request.headers, protocol.transport), None
+        if isinstance(judged, Refusal):
+            return self._refused(request, judged, self._admission.address_of(protocol.host, request.headers))
+        self._open(protocol, protocol.transport, request.headers, judged)
+        return Upgraded()
 
-    def _own_headers(self, request: web.Request) -> dict[str, str]:
-        return own_headers(self._hub.runtime, request.headers.get("X-Request-Id", ""))
+    def upgrade(self, protocol: Http, headers: Headers) -> None:
+        """Upgrade a connection as soon as the headers of its first request are read, without aiohttp's task for it.
 
-    def _refusal_of(self, request: web.Request, transport: asyncio.Transport, accept: str | None) -> Refusal | None:
+        A refusal is left to `serve`.
+        """
+        if protocol.transport is None or protocol.transport.is_closing():
+            return
+        judged = self._judge(headers, protocol.transport)
+        if isinstance(judged, Refusal):
+            protocol.refusal = judged
+        else:
+            self._open(protocol, protocol.transport, headers, judged)
+
+    def _judge(self, headers: Headers, transport: asyncio.Transport) -> str | Refusal:
+        """Return the key that accepts an upgrade, or why it is refused."""
         if not self.accepting:
             return STOPPING
+        accept = websocket.accept_key(headers)
         if accept is None:
             return NO_UPGRADE
-        return self._admission.refusal_of(request, transport.get_extra_info("socket").fileno())
+        return self._admission.refusal_of(headers, transport.get_extra_info("socket").fileno()) or accept
+
+    def _open(self, protocol: Http, transport: asyncio.Transport, headers: Headers, accept: str) -> None:
+        """Answer the upgrade, and take the connection from aiohttp."""
+        address = self._admission.address_of(protocol.host, headers)
+        language = languages.of_errors(headers.get("Accept-Language"), headers.get("X-Locale"))
+        connection = Connection(self._hub.connections, transport, self._path, address, language)
+        own = own_headers(self._hub.runtime, headers.get("X-Request-Id") or "")
+        transport.write(websocket.answer(accept, own))
+        self._admission.begin(connection)
+        self._handshake.await_auth(connection)
+        inbox = Inbox(connection, self)
+        behind = protocol.hand_over(inbox)
+        if behind:
+            inbox.data_received(behind)
 
     def _refused(self, request: web.Request, refusal: Refusal, address: str) -> web.Response:
         """Answer a refused upgrade and log it."""
@@ -100,6 +112,27 @@ class Sockets:
         if refusal.status == 503:  # frees the descriptor; the next attempt may get a lower one
             answer.force_close()
         return answer
+
+    def ended(self, connection: Connection, code: int | None, *, lost: bool) -> None:
+        """Forget a socket whose messages have all been handled, and close it; see Receiver."""
+        if code is not None:
+            connection.close(code)
+        self._handshake.stop_waiting(connection)
+        self._admission.end(connection)
+        self._hub.connections.unregister(connection)
+        self._log_refusal(connection)
+        if connection.budget is not None:
+            self._hub.budgets.close(connection.budget, monotonic())
+        connection.end()
+        if not lost:
+            transport = connection.transport
+            transport.close()  # waits until the peer has read all pending data
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
+
+    def flooded(self, connection: Connection) -> None:
+        """Close a socket with too many bytes of an unfinished message."""
+        connection.close(close_codes.TOO_FAST)
 
     def _log_refusal(self, connection: Connection) -> None:
         """Log a socket that the service closed with one of close_codes.REFUSALS; do nothing for others."""
@@ -116,21 +149,14 @@ class Sockets:
             milliseconds=round((monotonic() - connection.began) * 1000),
         )
 
-    async def _read(self, connection: Connection, inbox: Inbox) -> None:
-        """Handle the frames that need waiting, until the peer closes."""
-        while True:
-            left = await inbox.read()
-            if isinstance(left, tuple):  # a message that arrived while another frame was being handled
-                left = self._take(connection, left)
-            if left is CLOSED:
-                return
-            if left is not None:
-                await self._carry_out(connection, left)
-            inbox.done()
+    def take(self, connection: Connection, message: Any) -> Any:
+        """Handle a message if that needs no waiting and return None; else return its frame, or CLOSED.
 
-    def _take(self, connection: Connection, message: Any) -> Any:
-        """Handle a message if that needs no waiting and return None; else return its frame for `_read`, or CLOSED."""
+        The first frame, which is `auth`, is left as the message that it is.
+        """
         try:
+            if connection.auth_timer is not None:
+                return self._handshake.take(connection, message)
             now = connection.last_seen = monotonic()
             connection.pinged = 0
             kind = message.type
@@ -187,11 +213,14 @@ class Sockets:
             connection.close(close_codes.TOO_FAST)
         return False
 
-    async def _carry_out(self, connection: Connection, frame: Any) -> None:
-        if isinstance(frame, frames.Auth):
-            await self._handshake.repeat(connection, frame)
+    async def carry_out(self, connection: Connection, left: Any) -> None:
+        """Handle a frame that needs waiting, or the first message of a socket."""
+        if isinstance(left, frames.Auth):
+            await self._handshake.repeat(connection, left)
+        elif isinstance(left, tuple):
+            await self._handshake.begin(connection, left)
         else:
-            await self._commands.handle(connection, frame)
+            await self._commands.handle(connection, left)
 
 
 def _answer_other(connection: Connection, message: Any) -> None:

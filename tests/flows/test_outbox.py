@@ -64,7 +64,7 @@ def test_reader_that_reads_nothing_is_disconnected_at_the_frame_limit(harness: H
             await _say(connection)
             said += 1
         assert MAX_FRAMES - 3 <= said <= MAX_FRAMES + 1
-        connection.gone.set()
+        connection.end()
         await asyncio.sleep(0)
         connection.transport.abort()
         reader.close()

@@ -60,3 +60,12 @@ async def test_second_signal_closes_the_remaining_portions_at_once(world: World,
     process.send_signal(signal.SIGTERM)
     assert set(await asyncio.gather(*closing)) == {1012}
     assert await asyncio.to_thread(process.wait, 10) == 0
+
+
+async def test_socket_that_has_not_authenticated_is_closed_with_1012_too(world: World, own_port: int) -> None:
+    socket = await bare(at(await world.customer(), own_port))
+    process = world.stack.processes["drained"]
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)  # without waiting for the handshakes of others
+    assert await socket.code() == 1012
+    assert await asyncio.to_thread(process.wait, 10) == 0

@@ -145,6 +145,26 @@ async def test_connection_header_in_two_lines_is_accepted(world: World) -> None:
         assert (await wire.answer())[0] == 101
 
 
+@pytest.mark.parametrize(
+    "before", [b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", upgrade(Sec_WebSocket_Version=None), b""]
+)
+@pytest.mark.parametrize("path", [b"/ws/chat", b"/ws/%63hat", b"/ws/chat?from=app"])
+async def test_upgrade_and_frames_behind_another_request_are_accepted(world: World, before: bytes, path: bytes) -> None:
+    """Only an upgrade that is the first request of its connection, with the plain path, needs no task of aiohttp."""
+    customer = await world.customer()
+    async with open_raw_connection(customer) as wire:
+        if before:
+            wire.send(before)
+            await wire.answer()
+        wire.send(upgrade().replace(b"/ws/chat", path) + said(type="auth", token=customer.access_token, ref="first"))
+        assert (await wire.answer())[0] == 101
+        known = await wire.receive()
+        assert (known["type"], known["ref"]) == ("auth_ok", "first")
+        wire.send(frame(CLOSE, b"\x03\xe8"))
+        assert await wire.frame() == (CLOSE, b"\x03\xe8")
+        assert await wire.ended()
+
+
 async def test_client_that_pings_and_never_reads_is_disconnected(world: World) -> None:
     async with open_authenticated_connection(await world.customer()) as wire:
         pings = frame(PING, b"x" * 125) * 1000
