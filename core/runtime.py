@@ -16,7 +16,7 @@ import attrs
 
 from core.background import BackgroundTasks, ChangePoll, keep_clock, open_clock, warn_of_losses
 from core.base import ids, logs
-from core.base.batch_loader import BatchLoader
+from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.base.clock import Clock, monotonic
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings
@@ -119,7 +119,7 @@ class Runtime:
         )
         self.readiness = Readiness(self.db, self.bus)
         self.flood_counts = FloodCounts(self.db)
-        self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=())
+        self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=(), pause_s=PAUSE_S)
         if self.settings.development_routes:
             self.inbox = Inbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
 

@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from core.base.actor import Actor, UserType
-from core.base.batch_loader import BatchLoader
+from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.events.notices import Notice
 from core.flows import delivery
 from core.reads import chats
@@ -22,13 +22,15 @@ class Arrivals:
 
     def __init__(self, runtime: Runtime) -> None:
         self._progress: dict[UserType, BatchLoader[list[ChatProgress]]] = {
-            side: BatchLoader(functools.partial(chats.progress_of_parties, runtime, side), nothing=[]) for side in SIDES
+            side: BatchLoader(functools.partial(chats.progress_of_parties, runtime, side), nothing=[], pause_s=PAUSE_S)
+            for side in SIDES
         }
         self._snapshots: dict[UserType, BatchLoader[list[OpenSession]]] = {
-            side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[]) for side in SIDES
+            side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[], pause_s=PAUSE_S)
+            for side in SIDES
         }
         self._unacknowledged: BatchLoader[list[Notice]] = BatchLoader(
-            functools.partial(delivery.unacknowledged, runtime), nothing=[]
+            functools.partial(delivery.unacknowledged, runtime), nothing=[], pause_s=PAUSE_S
         )
 
     async def progress(self, actor: Actor) -> list[ChatProgress]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+MAX_REMEMBERED = 64  # characters: a client chooses what it forwards
 WRITABLE = ("read-write", "primary")  # values of target_session_attrs that select the writable server
 
 
@@ -15,6 +16,11 @@ def who_has(host: str) -> str:
     An IPv4-mapped IPv6 address counts as IPv4. A host that is not an address is returned as it is, cut to 45
     characters.
     """
+    return _who_has(host) if len(host) <= MAX_REMEMBERED else _who_has.__wrapped__(host)
+
+
+@lru_cache(maxsize=4096)
+def _who_has(host: str) -> str:
     try:
         address = unmapped(host)
     except ValueError:

@@ -1,6 +1,8 @@
 """Access tokens: JWTs signed with HS256, with a key id (docs/security.md#keys-and-lifetimes)."""
 
+import base64
 import datetime as dt
+import hmac
 from typing import Literal
 
 import attrs
@@ -124,15 +126,7 @@ class AccessTokens:
 
     def _verify(self, token: str) -> Claims:
         try:
-            head, _, _ = token.partition(".")
-            key = self._heads.get(head)
-            if key is None:
-                kid = jwt.get_unverified_header(token).get("kid")
-                key = self._keys.get(kid) if isinstance(kid, str) else None
-                if key is None:
-                    raise Unauthenticated
-            said = read_claims(self._jws.decode(token, key, algorithms=[ALGORITHM]))
-            self._heads[head] = key
+            said = read_claims(self._signed_payload(token) or self._decode(token))
             user_id, sid = ids.parse_id(said.sub), ids.parse_id(said.sid)
             if user_id is None or sid is None:
                 raise Unauthenticated
@@ -146,3 +140,32 @@ class AccessTokens:
             )
         except (jwt.PyJWTError, msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Unauthenticated from error
+
+    def _decode(self, token: str) -> bytes:
+        """Let PyJWT check a token and return its payload."""
+        head, _, _ = token.partition(".")
+        key = self._heads.get(head)
+        if key is None:
+            kid = jwt.get_unverified_header(token).get("kid")
+            key = self._keys.get(kid) if isinstance(kid, str) else None
+            if key is None:
+                raise Unauthenticated
+        payload = self._jws.decode(token, key, algorithms=[ALGORITHM])
+        read_claims(payload)
+        self._heads[head] = key
+        return payload
+
+    def _signed_payload(self, token: str) -> bytes | None:
+        """Return the payload of a token, if PyJWT has accepted its header and the signature is right; else None.
+
+        PyJWT would accept it too, at four times the cost.
+        """
+        signed, _, signature = token.rpartition(".")
+        head, _, payload = signed.partition(".")
+        key = self._heads.get(head)
+        if key is None:
+            return None
+        right = base64.urlsafe_b64encode(hmac.digest(key, signed.encode(), "sha256")).rstrip(b"=")
+        if not hmac.compare_digest(right, signature.encode()):
+            return None
+        return base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))

@@ -56,6 +56,23 @@ async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
     assert [len(keys) for keys in rows.statements] == [AT_ONCE, 3]
 
 
+async def test_batch_loader_with_a_pause_answers_the_first_caller_at_once_and_gathers_the_next_ones() -> None:
+    rows = Rows()
+    rows.go_on.set()
+    loop, pause_s = asyncio.get_running_loop(), 0.2
+    together = BatchLoader(rows.read, nothing="-", pause_s=pause_s)
+    began = loop.time()
+    assert await together.of("a") == "A"
+    assert loop.time() - began < pause_s / 2
+    tasks = []
+    for key in "bcd":
+        tasks.append(asyncio.ensure_future(together.of(key)))
+        await asyncio.sleep(pause_s / 10)
+    assert [await task for task in tasks] == ["B", "C", "D"]
+    assert rows.statements == [["a"], ["b", "c", "d"]]
+    assert loop.time() - began >= pause_s
+
+
 async def test_batch_loader_failure_reaches_all_waiting_callers_and_the_next_retries() -> None:
     rows = Rows()
     together = BatchLoader(rows.read, nothing="-")

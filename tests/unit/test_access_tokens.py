@@ -54,9 +54,18 @@ def by_hand(header: dict[str, Any], claims: dict[str, Any], key: bytes = FIRST[1
     return ".".join([*parts, base64.urlsafe_b64encode(seal).decode().rstrip("=")])
 
 
+def experienced() -> AccessTokens:
+    """Return a checker that has accepted the headers of usual tokens, of which it checks only the signature."""
+    tokens = create_tokens()
+    for kid, key in (FIRST, SECOND):
+        tokens.check(signed(key=key, kid=kid), audience="public", now=NOW)
+    return tokens
+
+
 def refused(token: str, *, audience: str = "public", now: dt.datetime = NOW) -> None:
-    with pytest.raises(Unauthenticated):
-        create_tokens().check(token, audience=audience, now=now)
+    for tokens in (create_tokens(), experienced()):
+        with pytest.raises(Unauthenticated):
+            tokens.check(token, audience=audience, now=now)
 
 
 @pytest.mark.parametrize("user_type", UserType)
@@ -91,6 +100,21 @@ def test_access_tokens_are_unique():
 def test_access_token_signed_with_any_configured_secret_is_valid():
     for kid, key in (FIRST, SECOND):
         assert create_tokens().check(signed(key=key, kid=kid), audience="public", now=NOW).user_id == USER
+
+
+@given(at=st.integers(min_value=0), character=st.characters())
+def test_changed_token_gets_the_same_answer_from_a_checker_that_knows_its_header(at: int, character: str):
+    token = signed()
+    at %= len(token)
+    changed = token[:at] + character + token[at + 1 :]
+
+    def answer(tokens: AccessTokens) -> Claims | None:
+        try:
+            return tokens.check(changed, audience="public", now=NOW)
+        except Unauthenticated:
+            return None
+
+    assert answer(create_tokens()) == answer(experienced())
 
 
 def test_access_token_without_a_signature_is_refused():
