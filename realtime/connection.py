@@ -59,7 +59,7 @@ class Connection:
 
     __slots__ = (
         "_left", "_unnoted", "_waiting", "_writes", "_written", "actor", "address", "auth_timer", "began", "budget", "closing", "controls", "events", "frames",
-        "gone", "host", "id", "language", "last_seen", "leaving", "muted", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
+        "gone", "host", "id", "language", "last_seen", "leaving", "muted", "next_look", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +86,7 @@ class Connection:
         self.auth_timer: asyncio.TimerHandle | None = None  # until its first frame has arrived
         self.controls = 0  # pings and pongs before that frame
         self.warned = False
+        self.next_look = 0  # the tick of realtime/watch.py in which it is checked next
         self.last_seen = self.began = monotonic()
         self.pinged = 0
         self._waiting = 0  # queued frames that the kernel has not taken yet

@@ -13,6 +13,7 @@ from core.bus.subscription import Subscription
 from core.runtime import Runtime
 from realtime import close_codes
 from realtime.connection import Connection
+from realtime.looks import NEXT_TICK, Looks
 from realtime.sent_events import SentEvents
 
 SOCKETS_A_USER = 8  # on one path of one process
@@ -44,6 +45,7 @@ class Connections:
         self._chatting = self._users["chat"]
         self._logins: dict[str, set[Connection]] = {}  # by auth session id
         self._dirty: set[Connection] = set()
+        self.looks = Looks()
         self._flushing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
@@ -105,6 +107,7 @@ class Connections:
         if not before:
             metrics.SOCKETS.labels(connection.path).inc()
         self._all[connection] = actor.ids
+        self.looks.plan(connection, NEXT_TICK)  # which its token may need
         self._logins.setdefault(actor.auth_session_id, set()).add(connection)
         for user_id in actor.ids:
             self._users[connection.path].setdefault(user_id, {})[connection.id] = connection
@@ -122,6 +125,7 @@ class Connections:
         if user_ids:
             metrics.SOCKETS.labels(connection.path).dec()
         self._dirty.discard(connection)
+        self.looks.drop(connection)
         if connection.actor is not None:
             self.forget_login(connection)
         self._leave(connection, user_ids)

@@ -30,6 +30,9 @@ from realtime.feed import Feed
 HOLD_S = 0.2  # wait for a missing message on the bus before reading the database; two busy processes take 0.1
 AGAIN_S = 0.25  # until the next read, if the last one did not find it
 PAGE = 200
+# Into which all feeds are split for the comparison with the database (realtime/watch.py). Only the feeds that differ are
+# read, so the comparison of thousands delays no frame.
+PARTS = 10
 
 log = logs.get("feeds")
 
@@ -53,6 +56,7 @@ class Feeds:
         self._heard = heard
         self._committing = committing
         self._feeds: dict[str, Feed] = {}
+        self._parts: list[dict[str, Feed]] = [{} for _ in range(PARTS)]  # the same feeds
         self._progress: BatchLoader[ChatProgress | None] = BatchLoader(self._read_progress, nothing=None)
         self._loop = asyncio.get_running_loop()
         self._crossed_at = -math.inf  # loop time at which another process last sent a message of a feed
@@ -63,9 +67,13 @@ class Feeds:
         """Return the session's feed, or None if it has none."""
         return self._feeds.get(session_id)
 
-    def part(self, number: int, *, of: int) -> dict[str, Feed]:
-        """Return part `number` (from 0) of all feeds, by session id. Each feed is in one of the `of` parts."""
-        return {feed.id: feed for feed in self._feeds.values() if hash(feed.id) % of == number}
+    def part(self, number: int) -> dict[str, Feed]:
+        """Return one of the PARTS of all feeds, by session id. Forget those of sessions without a connected party."""
+        part = self._parts[number]
+        for feed in list(part.values()):
+            if not (self._connections.is_chatting(feed.customer_id) or self._connections.is_chatting(feed.mitra_id)):
+                self._drop(feed)
+        return dict(part)
 
     def begin(self, session_id: str, customer_id: str, mitra_id: str) -> Feed:
         """Return the session's feed; a new one starts at 0, so missing messages are read from the database."""
@@ -77,6 +85,7 @@ class Feeds:
 
     def _open(self, session_id: str, customer_id: str, mitra_id: str) -> Feed:
         feed = self._feeds[session_id] = Feed(session_id, customer_id, mitra_id)
+        self._parts[hash(session_id) % PARTS][session_id] = feed
         self._heard.add([channels.of_session(session_id)])
         return feed
 
@@ -109,12 +118,6 @@ class Feeds:
         feed.note_committed(progress.last_seq)
         return feed
 
-    def drop_idle(self) -> None:
-        """Forget the feeds of sessions without a connected party."""
-        for feed in list(self._feeds.values()):
-            if not (self._connections.is_chatting(feed.customer_id) or self._connections.is_chatting(feed.mitra_id)):
-                self._drop(feed)
-
     def drop_lost(self, feed: Feed) -> None:
         """Forget a session of which more messages were sent than the database has, and close its parties' sockets."""
         log.warning("the database has lost messages", session_id=feed.id, sent=feed.sent)
@@ -127,9 +130,12 @@ class Feeds:
         """Forget all feeds."""
         self._heard.remove([channels.of_session(session_id) for session_id in self._feeds])
         self._feeds.clear()
+        for part in self._parts:
+            part.clear()
 
     def _drop(self, feed: Feed) -> None:
         del self._feeds[feed.id]
+        del self._parts[hash(feed.id) % PARTS][feed.id]
         self._heard.remove([channels.of_session(feed.id)])
 
     # -- other processes

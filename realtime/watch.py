@@ -1,8 +1,10 @@
 """Periodic work on sockets: pings, token expiry, and finding in the database the frames that the bus lost."""
 
+import asyncio
 import contextlib
 import datetime as dt
 import itertools
+import math
 from collections.abc import Iterable
 
 from core.base import logs
@@ -14,6 +16,7 @@ from core.transactions import TRANSIENT_ERRORS
 from realtime import close_codes
 from realtime.connection import PING_S, Connection
 from realtime.feed import Feed
+from realtime.feeds import PARTS
 from realtime.hub import Hub
 from realtime.revocation import Revocation
 
@@ -22,7 +25,8 @@ EXPIRING_S = 60  # service seconds before the token expires; at most half the to
 EVENTS_EVERY_S = 1.0
 CHATS_EVERY_S = 3.0
 EVENTS_BACK = dt.timedelta(seconds=10)
-TURNS = 30  # parts into which a pass over all sessions is split; of thousands, a part takes a few milliseconds
+STEP_S = 0.1  # real seconds; if service time moves by more against the monotonic clock, planned looks may be late
+REVOKED_BACK_S = 1.0  # auth sessions that ended this long before the last tick are looked at again
 LOOKS = 250  # sockets that are checked in one iteration of the event loop
 
 log = logs.get("watch")
@@ -34,38 +38,78 @@ class Watch:
     def __init__(self, hub: Hub, revocation: Revocation) -> None:
         self._hub = hub
         self._revocation = revocation
-        self._hurried = TURNS  # parts that are still to be checked at the faster pace
+        self._hurried = PARTS  # parts that are still to be checked at the faster pace
+        self._resubscribed = asyncio.Event()
         self._expiring_s = min(EXPIRING_S, hub.runtime.settings.access_token_seconds / 2)
         self._events_since = hub.runtime.clock.real_now()
+        self._scale = hub.runtime.clock.scale
+        self._tick = int(monotonic() / TICK_S)
+        self._offset = self._service_seconds() - monotonic() * self._scale
 
     def on_resubscribe(self) -> None:
         """Look for lost messages soon, because frames sent before a new bus subscription may be lost.
 
         Events are looked for each EVENTS_EVERY_S all the same.
         """
-        self._hurried = TURNS
+        self._hurried = PARTS
+        self._resubscribed.set()
 
     async def tick(self) -> None:
-        """Until cancelled, ping, warn of expiring tokens, and close dead or expired sockets."""
+        """Until cancelled, ping, warn of expiring tokens, and close dead or expired sockets.
+
+        Ticks are numbered by the monotonic clock. Each looks at the sockets that something is due for.
+        """
         while True:
-            await real_sleep(TICK_S)
-            present = list(self._hub.connections)
-            for start in range(0, len(present), LOOKS):
-                self._look_at_all(present[start : start + LOOKS])
+            now = monotonic()
+            await real_sleep((self._tick + 1) * TICK_S - now)
+            now = monotonic()
+            due = self._due(now)
+            for start in range(0, len(due), LOOKS):
+                self._look_at_all(due[start : start + LOOKS])
                 await real_sleep(0)  # let pending frames be sent
-            self._hub.feeds.drop_idle()
+
+    def _due(self, now: float) -> list[Connection]:
+        """Return the sockets to look at: planned ones, those with a new token, and those of ended auth sessions.
+
+        All of them, if service time has made a step.
+        """
+        connections = self._hub.connections
+        last, self._tick = self._tick, int(now / TICK_S)
+        due = dict.fromkeys(connections.looks.take(last + 1, self._tick))
+        for login in self._hub.runtime.caches.revoked.added_since(last * TICK_S - REVOKED_BACK_S):
+            due.update(dict.fromkeys(connections.of_login(login)))
+        offset = self._service_seconds() - now * self._scale
+        if abs(offset - self._offset) > STEP_S * self._scale:
+            self._offset = offset
+            due = dict.fromkeys(connections)
+        return list(due)
+
+    def _service_seconds(self) -> float:
+        return self._hub.runtime.now().timestamp()
 
     def _look_at_all(self, connections: Iterable[Connection]) -> None:
-        now, service_now = monotonic(), self._hub.runtime.now().timestamp()
+        now, service_now = monotonic(), self._service_seconds()
         for connection in connections:
             if connection not in self._hub.connections:
                 continue  # closed since
             try:
                 self._look_at(connection, now, service_now)
+                self._plan(connection, now, service_now)
             except Exception as error:  # a broken socket must not stop the checks of the others
                 if not isinstance(error, ConnectionError | RuntimeError):
                     log.exception("checking a websocket failed")
                 connection.transport.abort()
+
+    def _plan(self, connection: Connection, now: float, service_now: float) -> None:
+        """Plan the next look at a socket, for its next ping or what is due for its token."""
+        actor = connection.actor
+        if actor is None or connection.closing:
+            return
+        at = connection.last_seen + PING_S * (connection.pinged + 1)
+        token_due = actor.expires_at - (0 if connection.warned else self._expiring_s)
+        at = min(at, now + (token_due - service_now) / self._scale)
+        tick = max(self._tick + 1, math.ceil(at / TICK_S))
+        self._hub.connections.looks.plan(connection, tick)
 
     def _look_at(self, connection: Connection, now: float, service_now: float) -> None:
         actor = connection.actor
@@ -111,27 +155,37 @@ class Watch:
         lost.
 
         A pass over all feeds is split into parts by session id. So frames do not wait while thousands of feeds are
-        compared, and new feeds delay no other.
+        compared, and new feeds delay no other. The database returns only the sessions that differ.
         """
-        for turn in itertools.cycle(range(TURNS)):
-            hurry = self._hurried > 0 or self._hub.runtime.bus.degraded
-            await real_sleep((EVENTS_EVERY_S if hurry else CHATS_EVERY_S) / TURNS)
+        for turn in itertools.cycle(range(PARTS)):
+            await self._pause()
             self._hurried = max(0, self._hurried - 1)
-            feeds = self._hub.feeds.part(turn, of=TURNS)
+            feeds = self._hub.feeds.part(turn)
             if not feeds:
                 continue
             try:
                 await self._compare_all(feeds)
             except (Unavailable, *TRANSIENT_ERRORS):
                 await real_sleep(EVENTS_EVERY_S)
-                self._hurried = TURNS
+                self._hurried = PARTS
             except Exception:
                 log.exception("looking for lost messages failed")
+
+    async def _pause(self) -> None:
+        """Wait between two parts. A new subscription of the bus ends the longer pause."""
+        if self._hurried > 0 or self._hub.runtime.bus.degraded:
+            await real_sleep(EVENTS_EVERY_S / PARTS)
+            return
+        self._resubscribed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CHATS_EVERY_S / PARTS):
+                await self._resubscribed.wait()
 
     async def _compare_all(self, feeds: dict[str, Feed]) -> None:
         # Read before the query, so the database must have at least these.
         sent = {session_id: feed.sent for session_id, feed in feeds.items()}
-        for progress in await chats.progress_of_sessions(self._hub.runtime, list(feeds)):
+        markers = [feed.read_markers.total for feed in feeds.values()]
+        for progress in await chats.progress_since(self._hub.runtime, list(feeds), list(sent.values()), markers):
             feed = self._hub.feeds.get(progress.id)
             if feed is None:
                 continue

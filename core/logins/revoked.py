@@ -17,6 +17,15 @@ class RevokedLogins:
     def __len__(self) -> int:
         return len(self._until)
 
+    def added_since(self, moment: float) -> list[str]:
+        """Return the ended auth sessions that were added, or added again, at or after a moment of the monotonic clock."""
+        found: list[str] = []
+        for auth_session_id, until in reversed(self._until.items()):
+            if until < moment + self._keep_s:
+                break
+            found.append(auth_session_id)
+        return found
+
     def add(self, auth_session_ids: Iterable[str], *, now: float) -> None:
         """Add ended auth sessions; drop those whose tokens have expired. `now` is on the monotonic clock."""
         for auth_session_id in auth_session_ids:

@@ -216,6 +216,16 @@ async def progress_of_parties(runtime: Runtime, side: UserType, party_ids: list[
     return found
 
 
+async def progress_since(
+    runtime: Runtime, session_ids: list[str], last_seqs: list[int], markers: list[int]
+) -> list[ChatProgress]:
+    """Return the progress of chats that differ from what the caller knows, and of completed ones.
+
+    `last_seqs` and `markers` have the last seq and the sum of all markers that the caller knows of each session.
+    """
+    return many(ChatProgress, await runtime.db.fetch(SQL["progress_since"], session_ids, last_seqs, markers))
+
+
 async def progress_of_sessions(runtime: Runtime, session_ids: list[str]) -> list[ChatProgress]:
     """Return the progress of the chats with these session ids."""
     return many(ChatProgress, await runtime.db.fetch(PROGRESS_OF_SESSIONS, session_ids))

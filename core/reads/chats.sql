@@ -57,3 +57,32 @@ SELECT
   mitra_read_seq
 FROM chat_sessions
 WHERE mitra_id IS NOT NULL;
+
+
+-- name: progress_since
+-- The progress of those chats of which the caller does not know the last seq or the markers, and of completed ones. A
+-- caller knows a chat's last seq and the sum of its markers, which only grow.
+SELECT
+  s.id,
+  s.customer_id,
+  s.mitra_id,
+  s.status,
+  s.last_seq,
+  s.customer_delivered_seq,
+  s.customer_read_seq,
+  s.mitra_delivered_seq,
+  s.mitra_read_seq
+FROM unnest($1::uuid[], $2::int[], $3::bigint[]) AS known (id, last_seq, markers)
+JOIN chat_sessions AS s ON s.id = known.id
+WHERE
+  s.mitra_id IS NOT NULL
+  AND (
+    s.status = 'completed'
+    OR s.last_seq <> known.last_seq
+    OR (
+      s.customer_delivered_seq::bigint
+      + s.customer_read_seq
+      + s.mitra_delivered_seq
+      + s.mitra_read_seq
+    ) <> known.markers
+  );

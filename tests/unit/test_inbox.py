@@ -158,7 +158,7 @@ def test_socket_ends_once_after_the_messages_before_its_end(
         scene = Scene()
         await scene.begin()
         await scene.send(text(b"wait 1") + text(b"now 2") + last)
-        if last:  # what follows is ignored, and is no flood
+        if last:  # the bytes behind the end are ignored
             await scene.send(b"\x01\xfe\x3f\xff\0\0\0\0" + b"x" * 16_383 + text(b"now 3") * 10_000)
         if not last:
             scene.peer.close()

@@ -30,3 +30,12 @@ def test_memory_of_ended_auth_sessions_is_limited_to_one_token_lifetime():
         revoked.add([f"session-{second}"], now=float(second))
         assert len(revoked) <= KEEP_S
     assert len(revoked) == KEEP_S
+
+
+def test_ended_auth_sessions_since_a_moment_are_those_that_were_added_then():
+    revoked = RevokedLogins(keep_s=KEEP_S)
+    for second, name in enumerate("abcda"):
+        revoked.add([name], now=float(second))
+    assert revoked.added_since(3.0) == ["a", "d"]
+    assert revoked.added_since(5.0) == []
+    assert sorted(revoked.added_since(0.0)) == ["a", "b", "c", "d"]
