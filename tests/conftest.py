@@ -18,6 +18,7 @@ hypothesis.settings.register_profile("sesi", max_examples=150, deadline=None, de
 hypothesis.settings.load_profile("sesi")
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
+Stack.execute = Forked.command
 Reconnection.pace = 1 / 6  # tests of outages do not wait for an app's backoff of up to 30 s
 # Many tests send messages without pauses. The tests of this limit start processes with the default.
 FAST_TALKERS = {"WS_MESSAGES_PER_SECOND": "1000000", "WS_MESSAGES_BURST": "1000000"}

@@ -1,7 +1,8 @@
-"""Service processes forked from a parent that has already imported the service.
+"""Processes of the service and its commands, forked from a parent that has already imported the service.
 
-That halves the cost of a start, and the tests start about 240 processes. A child runs the same `sesi` command with its
-own environment, log and process id. One-off commands, the benchmark and `make chaos` start processes the ordinary way.
+That saves most of the cost of a start: the tests start about 240 processes and 300 commands. A child runs the same
+`sesi` command with its own environment, output and process id. The benchmark, `make chaos` and the processes of
+`sesi up` start the ordinary way.
 """
 
 import contextlib
@@ -11,33 +12,57 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from multiprocessing import connection
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["api.server", "realtime.server", "jobs.server", "tools.cli"])
+FORKS.set_forkserver_preload(["tests.imported"])
 LOOK = threading.Lock()  # an exit code can be read from the pipe only once
 
 
-def _run(name: str, env: dict[str, str], log: str) -> None:
+def _run(args: tuple[str, ...], env: dict[str, str], stdin: str, stdout: str, stderr: str) -> None:
+    """Be the command `sesi`, with standard streams from and to these files."""
     os.environ.clear()
     os.environ.update(env)
-    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+    for number, path, flags in ((0, stdin, os.O_RDONLY), (1, stdout, os.O_WRONLY), (2, stderr, os.O_WRONLY)):
+        opened = os.open(path, flags | os.O_APPEND | os.O_CREAT, 0o644)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has closed it
     from tools.cli import main
 
-    sys.exit(main([name]))
+    sys.exit(main(list(args)))
 
 
 class Forked:
     """A running process, with the interface of `subprocess.Popen` that the tests need."""
 
     def __init__(self, name: str, env: dict[str, str], log: pathlib.Path) -> None:
-        self._name = name
-        self._process = FORKS.Process(target=_run, args=(name, env, str(log)), daemon=True)
+        self._begin((name,), env, os.devnull, str(log), str(log))
+
+    def _begin(self, args: tuple[str, ...], env: dict[str, str], *files: str) -> None:
+        self._args = args
+        self._process = FORKS.Process(target=_run, args=(args, env, *files), daemon=True)
         with LOOK:
             self._process.start()
+
+    @classmethod
+    def command(
+        cls, args: tuple[str, ...], env: dict[str, str], stdin: str, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a `sesi` command to its end, as `subprocess.run` does. Raises subprocess.TimeoutExpired."""
+        with tempfile.TemporaryDirectory(prefix="sesi-command-") as folder:
+            given, out, error = (pathlib.Path(folder, name) for name in ("stdin", "stdout", "stderr"))
+            given.write_text(stdin)
+            made = cls.__new__(cls)
+            made._begin(args, env, str(given), str(out), str(error))
+            try:
+                code = made.wait(timeout)
+            except BaseException:
+                made.kill()
+                raise
+            return subprocess.CompletedProcess(args, code, out.read_text(), error.read_text())
 
     @property
     def pid(self) -> int:
@@ -55,7 +80,7 @@ class Forked:
         connection.wait([self._process.sentinel], timeout)
         code = self.poll()
         if code is None:
-            raise subprocess.TimeoutExpired(self._name, timeout or 0)
+            raise subprocess.TimeoutExpired(list(self._args), timeout or 0)
         return code
 
     def send_signal(self, sig: int) -> None:

@@ -25,6 +25,7 @@ PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # the lis
 TRIES = 2  # restarts of a process that ends before it is ready
 READY_S = 30.0
 STOP_S = 20.0
+COMMAND_S = 60.0
 
 
 class Process(Protocol):
@@ -58,10 +59,23 @@ def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = 
         )
 
 
+def executed(
+    args: tuple[str, ...], env: dict[str, str], stdin: str, timeout: float, *, code: Code = OURS
+) -> subprocess.CompletedProcess[str]:
+    """Run a `sesi` command to its end. Raises subprocess.TimeoutExpired."""
+    return subprocess.run(
+        [code.python, "-m", "tools.cli", *args],
+        cwd=code.folder, input=stdin, env=env, capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
 class Service:
     """A service with running servers; `start` and `start_all` start its processes. `env` are additional settings."""
 
     launch: Callable[[str, dict[str, str], pathlib.Path], Process] = staticmethod(launched)
+    execute: Callable[[tuple[str, ...], dict[str, str], str, float], subprocess.CompletedProcess[str]] = staticmethod(
+        executed
+    )
 
     def __init__(
         self,
@@ -113,7 +127,9 @@ class Service:
     def use(self, code: Code) -> None:
         """Run this source tree in commands and in processes that start from now on."""
         self.code = code
-        self.launch = type(self).launch if code.folder is None else functools.partial(launched, code=code)
+        ours = code.folder is None
+        self.launch = type(self).launch if ours else functools.partial(launched, code=code)
+        self.execute = type(self).execute if ours else functools.partial(executed, code=code)
 
     @property
     def addresses(self) -> Addresses:
@@ -126,10 +142,7 @@ class Service:
 
     def command(self, *args: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a `sesi` command against this service. Raises AssertionError if it fails, unless `check` is False."""
-        done = subprocess.run(
-            [self.code.python, "-m", "tools.cli", *args],
-            cwd=self.code.folder, input=stdin, env={**self.env, **env}, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = self.execute(args, {**self.env, **env}, stdin, COMMAND_S)
         if check and done.returncode != 0:
             raise AssertionError(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done

@@ -12,7 +12,7 @@ import pytest
 from tests.http.gateway.simulated_gateway import CREATE, SimulatedGateway
 from tests.stack import Stack, World, payment_call
 from tests.traces.collector import Collector
-from tools.service import PROCESSES, launched
+from tools.service import PROCESSES, executed, launched
 from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -23,9 +23,10 @@ ABSENT = 'raise ModuleNotFoundError("as without the extra")\n'
 
 
 class Launched(Stack):
-    """A service whose processes are not forked from one that may have imported OpenTelemetry."""
+    """A service whose processes and commands are not forked from one that may have imported OpenTelemetry."""
 
     launch = staticmethod(launched)
+    execute = staticmethod(executed)
 
 
 @pytest.fixture
