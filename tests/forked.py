@@ -3,9 +3,14 @@
 That saves most of the cost of a start: the tests start about 240 processes and 300 commands. A child runs the same
 `sesi` command with its own environment, output and process id. The benchmark, `make chaos` and the processes of
 `sesi up` start the ordinary way.
+
+A service whose environment has CONSTANTS runs with other values of module constants, such as the pause between two
+reads of the figures of the cluster, so that a test does not wait for what it does not prove.
 """
 
 import contextlib
+import importlib
+import json
 import multiprocessing
 import os
 import pathlib
@@ -18,6 +23,7 @@ from multiprocessing import connection
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.imported"])
+CONSTANTS = "CONSTANTS_OF_TESTS"  # in the environment: JSON, values by dotted name
 LOOK = threading.Lock()  # an exit code can be read from the pipe only once
 
 
@@ -25,6 +31,11 @@ def _run(args: tuple[str, ...], env: dict[str, str], stdin: str, stdout: str, st
     """Be the command `sesi`, with standard streams from and to these files."""
     os.environ.clear()
     os.environ.update(env)
+    for name, value in json.loads(os.environ.pop(CONSTANTS, "{}")).items():
+        module, _, constant = name.rpartition(".")
+        found = importlib.import_module(module)
+        assert isinstance(getattr(found, constant), type(value)), name
+        setattr(found, constant, value)
     for number, path, flags in ((0, stdin, os.O_RDONLY), (1, stdout, os.O_WRONLY), (2, stderr, os.O_WRONLY)):
         opened = os.open(path, flags | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(opened, number)
