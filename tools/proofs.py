@@ -5,6 +5,7 @@ word that it names. A test keeps the page current and complete.
 """
 
 import ast
+import functools
 import importlib
 import pathlib
 import pkgutil
@@ -79,6 +80,7 @@ def _helpers(tree: ast.Module) -> dict[str, set[str]]:
     return strings
 
 
+@functools.cache
 def tests() -> dict[str, set[str]]:
     """Return the strings in each test: in its body and parameters, and in the helpers of its file that it uses."""
     found: dict[str, set[str]] = {}

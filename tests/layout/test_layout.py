@@ -2,6 +2,7 @@
 
 import ast
 import datetime as dt
+import functools
 import inspect
 import itertools
 import pathlib
@@ -235,21 +236,31 @@ def bases_of(node: ast.ClassDef) -> set[str]:
     return names
 
 
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
-METHODS: dict[str, set[str]] = {}
-BASES: dict[str, set[str]] = {}
-for tree in TREES.values():
-    for top in ast.walk(tree):
-        if isinstance(top, ast.ClassDef):
-            METHODS.setdefault(top.name, set()).update(
-                item.name for item in top.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
-            )
-            BASES.setdefault(top.name, set()).update(bases_of(top))
+@functools.cache
+def trees() -> dict[pathlib.Path, ast.Module]:
+    """Return the parsed files. Workers of the tests that run none of these do not parse them."""
+    return {path: ast.parse(path.read_text()) for path in FILES}
+
+
+@functools.cache
+def methods_and_bases() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Return the methods and the base classes of each class, by its name."""
+    methods: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
+    for tree in trees().values():
+        for top in ast.walk(tree):
+            if isinstance(top, ast.ClassDef):
+                methods.setdefault(top.name, set()).update(
+                    item.name for item in top.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+                )
+                bases.setdefault(top.name, set()).update(bases_of(top))
+    return methods, bases
 
 
 def overrides(cls: str, method: str) -> bool:
     """Return whether a base class in the repository has the method already."""
-    return any(method in METHODS.get(base, ()) or overrides(base, method) for base in BASES.get(cls, ()) if base != cls)
+    methods, bases = methods_and_bases()
+    return any(method in methods.get(base, ()) or overrides(base, method) for base in bases.get(cls, ()) if base != cls)
 
 
 def undocumented(body: list[ast.stmt], inside: ast.ClassDef | None = None) -> Iterator[tuple[int, str]]:
@@ -271,10 +282,10 @@ def undocumented(body: list[ast.stmt], inside: ast.ClassDef | None = None) -> It
 
 def test_every_public_function_and_class_has_a_docstring():
     missing = [
-        f"{name_of(path)}:{line} {name}" for path, tree in TREES.items() for line, name in undocumented(tree.body)
+        f"{name_of(path)}:{line} {name}" for path, tree in trees().items() for line, name in undocumented(tree.body)
     ]
     assert missing == []
 
 
 def test_every_module_has_a_docstring():
-    assert [name_of(path) for path, tree in TREES.items() if tree.body and not ast.get_docstring(tree)] == []
+    assert [name_of(path) for path, tree in trees().items() if tree.body and not ast.get_docstring(tree)] == []

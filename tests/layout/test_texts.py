@@ -1,6 +1,7 @@
 """Each text for people exists in both languages, and both versions contain the same values."""
 
 import ast
+import functools
 import itertools
 import pathlib
 import re
@@ -27,8 +28,9 @@ TELLING = frozenset(
 )
 
 
-def calls(*names: str) -> list[tuple[str, ast.Call]]:
-    """Return every call of these names in the service, with its location."""
+@functools.cache
+def every_call() -> list[tuple[str, str | None, ast.Call]]:
+    """Return every call in the service, with its location and its name, None if it has none."""
     found = []
     for path in FILES:
         if path == COLUMNS:
@@ -36,9 +38,13 @@ def calls(*names: str) -> list[tuple[str, ast.Call]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-                if name in names:
-                    found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node))
+                found.append((f"{path.relative_to(ROOT)}:{node.lineno}", name, node))
     return found
+
+
+def calls(*names: str) -> list[tuple[str, ast.Call]]:
+    """Return every call of these names in the service, with its location."""
+    return [(place, call) for place, name, call in every_call() if name in names]
 
 
 def texts() -> list[tuple[str, dict[str, ast.expr]]]:
