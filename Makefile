@@ -51,8 +51,9 @@ try: install      ## try it out in a browser, in a temporary service; SCALE=1 to
 demo: install     ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-test: install $(NODE_STAMP) ## run all tests, against real servers and processes
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+WORKERS ?= 4
+test: install $(NODE_STAMP) ## run all tests, against real servers and processes; WORKERS=… (default 4)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 quick: install    ## run the unit tests, those of the layout and a whole paid session, in less than a minute
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit tests/layout tests/journeys/test_paid_session.py
