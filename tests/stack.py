@@ -19,6 +19,7 @@ import pytest
 
 from core.base import ids
 from core.config.keys import KEYS
+from tests.looks import READ, Looks
 from tools.bench.machine import yardstick
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
@@ -114,6 +115,7 @@ class Stack(Service):
             durable=False, scale=scale, template=template, prefix="sesi-test-", code=code,
             **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
         )  # fmt: skip
+        self._looks = Looks(self.database_url)
         try:
             if template is None:
                 self._fill_database()
@@ -137,6 +139,8 @@ class Stack(Service):
 
     async def sql(self, statement: str, *args: Any) -> list[Any]:
         """Run a statement on the service's database and return its rows."""
+        if self.database_url == self._looks.url and READ.match(statement):
+            return await self._looks.fetch(statement, *args)
         connection = await asyncpg.connect(self.database_url)
         try:
             return await connection.fetch(statement, *args)
@@ -173,6 +177,7 @@ class Stack(Service):
         assert undocumented == [], "\n".join(["answers that no interface document knows:", *undocumented])
 
     def _stop_all(self) -> None:
+        self._looks.close()
         super().close()
         self.inbox.close()
 
@@ -344,6 +349,8 @@ class World:
     async def leave_searches(self) -> None:
         """Cancel the searches of this world's customers, which other tests' mitras would find."""
         customers = {client.user["id"]: client for client in self.clients if "is_anonymous" in client.user}
+        if not customers:
+            return
         for request_id, customer_id in await self.stack.sql(SEARCHING, list(customers)):
             await customers[customer_id].post("/api/client/chat/cancel", {"payment_request_id": request_id})
 
@@ -369,9 +376,10 @@ class World:
         try:
             for task in self._heartbeats.values():
                 task.cancel()
-            for mitra in self.mitras:
+            if self.mitras:
                 operator = await self.operator()
-                await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
+                offline = [f"/internal/mitras/{mitra.user['id']}/force-offline" for mitra in self.mitras]
+                await asyncio.gather(*map(operator.post, offline))
             books = await self.audit()
             assert books["violations"] == [], books["violations"]
         finally:
