@@ -1,7 +1,6 @@
-"""Every screen of both apps, and the pages around them, are accessible in light and in dark, and fit a phone."""
+"""Every screen of both apps, and the identity provider's page, are accessible in light and in dark, and fit a phone."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -9,14 +8,11 @@ from playwright.async_api import Browser, expect
 from tests.apps.people import NUMBERS, TEST_NUMBERS, App, CustomerApp, customer_app, mitra_account, mitra_app
 from tests.http.sign_in.people import another_api, end_api
 from tests.http.sign_in.test_development_identity import NO_PROVIDER
-from tests.pages.browser import DESK, BrowserWindow, open_window
-from tests.pages.test_pages import AXE, check_page_fits_window, no_violations
+from tests.pages.browser import BrowserWindow, open_window
+from tests.pages.test_pages import check_page_fits_window, no_violations_in_both_themes
 from tests.stack import Stack, World
 
 pytestmark = pytest.mark.anyio
-
-ANIMATIONS_ENDED = """() => Promise.all(document.getAnimations()
-  .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished.catch(() => {})))"""
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +25,14 @@ def stack() -> Iterator[Stack]:
 class Inspector:
     """Checks what an app shows."""
 
-    def __init__(self, app: App, theme: str) -> None:
+    def __init__(self, app: App) -> None:
         self.app = app
-        self.theme = theme
         self.window = BrowserWindow(app.page.context, app.page, "")
 
     async def __call__(self, what: str) -> None:
-        """Check the screen that is shown, once its animations are over."""
-        page = self.app.page
-        await page.evaluate(ANIMATIONS_ENDED)
-        await no_violations(self.window, f"{what}, {self.theme}", AXE)
-        await check_page_fits_window(self.window, f"{what}, {self.theme}")
+        """Check the screen that is shown, in both themes."""
+        await no_violations_in_both_themes(self.window, what)
+        await check_page_fits_window(self.window, what)
 
 
 async def look_at_first_screens(see: Inspector, dewi: CustomerApp) -> None:
@@ -54,7 +47,7 @@ async def look_at_first_screens(see: Inspector, dewi: CustomerApp) -> None:
     await see("sign-in")
     await dewi.page.get_by_role("link", name="Continue with your phone").click()
     await see("phone number")
-    await dewi.ask_for_code(NUMBERS[20 if see.theme == "light" else 21])
+    await dewi.ask_for_code(NUMBERS[20])
     await see("code")
     await dewi.type_code("135790")
     await expect(dewi.page.get_by_text("The code is not right")).to_be_visible()
@@ -79,14 +72,12 @@ async def look_at_other_screens(see: Inspector, app: App, addresses: dict[str, s
         await see(what)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.timeout(240)
-async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: World, theme: str) -> None:
-    number = NUMBERS[5 if theme == "light" else 6]
+async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: World) -> None:
+    number = NUMBERS[5]
     await mitra_account(world, "Ayu", number)
-    options: dict[str, Any] = {"color_scheme": theme}
-    async with customer_app(browser, world, **options) as dewi, mitra_app(browser, world, **options) as ayu:
-        see, see_mitra = Inspector(dewi, theme), Inspector(ayu, theme)
+    async with customer_app(browser, world) as dewi, mitra_app(browser, world) as ayu:
+        see, see_mitra = Inspector(dewi), Inspector(ayu)
         await look_at_first_screens(see, dewi)
         await ayu.open(f"mitra/?lang=en&phone={number.replace('+', '%2B')}")
         await expect(ayu.page.get_by_role("button", name="Send the code")).to_be_visible()
@@ -144,30 +135,13 @@ async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: 
         await look_at_other_screens(see_mitra, ayu, pages)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_page_with_three_phones_is_accessible(browser: Browser, world: World, theme: str) -> None:
-    wide = {"viewport": {"width": 1440, "height": 900}, "color_scheme": theme}
-    async with open_window(browser, world.stack.addresses.public, **{**DESK, **wide}) as window:
-        await window.page.goto(f"{window.home}/try/?lang=en")
-        phones = window.page.locator("iframe")
-        await expect(phones).to_have_count(3)
-        for n in range(3):
-            await expect(phones.nth(n).content_frame.get_by_role("heading").first).to_be_visible()
-        await no_violations(window, f"three phones, {theme}", AXE)
-        await check_page_fits_window(window, f"three phones, {theme}")
-        await window.page.set_viewport_size({"width": 390, "height": 844})
-        await expect(window.page.get_by_role("link", name="Customer")).to_be_visible()
-        await no_violations(window, f"links to the apps, {theme}", AXE)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_page_of_the_identity_provider_is_accessible(browser: Browser, world: World, theme: str) -> None:
+async def test_page_of_the_identity_provider_is_accessible(browser: Browser, world: World) -> None:
     base = another_api(world.stack, "development", ENVIRONMENT="development", **NO_PROVIDER)
     try:
-        async with open_window(browser, base, color_scheme=theme) as window:
+        async with open_window(browser, base) as window:
             answer = await window.page.goto(f"{base}/dev/identity-a?origin={base}&nonce=n")
             assert answer is not None
             assert answer.status == 200
-            await no_violations(window, f"identity provider, {theme}", AXE)
+            await no_violations_in_both_themes(window, "identity provider")
     finally:
         end_api(world.stack, "development")

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.pages.browser import PHONE, BrowserWindow, open_window
 from tests.pages.mitra_app import sign_in
-from tests.pages.test_pages import AXE, check_page_fits_window, no_violations
+from tests.pages.test_pages import AXE, check_page_fits_window, no_violations, no_violations_in_both_themes
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio
@@ -84,12 +84,11 @@ async def test_narrow_screen_links_to_the_apps(browser: Browser, world: World) -
         await check_page_fits_window(window, "narrow")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_page_is_accessible(browser: Browser, world: World, scheme: str) -> None:
-    options: Any = {**WIDE, "color_scheme": scheme}
-    async with open_window(browser, world.stack.addresses.public, **options) as window:
-        await window.page.goto(f"{window.home}/try/?lang=en")
-        await apps_shown(window.page)
-        await window.page.get_by_text("What to do here").click()
-        await no_violations(window, scheme, AXE)
-        await check_page_fits_window(window, scheme)
+async def test_page_is_accessible_wide_and_narrow(window: BrowserWindow) -> None:
+    page = window.page
+    await page.get_by_text("What to do here").click()
+    await no_violations_in_both_themes(window, "three phones")
+    await check_page_fits_window(window, "three phones")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await expect(page.get_by_role("link", name="Customer")).to_be_visible()
+    await no_violations_in_both_themes(window, "links to the apps")
