@@ -23,9 +23,9 @@ from core.providers.gateway import Gateway
 from core.runtime import Runtime, open_runtime
 from core.sessions import store as sessions
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
+from tests.stack import Stack
 from tools.embedded.ownership import Servers
 from tools.embedded.servers import Embedded
-from tools.migrate import migrate
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"
 ADDRESS = "192.0.2.1"
@@ -194,7 +194,7 @@ def empty_harness(tmp_path: pathlib.Path) -> Iterator[Harness]:
 
 
 def _harness(folder: pathlib.Path) -> Iterator[Harness]:
-    servers, loop = Embedded(folder, durable=False), asyncio.new_event_loop()
+    servers, loop = Embedded(folder, durable=False, template=Stack.template), asyncio.new_event_loop()
     try:
         made = Harness(runtime=loop.run_until_complete(_open(servers.start())), loop=loop)
         yield made
@@ -207,7 +207,6 @@ def _harness(folder: pathlib.Path) -> Iterator[Harness]:
 
 
 async def _open(found: Servers) -> Runtime:
-    await migrate(found.database_url)
     runtime = await open_runtime(
         read(
             {
