@@ -65,7 +65,8 @@ class PushInbox:
         self._credentials = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sesi-push-")  # noqa: SIM115 - closed by `close`
         json.dump(self._service_account(), self._credentials)
         self._credentials.flush()
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        # `close` waits for the next poll.
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def _service_account(self) -> dict[str, str]:
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -7,6 +7,7 @@ import json
 import pathlib
 import time
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -44,12 +45,21 @@ def error(status: int, name: str, fcm: str | None = None, **headers: str) -> tup
     return status, body, {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-@pytest.fixture
-def inbox() -> Any:
-    """Yield the simulated provider."""
+@pytest.fixture(scope="module")
+def provider() -> Iterator[PushInbox]:
+    """Yield the simulated provider. Making its key takes longer than most tests."""
     made = PushInbox()
     yield made
     made.close()
+
+
+@pytest.fixture
+def inbox(provider: PushInbox) -> PushInbox:
+    """Return the simulated provider, which has received nothing."""
+    provider.messages.clear()
+    provider.token_requests.clear()
+    provider.answer = lambda _: None
+    return provider
 
 
 def clock() -> Clock:
