@@ -9,7 +9,7 @@ from tests.http.sign_in.outside import IdentityServer
 from tests.stack import Stack, World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def provider_a() -> Iterator[IdentityServer]:
     """Run identity provider A."""
     made = IdentityServer(issuer="https://a.example.test", audience="app-a")
@@ -17,13 +17,13 @@ def provider_a() -> Iterator[IdentityServer]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return the folder of the fallback files."""
     return tmp_path_factory.mktemp("fallback")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(provider_a: IdentityServer, files: pathlib.Path) -> Iterator[Stack]:
     """Run the service."""
     made = Stack(

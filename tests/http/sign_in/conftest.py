@@ -11,7 +11,7 @@ A_AUDIENCES, A_ISSUERS = "app-a, web-a", "https://a.example.test,a.example.test"
 B_AUDIENCES, B_ISSUERS = "app-b", "https://b.example.test"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def provider_a() -> Iterator[IdentityServer]:
     """Run identity provider A."""
     made = IdentityServer(issuer="https://a.example.test", audience="app-a")
@@ -19,7 +19,7 @@ def provider_a() -> Iterator[IdentityServer]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def provider_b() -> Iterator[IdentityServer]:
     """Run identity provider B."""
     made = IdentityServer(issuer="https://b.example.test", audience="app-b")
@@ -27,7 +27,7 @@ def provider_b() -> Iterator[IdentityServer]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(provider_a: IdentityServer, provider_b: IdentityServer) -> Iterator[Stack]:
     """Run the service."""
     made = Stack(
