@@ -120,9 +120,11 @@ backup-install: install ## install PostgreSQL and pgBackRest (on Debian), for te
 
 bench-install: install $(BENCH_STAMP) ## install the peers and the profiler of `sesi bench` into .venv-bench
 
-$(BENCH_STAMP): requirements-bench.lock
+$(BENCH_STAMP): requirements-bench.lock tools/bench/peers/package-lock.json $(STAMP)
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock -c requirements-bench.lock
+	cp .npmrc tools/bench/peers/package.json tools/bench/peers/package-lock.json $(BENCH)
+	$(VENV)/bin/npm ci --prefix $(BENCH) --ignore-scripts --silent
 	@touch $(BENCH_STAMP)
 
 docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.html

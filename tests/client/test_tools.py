@@ -4,6 +4,8 @@ import json
 import pathlib
 import subprocess
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -16,8 +18,9 @@ def test_node_and_typescript_have_the_locked_versions(node: str, tsc: str) -> No
     assert int(release.partition(".")[0]) >= 22
 
 
-def test_package_lock_names_hashes_and_no_registry() -> None:
-    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "tools" / "bench" / "peers"], ids=["tools", "peers of the bench"])
+def test_package_lock_names_hashes_and_no_registry(folder: pathlib.Path) -> None:
+    packages = json.loads((folder / "package-lock.json").read_text())["packages"]
     installed = {name: package for name, package in packages.items() if name}
     assert installed
     assert all("integrity" in package and "resolved" not in package for package in installed.values())

@@ -15,7 +15,7 @@ from tools.package_proof import PACKAGES
 
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
 # `make bench-install` installs what they import.
-PEERS = {"tools/bench/peers/fastapi_sessions.py", "tools/bench/peers/socketio_chat.py"}
+PEERS = {"tools/bench/peers/fastapi_sessions.py"}
 EXPORTER = "core/base/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
 
 

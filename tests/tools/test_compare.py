@@ -111,11 +111,11 @@ def test_head_and_working_tree_are_measured_alternately(
 ) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
     found = tmp_path / "found.json"
-    asked = compare.Asked(rev="HEAD", names=("quiet",), pairs=1, seconds=0.5, json=found)
+    asked = compare.Asked(rev="HEAD", names=("quiet-1000",), pairs=1, seconds=0.5, json=found)
     compare.compare(asked, Console(quiet=True))
     measured = json.loads(found.read_text())
     assert measured["revision"]["commit"] == revision.find("HEAD")
-    load = measured["loads"]["quiet"]
+    load = measured["loads"]["quiet-1000"]
     assert load["generator"] == compare.OURS
     assert len(load["now"]) == len(load["before"]) == 1
     assert load["ratios"]["CPU s per 1,000"]["median"] == pytest.approx(

@@ -5,16 +5,25 @@ from typing import Any
 
 import attrs
 
-from tools.bench import chat, deadlines, fan_out, pairing, rest, sockets
+from tools.bench import chat, deadlines, fan_out, pairing, rates, rest, sockets
+from tools.bench.chat_loads import ALWAYS, LOADS, Load
 from tools.bench.figures import Goal
+from tools.bench.peers.colocated import ColocatedPeer
+from tools.bench.target import Target, of_service
 from tools.service import Service
 
-Run = Callable[[Service, float], Coroutine[Any, Any, dict[str, float]]]
+Figures = dict[str, float]
+Run = Callable[[Service, float], Coroutine[Any, Any, Figures]]
+RunPeer = Callable[[ColocatedPeer, float], Coroutine[Any, Any, Figures]]
 
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """One benchmark: its load in words, the processes it needs, and its goals."""
+    """One benchmark: its load in words, the processes it needs, and its goals.
+
+    `peers` are measured in turn with the service, by `run_peer`. `ratios` are the figures that are compared with each.
+    `fresh`: each run needs a process that has had no sockets.
+    """
 
     name: str
     load: str
@@ -22,22 +31,79 @@ class Bench:
     goals: tuple[Goal, ...]
     apis: int = 1
     hubs: int = 1
-    seconds: float = 6.0
+    seconds: float = 5.0
+    takes_s: float = 0.0  # a run's time if it doesn't depend on `seconds`
     runs: int = 5
     hot: str = "realtime"  # the process that --profile samples
-    peer: str | None = None  # measured in turn in the same run
+    peers: tuple[str, ...] = ()
+    run_peer: RunPeer | None = None
+    ratios: tuple[str, ...] = ()
+    fresh: bool = False
     in_all: bool = True
 
+    def prepare(self, service: Service) -> None:
+        """Prepare the service for a run."""
+        if self.fresh:
+            service.restart("realtime")
 
-def _chat(load: chat.Load) -> Bench:
-    async def run(service: Service, seconds: float) -> dict[str, float]:
-        return await chat.run(load, service, seconds)
+    def cost_s(self, seconds: float) -> float:
+        """Return how long a run takes, about, if each load is measured for this time."""
+        return self.takes_s or AROUND_S + seconds
 
-    peer = "socketio" if load.name == "chat-a" else None
-    goals = (*load.goals, *chat.ALWAYS)
-    if peer is not None:
-        goals = (*goals, Goal(figure="times the peer's stored/s", at_least=8))
-    return Bench(name=load.name, load=load.words, run=run, goals=goals, hubs=load.hubs, peer=peer)
+
+AROUND_S = 6.0  # before and after the seconds of a run, for its people and its paced load
+WS, SOCKETIO = ("ws",), ("ws", "socketio")
+
+
+def _chat(load: Load) -> Bench:
+    async def run(service: Service, seconds: float) -> Figures:
+        return await chat.run(load, of_service(service, hubs=load.hubs), seconds)
+
+    async def run_peer(peer: ColocatedPeer, seconds: float) -> Figures:
+        return await chat.full_speed(load, peer.target(), seconds)
+
+    return Bench(
+        name=load.name,
+        load=load.words,
+        run=run,
+        goals=(*load.goals, *ALWAYS),
+        hubs=load.hubs,
+        peers=SOCKETIO if load.name == "chat-a" else (),
+        run_peer=run_peer,
+        ratios=("stored/s",),
+    )
+
+
+def _on_both(run: Callable[[Target, float], Coroutine[Any, Any, Figures]]) -> tuple[Run, RunPeer]:
+    """Return a load as it runs on the service and on a chat peer."""
+
+    async def ours(service: Service, seconds: float) -> Figures:
+        return await run(of_service(service), seconds)
+
+    async def theirs(peer: ColocatedPeer, seconds: float) -> Figures:
+        return await run(peer.target(), seconds)
+
+    return ours, theirs
+
+
+def _quiet(rate: int, goals: tuple[Goal, ...]) -> Bench:
+    async def at_rate(target: Target, seconds: float) -> Figures:
+        return await rates.quiet(target, rate, seconds)
+
+    run, run_peer = _on_both(at_rate)
+    return Bench(
+        name=f"quiet-{rate}",
+        load=f"one direction, 200 pairs, {rate:,} messages a second of all of them",
+        run=run,
+        goals=goals,
+        peers=WS,
+        run_peer=run_peer,
+        ratios=("CPU s per 1,000",),
+    )
+
+
+_idle, _idle_peer = _on_both(sockets.idle)
+_curve, _curve_peer = _on_both(rates.curve)
 
 
 def _pairing(count: int, limit_ms: float, *, last_ms: float | None = None, trials: int = pairing.TRIALS) -> Bench:
@@ -55,17 +121,43 @@ def _pairing(count: int, limit_ms: float, *, last_ms: float | None = None, trial
         goals=goals,
         runs=3,
         hot="api",
+        takes_s=trials * 3.0 if count > 1_000 else 12.0,
     )
 
 
 BENCHES = (
-    *map(_chat, chat.LOADS),
+    *map(_chat, LOADS),
+    _quiet(
+        1_000,
+        (
+            Goal(figure="CPU s per 1,000: ratio to ws", at_most=0.8),
+            Goal(figure="delivered p50 ms", at_most=1.2),
+            Goal(figure="delivered p99 ms", at_most=4),
+        ),
+    ),
+    _quiet(100, (Goal(figure="CPU s per 1,000", at_most=1.5),)),
+    Bench(
+        name="curve",
+        load="one direction, 200 pairs, at " + ", ".join(f"{rate:,}" for rate in rates.OFFERED) + " messages a second",
+        run=_curve,
+        goals=(),
+        seconds=4.0,
+        takes_s=30.0,
+        runs=3,
+        peers=WS,
+        run_peer=_curve_peer,
+    ),
     Bench(
         name="session",
         load="GET of a session by its parties, 32 connections, one api process",
         run=rest.session_view,
-        goals=(Goal(figure="times the peer's answers/s", at_least=3),),
-        peer="fastapi",
+        goals=(
+            Goal(figure="CPU s per 1,000 (api)", at_most=0.26),
+            Goal(figure="answers/s: ratio to FastAPI + SQLAlchemy", at_least=3),
+        ),
+        peers=("fastapi",),
+        run_peer=ColocatedPeer.sessions,
+        ratios=("answers/s",),
         hot="api",
     ),
     Bench(
@@ -90,6 +182,7 @@ BENCHES = (
         ),
         hubs=fan_out.COUNTS[-1],
         runs=3,
+        takes_s=40.0,
     ),
     Bench(
         name="deadlines",
@@ -101,14 +194,25 @@ BENCHES = (
             Goal(figure="last mitra offline s", at_most=3),
         ),
         runs=3,
+        takes_s=82.0,
         hot="jobs",
     ),
     Bench(
         name="idle",
-        load="10,000 authenticated and subscribed sockets without traffic",
-        run=sockets.idle,
-        goals=(Goal(figure="connects/s", at_least=2_000), Goal(figure="KiB a socket", at_most=20)),
+        load=" and ".join(f"{count:,}" for count in sockets.COUNTS)
+        + " authenticated sockets without traffic, on a process that has just started",
+        run=_idle,
+        goals=(
+            Goal(figure="connects/s", at_least=2_000),
+            Goal(figure="CPU ms a connect (hub)", at_most=0.38),
+            Goal(figure="KiB a socket, 5,000 sockets", at_most=8),
+            Goal(figure="hub CPU ms/s, 5,000 sockets", at_most=15),
+        ),
         runs=3,
+        takes_s=90.0,
+        fresh=True,
+        peers=WS,
+        run_peer=_idle_peer,
     ),
     Bench(
         name="soak",
@@ -121,13 +225,6 @@ BENCHES = (
         ),
         runs=1,
         seconds=600,
-        in_all=False,
-    ),
-    Bench(
-        name="quiet",
-        load=f"50 pairs talk at {chat.QUIET_RATE} messages a second, all marked delivered and read",
-        run=chat.quiet,
-        goals=(),
         in_all=False,
     ),
     Bench(

@@ -1,176 +1,76 @@
 """Benchmarks of chat messages: stored, acknowledged after the commit, and delivered to the other party in order."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import asyncpg
-import attrs
 
 from tools.bench import people
-from tools.bench.figures import Goal, percentile
-from tools.bench.light_socket import ChatWire, Tally, clock
-from tools.bench.machine import cpu_seconds
+from tools.bench.chat_loads import Load
+from tools.bench.chat_wire import ChatWire
+from tools.bench.figures import percentile
+from tools.bench.light_socket import Tally, clock
 from tools.bench.running import BenchFailed, until
-from tools.service import Service
+from tools.bench.target import Ports, Target, Used
 
 WARM_S = 1.5
 CONNECT_AT_ONCE = 100
 TICK_S = 0.001
-QUIET_RATE = 200
-Ports = Callable[[], tuple[int, int]]
+BUSY = b'"code":"UNAVAILABLE"'
+KEPT_UP = 0.9  # share of an offered load that a target must deliver in time
+# Sessions of the service whose sequence of messages has holes. A peer leaves these rows as they are.
+HOLES = """SELECT count(*) FROM chat_sessions s WHERE id = ANY($1::uuid[])
+  AND last_seq <> (SELECT count(*) FROM chat_messages m WHERE m.session_id = s.id)"""
 
 
-@attrs.frozen(kw_only=True)
-class Load:
-    """A chat load. `in_flight`: unacknowledged messages of each sender. `both`: both parties send, and mark messages as
-    delivered and read. `paced`: the rate for measuring latency, in messages a second."""
-
-    name: str
-    words: str
-    pairs: int
-    in_flight: int
-    both: bool
-    hubs: int = 1
-    paced: int
-    goals: tuple[Goal, ...]
+class Overloaded(BenchFailed):
+    """The target got more messages than it could take, and refused some or took too long."""
 
 
-LOADS = (
-    Load(
-        name="chat-a",
-        words="one direction, 200 pairs, 8 in flight a pair",
-        pairs=200,
-        in_flight=8,
-        both=False,
-        paced=3_700,
-        goals=(
-            Goal(figure="stored/s", at_least=20_000),
-            Goal(figure="CPU s per 1,000", at_most=0.065),
-            Goal(figure="delivered p99 ms at 3,700/s", at_most=10),
-        ),
-    ),
-    Load(
-        name="chat-b",
-        words="both directions, 200 pairs, 8 in flight a socket, all marked delivered and read",
-        pairs=200,
-        in_flight=8,
-        both=True,
-        paced=10_000,
-        goals=(
-            Goal(figure="stored/s", at_least=25_000),
-            Goal(figure="CPU s per 1,000", at_most=0.045),
-            Goal(figure="delivered p99 ms at 10,000/s", at_most=40),
-        ),
-    ),
-    Load(
-        name="chat-c",
-        words="both directions, 2,000 pairs, 1 in flight a socket, all marked delivered and read",
-        pairs=2_000,
-        in_flight=1,
-        both=True,
-        paced=2_500,
-        goals=(
-            Goal(figure="stored/s", at_least=10_000),
-            Goal(figure="CPU s per 1,000", at_most=0.13),
-            Goal(figure="delivered p99 ms at 2,500/s", at_most=15),
-        ),
-    ),
-    Load(
-        name="chat-d",
-        words="as chat-b, two realtime processes, every message crossing them",
-        pairs=200,
-        in_flight=8,
-        both=True,
-        hubs=2,
-        paced=10_000,
-        goals=(Goal(figure="stored/s", at_least=20_000), Goal(figure="CPU s per 1,000", at_most=0.06)),
-    ),
-)
-ALWAYS = (Goal(figure="out of order", at_most=0), Goal(figure="acknowledged and not stored", at_most=0))
-
-
-@attrs.define(kw_only=True)
-class Used:
-    """Processor seconds used so far."""
-
-    hub: float
-    postgres: float
-    redis: float
-
-    @classmethod
-    def now(cls, service: Service) -> "Used":
-        """Read the processor time of the service's processes."""
-        hubs = [process.pid for key, process in service.processes.items() if key.startswith("realtime")]
-        return cls(
-            hub=sum(cpu_seconds(pid) for pid in hubs),
-            postgres=cpu_seconds(service.servers.pids["postgres"], children=True),
-            redis=cpu_seconds(service.servers.pids["valkey"]),
-        )
-
-
-async def run(load: Load, service: Service, seconds: float) -> dict[str, float]:
+async def run(load: Load, target: Target, seconds: float) -> dict[str, float]:
     """Run the load once, at full speed and then paced; return its figures. Raises BenchFailed."""
-    connection = await asyncpg.connect(service.database_url)
-    try:
-        pairs = await people.pairs(connection, service, load.pairs)
-        tally = Tally()
-        wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
-        try:
-            figures = await _closed(load, service, wires, tally, seconds)
-            figures |= await paced(load, wires, tally, seconds)
-        finally:
-            for wire in wires:
-                wire.close()
-        ids = [pair.session_id for pair in pairs]
-        stored = await connection.fetchval("SELECT count(*) FROM chat_messages WHERE session_id = ANY($1::uuid[])", ids)
-        holes = await connection.fetchval(
-            """SELECT count(*) FROM chat_sessions s WHERE id = ANY($1::uuid[])
-                 AND last_seq <> (SELECT count(*) FROM chat_messages m WHERE m.session_id = s.id)""",
-            ids,
-        )
-    finally:
-        await connection.close()
-    return figures | {
-        "out of order": float(tally.disordered + holes),
-        "acknowledged and not stored": float(max(0, tally.acked - stored)),
-    }
+    async with chatting(load, target) as (wires, tally):
+        figures = await _full_speed(target, wires, tally, seconds)
+        figures |= await paced(load.paced, wires, tally, seconds)
+        return figures | await _proof(target, wires, tally)
 
 
-async def quiet(service: Service, seconds: float) -> dict[str, float]:
-    """Measure the cost and latency of a message at a low rate."""
-    load = Load(name="quiet", words="", pairs=50, in_flight=1, both=True, paced=QUIET_RATE, goals=())
-    connection = await asyncpg.connect(service.database_url)
+async def full_speed(load: Load, target: Target, seconds: float) -> dict[str, float]:
+    """Run the load once, at full speed; return its figures. Raises BenchFailed."""
+    async with chatting(load, target) as (wires, tally):
+        figures = await _full_speed(target, wires, tally, seconds)
+        return figures | await _proof(target, wires, tally)
+
+
+@contextlib.asynccontextmanager
+async def chatting(load: Load, target: Target) -> AsyncIterator[tuple[list[ChatWire], Tally]]:
+    """Connect new pairs; yield the sockets that send, and the counts of all. Raises BenchFailed."""
+    connection = await asyncpg.connect(target.service.database_url)
     try:
-        pairs = await people.pairs(connection, service, load.pairs)
+        pairs = await people.pairs(connection, target.service, load.pairs)
     finally:
         await connection.close()
     tally = Tally()
-    wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
+    wires = await connect_pairs(load, pairs, tally, ports=target.ports, wire=target.wire)
     try:
-        used, acked = Used.now(service), tally.acked
-        figures = await paced(load, wires, tally, seconds)
-        after, count = Used.now(service), tally.acked - acked
+        yield wires, tally
     finally:
         for wire in wires:
             wire.close()
-    cost = sum(getattr(after, name) - getattr(used, name) for name in ("hub", "postgres", "redis"))
-    return {**figures, "CPU s per 1,000": cost / max(1, count) * 1000}
+            wire.other.close()
 
 
-def hubs_of(load: Load, service: Service) -> Ports:
-    """Return where the customer and the mitra of each pair connect: with several hubs, to different ones."""
-    ports = service.ports["REALTIME"], service.ports["REALTIME2" if load.hubs > 1 else "REALTIME"]
-    return lambda: ports
-
-
-async def connect_pairs(load: Load, pairs: list[people.Pair], tally: Tally, *, ports: Ports) -> list[ChatWire]:
+async def connect_pairs(
+    load: Load, pairs: list[people.Pair], tally: Tally, *, ports: Ports, wire: type[ChatWire] = ChatWire
+) -> list[ChatWire]:
     """Open both sockets of each pair; return those that send. `ports`: where a pair's customer and mitra connect."""
     loop = asyncio.get_running_loop()
     made: list[ChatWire] = []
     for start in range(0, len(pairs), CONNECT_AT_ONCE):
         for pair in pairs[start : start + CONNECT_AT_ONCE]:
             sides = [
-                ChatWire(person.token, pair.session_id, tally, window=load.in_flight, marks=load.both)
+                wire(person.token, pair.session_id, tally, window=load.in_flight, marks=load.both)
                 for person in (pair.customer, pair.mitra)
             ]
             sides[0].other, sides[1].other = sides[1], sides[0]
@@ -182,32 +82,23 @@ async def connect_pairs(load: Load, pairs: list[people.Pair], tally: Tally, *, p
     return made if load.both else made[::2]
 
 
-async def _closed(
-    load: Load, service: Service, wires: list[ChatWire], tally: Tally, seconds: float
-) -> dict[str, float]:
+async def _full_speed(target: Target, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
     """Send at full speed: each acknowledgement is followed by the next message."""
     for wire in wires:
         wire.begin()
     await asyncio.sleep(WARM_S)
     tally.ack_s.clear()
     tally.delivered_s.clear()
-    acked, used, began = tally.acked, Used.now(service), clock()
+    acked, used, began = tally.acked, target.used(), clock()
     await asyncio.sleep(seconds)
-    count, after, took = tally.acked - acked, Used.now(service), clock() - began
+    count, after, took = tally.acked - acked, target.used(), clock() - began
     ack_s, delivered_s = list(tally.ack_s), list(tally.delivered_s)
     for wire in wires:
         wire.running = False
-    await _settle(wires, tally)
-    cost = {
-        name: (getattr(after, name) - getattr(used, name)) / max(1, count) * 1000
-        for name in ("hub", "postgres", "redis")
-    }
+    await settle(wires, tally)
     return {
         "stored/s": count / took,
-        "CPU s per 1,000": sum(cost.values()),
-        "of it hub": cost["hub"],
-        "of it PostgreSQL": cost["postgres"],
-        "of it Redis": cost["redis"],
+        **after.cost(used, count),
         "ack p50 ms": percentile(ack_s, 0.5) * 1000,
         "ack p99 ms": percentile(ack_s, 0.99) * 1000,
         "delivered p50 ms": percentile(delivered_s, 0.5) * 1000,
@@ -215,35 +106,67 @@ async def _closed(
     }
 
 
-async def _settle(wires: list[ChatWire], tally: Tally) -> None:
+async def _proof(target: Target, wires: list[ChatWire], tally: Tally) -> dict[str, float]:
+    """Return how many messages were out of order, and how many acknowledged ones are not stored."""
+    ids = [wire.session_id for wire in wires]
+    connection = await asyncpg.connect(target.service.database_url)
+    try:
+        stored = await connection.fetchval(target.stored, ids)
+        holes = await connection.fetchval(HOLES, ids)
+    finally:
+        await connection.close()
+    return {
+        "out of order": float(tally.disordered + holes),
+        "acknowledged and not stored": float(max(0, tally.acked - stored)),
+    }
+
+
+async def settle(wires: list[ChatWire], tally: Tally) -> None:
     """Wait until every message is acknowledged and delivered. Raises BenchFailed, at once after an error frame."""
     await until(lambda: tally.trouble() or not any(wire.in_flight for wire in wires), "every message is acknowledged")
     await until(lambda: tally.trouble() or tally.delivered >= tally.acked, "every message is delivered")
     if trouble := tally.trouble():
-        raise BenchFailed(trouble)
+        raise Overloaded(trouble) if any(BUSY in error for error in tally.errors) else BenchFailed(trouble)
 
 
-async def paced(load: Load, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
-    """Send at the paced rate, to measure the latency that users get.
+async def offer(
+    rate: int, wires: list[ChatWire], tally: Tally, seconds: float, target: Target | None = None
+) -> tuple[dict[str, float], bool]:
+    """Send at a rate, whether or not earlier messages have arrived; return the figures, and whether the target kept up.
 
-    Earlier messages are acknowledged and delivered first, and the first WARM_S seconds are not measured.
+    Earlier messages are acknowledged and delivered first, and the first WARM_S seconds are not measured. With a target,
+    the figures include what the messages cost. Raises BenchFailed; Overloaded if the target did not keep up, and lost or refused messages.
     """
-    await _settle(wires, tally)
-    began, sent, size, warm = clock(), 0, len(wires), True
+    await settle(wires, tally)
+    began, sent, size = clock(), 0, len(wires)
+    acked, warm, used = tally.acked, True, Used(hub=0, postgres=0, redis=0)
     while (passed := clock() - began) < WARM_S + seconds:
         if warm and passed >= WARM_S:
-            warm = False
+            warm, acked = False, tally.acked
+            used = used if target is None else target.used()
             tally.ack_s.clear()
             tally.delivered_s.clear()
-        due = int(passed * load.paced)
+        due = int(passed * rate)
         while sent < due:
             wires[sent % size].fire(1)
             sent += 1
         await asyncio.sleep(TICK_S)
-    await _settle(wires, tally)
-    at = f"at {load.paced:,}/s"
-    return {
-        f"delivered p50 ms {at}": percentile(tally.delivered_s, 0.5) * 1000,
-        f"delivered p99 ms {at}": percentile(tally.delivered_s, 0.99) * 1000,
-        f"ack p99 ms {at}": percentile(tally.ack_s, 0.99) * 1000,
+    kept_up = tally.acked - acked >= KEPT_UP * rate * seconds
+    try:
+        await settle(wires, tally)
+    except BenchFailed as error:
+        raise error if kept_up else Overloaded(str(error)) from error
+    figures = {
+        "delivered p50 ms": percentile(tally.delivered_s, 0.5) * 1000,
+        "delivered p99 ms": percentile(tally.delivered_s, 0.99) * 1000,
+        "ack p99 ms": percentile(tally.ack_s, 0.99) * 1000,
     }
+    if target is not None:
+        figures |= target.used().cost(used, tally.acked - acked)
+    return figures, kept_up
+
+
+async def paced(rate: int, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
+    """Send at a rate, to measure the latency that users get."""
+    figures, _ = await offer(rate, wires, tally, seconds)
+    return {f"{name} at {rate:,}/s": value for name, value in figures.items()}

@@ -165,7 +165,7 @@ def add_commands(add: Callable[..., Any]) -> None:
         "--seconds",
         type=between(float, 0.5, 3600.0),
         metavar="S",
-        help="seconds to measure each load (default 6; with --compare 4)",
+        help="seconds to measure each load (default 5; with --compare 4)",
     )
     made.add_argument(
         "--template",
@@ -177,7 +177,7 @@ def add_commands(add: Callable[..., Any]) -> None:
     made.add_argument(
         "--compare",
         metavar="REV",
-        help="measure in turn with a git revision, in a temporary worktree; default benchmarks: chat-a, quiet, "
+        help="measure in turn with a git revision, in a temporary worktree; default benchmarks: chat-a, quiet-1000, "
         "session, availability, connects",
     )
     made.add_argument(

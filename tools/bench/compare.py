@@ -24,7 +24,7 @@ from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
 # Quick ones, each for a different path: stored messages, latency at a low rate, REST, a polled count, socket sign-in.
-LOADS = ("chat-a", "quiet", "session", "availability", "connects")
+LOADS = ("chat-a", "quiet-1000", "session", "availability", "connects")
 PAIRS = 5
 SECONDS = 4.0
 PATIENCE_S = 600.0
@@ -109,8 +109,14 @@ def _measure(
         begun.callback(theirs.close)
         for turn in range(1, asked.pairs + 1):
             report((turn - 1) / asked.pairs, f"{bench.name}, pair {turn} of {asked.pairs}")
-            one.now.append(_timed(lambda: uvloop.run(bench.run(ours, asked.seconds))))
+            one.now.append(_timed(lambda: _run(bench, ours, asked.seconds)))
             one.before.append(_timed(lambda: _run_theirs(bench, theirs, rev, asked, one, console)))
+
+
+def _run(bench: Bench, service: Service, seconds: float) -> Figures:
+    """Run the load once with our generator."""
+    bench.prepare(service)
+    return uvloop.run(bench.run(service, seconds))
 
 
 def _run_theirs(
@@ -122,7 +128,7 @@ def _run_theirs(
     """
     if one.generator == OURS:
         try:
-            return uvloop.run(bench.run(theirs, asked.seconds))
+            return _run(bench, theirs, asked.seconds)
         except Exception as error:
             if one.before:
                 raise BenchFailed(f"{rev.name}: {error}") from error

@@ -9,7 +9,9 @@ import asyncpg
 import attrs
 
 from tools.bench import chat, people
-from tools.bench.light_socket import ChatWire, Tally
+from tools.bench.chat_loads import Load
+from tools.bench.chat_wire import ChatWire
+from tools.bench.light_socket import Tally
 from tools.bench.machine import cpu_seconds
 from tools.bench.metrics import total
 from tools.bench.running import BenchFailed
@@ -18,7 +20,7 @@ from tools.service import Service
 COUNTS = (1, 2, 4, 8)
 PAIRS = 400
 RATE = 2_000  # messages a second of all pairs
-LOAD = chat.Load(name="fan-out", words="", pairs=PAIRS, in_flight=1, both=True, paced=RATE, goals=())
+LOAD = Load(name="fan-out", words="", pairs=PAIRS, in_flight=1, both=True, paced=RATE, goals=())
 PUBLISHED = "sesi_bus_envelopes_published_total"
 DECODED = "sesi_bus_envelopes_decoded_total"
 
@@ -76,7 +78,7 @@ async def _measure(service: Service, hubs: list[Process], seconds: float) -> dic
             LOAD, pairs, tally, ports=lambda: (chosen.choice(hubs).port, chosen.choice(hubs).port)
         )
         acked, before = tally.acked, [hub.so_far() for hub in hubs]
-        latencies = await chat.paced(LOAD, wires, tally, seconds)
+        latencies = await chat.paced(RATE, wires, tally, seconds)
         messages, after = tally.acked - acked, [hub.so_far() for hub in hubs]
     finally:
         for wire in wires:

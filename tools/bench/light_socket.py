@@ -1,12 +1,6 @@
-"""Sockets of the load generator, which use little processor time because they share the machine with the service.
-
-A message frame is a constant head, a counter in the last digits of its client message id, and a constant tail. So a
-delivered message shows its number, and whether it arrived in order.
-"""
+"""Sockets of the load generator, which use little processor time because they share the machine with the service."""
 
 import asyncio
-import collections
-import secrets
 import socket
 import sys
 import time
@@ -14,14 +8,12 @@ from collections.abc import Callable
 from typing import cast
 
 clock = time.perf_counter
+PING, PONG = 0x89, 0x8A  # the first byte of these frames
 IP_BIND_ADDRESS_NO_PORT = 24  # Linux; Python 3.11 has no constant for it
 UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
-WORDS = "a message of ordinary length, as people write it in a chat"
-CLIENT_ID = b'"client_message_id":"'
-COUNTER_AT = len(CLIENT_ID) + 24  # the last 12 of a UUID's 36 characters
 
 
 async def connected(source: str, port: int) -> socket.socket:
@@ -78,7 +70,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, path: str, token: str, tally: Tally) -> None:
         self.tally = tally
         self._head = UPGRADE.format(path=path).encode()
-        self._auth = client_frame(b'{"type":"auth","token":"%s"}' % token.encode())
+        self._token = token
         self._buffer = b""
         self._open = False
         self.transport: asyncio.Transport | None = None
@@ -113,7 +105,7 @@ class Wire(asyncio.Protocol):
                 self.tally.errors.append(buffer[:200])
                 return
             self._open = True
-            self.write(self._auth)
+            self.upgraded()
             at = end + 4
         size = len(buffer)
         while size - at >= 2:
@@ -130,105 +122,24 @@ class Wire(asyncio.Protocol):
         self._buffer = buffer[at:]
         self.read()
 
+    def upgraded(self) -> None:
+        """Called when the socket is open: authenticate."""
+        self.write(client_frame(b'{"type":"auth","token":"%s"}' % self._token.encode()))
+
+    def authenticated(self) -> None:
+        """Count the socket as ready."""
+        self.tally.ready += 1
+        if self.on_ready is not None:
+            self.on_ready()
+
     def take(self, buffer: bytes, start: int, end: int) -> None:
         """Handle the frame in `buffer[start:end]`."""
-        kind = buffer[start + 9 : start + 16]
-        if kind == b"auth_ok":
-            self.tally.ready += 1
-            if self.on_ready is not None:
-                self.on_ready()
+        if buffer[start - 2] == PING:
+            self.write(bytes((PONG, 0x80 | (end - start))) + b"\0\0\0\0" + buffer[start:end])
+        elif buffer.startswith(b"auth_ok", start + 9):
+            self.authenticated()
         elif buffer.startswith(b'{"type":"error"', start) or buffer[start - 2] == 0x88:
             self.tally.errors.append(buffer[start:end])
 
     def read(self) -> None:
         """Called after all frames of one read have been handled."""
-
-
-class ChatWire(Wire):
-    """One party of a chat.
-
-    `window`: messages in flight at a time. `marks`: mark received messages as delivered and read.
-    """
-
-    def __init__(self, token: str, session_id: str, tally: Tally, *, window: int, marks: bool) -> None:
-        super().__init__("/ws/chat", token, tally)
-        self.other: ChatWire
-        self._window = window
-        self._marks = marks
-        self._sent = 0
-        self._expected = 1
-        self._acks = 0
-        self._seq = 0
-        self._last_marked = 0
-        self.running = False
-        self._acked_from: collections.deque[float] = collections.deque()
-        self._delivered_from: collections.deque[float] = collections.deque()
-        prefix = (
-            f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}-8{secrets.token_hex(2)[1:]}-"
-        )
-        message = f'{{"type":"send_message","session_id":"{session_id}","client_message_id":"{prefix}{0:012x}","content":"{WORDS}"}}'
-        self._before, self._after = client_frame(message.encode()).split(b"0" * 12, 1)
-        self._delivered = f'{{"type":"delivered","session_id":"{session_id}","up_to":%d}}'
-        self._read = f'{{"type":"read","session_id":"{session_id}","up_to":%d}}'
-
-    @property
-    def in_flight(self) -> int:
-        """Return the number of unacknowledged messages."""
-        return len(self._acked_from)
-
-    def fire(self, count: int) -> None:
-        """Send `count` messages in one write."""
-        now = clock()
-        self._acked_from.extend([now] * count)
-        self.other._delivered_from.extend([now] * count)
-        first = self._sent + 1
-        self._sent += count
-        before, after = self._before, self._after
-        self.write(b"".join([b"%b%012x%b" % (before, number, after) for number in range(first, first + count)]))
-
-    def begin(self) -> None:
-        """Send until the window is full, and then a message for each acknowledgement."""
-        self.running = True
-        self.fire(self._window)
-
-    def take(self, buffer: bytes, start: int, end: int) -> None:
-        if not buffer.startswith(b"message", start + 9):
-            super().take(buffer, start, end)
-            return
-        kind = buffer[start + 16]
-        tally = self.tally
-        if kind == 34:  # "message"
-            counter = buffer.find(CLIENT_ID, start) + COUNTER_AT
-            number = int(buffer[counter : counter + 12], 16)
-            if number != self._expected:
-                tally.disordered += 1
-            self._expected = number + 1
-            at = buffer.find(b'"seq":', start) + 6
-            seq = int(buffer[at : buffer.find(b",", at)])
-            if seq <= self._seq:
-                tally.disordered += 1
-            self._seq = seq
-            tally.delivered += 1
-            if self._delivered_from:
-                tally.delivered_s.append(clock() - self._delivered_from.popleft())
-            else:  # a message was delivered twice
-                tally.disordered += 1
-        elif kind == 95:
-            if buffer[start + 17] == 97:  # "message_ack"
-                self._acks += 1
-            else:  # "message_status"
-                tally.marks += 1
-
-    def read(self) -> None:
-        if self._acks:
-            now, count = clock(), self._acks
-            self._acks = 0
-            self.tally.acked += count
-            for _ in range(count):
-                self.tally.ack_s.append(now - self._acked_from.popleft())
-            if self.running:
-                self.fire(count)
-        if self._marks and self._seq > self._last_marked:
-            self._last_marked = self._seq
-            seq = self._seq
-            self.write(client_frame((self._delivered % seq).encode()) + client_frame((self._read % seq).encode()))

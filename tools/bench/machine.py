@@ -81,3 +81,13 @@ def cpu_seconds(pid: int, *, children: bool = False) -> float:
 def resident_kib(pid: int) -> float:
     """Return the resident memory of a process, in KiB."""
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KIB
+
+
+def own_kib(pid: int) -> float:
+    """Return the memory of a process in KiB, with its share of each page that it shares with others (PSS).
+
+    Where the kernel doesn't tell, return the resident memory.
+    """
+    lines = _lines(f"/proc/{pid}/smaps_rollup")
+    found = next((line for line in lines if line.startswith("Pss:")), None)
+    return resident_kib(pid) if found is None else float(found.split()[1])

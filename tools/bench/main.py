@@ -15,12 +15,11 @@ from tools.bench import sockets
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import Outcome, as_json, compared, load_json, page, table
 from tools.bench.machine import describe, yardstick
-from tools.bench.peers import colocated
+from tools.bench.peers.colocated import ColocatedPeer, program
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
 PROFILE_S = 5
-AROUND_S = 6.0  # before and after the seconds of a run, for its people and its paced load
 
 
 @attrs.frozen(kw_only=True)
@@ -74,8 +73,8 @@ def _measure_all(wish: Wish, console: Console, report: Report) -> tuple[list[Out
 
 def _seconds(one: Bench, wish: Wish) -> float:
     """Return the time that a benchmark takes, about: its runs, and those on another service in turn with them."""
-    services = 1 + (wish.template is not None) + (one.peer is not None and wish.peers)
-    return (wish.runs or one.runs) * services * (AROUND_S + (wish.seconds or one.seconds))
+    services = 1 + (wish.template is not None) + wish.peers * len(one.peers)
+    return (wish.runs or one.runs) * services * one.cost_s(wish.seconds or one.seconds)
 
 
 def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
@@ -88,15 +87,16 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
     with contextlib.ExitStack() as begun:
         service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
         begun.callback(service.close)
-        empty = peer = None
+        empty, peers = None, list[ColocatedPeer]()
         if wish.template is not None:
             empty = start_service(apis=one.apis, hubs=one.hubs)
             begun.callback(empty.close)
-        if one.peer is not None and wish.peers:
-            peer = colocated.start(one.peer, service)
-            begun.callback(peer.close)
+        for key in one.peers if wish.peers else ():
+            peers.append(ColocatedPeer(key, service))
+            begun.callback(peers[-1].close)
         for turn in range(1, runs + 1):
             report((turn - 1) / runs, f"{one.name}, run {turn} of {runs}")
+            one.prepare(service)
             profiler = _profile(one, wish, service) if wish.profile is not None and turn == runs else None
             before = yardstick()
             figures = uvloop.run(one.run(service, seconds))
@@ -104,13 +104,23 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
             if profiler is not None:
                 profiler.wait()
             if empty is not None:
+                one.prepare(empty)
                 figures |= {f"empty: {name}": value for name, value in uvloop.run(one.run(empty, seconds)).items()}
-            if peer is not None:
-                theirs = uvloop.run(peer.run(seconds))
-                rate = next(iter(figures))
-                figures[f"times the peer's {rate}"] = figures[rate] / theirs[next(iter(theirs))]
-                figures |= {f"{peer.name}: {name}": value for name, value in theirs.items()}
+            for peer in peers:
+                figures |= _beside(peer, one, figures, seconds)
             outcome.runs.append(figures)
+
+
+def _beside(peer: ColocatedPeer, one: Bench, ours: dict[str, float], seconds: float) -> dict[str, float]:
+    """Run the load on a peer; return its figures, and the ratios of ours to them. Raises BenchFailed."""
+    assert one.run_peer is not None
+    if one.fresh:
+        peer.restart()
+    theirs = uvloop.run(one.run_peer(peer, seconds))
+    return {
+        **{f"{figure}: ratio to {peer.name}": ours[figure] / theirs[figure] for figure in one.ratios},
+        **{f"{peer.name}: {name}": value for name, value in theirs.items()},
+    }
 
 
 def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes]:
@@ -119,7 +129,7 @@ def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes
     wish.profile.mkdir(parents=True, exist_ok=True)
     target = wish.profile / f"{one.name}.speedscope.json"
     command = [
-        str(colocated.program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
+        str(program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
         "--duration", str(PROFILE_S), "--format", "speedscope", "--output", str(target),
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Benchmarks of sockets: how fast they connect, how much memory each takes, and whether memory stays constant."""
+"""Benchmarks of sockets: how fast they connect, what idle ones cost, and whether memory stays constant."""
 
 import asyncio
 import resource
@@ -6,14 +6,21 @@ import resource
 import asyncpg
 
 from tools.bench import people
-from tools.bench.chat import Load, connect_pairs, hubs_of, paced
+from tools.bench.chat import chatting, paced
+from tools.bench.chat_loads import Load
 from tools.bench.light_socket import Tally, Wire, clock
-from tools.bench.machine import cpu_seconds, resident_kib
+from tools.bench.machine import cpu_seconds, own_kib, resident_kib
 from tools.bench.running import until
+from tools.bench.target import Target, of_service
 from tools.service import Service
 
-SOCKETS, FEW_SOCKETS = 10_000, 2_000
+FEW_SOCKETS = 2_000
+COUNTS = (1_000, 5_000, 10_000)  # open sockets
+MEASURED = 5_000  # sockets whose connecting is measured, and whose cost has goals
+WARM_SOCKETS = 40
 AT_ONCE = 256
+REST_S = 2.0
+PING_S = 25.0  # between two pings of an idle socket: shorter measurements would miss them
 SAMPLE_S = 5.0
 SOAK_RATE = 2_000
 WARM_SHARE = 0.3  # share of a soak during which caches and pools fill
@@ -27,73 +34,87 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _arrive(service: Service, count: int) -> tuple[list[Wire], float]:
-    """Connect and authenticate `count` sockets; return them and the seconds that took."""
-    connection = await asyncpg.connect(service.database_url)
-    try:
-        guests = await people.customers(connection, service, count)
-    finally:
-        await connection.close()
-    tally, loop, slots = Tally(), asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
-    wires: list[Wire] = []
+class Crowd:
+    """Sockets that connect and then send nothing."""
 
-    async def come(person: people.Person) -> None:
-        await slots.acquire()
-        wire = Wire("/ws/chat", person.token, tally)
-        wire.on_ready = slots.release
-        await loop.create_connection(lambda: wire, "127.0.0.1", service.ports["REALTIME"])
-        wires.append(wire)
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._tally = Tally()
+        self._wires: list[Wire] = []
 
-    began = clock()
-    async with asyncio.TaskGroup() as group:
-        for person in guests:
-            group.create_task(come(person))
-    await until(lambda: tally.ready == count, f"{count} sockets are ready", seconds=60)
-    return wires, clock() - began
+    async def arrive(self, count: int) -> float:
+        """Connect and authenticate `count` further sockets; return the seconds that it took."""
+        connection = await asyncpg.connect(self._target.service.database_url)
+        try:
+            guests = await people.customers(connection, self._target.service, count)
+        finally:
+            await connection.close()
+        loop, slots, port = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE), self._target.ports()[0]
+
+        async def come(person: people.Person) -> None:
+            await slots.acquire()
+            wire = Wire("/ws/chat", person.token, self._tally)
+            wire.on_ready = slots.release
+            await loop.create_connection(lambda: wire, "127.0.0.1", port)
+            self._wires.append(wire)
+
+        expected, began = self._tally.ready + count, clock()
+        async with asyncio.TaskGroup() as group:
+            for person in guests:
+                group.create_task(come(person))
+        await until(lambda: self._tally.ready == expected, f"{expected} sockets are ready", seconds=60)
+        return clock() - began
+
+    def leave(self) -> None:
+        """Abort all connections."""
+        for wire in self._wires:
+            wire.close()
 
 
 async def connects(service: Service, _: float) -> dict[str, float]:
     """Measure how fast sockets connect and authenticate."""
-    hub = service.processes["realtime"].pid
-    used = cpu_seconds(hub)
-    wires, took = await _arrive(service, FEW_SOCKETS)
-    used = cpu_seconds(hub) - used
-    for wire in wires:
-        wire.close()
+    target = of_service(service)
+    crowd = Crowd(target)
+    used = target.used().hub
+    took = await crowd.arrive(FEW_SOCKETS)
+    used = target.used().hub - used
+    crowd.leave()
     return {"connects/s": FEW_SOCKETS / took, "CPU s per 1,000 connects (hub)": used / FEW_SOCKETS * 1000}
 
 
-async def idle(service: Service, _: float) -> dict[str, float]:
-    """Measure connected sockets that send nothing."""
-    hub = service.processes["realtime"].pid
-    before, used = resident_kib(hub), cpu_seconds(hub)
-    wires, took = await _arrive(service, SOCKETS)
-    used = cpu_seconds(hub) - used
-    await asyncio.sleep(2)
-    held = resident_kib(hub) - before
-    quiet = cpu_seconds(hub)
-    await asyncio.sleep(5)
-    quiet = (cpu_seconds(hub) - quiet) / 5
-    for wire in wires:
-        wire.close()
+async def idle(target: Target, _: float) -> dict[str, float]:
+    """Measure connecting sockets, and the memory and processor time of idle ones.
+
+    The target must have started just before: a process that has had many sockets keeps their memory.
+    """
+    (pid,) = target.pids
+    crowd = Crowd(target)
+    await crowd.arrive(WARM_SOCKETS)
+    await asyncio.sleep(REST_S)
+    empty = own_kib(pid)
+    connecting: list[tuple[int, float, float]] = []
+    found: dict[str, float] = {}
+    for count, before in zip(COUNTS, (0, *COUNTS), strict=False):
+        used = cpu_seconds(pid)
+        took = await crowd.arrive(count - before)
+        connecting.append((count, took, cpu_seconds(pid) - used))
+        await asyncio.sleep(REST_S)
+        used = cpu_seconds(pid)
+        await asyncio.sleep(PING_S)
+        found[f"hub CPU ms/s, {count:,} sockets"] = (cpu_seconds(pid) - used) / PING_S * 1000
+        found[f"KiB a socket, {count:,} sockets"] = (own_kib(pid) - empty) / count
+    crowd.leave()
+    measured = [(took, used) for count, took, used in connecting if count <= MEASURED]
     return {
-        "connects/s": SOCKETS / took,
-        "CPU s per 1,000 connects (hub)": used / SOCKETS * 1000,
-        "KiB a socket": held / SOCKETS,
-        "CPU of the hub while all are idle": quiet,
+        "connects/s": MEASURED / sum(took for took, _ in measured),
+        "CPU ms a connect (hub)": sum(used for _, used in measured) / MEASURED * 1000,
+        **found,
     }
 
 
 async def soak(service: Service, seconds: float) -> dict[str, float]:
     """Send at a steady rate and measure how much the memory of each process grows after the warm-up."""
     load = Load(name="soak", words="", pairs=200, in_flight=1, both=True, paced=SOAK_RATE, goals=())
-    connection = await asyncpg.connect(service.database_url)
-    try:
-        pairs = await people.pairs(connection, service, load.pairs)
-    finally:
-        await connection.close()
-    tally = Tally()
-    wires = await connect_pairs(load, pairs, tally, ports=hubs_of(load, service))
     samples: dict[str, list[float]] = {key: [] for key in service.processes}
 
     async def watch() -> None:
@@ -102,13 +123,12 @@ async def soak(service: Service, seconds: float) -> dict[str, float]:
                 samples[key].append(resident_kib(process.pid) / 1024)
             await asyncio.sleep(SAMPLE_S)
 
-    watcher = asyncio.create_task(watch())
-    try:
-        figures = await paced(load, wires, tally, seconds)
-    finally:
-        watcher.cancel()
-        for wire in wires:
-            wire.close()
+    async with chatting(load, of_service(service)) as (wires, tally):
+        watcher = asyncio.create_task(watch())
+        try:
+            figures = await paced(SOAK_RATE, wires, tally, seconds)
+        finally:
+            watcher.cancel()
     for key, values in samples.items():
         warm = values[int(len(values) * WARM_SHARE) :]
         third = max(1, len(warm) // 3)

@@ -12,7 +12,8 @@ import asyncpg
 import attrs
 
 from tools.bench import people
-from tools.bench.light_socket import ChatWire, Tally, connected
+from tools.bench.chat_wire import ChatWire
+from tools.bench.light_socket import Tally, connected
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
 from tools.service import Service
 

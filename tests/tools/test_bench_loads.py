@@ -1,0 +1,81 @@
+"""The loads of `sesi bench` in a small form, on a service and on its peers: they count what happened."""
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from tests.stack import Stack
+from tools.bench import chat, rates, sockets
+from tools.bench.chat_loads import Load
+from tools.bench.peers.colocated import ColocatedPeer, program
+from tools.bench.running import BenchFailed
+from tools.bench.target import of_service
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 0.2
+FEW = Load(name="few", words="", pairs=3, in_flight=2, both=True, paced=50, goals=())
+ONE_WAY = attrs.evolve(FEW, both=False)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the times in which a load settles."""
+    monkeypatch.setattr(chat, "WARM_S", 0.1)
+    monkeypatch.setattr(rates, "ONE_WAY", ONE_WAY)
+    monkeypatch.setattr(sockets, "REST_S", 0.1)
+    monkeypatch.setattr(sockets, "PING_S", 0.1)
+    monkeypatch.setattr(sockets, "WARM_SOCKETS", 2)
+
+
+@pytest.fixture(params=["ws", "socketio"])
+def peer(stack: Stack, request: pytest.FixtureRequest) -> Iterator[ColocatedPeer]:
+    """Run a chat peer on the service's servers."""
+    try:
+        program("python")
+    except BenchFailed as error:
+        pytest.skip(str(error))
+    made = ColocatedPeer(request.param, stack)
+    yield made
+    made.close()
+
+
+async def test_chat_load_counts_messages_and_proves_that_they_are_stored_in_order(stack: Stack) -> None:
+    found = await chat.run(FEW, of_service(stack), SECONDS)
+    assert found["stored/s"] > 0
+    assert found["delivered p99 ms at 50/s"] >= found["delivered p50 ms at 50/s"] > 0
+    assert (found["out of order"], found["acknowledged and not stored"]) == (0, 0)
+
+
+async def test_acknowledged_messages_that_are_not_stored_are_counted(stack: Stack) -> None:
+    forgetful = attrs.evolve(of_service(stack), stored="SELECT 0 FROM (SELECT $1::uuid[]) x")
+    assert (await chat.full_speed(FEW, forgetful, SECONDS))["acknowledged and not stored"] > 0
+
+
+@pytest.mark.parametrize(("enough", "points"), [(0.5, 6), (1.5, 0)])
+async def test_curve_ends_before_the_first_rate_that_was_not_kept_up(
+    stack: Stack, enough: float, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "OFFERED", (20, 40))
+    monkeypatch.setattr(chat, "KEPT_UP", enough)
+    found = await rates.curve(of_service(stack), SECONDS)
+    assert len(found) == points
+    assert all(figure.endswith((" at 20/s", " at 40/s")) for figure in found)
+
+
+async def test_idle_sockets_are_measured_at_each_count(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "COUNTS", (5, 10))
+    monkeypatch.setattr(sockets, "MEASURED", 10)
+    found = await sockets.idle(of_service(stack), SECONDS)
+    assert found["connects/s"] > 0
+    assert {figure for figure in found if figure.endswith(" sockets")} == {
+        f"{figure}, {count} sockets" for figure in ("KiB a socket", "hub CPU ms/s") for count in (5, 10)
+    }
+
+
+async def test_chat_peer_stores_acknowledges_and_delivers_in_order(peer: ColocatedPeer) -> None:
+    found = await chat.full_speed(ONE_WAY, peer.target(), SECONDS)
+    assert found["stored/s"] > 0
+    assert found["delivered p50 ms"] > 0
+    assert (found["out of order"], found["acknowledged and not stored"]) == (0, 0)
