@@ -15,7 +15,15 @@ ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILD = ROOT / "build" / "docs"
 SOURCE = "source"  # the folder in the site for files outside docs
-LANGUAGES = {".py": "python", ".sql": "sql", ".js": "javascript", ".css": "css", ".html": "html", ".toml": "toml"}
+LANGUAGES = {
+    ".py": "python",
+    ".sql": "sql",
+    ".js": "javascript",
+    ".cjs": "javascript",
+    ".css": "css",
+    ".html": "html",
+    ".toml": "toml",
+}
 SKIPPED = {"__pycache__", "node_modules", "vendor"}
 # Code blocks and code spans first: links in them are text.
 LINK = re.compile(

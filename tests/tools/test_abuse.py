@@ -1,7 +1,6 @@
 """`sesi bench abuse`: the report, and a short run of each attack."""
 
 import json
-import pathlib
 
 import asyncpg
 import pytest
@@ -53,16 +52,18 @@ def test_quiet_phases_are_combined() -> None:
     assert sorted(together.seen.acks) == [0.01] * 9 + [0.02] * 9
 
 
-@pytest.mark.parametrize("after", ["", "\n## Compared with the prototype\n\nWords.\n"])
-def test_report_replaces_its_section_and_keeps_the_rest_of_the_page(tmp_path: pathlib.Path, after: str) -> None:
-    page = tmp_path / "bench.md"
-    page.write_text(f"# Benchmarks\n\nWords.\n{after}")
-    if after:
-        page.write_text(f"# Benchmarks\n\nWords.\n\n{report.HEADING}\n\nOld.\n{after}")
-    new = report.section([phase(QUIET), phase("ping")], {"commit": "abc"})
-    for _ in range(2):
-        report.write_section(page, new)
-        assert page.read_text() == f"# Benchmarks\n\nWords.\n\n{new}{after}"
+def test_section_has_a_row_of_each_phase_and_all_missed_goals() -> None:
+    slow = phase("ping", ack=0.031)
+    slow.attackers = {"ping": {"sent": 9, "answers": {"4429": 8}, "cut_off": 1}}
+    found = report.as_json([phase(QUIET), slow, phase("sync"), phase(QUIET)], {"processor": "2 x A", "commit": "abc"})
+    lines = report.section(json.loads(json.dumps(found))).splitlines()
+    assert lines[0].endswith("2 x A, at abc.")
+    rows = [line for line in lines if line.startswith("|")][2:]
+    assert [(row.split(" | ")[0], row.split(" | ")[-1]) for row in rows] == [
+        ("| quiet", " |"), ("| ping", "**missed** |"), ("| sync", "met |"),
+    ]  # fmt: skip
+    assert "- ping: 9 sent (8 got 4429; 1 cut off)" in lines
+    assert lines[-1] == "Missed: ping: ack p99 ms 31, must be at most 30."
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ async def test_acknowledged_messages_that_are_not_stored_are_counted(stack: Stac
     assert (await chat.full_speed(FEW, forgetful, SECONDS))["acknowledged and not stored"] > 0
 
 
-@pytest.mark.parametrize(("enough", "points"), [(0.5, 6), (1.5, 0)])
+@pytest.mark.parametrize(("enough", "points"), [(0.0, 6), (1.5, 0)])
 async def test_curve_ends_before_the_first_rate_that_was_not_kept_up(
     stack: Stack, enough: float, points: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

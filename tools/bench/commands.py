@@ -20,12 +20,7 @@ console = Console(highlight=False)
 def _bench(args: argparse.Namespace) -> int:
     from tools.bench import main
 
-    # Checked before the runs, which may take an hour.
-    if args.baseline is not None and not args.baseline.is_file():
-        raise RuntimeError(f"{args.baseline}: file not found")
-    for path in (args.json, args.page):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise RuntimeError(f"{path}: its directory does not exist")
+    _check_files(args)
     end_as_by_hand()
     alone = next((ALONE[name] for name in args.names if name in ALONE), None)
     if alone is not None:
@@ -44,10 +39,22 @@ def _bench(args: argparse.Namespace) -> int:
         json=args.json,
         baseline=args.baseline,
         page=args.page,
+        remake=args.remake,
         profile=args.profile,
         peers=not args.no_peers,
     )
     return main.bench(wish, console)
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Raise RuntimeError for wrong files, before the runs, which may take an hour."""
+    if args.baseline is not None and not args.baseline.is_file():
+        raise RuntimeError(f"{args.baseline}: file not found")
+    for path in (args.json, args.page):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise RuntimeError(f"{path}: its directory does not exist")
+    if args.remake and args.page is None:
+        raise RuntimeError("--remake: expected --page FILE")
 
 
 def _abuse(args: argparse.Namespace) -> int:
@@ -57,8 +64,8 @@ def _abuse(args: argparse.Namespace) -> int:
 
     if len(args.names) > 1:
         raise RuntimeError("abuse: expected alone, because its table differs from those of other benchmarks")
-    others = ("runs", "template", "baseline", "profile", "compare", "pairs")
-    if given := [name for name in others if getattr(args, name) is not None]:
+    others = ("runs", "template", "baseline", "profile", "compare", "pairs", "remake")
+    if given := [name for name in others if getattr(args, name)]:
         raise RuntimeError(f"--{given[0]}: expected without `abuse`")
     seconds = args.seconds or main.SECONDS
     if seconds > main.LONGEST_S:
@@ -77,8 +84,8 @@ def _reachability(args: argparse.Namespace) -> int:
 
     if len(args.names) > 1:
         raise RuntimeError("reachability: expected alone, because its table differs from those of other benchmarks")
-    others = ("runs", "seconds", "template", "baseline", "page", "profile", "compare", "pairs", "attack")
-    if given := [name for name in others if getattr(args, name) is not None]:
+    others = ("runs", "seconds", "template", "baseline", "page", "profile", "compare", "pairs", "attack", "remake")
+    if given := [name for name in others if getattr(args, name)]:
         raise RuntimeError(f"--{given[0]}: expected without `reachability`")
     try:
         return main.bench(console, target=args.json)
@@ -93,8 +100,8 @@ def _compare(args: argparse.Namespace) -> int:
     from tools.bench import compare, sockets
     from tools.bench.running import BenchFailed
 
-    others = ("runs", "template", "baseline", "page", "profile")
-    if given := [name for name in others if getattr(args, name) is not None]:
+    others = ("runs", "template", "baseline", "page", "profile", "remake")
+    if given := [name for name in others if getattr(args, name)]:
         raise RuntimeError(f"--{given[0]}: expected without --compare")
     sockets.allow_files(65_536)
     asked = compare.Asked(
@@ -190,8 +197,9 @@ def add_commands(add: Callable[..., Any]) -> None:
         "--page",
         type=pathlib.Path,
         metavar="FILE",
-        help="write the tables as Markdown; `abuse` only replaces its section of the page",
+        help="write the page and its charts; benchmarks that are not measured now keep their earlier results",
     )
+    made.add_argument("--remake", action="store_true", help="with --page: measure nothing, use the earlier results")
     made.add_argument(
         "--attack",
         action="append",

@@ -1,8 +1,5 @@
 """Results of benchmarks: figures of several runs, their goals, and their tables and JSON."""
 
-import json
-import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -27,9 +24,9 @@ class Goal:
     def text(self) -> str:
         """Return the goal as text, such as "≤ 10"."""
         if self.at_least is not None:
-            return f"≥ {number(self.at_least)}"
+            return f"≥ {self.at_least:,.6g}"
         assert self.at_most is not None
-        return f"≤ {number(self.at_most)}"
+        return f"≤ {self.at_most:,.6g}"
 
 
 @attrs.frozen(kw_only=True)
@@ -59,16 +56,18 @@ def number(value: float) -> str:
     """Return a figure as text, with its significant digits."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
-    return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 @attrs.define(kw_only=True)
 class Outcome:
-    """The runs of one benchmark."""
+    """The runs of one benchmark, and where and when they were measured."""
 
     name: str
     load: str
     goals: tuple[Goal, ...]
+    machine: dict[str, str] = attrs.field(factory=dict)
+    measured_on: str = ""  # date
     runs: list[dict[str, float]] = attrs.field(factory=list)
 
     def figures(self) -> dict[str, Spread]:
@@ -107,14 +106,15 @@ def table(outcome: Outcome) -> Table:
     return made
 
 
-def as_json(outcomes: list[Outcome], machine: Mapping[str, str]) -> dict[str, Any]:
+def as_json(outcomes: list[Outcome]) -> dict[str, Any]:
     """Return all results as JSON data."""
     return {
-        "machine": dict(machine),
         "benches": {
             outcome.name: {
                 "load": outcome.load,
                 "goals": [attrs.asdict(goal) for goal in outcome.goals],
+                "machine": outcome.machine,
+                "measured_on": outcome.measured_on,
                 "runs": outcome.runs,
             }
             for outcome in outcomes
@@ -122,14 +122,19 @@ def as_json(outcomes: list[Outcome], machine: Mapping[str, str]) -> dict[str, An
     }
 
 
-def load_json(path: pathlib.Path) -> tuple[list[Outcome], dict[str, str]]:
-    """Read what `as_json` wrote. Raises OSError, ValueError, KeyError or TypeError for anything else."""
-    data = json.loads(path.read_text())
-    outcomes = [
-        Outcome(name=name, load=bench["load"], goals=tuple(Goal(**goal) for goal in bench["goals"]), runs=bench["runs"])
+def outcomes_of(data: dict[str, Any]) -> list[Outcome]:
+    """Return the outcomes in what `as_json` made. Raises KeyError or TypeError for anything else."""
+    return [
+        Outcome(
+            name=name,
+            load=bench["load"],
+            goals=tuple(Goal(**goal) for goal in bench["goals"]),
+            machine=bench["machine"],
+            measured_on=bench["measured_on"],
+            runs=bench["runs"],
+        )
         for name, bench in data["benches"].items()
     ]
-    return outcomes, data["machine"]
 
 
 def compared(now: list[Outcome], before: list[Outcome]) -> Table:
@@ -145,26 +150,3 @@ def compared(now: list[Outcome], before: list[Outcome]) -> Table:
                 ratio = f"{values.median / was.median:.2f}" if was.median else ""
                 made.add_row(outcome.name, figure, number(was.median), number(values.median), ratio)
     return made
-
-
-def page(outcomes: list[Outcome], machine: Mapping[str, str]) -> str:
-    """Return the page of the docs."""
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `sesi bench --page`. Load generator, PostgreSQL (fsync on), Valkey and the service share the machine.",
-        "Each figure is minimum / **median** / maximum of the runs; goals apply to the median.",
-        "",
-        *(f"- {name}: {value}" for name, value in machine.items()),
-    ]
-    for outcome in outcomes:
-        lines += ["", f"## {outcome.name}", "", f"{outcome.load}; {len(outcome.runs)} runs.", ""]
-        lines += ["| figure | min | median | max | goal | |", "|---|---|---|---|---|---|"]
-        for figure, values in outcome.figures().items():
-            goal = outcome.goal_of(figure)
-            verdict = "" if goal is None else "met" if goal.met(values.median) else "missed"
-            lines.append(
-                f"| {figure} | {number(values.least)} | **{number(values.median)}** | {number(values.most)} "
-                f"| {'' if goal is None else goal.text} | {verdict} |"
-            )
-    return "\n".join(lines) + "\n"

@@ -48,11 +48,20 @@ def _lines(path: str) -> list[str]:
 
 
 def _commit() -> str:
+    """Return the checked-out commit, with "-dirty" if the code differs from it. The docs may: they have the results."""
+    commit = _git("describe", "--always")
+    return (
+        f"{commit}-dirty"
+        if _git("status", "--porcelain", "--untracked-files=no", ":/", ":!/docs")
+        else commit or "unknown"
+    )
+
+
+def _git(*args: str) -> str:
     done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout.strip() or "unknown"
+        ["git", *args], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -1,6 +1,7 @@
 """`sesi bench`: runs the benchmarks, and prints and saves their results."""
 
 import contextlib
+import datetime as dt
 import json
 import pathlib
 import subprocess
@@ -11,11 +12,12 @@ from rich.console import Console
 
 from core.base.progress import Report, part
 from tools import progress
-from tools.bench import sockets
+from tools.bench import page, sockets
 from tools.bench.benches import BENCHES, Bench
-from tools.bench.figures import Outcome, as_json, compared, load_json, page, table
+from tools.bench.figures import Outcome, as_json, compared, outcomes_of, table
 from tools.bench.machine import describe, yardstick
-from tools.bench.peers.colocated import ColocatedPeer, program
+from tools.bench.peers.colocated import ColocatedPeer, program, versions
+from tools.bench.results import Results
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
@@ -33,17 +35,22 @@ class Wish:
     json: pathlib.Path | None = None
     baseline: pathlib.Path | None = None
     page: pathlib.Path | None = None
+    remake: bool = False
     profile: pathlib.Path | None = None
     peers: bool = True
 
 
 def bench(wish: Wish, console: Console) -> int:
-    """Run the chosen benchmarks; return 1 if a goal was missed or a load failed."""
+    """Run the chosen benchmarks; return 1 if a goal was missed or a load failed. With `remake`, only write the page."""
+    if wish.remake:
+        assert wish.page is not None
+        page.write(wish.page, Results.read(wish.page))
+        return 0
     sockets.allow_files(65_536)
     with progress.shown("bench") as report:
         outcomes, failed = _measure_all(wish, console, report)
     if wish.baseline is not None:
-        console.print(compared(outcomes, load_json(wish.baseline)[0]))
+        console.print(compared(outcomes, outcomes_of(json.loads(wish.baseline.read_text()))))
     missed = [line for outcome in outcomes for line in outcome.missed()]
     for line in missed:
         console.print(f"[red]missed[/] {line}")
@@ -56,8 +63,9 @@ def _measure_all(wish: Wish, console: Console, report: Report) -> tuple[list[Out
     shares = [_seconds(one, wish) for one in chosen]
     outcomes: list[Outcome] = []
     failed = False
+    machine, today = describe() | versions(), dt.datetime.now(dt.UTC).date().isoformat()
     for number, one in enumerate(chosen):
-        outcome = Outcome(name=one.name, load=one.load, goals=one.goals)
+        outcome = Outcome(name=one.name, load=one.load, goals=one.goals, machine=machine, measured_on=today)
         begin, end = (sum(shares[:count]) / sum(shares) for count in (number, number + 1))
         try:
             _measure(one, wish, outcome, part(report, begin, end))
@@ -136,9 +144,11 @@ def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes
 
 
 def _keep(outcomes: list[Outcome], wish: Wish) -> None:
-    """Save the results so far, in case a later benchmark fails."""
-    machine = describe()
+    """Save the results so far, in case a later benchmark fails. Those of the page replace earlier ones of the same name."""
     if wish.json is not None:
-        wish.json.write_text(json.dumps(as_json(outcomes, machine), indent=1) + "\n")
+        wish.json.write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
     if wish.page is not None:
-        wish.page.write_text(page(outcomes, machine))
+        results = Results.read(wish.page)
+        results.outcomes |= {outcome.name: outcome for outcome in outcomes}
+        results.write(wish.page)
+        page.write(wish.page, results)

@@ -16,12 +16,13 @@ from rich.console import Console
 from core.base import ids, settings
 from core.logins import refresh
 from core.logins.keys import Keys
-from tools.bench import people
+from tools.bench import page, people
 from tools.bench.abuse import report
 from tools.bench.abuse.attacker import ATTACKS
 from tools.bench.abuse.payers import Payers, Seen
 from tools.bench.abuse.report import ALL, CONTROL, QUIET, Phase
 from tools.bench.machine import describe
+from tools.bench.results import Results
 from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
@@ -65,11 +66,14 @@ def bench(asked: Asked, console: Console) -> int:
     for phase in phases:
         if phase.attempts() and phase.name != ALL:
             console.print(f"{phase.name}: {phase.attempts()}", markup=False)
-    machine = describe()
+    found = report.as_json(phases, describe())
     if asked.json is not None:
-        asked.json.write_text(json.dumps(report.as_json(phases, machine), indent=1) + "\n")
+        asked.json.write_text(json.dumps(found, indent=1) + "\n")
     if asked.page is not None:
-        report.write_section(asked.page, report.section(phases, machine))
+        results = Results.read(asked.page)
+        results.abuse = found
+        results.write(asked.page)
+        page.write(asked.page, results)
     missed = report.missed(phases)
     for line in missed:
         console.print(f"[red]missed[/] {line}")

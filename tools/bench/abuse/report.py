@@ -1,6 +1,5 @@
 """The report of `sesi bench abuse`: figures, goals, the table, and the section of docs/bench.md."""
 
-import pathlib
 from typing import Any
 
 import attrs
@@ -10,7 +9,6 @@ from tools.bench.abuse.payers import Seen
 from tools.bench.figures import number, percentile
 
 QUIET, ALL = "quiet", "all together"
-HEADING = "## Under abuse"
 ACK_TIMES, ACK_MS, WEBHOOK_MS, PROBE_MS = 3.0, 100.0, 500.0, 250.0
 CONTROL = "neighbour"  # not an attack, so it has no goals
 
@@ -131,51 +129,37 @@ def table(phases: list[Phase]) -> Table:
 
 def as_json(phases: list[Phase], machine: dict[str, str]) -> dict[str, Any]:
     """Return all results as JSON data."""
+    quiet = quiet_of(phases)
     return {
         "machine": machine,
-        "phases": [{"name": phase.name, "figures": phase.figures(), "attackers": phase.attackers} for phase in phases],
+        "phases": [
+            {
+                "name": phase.name,
+                "figures": phase.figures(),
+                "verdict": "" if phase.name in (QUIET, CONTROL) else "missed" if phase.missed(quiet) else "met",
+                "attempts": phase.attempts(),
+            }
+            for phase in _shown(phases)
+        ],
         "missed": missed(phases),
     }
 
 
-def section(phases: list[Phase], machine: dict[str, str]) -> str:
-    """Return the section of docs/bench.md."""
-    quiet = quiet_of(phases)
+def section(found: dict[str, Any]) -> str:
+    """Return the section of docs/bench.md with what `as_json` made, without its heading."""
     lines = [
-        HEADING,
-        "",
-        "Written by `sesi bench abuse --page docs/bench.md`. 50 pairs send 100 messages a second, the gateway makes 10 genuine calls a",
-        "second, and a load balancer probes both listeners, with and without an attack, against production defaults. Goals on two",
-        f"processors: acknowledgement p99 at most {ACK_TIMES:.0f} times the quiet one and {ACK_MS:.0f} ms, a genuine webhook "
-        f"{WEBHOOK_MS:.0f} ms, `/healthz` {PROBE_MS:.0f} ms,",
-        "no failed call, no refused refresh.",
-        "",
-        "The attackers run in one process with a niceness of 5 and bounded rates, on the same two processors. *Own lag* is how late the",
-        "measuring process woke up, and is part of every latency. *neighbour* is not an attack: it only keeps a processor busy, which",
-        "shows how much of a latency is due to the generator.",
-        "",
-        *(f"- {name}: {machine[name]}" for name in ("processor", "commit") if name in machine),
+        f"Written by `sesi bench abuse --page docs/bench.md`: {found['machine']['processor']}, at {found['machine']['commit']}.",
         "",
         "| attack | " + " | ".join(COLUMNS) + " | goals |",
         "|---|" + "---|" * (len(COLUMNS) + 1),
     ]
-    for phase in _shown(phases):
-        found = phase.figures()
-        verdict = "" if phase.name in (QUIET, CONTROL) else "missed" if phase.missed(quiet) else "met"
-        lines.append(f"| {phase.name} | " + " | ".join(number(found[column]) for column in COLUMNS) + f" | {verdict} |")
+    for phase in found["phases"]:
+        verdict = "**missed**" if phase["verdict"] == "missed" else phase["verdict"]
+        cells = " | ".join(number(phase["figures"][column]) for column in COLUMNS)
+        lines.append(f"| {phase['name']} | {cells} | {verdict} |")
     lines += ["", "Requests of the attackers, and their outcomes:", ""]
-    lines += [f"- {phase.name}: {phase.attempts()}" for phase in phases if phase.attempts() and phase.name != ALL]
-    found = missed(phases)
-    lines += ["", "Missed: " + "; ".join(found) + "." if found else "Every goal was met."]
-    return "\n".join(lines) + "\n"
-
-
-def write_section(path: pathlib.Path, text: str) -> None:
-    """Replace the section in a page, or append it."""
-    page = path.read_text() if path.exists() else ""
-    before, found, rest = page.partition(HEADING + "\n")
-    after = ""
-    if found:
-        _, heading, following = rest.partition("\n## ")
-        after = f"\n## {following}" if heading else ""
-    path.write_text(before.rstrip("\n") + ("\n\n" if before.strip() else "") + text + after)
+    lines += [
+        f"- {one['name']}: {one['attempts']}" for one in found["phases"] if one["attempts"] and one["name"] != ALL
+    ]
+    lines += ["", "Missed: " + "; ".join(found["missed"]) + "." if found["missed"] else "Every goal was met."]
+    return "\n".join(lines)

