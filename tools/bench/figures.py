@@ -56,7 +56,7 @@ def number(value: float) -> str:
     """Return a figure as text, with its significant digits."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
-    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+    return f"{value:.{1 if value >= 10 else 2 if value >= 1 else 3 if value >= 0.1 else 4}f}"
 
 
 @attrs.define(kw_only=True)
