@@ -124,6 +124,13 @@ def test_goals_are_those_of_the_code_and_not_those_of_earlier_results(tmp_path: 
     assert made(tmp_path, found) == made(tmp_path, some_results())
 
 
+def test_benchmark_without_results_has_a_section_for_links_to_it(tmp_path: pathlib.Path) -> None:
+    text = made(tmp_path, some_results())
+    for one in BENCHES:
+        assert (f"\n### {one.name}\n" in text) == one.in_all
+    assert text.count("; not measured yet.") == sum(one.in_all for one in BENCHES) - 3
+
+
 def test_charts_are_drawn_only_of_loads_with_results() -> None:
     chat, curve, idle = ({name: figures} for name, figures in (("chat-a", CHAT), ("curve", CURVE), ("idle", IDLE)))
     assert [one.name for one in charts.charts(chat | curve | idle)] == ["peers", "latency", "cost", "sockets"]

@@ -48,7 +48,7 @@ def text(outcomes: list[Outcome], made: list[Chart], results: Results) -> str:
         summary="\n".join(_summary(outcomes)),
         missed=_missed(outcomes),
         machine="\n".join(f"- {name}: {value}" for name, value in shared.items()),
-        details="\n\n".join("\n".join(_details(outcome, shared)) for outcome in outcomes),
+        details="\n\n".join(_all_details(outcomes, shared)),
         abuse="Not measured yet." if results.abuse is None else report.section(results.abuse),
     )
 
@@ -105,6 +105,16 @@ def _missed(outcomes: list[Outcome]) -> str:
     missed = sum(len(outcome.missed()) for outcome in outcomes)
     goals = sum(goal.figure in outcome.figures() for outcome in outcomes for goal in outcome.goals)
     return f"{missed} of {goals} goals are missed." if missed else f"All {goals} goals are met."
+
+
+def _all_details(outcomes: list[Outcome], shared: dict[str, str]) -> Iterator[str]:
+    """Yield the section of each benchmark. Other pages link to them, so one without results has a section too."""
+    found = {outcome.name: outcome for outcome in outcomes}
+    for bench in BENCHES:
+        if bench.name in found:
+            yield "\n".join(_details(found[bench.name], shared))
+        elif bench.in_all:
+            yield f"### {bench.name}\n\n{bench.load}; not measured yet."
 
 
 def _details(outcome: Outcome, shared: dict[str, str]) -> Iterator[str]:
