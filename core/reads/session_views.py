@@ -34,7 +34,7 @@ async def each_of(runtime: Runtime, side: UserType, asked: list[str]) -> dict[st
 
     A session that is not the caller's is left out.
     """
-    callers = {key: [(key[:36], party_id) for party_id in key[37:].split(" ")] for key in asked}
+    callers = {key: [(session_id, one) for one in ids] for key in asked for session_id, *ids in [key.split(" ")]}
     sessions, parties = map(list, zip(*{pair for pairs in callers.values() for pair in pairs}, strict=True))
     of_mitras = side is UserType.MITRA
     statement, party = (OF_MITRAS, "mitra_id") if of_mitras else (OF_CUSTOMERS, "customer_id")

@@ -38,6 +38,7 @@ class KeptConnections:
         self._free: list[Any] = []
         self._lent: dict[Any, float] = {}  # connection -> when the pool lent it, on the monotonic clock
         self._waiting = 0
+        self._ends = False
         self._sweep: asyncio.TimerHandle | None = None
         self._returns: set[asyncio.Task[None]] = set()
 
@@ -64,7 +65,13 @@ class KeptConnections:
     async def keep(self, connection: Any) -> None:
         """Keep a connection whose statements have succeeded, or give it back if a borrower waits or it is lent for long."""
         lent_at = self._lent.get(connection)
-        if lent_at is None or self._waiting or monotonic() > lent_at + KEPT_S or not _is_clean(connection):
+        if (
+            lent_at is None
+            or self._waiting
+            or self._ends
+            or monotonic() > lent_at + KEPT_S
+            or not _is_clean(connection)
+        ):
             await self.give_back(connection)
             return
         self._free.append(connection)
@@ -99,7 +106,8 @@ class KeptConnections:
             self._sweep = asyncio.get_running_loop().call_later(KEPT_S, self._return_old)
 
     def stop(self) -> None:
-        """Cancel the timer."""
+        """Keep no more connections, because the pool closes."""
+        self._ends = True
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
