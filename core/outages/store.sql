@@ -30,7 +30,7 @@ SELECT
     FROM service_processes AS p, moment AS m
     WHERE p.lost_at > m.now
   ) AS alive,
-  EXISTS(
+  EXISTS (
     SELECT 1
     FROM service_processes AS p, moment AS m
     WHERE p.kind = 'realtime' AND p.place <> $2 AND p.alive_at > m.now - $4
