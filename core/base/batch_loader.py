@@ -3,8 +3,8 @@
 Callers who ask in one iteration of the event loop share a statement, and so do callers who ask while `statements` of
 them run. With `pause_s`, a statement also waits until that time after the start of the one before, so a busy process
 makes few statements. An idle one answers at once in both cases. When ten thousand sockets reconnect together, each read
-costs a fraction of a statement. A caller's row is always read after the caller has asked. If a statement fails, all
-waiting callers get its error, so that none waits for a second failure.
+costs a fraction of a statement. A caller's row is always read after the caller has asked. If a statement fails while no
+other runs, all waiting callers get its error, so that none waits for a second failure.
 """
 
 import asyncio
@@ -83,17 +83,20 @@ class BatchLoader(Generic[V]):
                         if not future.done():  # the caller may have been cancelled
                             future.set_result(value)
         except asyncio.CancelledError:
-            self._end_waiting(asked, None)
+            self._end(asked, None)
             raise
         except Exception as error:
-            self._end_waiting(asked, error)
+            self._end(asked, error)
         finally:
             reader = asyncio.current_task()
             assert reader is not None
             self._readers.discard(reader)  # now, because the next caller starts one if there are too few
 
-    def _end_waiting(self, asked: Mapping[str, list[asyncio.Future[V]]], error: Exception | None) -> None:
-        left, self._waiting = self._waiting, {}
+    def _end(self, asked: Mapping[str, list[asyncio.Future[V]]], error: Exception | None) -> None:
+        """End the calls of a failed statement, and those that wait if no other statement will read them."""
+        left: Mapping[str, list[asyncio.Future[V]]] = {}
+        if len(self._readers) == 1:
+            left, self._waiting = self._waiting, {}
         for future in (future for futures in (*asked.values(), *left.values()) for future in futures):
             if future.done():
                 continue

@@ -59,7 +59,7 @@ async def test_batch_loader_statement_has_a_bounded_number_of_keys() -> None:
 async def test_batch_loader_with_a_pause_answers_the_first_caller_at_once_and_gathers_the_next_ones() -> None:
     rows = Rows()
     rows.go_on.set()
-    loop, pause_s = asyncio.get_running_loop(), 0.2
+    loop, pause_s = asyncio.get_running_loop(), 0.5
     together = BatchLoader(rows.read, nothing="-", pause_s=pause_s)
     began = loop.time()
     assert await together.of("a") == "A"
@@ -67,7 +67,7 @@ async def test_batch_loader_with_a_pause_answers_the_first_caller_at_once_and_ga
     tasks = []
     for key in "bcd":
         tasks.append(asyncio.ensure_future(together.of(key)))
-        await asyncio.sleep(pause_s / 10)
+        await asyncio.sleep(0)
     assert [await task for task in tasks] == ["B", "C", "D"]
     assert rows.statements == [["a"], ["b", "c", "d"]]
     assert loop.time() - began >= pause_s
@@ -134,3 +134,26 @@ async def test_batch_loader_with_two_statements_reads_past_a_slow_one() -> None:
     slow.set()
     assert await first == "SLOW"
     assert await together.of("d") == "D"
+
+
+async def test_batch_loader_failure_of_one_statement_leaves_waiting_callers_to_the_other() -> None:
+    fails, works = asyncio.Event(), asyncio.Event()
+
+    async def read(keys: list[str]) -> Mapping[str, str]:
+        if "bad" in keys:
+            await fails.wait()
+            raise ConnectionError("away")
+        await works.wait()
+        return {key: key.upper() for key in keys}
+
+    together = BatchLoader(read, nothing="-", statements=2)
+    tasks = []
+    for key in ("bad", "good", "later"):
+        tasks.append(asyncio.ensure_future(together.of(key)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    fails.set()
+    with pytest.raises(ConnectionError):
+        await tasks[0]
+    works.set()
+    assert [await task for task in tasks[1:]] == ["GOOD", "LATER"]
