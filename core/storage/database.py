@@ -105,8 +105,7 @@ class Database:
             callback()
 
     def _switched(self, connections: list[asyncpg.Connection]) -> None:
-        """Drop the connections to servers that are no longer used, so that their statements fail now, not at their
-        timeout."""
+        """Drop the connections to servers that are no longer used, so that their statements fail now."""
         for connection in connections:
             connection.terminate()
 
@@ -204,16 +203,15 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
-        """Open a transaction.
-
-        Commit it when the block ends; roll it back if the block raises. `clock` returns service time.
+        """Open a transaction; commit it when the block ends, or roll it back if the block raises. `clock` returns
+        service time.
 
         After an error in CONNECTION_ERRORS or a TimeoutError the transaction may have been committed.
         """
         connection = await self.begin()
+        tx = Tx(connection, clock)
         try:
             with lost_as_such():
-                tx = Tx(connection, clock)
                 try:
                     yield tx
                 except (TimeoutError, asyncio.CancelledError):
@@ -230,8 +228,10 @@ class Database:
                     drop(connection)  # whether it was committed is unknown
                     raise
         except BaseException:
+            tx.end()
             await self.pool.give_back(connection)
             raise
+        tx.end()
         await self.pool.keep(connection)
 
     async def is_writable(self) -> bool:

@@ -6,6 +6,7 @@ a borrower waits for the pool, connections are given back to it, and the pool se
 
 import asyncio
 import contextlib
+import contextvars
 from typing import Any
 
 import asyncpg
@@ -13,7 +14,7 @@ import asyncpg
 from core.base.clock import monotonic
 
 GIVE_BACK_S = 1.0
-KEPT_S = 10.0  # longest time before a connection goes through the pool, which resets it and replaces worn ones
+KEPT_S = 10.0  # after which a connection goes through the pool, which resets it and replaces worn ones; unused, after twice that
 
 
 async def give_back(pool: asyncpg.Pool, connection: Any) -> None:
@@ -38,6 +39,8 @@ class KeptConnections:
         self._free: list[Any] = []
         self._lent: dict[Any, float] = {}  # connection -> when the pool lent it, on the monotonic clock
         self._waiting = 0
+        self._expiries = 0
+        self._context = contextvars.copy_context()  # the sweep is no part of the request that was the first to need it
         self._ends = False
         self._sweep: asyncio.TimerHandle | None = None
         self._returns: set[asyncio.Task[None]] = set()
@@ -55,11 +58,13 @@ class KeptConnections:
                 return connection
             await self.give_back(connection)
         self._waiting += 1
+        expiries = self._expiries
         try:
             connection = await self._pool.acquire(timeout=timeout_s)
         finally:
             self._waiting -= 1
-        self._lent[connection] = monotonic()
+        if expiries == self._expiries:  # otherwise it may have been opened before, and goes back after its use
+            self._lent[connection] = monotonic()
         return connection
 
     async def keep(self, connection: Any) -> None:
@@ -76,7 +81,7 @@ class KeptConnections:
             return
         self._free.append(connection)
         if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(KEPT_S, self._return_old)
+            self._sweep = self._sweep_later()
 
     async def give_back(self, connection: Any) -> None:
         """Return a connection to the pool, which resets it."""
@@ -85,10 +90,14 @@ class KeptConnections:
 
     async def give_back_all(self) -> None:
         """Return the free connections to the pool, and the others after their use."""
+        self._expiries += 1
         free, self._free, self._lent = self._free, [], {}
         async with asyncio.TaskGroup() as group:
             for connection in free:
                 group.create_task(give_back(self._pool, connection))
+
+    def _sweep_later(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(KEPT_S, self._return_old, context=self._context)
 
     def _return_old(self) -> None:
         """Return free connections that were lent KEPT_S ago, so that the pool closes those without use."""
@@ -103,7 +112,7 @@ class KeptConnections:
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
         if self._free:
-            self._sweep = asyncio.get_running_loop().call_later(KEPT_S, self._return_old)
+            self._sweep = self._sweep_later()
 
     def stop(self) -> None:
         """Keep no more connections, because the pool closes."""

@@ -30,6 +30,16 @@ class Reader(Protocol):
     async def fetchval(self, sql: str, *args: Any) -> Any: ...
 
 
+class Ended:
+    """What an ended transaction has instead of a connection."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("the transaction has ended, and another one may use its connection")
+
+
+ENDED = Ended()
+
+
 class Tx:
     """An open transaction, with what is published and counted after its commit (`outgoing`, `signals`, `counts`)."""
 
@@ -59,6 +69,10 @@ class Tx:
         if at is None:
             at = self._event_time = await self.fetchval("SELECT clock_timestamp()")
         return at
+
+    def end(self) -> None:
+        """Give the connection up. Statements raise RuntimeError from now on."""
+        self._connection = ENDED
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
         """Run a statement and return its rows."""

@@ -133,6 +133,32 @@ async def test_expired_connections_are_replaced_after_their_use(database: Databa
     assert not {kept, lent} & {task.result() for task in pids}
 
 
+async def test_connection_that_was_being_opened_when_all_expired_is_not_kept(stack: Stack) -> None:
+    database = await Database.lazy(stack.database_url, size=1)
+    try:
+        opening = asyncio.create_task(database.pool.take())
+        await asyncio.sleep(0)
+        await database.pool.expire_connections()
+        connection = await opening
+        late = await connection.fetchval(PID)
+        await database.pool.keep(connection)
+        assert await database.fetchval(PID) != late
+    finally:
+        await database.close()
+
+
+async def test_ended_transaction_takes_no_statements(database: Database) -> None:
+    async with database.transaction(now) as tx:
+        assert await tx.fetchval("SELECT 1") == 1
+    with pytest.raises(RuntimeError):
+        await tx.fetchval("SELECT 1")
+    with pytest.raises(Broken):
+        async with database.transaction(now) as tx:
+            raise Broken
+    with pytest.raises(RuntimeError):
+        await tx.execute("SELECT 1")
+
+
 async def test_kept_connection_that_the_server_has_closed_is_replaced(stack: Stack, database: Database) -> None:
     pid = await database.fetchval(PID)
     assert await database.fetchval(PID) == pid  # it was kept
