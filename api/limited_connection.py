@@ -62,6 +62,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection, and cancel its timeouts."""
+        self._refused = True  # nothing lingers: uvicorn closes the transport of a lost connection again
         self.counts.remove(self._host)
         self._not_due()
         self._read_on()
