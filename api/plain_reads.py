@@ -101,6 +101,7 @@ def _is_plain(handler: Any, signature: inspect.Signature, names: tuple[str, ...]
         and inspect.iscoroutinefunction(handler.fn)
         and handler.status_code == 200
         and handler.media_type == "application/json"
+        and handler.resolve_before_request() is admit
         and not (inspect.isclass(returned) and issubclass(returned, Response))
         and not any(
             (

@@ -3,21 +3,21 @@
 import json
 from typing import Any
 
+from litestar import Litestar
+
 from api.gatekeeper import Gatekeeper
 from tests.flows.conftest import Harness
 
 
-class Broken:
+class Broken(Litestar):
     """An application that raises an exception."""
-
-    routes = ()
 
     async def __call__(self, *_: Any) -> None:
         raise RuntimeError("a bug")
 
 
 def test_application_exception_returns_the_error_body_and_headers(harness: Harness) -> None:
-    gatekeeper = Gatekeeper(Broken(), harness.runtime, listener="public", cors=None)  # type: ignore[arg-type]
+    gatekeeper = Gatekeeper(Broken(openapi_config=None), harness.runtime, listener="public", cors=None)
     sent: list[dict[str, Any]] = []
     scope = {
         "type": "http", "method": "GET", "path": "/healthz", "query_string": b"", "client": ("192.0.2.9", 1),

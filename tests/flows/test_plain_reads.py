@@ -71,7 +71,14 @@ def test_plain_reads_answer_like_the_framework(harness: Harness, listener: str) 
         made = gatekeeper(harness, listener)
         framework: Any = made._app
         assert isinstance(framework, Litestar)
-        plain = PlainReads(framework)
+        taken = set()
+
+        class Noting(PlainReads):
+            async def _content(self, handler: Any, request: Any) -> bytes:
+                taken.add(handler)
+                return await super()._content(handler, request)
+
+        plain = Noting(framework)
         customer, mitra, operator = await harness.customer(), await harness.mitra(), await harness.operator()
         await mitra_status.go_online(harness.runtime, mitra)
         session_id = await harness.start_session(customer, mitra)
@@ -105,6 +112,7 @@ def test_plain_reads_answer_like_the_framework(harness: Harness, listener: str) 
                             assert ours == theirs, asked
                         answers += ours[0] == 200
         assert answers > 4 * len(paths)
+        assert taken == plain._arguments.keys()
 
     harness.run(play())
 
