@@ -7,6 +7,7 @@ from typing import Any
 
 from core.base import logs, metrics
 from core.base.actor import Actor
+from core.base.clock import real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
@@ -18,6 +19,7 @@ from core.steps.presence import NotTaken
 
 AT_ONCE = 200  # mitras taken offline in one transaction, and the open invitations that it closes
 INVITATIONS_AT_ONCE = 1_000
+LOCKED_S = 0.25  # pause, in real time, before the sweep tries again to lock a silent mitra's sessions
 log = logs.get("presence")
 
 
@@ -93,6 +95,8 @@ async def sweep_stale(runtime: Runtime) -> dt.datetime | None:
             break
     for mitra_id in apart:
         await _take_silent(runtime, limit=1, only=[mitra_id])
+    if besides.difference(apart):
+        await real_sleep(LOCKED_S)
     return None
 
 
@@ -118,7 +122,7 @@ async def _take_silent(runtime: Runtime, *, limit: int, **which: Any) -> tuple[l
         if not found:
             raise
         log.exception("taking silent mitras offline failed", mitra_ids=found[:10])
-        return found, NotTaken(apart=found)
+        return found, NotTaken(apart=found if len(found) > 1 else ())
 
 
 async def close_orphaned_invitations(runtime: Runtime) -> dt.datetime | None:

@@ -76,7 +76,7 @@ async def take_silent_offline(tx: Tx, mitra_ids: Sequence[str], *, most_invitati
     free = {session.id for session in asking}
     locked = {one for session_id, some in asked.items() if session_id not in free for one in some}
     apart: set[str] = set()
-    if len(taken) > 1:
+    if len(mitra_ids) > 1:
         apart = {one for session in asking if _fails_without(session) for one in asked[session.id]}
     going = await mitras.go_offline(tx, [one for one in taken if one not in locked | apart])
     if going:

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.http.pairing.steps import friends
 from tests.stack import Stack, World
 from tools.client import Client, Socket
 from tools.throwaway import free_port
@@ -182,16 +183,18 @@ async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_i
 
 async def test_session_end_does_not_wait_for_blocked_jobs(world: World) -> None:
     _, _, ids = await sessions(world, 3)
-    silent = await world.mitra("Bima")
+    customer, silent = await friends(world)
     world.stop_heartbeats(silent)
-    search = (await world.paid(await world.customer()))["session_id"]
+    paid = await world.paid(customer, targeted_mitra_id=silent.user["id"])
     requests = await world.until(lambda: silent.get("/api/mitra/chat-requests"), lambda found: found["items"])
-    assert [item["session_id"] for item in requests["items"]] == [search]
-    # Taking the mitra offline closes the invitation: that waits until the search's row is unlocked, or for its timeout
-    # of 3 s.
+    assert [item["session_id"] for item in requests["items"]] == [paid["session_id"]]
+    # Taking the targeted mitra offline ends the search: that waits until the payment's row is unlocked, or for its
+    # timeout of 3 s.
     # Silence counts only while the service could accept heartbeats, so the processes must have run that long.
     async with world.stack.transaction() as holder:
-        await holder.execute("SELECT 1 FROM chat_sessions WHERE id = $1::uuid FOR UPDATE", search)
+        await holder.execute(
+            "SELECT 1 FROM payment_requests WHERE id = $1::uuid FOR UPDATE", paid["payment_request_id"]
+        )
         await world.stack.sql("UPDATE service_processes SET since_at = since_at - interval '1 hour'")
         await world.stack.sql(
             """UPDATE mitra_online_status SET last_heartbeat_at = last_heartbeat_at - interval '1 hour'
