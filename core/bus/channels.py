@@ -8,7 +8,7 @@ from redis.crc import key_slot
 
 TAGS = 64
 SIGNALS = "sesi:signals"
-HUBS = f"{{{SIGNALS}}}:hubs"  # of realtime processes, on the server of the signals
+HUBS = f"sesi:{{{SIGNALS}}}:hubs"  # of realtime processes, on the server of the signals
 
 
 def of_session(session_id: str) -> str:

@@ -4,8 +4,8 @@ A process that believes itself alone and is not delays the other's frames until 
 publishes unless fresh evidence of three kinds says that it is alone:
 
 - No other realtime process has a lease, and none had one lately. This finds every process, of any release.
-- On the bus, it is the only subscriber to HUBS, and no process has subscribed to the signals since. The latter finds a
-  process of a release that does not subscribe to HUBS.
+- On the bus, it is the only subscriber to HUBS, and the number of subscribers to the signals has not changed since. The
+  latter finds a process of a release that does not subscribe to HUBS.
 - It has received no announcement. A process announces itself before it opens its port.
 """
 
@@ -93,7 +93,7 @@ class OtherHubs:
         count = client.pubsub_shardnumsub if self._bus.nodes.is_cluster else client.pubsub_numsub
         (_, processes), (_, hubs) = await count(channels.SIGNALS, channels.HUBS)
         is_only = hubs == 1 and self._heard.is_confirmed(channels.HUBS)
-        if is_only and processes <= self._processes:
+        if is_only and processes == self._processes:
             self._looked_at = began_at
         else:
             self.note_sign()

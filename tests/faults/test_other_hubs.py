@@ -196,7 +196,7 @@ async def test_process_publishes_after_its_subscription_was_lost(stack: Stack) -
 
 async def test_process_whose_redis_user_may_not_look_always_publishes(stack: Stack) -> None:
     admin = redis_asyncio.Redis.from_url(stack.redis_url)
-    await admin.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "&*", "+@all", "-pubsub")
+    await admin.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "~sesi:*", "&sesi:*", "+@all", "-pubsub")
     try:
         async with process_on(stack.redis_url.replace("redis://", "redis://narrow:secret@")) as made:
             await made.subscribed()
