@@ -173,6 +173,7 @@ class Feeds:
 
     def _send_frame(self, feed: Feed, seq: int, frame: bytes, *, skip: str | None = None) -> None:
         feed.sent = seq
+        feed.note_committed(seq)
         self._connections.put("chat", feed.customer_id, frame, skip=skip)
         self._connections.put("chat", feed.mitra_id, frame, skip=skip)
 

@@ -184,7 +184,7 @@ class Watch:
     async def _compare_all(self, feeds: dict[str, Feed]) -> None:
         # Read before the query, so the database must have at least these.
         sent = {session_id: feed.sent for session_id, feed in feeds.items()}
-        markers = [feed.read_markers.total for feed in feeds.values()]
+        markers = [feed.read_markers for feed in feeds.values()]
         for progress in await chats.progress_since(self._hub.runtime, list(feeds), list(sent.values()), markers):
             feed = self._hub.feeds.get(progress.id)
             if feed is None:

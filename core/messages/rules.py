@@ -92,11 +92,6 @@ class ReadMarkers:
         """Return the seq of a marker."""
         return getattr(self, marker.field)
 
-    @property
-    def total(self) -> int:
-        """The sum of all four. Markers only move forward, so an equal sum means equal markers."""
-        return self.customer_delivered + self.customer_read + self.mitra_delivered + self.mitra_read
-
     def move(self, marker: Marker, seq: int) -> bool:
         """Move a marker forward to `seq`. Return False if it is there already."""
         if seq <= getattr(self, marker.field):

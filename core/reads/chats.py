@@ -12,7 +12,7 @@ from core.base.languages import Text
 from core.extensions import store as extensions
 from core.extensions.views import ExtensionView, view_of
 from core.messages import digests
-from core.messages.rules import MessageStatus, ReadMarkers, SenderType
+from core.messages.rules import Marker, MessageStatus, ReadMarkers, SenderType
 from core.reads.session_views import session_of
 from core.runtime import Runtime
 from core.sessions import views
@@ -217,13 +217,14 @@ async def progress_of_parties(runtime: Runtime, side: UserType, party_ids: list[
 
 
 async def progress_since(
-    runtime: Runtime, session_ids: list[str], last_seqs: list[int], markers: list[int]
+    runtime: Runtime, session_ids: list[str], last_seqs: list[int], markers: list[ReadMarkers]
 ) -> list[ChatProgress]:
     """Return the progress of chats that differ from what the caller knows, and of completed ones.
 
-    `last_seqs` and `markers` have the last seq and the sum of all markers that the caller knows of each session.
+    `last_seqs` and `markers` have the last seq and the markers that the caller knows of each session.
     """
-    return many(ChatProgress, await runtime.db.fetch(SQL["progress_since"], session_ids, last_seqs, markers))
+    columns = [[known.of(marker) for known in markers] for marker in Marker]
+    return many(ChatProgress, await runtime.db.fetch(SQL["progress_since"], session_ids, last_seqs, *columns))
 
 
 async def progress_of_sessions(runtime: Runtime, session_ids: list[str]) -> list[ChatProgress]:

@@ -60,8 +60,8 @@ WHERE mitra_id IS NOT NULL;
 
 
 -- name: progress_since
--- The progress of those chats of which the caller does not know the last seq or the markers, and of completed ones. A
--- caller knows a chat's last seq and the sum of its markers, which only grow.
+-- The progress of those chats of which the caller does not know the last seq or the markers, and of completed ones. The
+-- markers that it knows are in the order of Marker.
 SELECT
   s.id,
   s.customer_id,
@@ -72,17 +72,19 @@ SELECT
   s.customer_read_seq,
   s.mitra_delivered_seq,
   s.mitra_read_seq
-FROM unnest($1::uuid[], $2::int[], $3::bigint[]) AS known (id, last_seq, markers)
+FROM
+  unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::int[], $6::int[])
+    AS known (
+      id, last_seq, customer_delivered, customer_read, mitra_delivered, mitra_read
+    )
 JOIN chat_sessions AS s ON s.id = known.id
 WHERE
   s.mitra_id IS NOT NULL
   AND (
     s.status = 'completed'
     OR s.last_seq <> known.last_seq
-    OR (
-      s.customer_delivered_seq::bigint
-      + s.customer_read_seq
-      + s.mitra_delivered_seq
-      + s.mitra_read_seq
-    ) <> known.markers
+    OR s.customer_delivered_seq <> known.customer_delivered
+    OR s.customer_read_seq <> known.customer_read
+    OR s.mitra_delivered_seq <> known.mitra_delivered
+    OR s.mitra_read_seq <> known.mitra_read
   );

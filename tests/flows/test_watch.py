@@ -10,7 +10,7 @@ import pytest
 
 from core.base.actor import Actor
 from core.base.clock import monotonic
-from core.messages.rules import Marker
+from core.messages.rules import Marker, ReadMarkers
 from core.reads import chats
 from realtime import watch
 from realtime.connection import PING_S, Connection
@@ -124,13 +124,15 @@ def test_comparison_returns_exactly_the_chats_that_differ(clean_harness: Harness
             await runtime.db.fetch("UPDATE chat_sessions SET status = $2 WHERE id = $1", session_ids[-1], status)
         stored = {str(progress.id): progress for progress in await chats.progress_of_sessions(runtime, session_ids)}
         assert len(stored) == len(names)
-        last_seqs, markers = list[int](), list[int]()
+        last_seqs, markers = list[int](), list[ReadMarkers]()
         for name, session_id in zip(names, session_ids, strict=True):
             known = stored[session_id].read_markers
             if isinstance(name, Marker):
                 setattr(known, name.field, known.of(name) - 1)
+                other = next(one for one in Marker if one is not name)
+                setattr(known, other.field, known.of(other) + 1)  # the sum of all is the same
             last_seqs.append(5 + {"message": -1, "lost": 1}.get(str(name), 0))
-            markers.append(known.total)
+            markers.append(known)
         found = await chats.progress_since(runtime, session_ids, last_seqs, markers)
         assert {str(one.id): one for one in found} == {one: stored[one] for one in stored if one != session_ids[0]}
 

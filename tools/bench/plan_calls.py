@@ -161,6 +161,7 @@ class Caller:
             "interval": (self.now - dt.timedelta(minutes=12), self.now),
             "intervals": same_hours(hour_of(now), now=now, longest=dt.timedelta(minutes=5)),
             "hour": hour_of(now),
+            "asked": [f"{text['session_id']} {text['customer_id']}"],
             "recipient_ids": [text["customer_id"]],
             "recipient_id": text["mitra_id"],
             "event": "mitra_status_changed",
