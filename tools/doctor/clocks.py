@@ -1,11 +1,12 @@
 """The checks of the clocks: of this machine against the database, Redis and time servers."""
 
+import asyncio
 import ctypes
 import datetime as dt
 
 from core.base.clock import monotonic
 from core.base.settings import Settings
-from core.bus.bus import Bus
+from core.bus.bus import DEADLINE_S, Bus
 from core.bus.nodes import LOST
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, warning
@@ -47,7 +48,8 @@ async def _redis_offsets(settings: Settings) -> list[float]:
         await bus.nodes.find()
         for node in bus.nodes.present():
             before, began = monotonic(), dt.datetime.now(dt.UTC)
-            seconds, microseconds = await node.client.time()
+            async with asyncio.timeout(DEADLINE_S):
+                seconds, microseconds = await node.client.time()
             took = monotonic() - before
             offsets.append(int(seconds) + int(microseconds) / 1e6 - began.timestamp() - took / 2)
     except LOST:

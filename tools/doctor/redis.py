@@ -1,11 +1,12 @@
 """The checks of Redis or Valkey."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from core.base.settings import Settings
-from core.bus.bus import Bus
+from core.bus.bus import DEADLINE_S, Bus
 from core.bus.nodes import LOST
 from tools.doctor.findings import Finding, failure, ok, problems_or
 
@@ -29,12 +30,14 @@ async def check(settings: Settings) -> list[Finding]:
 
 async def _server(client: Any, place: str) -> list[Finding]:
     try:
-        info = await client.info()
+        async with asyncio.timeout(DEADLINE_S):
+            info = await client.info()
     except LOST as error:
         return [failure("Redis", f"{place}refuses INFO ({type(error).__name__}): allow it for the user of REDIS_URL")]
     saves = ""
     with contextlib.suppress(*LOST):  # some hosted servers have no CONFIG
-        saves = (await client.config_get("save")).get("save", "")
+        async with asyncio.timeout(DEADLINE_S):
+            saves = (await client.config_get("save")).get("save", "")
     return judged(info, saves=saves, place=place)
 
 
