@@ -12,8 +12,9 @@ from typing import Any
 import asyncpg
 
 READ = re.compile(
-    r"\s*SELECT\b(?!.*\b(?:pg_\w*advisory\w*|set_config|pg_sleep)\b)", re.I | re.S
-)  # leaves no state behind
+    r"\s*SELECT\b(?!.*\b(?:pg_\w*advisory\w*|set_config|pg_sleep|nextval|pg_reload_conf|pg_\w+_backend|pg_switch_wal|pg_logical\w*)\b)",
+    re.I | re.S,
+)  # changes nothing, and leaves no state behind
 LOST = (asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError)
 
 

@@ -49,8 +49,10 @@ def stacks() -> Iterator[list[Service]]:
 async def a_world(stack: Service) -> AsyncIterator[World]:
     """Yield new users of a service; run the audit at the end."""
     made = World(stack, heartbeats=False)
-    yield made
-    await made.close()
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 @pytest.fixture(scope="module")
@@ -108,16 +110,18 @@ async def test_with_the_row_off_nothing_is_written(world: World, stack: Service)
     await world.config("peer_absent_seconds", 0)
     await world.until(lambda: look_at_config(world), lambda value: value == 0)
     await asyncio.sleep(1.5)  # each process has seen the change
-    await stack.sql("TRUNCATE session_presence, session_absences")
-    pair = await Pair().begin(world, stack)
-    phones = [await pair.customer.open("chat"), await pair.mitra.open("chat")]
-    await phones[0].say(pair.session_id, "halo")
-    await pair.get()
-    for phone in phones:
-        await phone.close()
-    await asyncio.sleep(1.5)
-    assert tuple((await stack.sql(ROWS))[0]) == (0, 0)
-    await world.config("peer_absent_seconds", AFTER)
+    try:
+        await stack.sql("TRUNCATE session_presence, session_absences")
+        pair = await Pair().begin(world, stack)
+        phones = [await pair.customer.open("chat"), await pair.mitra.open("chat")]
+        await phones[0].say(pair.session_id, "halo")
+        await pair.get()
+        for phone in phones:
+            await phone.close()
+        await asyncio.sleep(1.5)
+        assert tuple((await stack.sql(ROWS))[0]) == (0, 0)
+    finally:
+        await world.config("peer_absent_seconds", AFTER)
 
 
 async def look_at_config(world: World) -> Any:
@@ -148,7 +152,7 @@ async def test_lost_socket_is_an_absence_until_the_phone_returns_over_rest(world
     await again.close()
 
 
-@TOGETHER.test(step=1)
+@TOGETHER.test(lane=1, step=1)
 async def test_return_of_the_mitra_gives_the_time_back_once_with_the_fair_clock(world: World, stack: Service) -> None:
     async with world.setting(fair_clock=True):
         pair = await Pair().begin(world, stack)
@@ -168,7 +172,7 @@ async def test_return_of_the_mitra_gives_the_time_back_once_with_the_fair_clock(
         assert AFTER <= given.total_seconds() < AFTER + 20 * SCALE
 
 
-@TOGETHER.test(step=1)
+@TOGETHER.test(lane=1, step=2)
 async def test_answer_to_a_presence_check_is_no_sign_of_life_and_other_heartbeats_are(
     world: World, stack: Service
 ) -> None:

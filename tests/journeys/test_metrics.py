@@ -22,7 +22,7 @@ KINDS = ("INTERNAL", "REALTIME", "JOBS")
 OFTEN = {
     "jobs.cluster_metrics.READ_EVERY_S": 0.5,
     "jobs.cluster_metrics.RENEW_EVERY_S": 0.5,
-    "jobs.cluster_metrics.LEASE_S": 4.0,  # a killed process leaves its lease behind
+    "jobs.cluster_metrics.LEASE_S": 7.0,  # a killed process leaves its lease behind
     "jobs.ledger_audits.BEGIN_AFTER_S": 0.5,
     "jobs.ledger_audits.LOOK_EVERY_S": 0.5,
 }
