@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from core.base.clock import monotonic, real_sleep
 
 V = TypeVar("V")
-PAUSE_S = 0.005  # for the reads of connecting sockets: at most 200 statements of a kind a second
+PAUSE_S = 0.005  # for the reads of connecting sockets and of new callers: at most 200 statements of a kind a second
 AT_ONCE = 500  # keys per statement: bounds how long the first caller waits for the last one's row
 
 

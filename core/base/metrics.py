@@ -19,10 +19,7 @@ LIMITED = Counter(
     registry=REGISTRY,
 )
 CODES = Counter(
-    "sesi_codes_total",
-    "Codes sent to the provider, by outcome, and those of test numbers.",
-    ["user_type", "outcome"],
-    registry=REGISTRY,
+    "sesi_codes_total", "Codes, by outcome, with those of test numbers.", ["user_type", "outcome"], registry=REGISTRY
 )
 FAILED_SIGN_INS = Counter(
     "sesi_failed_sign_ins_total", "Refused sign-ins, by way and refusal.", ["way", "code"], registry=REGISTRY
@@ -40,15 +37,10 @@ SIGNALS_DROPPED = Counter(
     "sesi_signals_dropped_total", "Signals that could not be published on the bus.", registry=REGISTRY
 )
 ENVELOPES_PUBLISHED = Counter(
-    "sesi_bus_envelopes_published_total",
-    "Envelopes that this process queued for the bus, one for each session or recipient.",
-    registry=REGISTRY,
+    "sesi_bus_envelopes_published_total", "Envelopes queued, one for each session or recipient.", registry=REGISTRY
 )
 ENVELOPES_SKIPPED = Counter(
-    "sesi_bus_envelopes_skipped_total",
-    "Envelopes that this process did not publish, because no other realtime process lives. They are counted before they "
-    "are split by session and recipient.",
-    registry=REGISTRY,
+    "sesi_bus_envelopes_skipped_total", "Envelopes not published: no other realtime process lives.", registry=REGISTRY
 )
 ENVELOPES_DECODED = Counter(
     "sesi_bus_envelopes_decoded_total", "Envelopes of other processes that this process decoded.", registry=REGISTRY
