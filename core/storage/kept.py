@@ -40,7 +40,7 @@ class KeptConnections:
         self._lent: dict[Any, float] = {}  # connection -> when the pool lent it, on the monotonic clock
         self._waiting = 0
         self._expiries = 0
-        self._context = contextvars.copy_context()  # the sweep is no part of the request that was the first to need it
+        self._context = contextvars.copy_context()  # not that of the request that starts the sweep
         self._ends = False
         self._sweep: asyncio.TimerHandle | None = None
         self._returns: set[asyncio.Task[None]] = set()
