@@ -243,6 +243,10 @@ async def test_write_adds_exactly_one_audit_row_and_a_refused_one_none(world: Wo
         for tier in (await root.get(TIERS))["items"]:
             if tier["minutes"] >= 1000 and tier["is_active"]:
                 await root.call("DELETE", f"{TIERS}/{tier['id']}", params={"updated_at": tier["updated_at"]})
+    if route.endswith(PROMOTION):
+        now = await root.get(PROMOTION)
+        price = now["gimmick_price_idr"] - 1
+        await root.call("PATCH", PROMOTION, {"updated_at": now["updated_at"], "gimmick_price_idr": price})
 
 
 async def test_sign_in_and_sign_out_add_no_audit_row(world: World) -> None:
