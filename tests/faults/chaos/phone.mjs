@@ -38,6 +38,7 @@ export class Phone {
   #device = null;
   /** @type {Client | null} */
   #client = null;
+  #starting = Promise.resolve(); // the app's last start: a user writes when it has ended
 
   /**
    * @param {Role} role
@@ -59,7 +60,8 @@ export class Phone {
   async begin(api, sockets) {
     this.#api = await this.#network.lead(api);
     this.#sockets = await this.#network.lead(sockets);
-    await this.#start();
+    this.#starting = this.#start();
+    await this.#starting;
   }
 
   /** Kill the app without a warning, and start it with what is stored. */
@@ -68,7 +70,8 @@ export class Phone {
     this.#device?.kill();
     this.#network.cut();
     for (const reject of this.#calls) reject(new SesiError(0, { code: "NETWORK", message: "The app was killed." }));
-    await this.#start();
+    this.#starting = this.#start();
+    await this.#starting;
   }
 
   async #start() {
@@ -158,7 +161,8 @@ export class Phone {
    * @param {string} content
    * @returns {Promise<object>}
    */
-  say(sessionId, content) {
+  async say(sessionId, content) {
+    await this.#starting;
     return new Promise((resolve, reject) => {
       this.#waiting.set(this.client.send(sessionId, content), { sessionId, resolve, reject });
     });
