@@ -20,19 +20,15 @@ from core.mitras import presence_checks as checks
 from core.mitras import store as mitras
 from core.mitras.presence_checks import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
 from core.mitras.rules import Channel
-from core.outages import store as outages
-from core.outages.rules import ProcessKind
-from core.outages.store import ProcessIdentity
 from core.reads import deadlines
 from tests.flows.conftest import Harness, rows
+from tests.flows.steady_processes import begin_steady
 
 CADENCE_S, STALE_S = 30, 45
 SILENCE_S = (CADENCE_S + STALE_S) / 2
 POLICY = CheckPolicy(silence_s=SILENCE_S, stale_after_s=STALE_S, require_ping=True)
 REACHED = "sesi_limited_total", {"limit": "presence_checks"}
 # Processes that have run for a day and will run for a day.
-STEADY = """UPDATE service_processes SET since_at = since_at - interval '1 day', lost_at = lost_at + interval '1 day',
-  given_up_at = given_up_at + interval '1 day'"""
 DEVICE = """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, created_at, last_used_at, expires_at, push_token,
     push_token_at)
   VALUES ($1::uuid, 'mitra', $2::uuid, $1::uuid::text, now(), now(), now() + interval '30 days', $1::uuid::text, now())"""
@@ -49,10 +45,8 @@ def steady(clean_harness: Harness) -> Iterator[Harness]:
 
     async def begin() -> None:
         async with clean_harness.runtime.transaction() as tx:
-            await tx.execute("TRUNCATE service_processes, outages, pushes")
-            for kind in (ProcessKind.API, ProcessKind.REALTIME):
-                await outages.begin(tx, ProcessIdentity(name=f"{kind} host:1", kind=kind, scale=1), renewed_at=None)
-            await tx.execute(STEADY)
+            await tx.execute("TRUNCATE pushes")
+            await begin_steady(tx)
             await tx.execute("UPDATE cluster_leases SET until_real_at = NULL")
 
     clean_harness.run(begin())

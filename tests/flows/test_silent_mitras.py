@@ -16,18 +16,14 @@ from core.flows import mitra_status, pairing_start
 from core.flows.mitra_status import AT_ONCE, INVITATIONS_AT_ONCE
 from core.mitras import store as mitras
 from core.mitras.rules import Channel, StatusReason
-from core.outages import store as outages
-from core.outages.rules import ProcessKind
-from core.outages.store import ProcessIdentity
 from core.sessions import transitions
 from core.steps import presence
 from core.storage.transaction import Tx
 from tests.flows.conftest import WISH, Harness, rows
+from tests.flows.steady_processes import begin_steady
 from tests.stack import within
 
 STALE_S = 45
-STEADY = """UPDATE service_processes SET since_at = since_at - interval '1 day', lost_at = lost_at + interval '1 day',
-  given_up_at = given_up_at + interval '1 day'"""
 CROWD = """WITH made AS (
   INSERT INTO mitras (id, phone, display_name, is_active)
   SELECT i, '+6282' || lpad(n::text, 9, '0'), 'Ayu', true FROM unnest($1::uuid[]) WITH ORDINALITY AS x (i, n)
@@ -66,10 +62,8 @@ def steady(clean_harness: Harness) -> Iterator[Harness]:
 
     async def begin() -> None:
         async with clean_harness.runtime.transaction() as tx:
-            await tx.execute("TRUNCATE service_processes, outages, delivery_trail")
-            for kind in (ProcessKind.API, ProcessKind.REALTIME):
-                await outages.begin(tx, ProcessIdentity(name=f"{kind} host:1", kind=kind, scale=1), renewed_at=None)
-            await tx.execute(STEADY)
+            await tx.execute("TRUNCATE delivery_trail")
+            await begin_steady(tx)
 
     clean_harness.run(begin())
     yield clean_harness
