@@ -52,7 +52,7 @@ class PlainReads:
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
     def _handler_of(self, scope: Scope) -> Any:
-        """Return the plain handler of a request, and note its route in the scope; None if there is none."""
+        """Return the plain handler of a request and note its route in the scope, or return None."""
         if scope["method"] != "GET" or scope.get("root_path"):
             return None
         for name, value in scope["headers"]:
