@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+import asyncpg
 import attrs
 import pytest
 
 from tests.stack import Stack
-from tools.bench import chat, rates, sockets
+from tools.bench import chat, people, rates, sockets
 from tools.bench.chat_loads import Load
 from tools.bench.peers.colocated import ColocatedPeer, program
 from tools.bench.running import BenchFailed
@@ -46,6 +47,19 @@ async def test_chat_load_counts_messages_and_proves_that_they_are_stored_in_orde
     assert found["stored/s"] > 0
     assert found["delivered p99 ms at 50/s"] >= found["delivered p50 ms at 50/s"] > 0
     assert (found["out of order"], found["acknowledged and not stored"]) == (0, 0)
+
+
+async def test_chats_of_a_load_end_exactly_after_their_paid_time(stack: Stack) -> None:
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        made = [pair.session_id for pair in await people.pairs(connection, stack, 200)]
+        wrong = await connection.fetch(
+            "SELECT id FROM chat_sessions WHERE id = ANY($1::uuid[]) AND expires_at <> paired_at + interval '120 minutes'",
+            made,
+        )
+    finally:
+        await connection.close()
+    assert wrong == []
 
 
 async def test_acknowledged_messages_that_are_not_stored_are_counted(stack: Stack) -> None:

@@ -135,7 +135,8 @@ async def pairs(
 ) -> list[Pair]:
     """Insert running chats that end in `minutes`, each `apart_s` seconds after the one before.
 
-    Mitras are offline by default, because every search that runs in a grown database would invite them.
+    With the default times they satisfy the ledger audit: a chat ends exactly after its paid time. Mitras are offline by
+    default, because every search that runs in a grown database would invite them.
     """
     if service.code.folder is not None:
         made = await _made_elsewhere(service, "pairs", count, minutes=minutes, apart_s=apart_s, online=online)
@@ -152,9 +153,8 @@ async def pairs(
         )  # skips the trigger against unpaid sessions
         await connection.execute(
             """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, paired_at, expires_at, duration_minutes)
-               SELECT s, c, m, 'active', clock_timestamp(),
-                 clock_timestamp() + $4::float8 * interval '1 minute' + n * $5::float8 * interval '1 second', 120
-               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS x(s, c, m, n)""",
+               SELECT s, c, m, 'active', t, t + $4::float8 * interval '1 minute' + n * $5::float8 * interval '1 second', 120
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS x(s, c, m, n), clock_timestamp() AS t""",
             session_ids, [one.id for one in some_customers], [one.id for one in some_mitras], minutes, apart_s,
         )  # fmt: skip
     return [
