@@ -37,9 +37,12 @@ process.on("unhandledRejection", (error) => write({ violation: `unhandled: ${des
 
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line);
-  carryOut(command).then(
-    (answer) => write({ n: command.n, answer: answer ?? null }),
-    (error) => write({ n: command.n, error: described(error) }),
+  // In a turn of its own, so that no app is killed while it stores the message of the command before.
+  setImmediate(() =>
+    carryOut(command).then(
+      (answer) => write({ n: command.n, answer: answer ?? null }),
+      (error) => write({ n: command.n, error: described(error) }),
+    ),
   );
 }
 process.exit(0);
