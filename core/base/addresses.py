@@ -16,11 +16,10 @@ def who_has(host: str) -> str:
     An IPv4-mapped IPv6 address counts as IPv4. A host that is not an address is returned as it is, cut to 45
     characters.
     """
-    return _who_has(host) if len(host) <= MAX_REMEMBERED else _who_has.__wrapped__(host)
+    return _remembered_key(host) if len(host) <= MAX_REMEMBERED else _key_of(host)
 
 
-@lru_cache(maxsize=4096)
-def _who_has(host: str) -> str:
+def _key_of(host: str) -> str:
     try:
         address = unmapped(host)
     except ValueError:
@@ -28,6 +27,9 @@ def _who_has(host: str) -> str:
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+_remembered_key = lru_cache(maxsize=4096)(_key_of)
 
 
 @lru_cache(maxsize=4096)
