@@ -20,6 +20,8 @@ MIGRATIONS = ROOT / "piccolo_migrations"
 COMMITTED = pathlib.Path(__file__).with_name("committed.txt")
 HISTORY = pathlib.Path(__file__).with_name("history.json.xz")
 
+Steps = tuple[tuple[str, ...], ...]
+
 
 @attrs.frozen
 class State:
@@ -34,6 +36,14 @@ class State:
             path = folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
+
+    def steps(self) -> Steps:
+        """Return each migration in order: the name of its script, the script, and the SQL files that the script names."""
+        files = sorted(self.files.items())
+        scripts = [(name, text) for name, text in files if name.endswith(".py")]
+        return tuple(
+            (name, text, *(sql for path, sql in files if path.removeprefix("sql/") in text)) for name, text in scripts
+        )
 
 
 def present() -> dict[str, str]:

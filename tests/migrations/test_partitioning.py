@@ -14,7 +14,8 @@ import pytest
 from core.base import ids
 from core.storage.partitions import PARTITIONED
 from tests.migrations import catalog, record
-from tests.migrations.test_schema_upgrades import OLD_ROWS, point_piccolo_at, run_script, schema_of
+from tests.migrations.old_databases import run_and_record, run_script
+from tests.migrations.test_schema_upgrades import OLD_ROWS, schema_of
 from tests.stack import Stack, within
 from tools import migrate
 
@@ -60,12 +61,7 @@ async def make(servers: Stack, name: str, scripts: list[pathlib.Path]) -> str:
     """Create a database with these migrations and return its address."""
     await servers.sql(f"CREATE DATABASE {name}")
     url = servers.url_of(name)
-    point_piccolo_at(url)
-    from piccolo.apps.migrations.tables import Migration
-
-    await Migration.create_table().run()
-    for path in scripts:
-        await Migration.insert(Migration(name=await run_script(path, url), app_name="sesi")).run()
+    await run_and_record(scripts, url)
     return url
 
 

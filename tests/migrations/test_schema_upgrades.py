@@ -1,9 +1,7 @@
 """A database of any earlier schema upgrades to the current one, and each migration script can run twice."""
 
 import difflib
-import importlib.util
 import json
-import os
 import pathlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -12,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.migrations import catalog, record
+from tests.migrations.old_databases import OldDatabases, run_script
 from tests.stack import Stack
 from tools import adoption, migrate
 
@@ -31,6 +30,18 @@ def servers() -> Iterator[Stack]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+async def fresh(servers: Stack) -> set[str]:
+    """Return the schema of a new database."""
+    return await schema_of(servers.database_url)
+
+
+@pytest.fixture(scope="module")
+def old(servers: Stack) -> OldDatabases:
+    """Return the databases of earlier commits."""
+    return OldDatabases(servers)
+
+
 @pytest.fixture
 async def empty(servers: Stack) -> AsyncIterator[str]:
     """Yield the address of an empty database."""
@@ -39,36 +50,19 @@ async def empty(servers: Stack) -> AsyncIterator[str]:
     await servers.sql("DROP DATABASE upgraded WITH (FORCE)")
 
 
-def point_piccolo_at(url: str) -> None:
-    """Point Piccolo at the database of an address."""
-    os.environ.setdefault("PICCOLO_CONF", "core.storage.piccolo_conf")
-    from core.storage.piccolo_conf import DB
-
-    DB.config["dsn"] = url
-
-
-async def run_script(path: pathlib.Path, url: str) -> str:
-    """Run one migration as Piccolo runs it, without recording it; return its id."""
-    point_piccolo_at(url)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    script: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    await (await script.forwards()).run()
-    return script.ID
+@pytest.fixture
+async def upgraded(
+    request: pytest.FixtureRequest, servers: Stack, old: OldDatabases, tmp_path: pathlib.Path
+) -> AsyncIterator[str]:
+    """Yield the address of a copy of the database of a commit, the test's parameter."""
+    await servers.sql(f"CREATE DATABASE upgraded TEMPLATE {await old.of(request.param, tmp_path)}")
+    yield servers.url_of("upgraded")
+    await servers.sql("DROP DATABASE upgraded WITH (FORCE)")
 
 
-async def make_old(state: record.State, folder: pathlib.Path, url: str) -> None:
-    """Migrate an empty database with the migrations of an earlier commit, in order of their ids."""
-    state.write(folder)
-    point_piccolo_at(url)
-    from piccolo.apps.migrations.tables import Migration
-
-    await Migration.create_table().run()
-    for name in sorted(state.files):
-        if name.endswith(".py"):
-            await Migration.insert(Migration(name=await run_script(folder / name, url), app_name="sesi")).run()
+def of(*states: record.State) -> pytest.MarkDecorator:
+    """Run a test with the database of each commit."""
+    return pytest.mark.parametrize("upgraded", states, ids=[state.commit for state in states], indirect=True)
 
 
 async def schema_of(url: str) -> set[str]:
@@ -93,15 +87,12 @@ def same(old: tuple[str, dict[str, Any]], new: tuple[str, dict[str, Any]]) -> bo
     return old[0] == new[0] and all(name in new[1] and new[1][name] == value for name, value in old[1].items())
 
 
-@pytest.mark.parametrize("state", STATES, ids=[state.commit for state in STATES])
-async def test_upgrade_from_an_earlier_schema_equals_a_new_database(
-    servers: Stack, empty: str, tmp_path: pathlib.Path, state: record.State
-) -> None:
-    await make_old(state, tmp_path, empty)
-    await migrate.migrate(empty)
-    fresh, upgraded = await schema_of(servers.database_url), await schema_of(empty)
-    assert list(difflib.ndiff(sorted(fresh - upgraded), sorted(upgraded - fresh))) == []
-    assert await migrate.pending(empty) == frozenset()
+@of(*STATES)
+async def test_upgrade_from_an_earlier_schema_equals_a_new_database(fresh: set[str], upgraded: str) -> None:
+    await migrate.migrate(upgraded)
+    found = await schema_of(upgraded)
+    assert list(difflib.ndiff(sorted(fresh - found), sorted(found - fresh))) == []
+    assert await migrate.pending(upgraded) == frozenset()
 
 
 async def test_each_script_run_twice_changes_nothing_the_second_time(empty: str) -> None:
@@ -118,31 +109,31 @@ async def test_each_script_run_twice_changes_nothing_the_second_time(empty: str)
         await connection.close()
 
 
-async def test_adopting_a_database_of_0_2_changes_nothing_but_its_list(empty: str, tmp_path: pathlib.Path) -> None:
-    await make_old(V0_2, tmp_path, empty)
-    connection = await asyncpg.connect(empty)
+@of(V0_2)
+async def test_adopting_a_database_of_0_2_changes_nothing_but_its_list(upgraded: str) -> None:
+    connection = await asyncpg.connect(upgraded)
     try:
         await connection.execute(OLD_ROWS)
         names = await connection.fetchval("SELECT array_agg(name) FROM migration")
         before = await catalog.schema(connection), await catalog.rows(connection)
         async with connection.transaction():
             await connection.execute("LOCK TABLE chat_sessions, payment_requests IN ACCESS EXCLUSIVE MODE")
-            await adoption.adopt(empty)
+            await adoption.adopt(upgraded)
         schema, rows = await catalog.schema(connection), await catalog.rows(connection)
         assert (schema, {**rows, "migration": None}) == (before[0], {**before[1], "migration": None})
         after = await connection.fetchval("SELECT array_agg(name) FROM migration")
         assert sorted(after) == sorted([*names, *adoption.REPLACEMENTS])
-        await adoption.adopt(empty)
+        await adoption.adopt(upgraded)
         assert await connection.fetchval("SELECT array_agg(name) FROM migration") == after
     finally:
         await connection.close()
 
 
+@of(EARLIER)
 @pytest.mark.parametrize("done", range(1, 8))
 async def test_upgrade_that_stopped_after_any_transaction_is_finished_by_the_next(
-    servers: Stack, empty: str, tmp_path: pathlib.Path, done: int
+    fresh: set[str], upgraded: str, done: int
 ) -> None:
-    await make_old(EARLIER, tmp_path, empty)
     texts = record.present()
     files = [
         *adoption.FILES,
@@ -152,23 +143,23 @@ async def test_upgrade_that_stopped_after_any_transaction_is_finished_by_the_nex
         "0002_money.sql",
         "0003_silence.sql",
     ]
-    connection = await asyncpg.connect(empty)
+    connection = await asyncpg.connect(upgraded)
     try:
         for name in files[:done]:
             await connection.execute(texts[f"sql/{name}"])
     finally:
         await connection.close()
-    await migrate.migrate(empty)
-    assert await schema_of(empty) == await schema_of(servers.database_url)
+    await migrate.migrate(upgraded)
+    assert await schema_of(upgraded) == fresh
 
 
-async def test_rows_of_the_first_schema_keep_their_meaning(servers: Stack, empty: str, tmp_path: pathlib.Path) -> None:
-    await make_old(STATES[0], tmp_path, empty)
-    connection = await asyncpg.connect(empty)
+@of(STATES[0])
+async def test_rows_of_the_first_schema_keep_their_meaning(upgraded: str) -> None:
+    connection = await asyncpg.connect(upgraded)
     try:
         await connection.execute(OLD_ROWS)
         before = await contents(connection)
-        await migrate.migrate(empty)
+        await migrate.migrate(upgraded)
         after = await contents(connection)
         assert [row for row in before if not any(same(row, one) for one in after)] == []
         sent = "SELECT DISTINCT customer_sent_seq, mitra_sent_seq FROM chat_sessions"
