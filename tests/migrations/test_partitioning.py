@@ -1,6 +1,7 @@
 """The tables are partitioned while processes write, in steps that may end at any statement."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import importlib.util
 import pathlib
@@ -224,30 +225,41 @@ async def test_statements_of_version_0_2_run_on_the_partitioned_tables(
         await connection.execute(FIRST_WORDS, ids.new_id(), active, CUSTOMER)
 
 
+@contextlib.asynccontextmanager
+async def copied(servers: Stack) -> AsyncIterator[asyncpg.Connection]:
+    """Yield a connection to another copy of the template."""
+    await servers.sql("CREATE DATABASE dying TEMPLATE unpartitioned")
+    connection = await asyncpg.connect(servers.url_of("dying"))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+        await servers.sql("DROP DATABASE dying WITH (FORCE)")
+
+
 @pytest.mark.parametrize("number", range(3))
 async def test_partitioning_that_dies_before_any_statement_is_finished_by_the_next(
     servers: Stack, template: str, wanted: set[str], number: int
 ) -> None:
     module = script()
-    plan, after = module.PLANS[number], 0
-    while True:
-        await servers.sql("CREATE DATABASE dying TEMPLATE unpartitioned")
-        connection = await asyncpg.connect(servers.url_of("dying"))
-        try:
+    plan = module.PLANS[number]
+    async with copied(servers) as connection:
+        await module.partition(connection, plan)
+        finished = await catalog.schema(connection)
+        for other in module.PLANS:
+            await module.partition(connection, other)
+        assert await catalog.schema(connection) == wanted
+    after, died = 0, True
+    while died:
+        async with copied(servers) as connection:
             dying = Dying(connection, after=after)
             try:
                 await module.partition(dying, plan)
             except ConnectionError:
                 assert await connection.fetchval("SELECT count(*) FROM chat_messages") == 4
                 await module.partition(connection, plan)
-            for other in module.PLANS:
-                await module.partition(connection, other)
-            assert await catalog.schema(connection) == wanted, after
-        finally:
-            await connection.close()
-            await servers.sql("DROP DATABASE dying WITH (FORCE)")
-        if dying.left > 0:
-            return
+            assert await catalog.schema(connection) == finished, after
+        died = dying.left == 0
         after += 1 if after < 8 else 5  # the later statements are those of one transaction
 
 
