@@ -79,17 +79,25 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-@pytest.fixture
-async def empty(stack: Stack) -> AsyncIterator[str]:
-    """Yield the name of a database that `sesi migrate` made with its role, separated before and after."""
+@pytest.fixture(scope="module")
+async def template(stack: Stack) -> str:
+    """Return the name of a database that `sesi migrate` made with its role, separated before and after."""
     await stack.sql("CREATE DATABASE made_by_role")
+    separate(stack, "made_by_role")
+    stack.command("migrate", DATABASE_URL=url_of(stack, "sesi_migrate", "made_by_role"), DATABASE_READ_URL="")
+    separate(stack, "made_by_role")
+    return "made_by_role"
+
+
+@pytest.fixture
+async def empty(stack: Stack, template: str) -> AsyncIterator[str]:
+    """Yield the name of a copy of it, separated because a copy lacks the privileges on the database itself."""
+    await stack.sql(f"CREATE DATABASE empty TEMPLATE {template}")
     try:
-        separate(stack, "made_by_role")
-        stack.command("migrate", DATABASE_URL=url_of(stack, "sesi_migrate", "made_by_role"), DATABASE_READ_URL="")
-        separate(stack, "made_by_role")
-        yield "made_by_role"
+        separate(stack, "empty")
+        yield "empty"
     finally:
-        await stack.sql("DROP DATABASE made_by_role WITH (FORCE)")
+        await stack.sql("DROP DATABASE empty WITH (FORCE)")
 
 
 async def opened(stack: Stack, role: str, database: str) -> Runtime:
