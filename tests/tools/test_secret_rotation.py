@@ -34,10 +34,19 @@ def test_page_has_a_row_for_every_secret_setting() -> None:
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    """Yield a service with the old secrets."""
-    made = Stack(JWT_SECRETS=OLD)
+    """Yield a service with the old secrets, of which no process has started."""
+    made = Stack(only_database=True, JWT_SECRETS=OLD)
     yield made
     made.close()
+
+
+def start(stack: Stack, *names: str, **env: str) -> None:
+    """Start processes with these settings, and wait until they are ready."""
+    stack.env |= env
+    for name in names:
+        stack.start(name, wait=False)
+    for name in names:
+        stack.wait_ready(name)
 
 
 def replace(stack: Stack, *names: str, **env: str) -> None:
@@ -49,6 +58,7 @@ def replace(stack: Stack, *names: str, **env: str) -> None:
 
 
 async def test_jwt_secret_is_rotated_without_signing_users_out(stack: Stack) -> None:
+    start(stack, "api", "realtime")
     world = World(stack, heartbeats=False)
     early, late = await world.customer("Early"), await world.customer("Late")
     forgotten, mitra, operator = await world.customer("Forgotten"), await world.mitra(), await world.operator()
@@ -67,15 +77,16 @@ async def test_jwt_secret_is_rotated_without_signing_users_out(stack: Stack) -> 
 
 
 async def test_processes_of_both_steps_accept_the_tokens_of_each_other(stack: Stack) -> None:
+    start(stack, "realtime", JWT_SECRETS=f"{OLD},{NEW}")
+    start(stack, "api", JWT_SECRETS=f"{NEW},{OLD}")  # realtime is still at the step before
     world = World(stack, heartbeats=False)
-    replace(stack, "api", "realtime", JWT_SECRETS=f"{OLD},{NEW}")
-    replace(stack, "api", JWT_SECRETS=f"{NEW},{OLD}")  # realtime is still at the step before
     customer = await world.customer()
     await customer.open("pairing")
     await world.close()
 
 
 async def test_callback_token_is_rotated_without_losing_a_call(stack: Stack) -> None:
+    start(stack, "api")
     world = World(stack, heartbeats=False)
     customer = await world.customer()
 
@@ -108,7 +119,7 @@ async def test_redis_accepts_both_passwords_between_the_steps(stack: Stack) -> N
     old, new = (stack.redis_url.replace("redis://", f"redis://sesi:{word}@") for word in ("old-word", "new-word"))
     admin.acl_setuser("sesi", enabled=True, passwords=["+old-word"], keys=["*"], channels=["*"], commands=["+@all"])
     assert (await reaches(old), await reaches(new)) == (True, False)
-    replace(stack, "jobs", REDIS_URL=old)
+    start(stack, "jobs", REDIS_URL=old)
     admin.execute_command("ACL", "SETUSER", "sesi", ">new-word")
     assert (await reaches(old), await reaches(new)) == (True, True)
     replace(stack, "jobs", REDIS_URL=new)
@@ -123,7 +134,7 @@ async def test_second_login_role_replaces_the_password_of_the_database(stack: St
     for name in ("sesi_a", "sesi_b"):
         await stack.sql(f"CREATE ROLE {name} LOGIN IN ROLE sesi_run")
     first, second = (stack.database_url.replace("postgres@", f"{name}@") for name in ("sesi_a", "sesi_b"))
-    replace(stack, "api", "realtime", DATABASE_URL=first)
+    start(stack, "api", "realtime", DATABASE_URL=first)
     world = World(stack, heartbeats=False)
     customer = await world.customer()
     replace(stack, "api", "realtime", DATABASE_URL=second)
