@@ -1,6 +1,7 @@
 """A running proxy with the shipped configuration, and clients that reach a service only through it, over TLS."""
 
 import contextlib
+import copy
 import os
 import pathlib
 import signal
@@ -48,9 +49,15 @@ class OnlyHere(aiohttp.abc.AbstractResolver):
 
 
 class TwoOfEach(Stack):
-    """A service with two api and two realtime processes. `proxy_port` is the port of the proxy in front of it."""
+    """A service with two api and two realtime processes. `proxy_port` is the port of the proxy in front of it, if any."""
 
     proxy_port = 0
+
+    def behind(self, proxy_port: int) -> "TwoOfEach":
+        """Return the same service as its users see it through the proxy on this port."""
+        made = copy.copy(self)
+        made.proxy_port = proxy_port
+        return made
 
     @property
     def addresses(self) -> Addresses:
@@ -63,10 +70,9 @@ class TwoOfEach(Stack):
         return super().addresses.public
 
     def start_second(self, kind: str) -> None:
-        """Start the second process of a kind, unless it runs, and wait until it is ready."""
-        listeners = KINDS[kind]
-        if f"{kind}-2" not in self.processes or self.second_has_stopped(kind):
-            self.start(kind, key=f"{kind}-2", **{f"{name}_HOST": SECOND for name in listeners})  # type: ignore[arg-type]
+        """Start the second process of a kind, whose stop takes DRAIN_S seconds, and wait until it is ready."""
+        hosts = {f"{name}_HOST": SECOND for name in KINDS[kind]}
+        self.start(kind, key=f"{kind}-2", DRAIN_SECONDS=str(DRAIN_S), **hosts)  # type: ignore[arg-type]
         self.wait_ready(kind, host=SECOND, key=f"{kind}-2")
 
     def ask_second_to_stop(self, kind: str) -> None:
@@ -138,16 +144,16 @@ def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
         folder = pathlib.Path(made)
         folder.chmod(0o755)  # under root the workers of nginx are another user, and write long bodies here
         write_certificate(folder)
-        stack.proxy_port = free_port()
+        port = free_port()
         ports = (stack.ports["PUBLIC"], stack.ports["INTERNAL"], stack.ports["REALTIME"])
-        file = place(proxy, DEPLOY, folder, port=stack.proxy_port, ports=ports)
+        file = place(proxy, DEPLOY, folder, port=port, ports=ports)
         log = folder / "output.log"
         with log.open("wb") as out:
             env = {**os.environ, "XDG_CONFIG_HOME": made, "XDG_DATA_HOME": made}  # where Caddy keeps its state
             process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder, env=env)
         try:
-            await_listening(stack.proxy_port, process, log)
-            yield Front(proxy, stack, folder / "tls.crt")
+            await_listening(port, process, log)
+            yield Front(proxy, stack.behind(port), folder / "tls.crt")
         finally:
             process.terminate()
             try:

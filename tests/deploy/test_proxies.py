@@ -1,15 +1,18 @@
 """The shipped configurations of nginx, HAProxy and Caddy in front of two processes of each kind, over TLS."""
 
 import asyncio
+import contextlib
+import functools
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
 
 import aiohttp
 import pytest
 import yarl
 
-from tests.deploy.front import DRAIN_S, Front, ProxiedWorld, TwoOfEach, in_front
+from tests.deploy.front import Front, ProxiedWorld, TwoOfEach, in_front
 from tests.deploy.programs import PROXIES, missing
 from tools.client import Client, Socket
 
@@ -37,32 +40,48 @@ HIDDEN = (
 
 @pytest.fixture(scope="module")
 def two_of_each() -> Iterator[TwoOfEach]:
-    """Run a service with two api and two realtime processes, whose stops take DRAIN_S seconds."""
-    made = TwoOfEach(DRAIN_SECONDS=str(DRAIN_S))
+    """Run a service with two api and two realtime processes."""
+    made = TwoOfEach()
     try:
+        for kind in ("api", "realtime"):
+            made.start_second(kind)
         yield made
     finally:
         made.close()
 
 
-@pytest.fixture(scope="module", params=PROXIES)
-def front(two_of_each: TwoOfEach, request: pytest.FixtureRequest) -> Iterator[Front]:
-    """Run a proxy in front of the service; the second processes are new."""
-    if absent := missing(request.param):
-        pytest.skip(absent)
-    for kind in ("api", "realtime"):
-        two_of_each.start_second(kind)
-    with in_front(request.param, two_of_each) as made:
-        yield made
+@pytest.fixture(scope="module")
+def fronts(two_of_each: TwoOfEach) -> Iterator[dict[str, Front]]:
+    """Run each proxy that is installed in front of the service."""
+    with contextlib.ExitStack() as begun:
+        yield {proxy: begun.enter_context(in_front(proxy, two_of_each)) for proxy in PROXIES if not missing(proxy)}
 
 
-@pytest.fixture
-async def proxied(front: Front) -> AsyncIterator[ProxiedWorld]:
-    """Return a World whose devices connect to the proxy."""
+@contextlib.asynccontextmanager
+async def users_of(front: Front) -> AsyncIterator[ProxiedWorld]:
+    """Yield a World whose devices connect to the proxy."""
     made = ProxiedWorld(front.stack, front.certificate)
     yield made
     await made.leave_searches()
     await made.close()
+
+
+@pytest.fixture(params=PROXIES)
+async def proxied(fronts: dict[str, Front], request: pytest.FixtureRequest) -> AsyncIterator[ProxiedWorld]:
+    """Return a World whose devices connect to the proxy."""
+    if absent := missing(request.param):
+        pytest.skip(absent)
+    async with users_of(fronts[request.param]) as made:
+        yield made
+
+
+@pytest.fixture
+async def worlds(fronts: dict[str, Front]) -> AsyncIterator[dict[str, ProxiedWorld]]:
+    """Return a World for each proxy that is installed: a stop takes seconds, so all of them see the same one."""
+    if not fronts:
+        pytest.skip(missing(*PROXIES))
+    async with contextlib.AsyncExitStack() as begun:
+        yield {proxy: await begun.enter_async_context(users_of(front)) for proxy, front in fronts.items()}
 
 
 async def sign_up_codes(http: aiohttp.ClientSession, base: str, addresses: tuple[str, ...]) -> list[int]:
@@ -125,23 +144,51 @@ async def keep_asking(mitra: Client, until: Callable[[], bool]) -> int:
     return count
 
 
-async def test_stop_of_an_api_process_fails_no_request(proxied: ProxiedWorld) -> None:
-    mitra, stack = await proxied.mitra(), proxied.two_of_each
-    stack.ask_second_to_stop("api")
-    assert await keep_asking(mitra, lambda: stack.second_has_stopped("api")) > 0
-    await mitra.post(HEARTBEAT)
-
-
-async def test_stop_of_a_realtime_process_closes_its_sockets_with_1012_and_refuses_none(proxied: ProxiedWorld) -> None:
-    customer, mitra = await proxied.customer(), await proxied.mitra()
-    session, stack = await proxied.session(customer, mitra), proxied.two_of_each
-    sockets: list[Socket] = [await customer.open("chat") for _ in range(SOCKETS)]
-    stack.ask_second_to_stop("realtime")
-    while not stack.second_has_stopped("realtime"):
-        await (await customer.open("chat")).close()  # raises if no process accepts it
+async def keep_connecting(customer: Client, until: Callable[[], bool]) -> None:
+    """Open sockets until `until` returns True. Raises an error if no process accepts one."""
+    while not until():
+        await (await customer.open("chat")).close()
         await asyncio.sleep(0.1)
-    closed = [socket for socket in sockets if socket.closed]
-    assert 0 < len(closed) < SOCKETS
-    assert {socket.close_code for socket in closed} == {GOING_AWAY}
-    still_open = next(socket for socket in sockets if not socket.closed)
-    assert (await still_open.say(session, "Masih di sini"))["type"] == "message_ack"
+
+
+async def through_each(work: dict[str, Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Do this work at the same time, by proxy; return the results. The traceback of an error names the proxy."""
+
+    async def named(proxy: str, one: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await one
+        except Exception as error:
+            error.add_note(f"through {proxy}")
+            raise
+
+    return await asyncio.gather(*(named(proxy, one) for proxy, one in work.items()))
+
+
+async def test_stop_of_an_api_process_fails_no_request(two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]) -> None:
+    mitras = {proxy: await world.mitra() for proxy, world in worlds.items()}
+    two_of_each.ask_second_to_stop("api")
+    stopped = functools.partial(two_of_each.second_has_stopped, "api")
+    answers = await through_each({proxy: keep_asking(mitra, stopped) for proxy, mitra in mitras.items()})
+    assert min(answers) > 0
+    await through_each({proxy: mitra.post(HEARTBEAT) for proxy, mitra in mitras.items()})
+
+
+async def test_stop_of_a_realtime_process_closes_its_sockets_with_1012_and_refuses_none(
+    two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]
+) -> None:
+    customers: dict[str, Client] = {}
+    sessions: dict[str, str] = {}
+    opened: dict[str, list[Socket]] = {}
+    for proxy, world in worlds.items():
+        customer = customers[proxy] = await world.customer()
+        sessions[proxy] = await world.session(customer, await world.mitra())
+        opened[proxy] = [await customer.open("chat") for _ in range(SOCKETS)]
+    two_of_each.ask_second_to_stop("realtime")
+    stopped = functools.partial(two_of_each.second_has_stopped, "realtime")
+    await through_each({proxy: keep_connecting(customer, stopped) for proxy, customer in customers.items()})
+    for proxy, sockets in opened.items():
+        closed = [socket for socket in sockets if socket.closed]
+        assert 0 < len(closed) < SOCKETS, proxy
+        assert {socket.close_code for socket in closed} == {GOING_AWAY}, proxy
+        still_open = next(socket for socket in sockets if not socket.closed)
+        assert (await still_open.say(sessions[proxy], "Masih di sini"))["type"] == "message_ack", proxy
