@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from core.base.environment import read as read_settings
+from tests.stack import Stack
 from tools import cli
 from tools.bench import names, running
 from tools.bench.abuse import attacker, main, report
@@ -87,11 +88,12 @@ def test_command_line_accepts_every_attack() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("forked_service")
 def test_each_attack_runs_while_paying_customers_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
     kinds = list(attacker.ATTACKS)
     asked = main.Asked(kinds=tuple(kinds), seconds=3, share=SHARE)
-    service = running.start_service(**main.default_limits())  # type: ignore[arg-type]
+    service = running.start_service(template=Stack.template, **main.default_limits())  # type: ignore[arg-type]
 
     async def play() -> Phase:
         connection = await asyncpg.connect(service.database_url)

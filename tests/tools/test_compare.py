@@ -106,6 +106,7 @@ def test_every_load_of_a_comparison_is_a_benchmark() -> None:
 
 
 @pytest.mark.timeout(300)  # two complete services
+@pytest.mark.usefixtures("forked_service")
 def test_head_and_working_tree_are_measured_alternately(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
