@@ -60,9 +60,11 @@ async def test_second_mitra_sees_that_the_first_has_taken_the_request(browser: B
     async with mitra_app(browser, world, "Ayu") as first, mitra_app(browser, world, "Sari") as second:
         await world.paid(await world.customer("Rina"))
         await expect(second.get_by_role("button", name="Accept: Rina")).to_be_visible()
+        await second.clock.install()
         await accept(first, "Rina")
         await expect(second.get_by_text("Another mitra was faster.")).to_be_visible()
         await expect(second.get_by_role("button", name="Accept: Rina")).to_have_count(0)
+        await second.clock.fast_forward(6_000)
         await expect(second.get_by_text("Another mitra was faster.")).to_have_count(0)
 
 
