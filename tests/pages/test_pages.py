@@ -1,5 +1,6 @@
 """Every page of the control center: its content, accessibility, both languages, and what a role must not see."""
 
+import asyncio
 import json
 import re
 from typing import Any, Literal
@@ -51,22 +52,31 @@ async def check_page_fits_window(window: BrowserWindow, where: str) -> None:
     assert await window.page.evaluate(width) == 0, where
 
 
+async def check_pages(window: BrowserWindow, look: str, pages: list[tuple[str, str]]) -> None:
+    """Check pages, given as name and address, in a signed-in window."""
+    check = no_violations_in_both_themes if look == "desk" else no_violations
+    for name, address in pages:
+        await window.open(address)
+        await window.settled()
+        await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
+        await check(window, f"{name}, {look}", LOOKS[look][1])
+        await check_page_fits_window(window, f"{name}, {look}")
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_every_page_is_accessible_in_every_look(browser: Browser, world: World, look: str) -> None:
-    pages = addresses(await play(world))
+    pages = list(addresses(await play(world)).items())
     size, options = LOOKS[look]
     check = no_violations_in_both_themes if look == "desk" else no_violations
-    async with open_window(browser, world.stack.addresses.internal, **size) as window:
-        await window.open()
-        await expect(window.page.get_by_label("E-mail")).to_be_visible()
-        await check(window, f"sign-in, {look}", options)
-        await window.signed_in(await world.operator())
-        for name, address in pages.items():
-            await window.open(address)
-            await window.settled()
-            await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
-            await check(window, f"{name}, {look}", options)
-            await check_page_fits_window(window, f"{name}, {look}")
+    home = world.stack.addresses.internal
+    async with open_window(browser, home, **size) as first, open_window(browser, home, **size) as second:
+        await first.open()
+        await expect(first.page.get_by_label("E-mail")).to_be_visible()
+        await check(first, f"sign-in, {look}", options)
+        async with asyncio.TaskGroup() as group:  # each window waits for the service half of its time
+            for window, some in ((first, pages[::2]), (second, pages[1::2])):
+                await window.signed_in(await world.operator())
+                group.create_task(check_pages(window, look, some))
 
 
 async def test_session_page_shows_goodbyes_and_the_running_search(window: BrowserWindow, world: World) -> None:
