@@ -1,5 +1,6 @@
 """Every screen of both apps, and the identity provider's page, are accessible in light and in dark, and fit a phone."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -95,15 +96,13 @@ async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: 
         await dewi.pay()
         await expect(dewi.page.get_by_role("dialog")).to_have_count(0)
         await expect(ayu.page.get_by_role("button", name="Accept: Dewi")).to_be_visible()
-        await see("search")
-        await see_mitra("chat request")
+        await asyncio.gather(see("search"), see_mitra("chat request"))
         await ayu.accept("Dewi")
         await dewi.write("Halo Kak, aku butuh teman bicara.")
         await expect(ayu.message("Halo Kak")).to_be_visible()
         await ayu.write("Halo Dewi, aku di sini.")
         await expect(dewi.message("Halo Dewi")).to_be_visible()
-        await see("chat")
-        await see_mitra("mitra's chat")
+        await asyncio.gather(see("chat"), see_mitra("mitra's chat"))
         await dewi.press("More")
         await see("menu of the chat")
         await dewi.press("More time")
@@ -121,18 +120,18 @@ async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: 
         await operator.post(f"/internal/sessions/{session['id']}/end", {"reason": "end of the test"})
         await expect(ayu.page.get_by_label("Your goodbye to Dewi")).to_be_visible()
         await expect(dewi.page.get_by_label("Your goodbye to Ayu")).to_be_visible()
-        await see("frozen chat")
-        await see_mitra("mitra's frozen chat")
+        await asyncio.gather(see("frozen chat"), see_mitra("mitra's frozen chat"))
         await dewi.say_goodbye("Terima kasih, Kak Ayu.")
         await see("own goodbye")
         await ayu.say_goodbye("Sama-sama, Dewi.")
         await expect(dewi.page.get_by_text("Sama-sama, Dewi.")).to_be_visible()
-        await see("goodbyes")
-        await see_mitra("mitra's goodbyes")
+        await asyncio.gather(see("goodbyes"), see_mitra("mitra's goodbyes"))
         pages = {"home": "#/", "history": "#/history", "profile": "#/profile", "devices": "#/devices"}
-        await look_at_other_screens(see, dewi, {**pages, "payments": "#/payments", "missing": "#/nowhere"})
-        pages = {"desk": "#/", "history": "#/history", "account": "#/account", "devices": "#/devices"}
-        await look_at_other_screens(see_mitra, ayu, pages)
+        mitra_pages = {"desk": "#/", "history": "#/history", "account": "#/account", "devices": "#/devices"}
+        await asyncio.gather(
+            look_at_other_screens(see, dewi, {**pages, "payments": "#/payments", "missing": "#/nowhere"}),
+            look_at_other_screens(see_mitra, ayu, mitra_pages),
+        )
 
 
 async def test_page_of_the_identity_provider_is_accessible(browser: Browser, world: World) -> None:
