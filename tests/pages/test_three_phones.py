@@ -58,21 +58,22 @@ async def test_language_and_theme_are_set_on_all_phones(window: BrowserWindow) -
         await expect(root).to_have_attribute("data-theme", "dark")
 
 
-async def test_forgotten_phone_is_signed_out_and_another_is_not(window: BrowserWindow, world: World) -> None:
-    page = window.page
-    for frame in ("m1", "m2"):
-        phone = await world.mitra_account("Ayu")
-        await page.goto(f"{window.home}/try/mitra/?frame={frame}&lang=en&phone={phone}")
-        await sign_in(page, world, phone)
-    await page.goto(f"{window.home}/try/?lang=en")
-    first, second = (page.frame_locator(f"iframe[title='Mitra {n}']") for n in (1, 2))
-    await expect(first.get_by_role("switch", name="Online")).to_be_visible()
-    await page.get_by_role("region", name="Mitra 1").get_by_role("button", name="Forget").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
-    await expect(first.get_by_role("button", name="Send the code")).to_be_visible()
-    await page.reload()
-    await expect(first.get_by_role("button", name="Send the code")).to_be_visible()
-    await expect(second.get_by_role("switch", name="Online")).to_be_visible()
+async def test_forgotten_phone_is_signed_out_and_another_is_not(browser: Browser, world: World) -> None:
+    async with open_window(browser, world.stack.addresses.public, **WIDE) as window:
+        page = window.page
+        for frame in ("m1", "m2"):
+            phone = await world.mitra_account("Ayu")
+            await page.goto(f"{window.home}/try/mitra/?frame={frame}&lang=en&phone={phone}")
+            await sign_in(page, world, phone)
+        await page.goto(f"{window.home}/try/?lang=en")
+        first, second = (page.frame_locator(f"iframe[title='Mitra {n}']") for n in (1, 2))
+        await expect(first.get_by_role("switch", name="Online")).to_be_visible()
+        await page.get_by_role("region", name="Mitra 1").get_by_role("button", name="Forget").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+        await expect(first.get_by_role("button", name="Send the code")).to_be_visible()
+        await page.reload()
+        await expect(first.get_by_role("button", name="Send the code")).to_be_visible()
+        await expect(second.get_by_role("switch", name="Online")).to_be_visible()
 
 
 async def test_narrow_screen_links_to_the_apps(browser: Browser, world: World) -> None:
