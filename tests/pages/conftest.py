@@ -1,4 +1,4 @@
-"""A browser for the tests of a file, and windows in it."""
+"""A browser for the tests of the folder, and windows in it."""
 
 from collections.abc import AsyncIterator
 
@@ -12,9 +12,9 @@ from tests.stack import World
 __all__ = ["world"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 async def browser() -> AsyncIterator[Browser]:
-    """Start a browser; without one the tests are skipped with a message."""
+    """Start a browser for all tests of a folder; without one they are skipped with a message."""
     program = chromium()
     if program is None:
         pytest.skip(SKIPPED)
