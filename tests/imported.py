@@ -2,6 +2,7 @@
 
 import gc
 
+import asyncpg.connection
 import litestar.plugins.pydantic
 
 import api.server
@@ -10,5 +11,11 @@ import realtime.server
 import tools.cli
 
 __all__ = ["api", "jobs", "litestar", "realtime", "tools"]
+# Most tests end with an audit of the ledger. Its statements and those of the routes are more than the 100 that asyncpg
+# keeps prepared for a connection: without this, PostgreSQL would plan most of them again for every test.
+kept = asyncpg.connection.connect.__kwdefaults__
+assert kept is not None
+assert kept["statement_cache_size"] == 100
+kept["statement_cache_size"] = 1_000
 gc.collect()
 gc.freeze()  # children neither look through these objects nor copy their pages
