@@ -24,13 +24,18 @@ def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
     made.close()
 
 
+async def let_requests_wait(world: World) -> None:
+    """Let mitras be silent, and requests pending, for as long as the tests take."""
+    await world.scale_silence()
+    # 24 real minutes: a test that needs a deadline sets it itself
+    await world.config("payment_session_timeout_minutes", 1_440)
+
+
 @pytest.fixture
 async def world(stack: Stack, simulated: SimulatedGateway) -> AsyncIterator[World]:
     """Yield the users of the test; the gateway behaves normally again at the end."""
     made = World(stack)
-    await made.scale_silence()
-    # 24 real minutes: a test that needs a deadline sets it itself
-    await made.config("payment_session_timeout_minutes", 1_440)
+    await let_requests_wait(made)
     yield made
     simulated.answer_normally()
     await made.close()

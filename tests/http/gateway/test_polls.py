@@ -15,12 +15,16 @@ import pytest
 
 from core.base.id_ranges import first_id, moment_of
 from core.payments.rules import POLL_AFTER
+from tests.faults.together import Part, Together
+from tests.http.gateway.conftest import let_requests_wait
 from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World
 from tools.client import Client
 from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
+TOGETHER = Together()
+Moments = dict[str, list[float]]  # when each invoice was read, by its id
 PATH = "/api/client/payment/requests"
 DAY = dt.timedelta(days=1)
 MINUTE = 1.0  # one minute of service time, in real seconds
@@ -50,9 +54,9 @@ async def requests(world: World, count: int) -> list[dict[str, Any]]:
     return [await world.request(await world.customer()) for _ in range(count)]
 
 
-def record_poll_times(simulated: SimulatedGateway) -> dict[str, list[float]]:
+def record_poll_times(simulated: SimulatedGateway) -> Moments:
     """Record from now on when each invoice is read."""
-    moments: dict[str, list[float]] = {}
+    moments: Moments = {}
 
     def note(heard: Any) -> None:
         if heard.kind == READ:
@@ -126,11 +130,29 @@ async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(
     await until_paid(world, payment, timeout=2.5 * MINUTE)
 
 
-async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
-    world: World, simulated: SimulatedGateway, stack: Stack
-) -> None:
+@pytest.fixture(scope="module")
+async def plays(stack: Stack, simulated: SimulatedGateway, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the tests that wait for the last poll of a request at the same time."""
     moments = record_poll_times(simulated)
-    async with another(stack, "jobs", JOBS_PORT=str(free_port())):
+
+    async def run(part: Part) -> None:
+        world = World(stack)
+        await let_requests_wait(world)
+        try:
+            await part.body(world, simulated, moments)
+        finally:
+            await world.close()
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
+
+
+@TOGETHER.test()
+async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
+    world: World, simulated: SimulatedGateway, moments: Moments
+) -> None:
+    async with another(world.stack, "jobs", JOBS_PORT=str(free_port())):
         payments, made = [], []
         for _ in range(8):
             before = time.monotonic()
@@ -143,6 +165,45 @@ async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
         for moment, minutes in zip(found, (1, 3, 10), strict=True):
             assert before + minutes * MINUTE <= moment < after + (minutes + 1.9) * MINUTE, minutes
     assert {await stored(world, payment) for payment in payments} == {"pending"}
+
+
+@TOGETHER.test()
+async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_nothing(
+    world: World, simulated: SimulatedGateway, moments: Moments
+) -> None:
+    payments, operator = await requests(world, 2), await world.operator()
+    simulated.pay(payments[0]["payment_request_id"], paid_amount=11_000)
+    simulated.pay(payments[1]["payment_request_id"], currency="USD")
+
+    async def logged(payment: dict[str, Any]) -> list[dict[str, Any]]:
+        return (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
+
+    for payment in payments:
+        (row,) = await world.until(lambda payment=payment: logged(payment), bool)
+        assert (row["source"], row["processing_result"]) == ("poll", "conflict")
+        await until_polled_again(world, moments[invoice_of(payment)])
+        assert await logged(payment) == [row]
+        assert await stored(world, payment) == "pending"
+
+
+@TOGETHER.test()
+async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(
+    world: World, simulated: SimulatedGateway, moments: Moments
+) -> None:
+    (payment,) = await requests(world, 1)
+    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
+
+    async def logged() -> list[str]:
+        rows = await world.stack.sql(
+            "SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = $1", invoice_of(payment)
+        )
+        return [row["id"] for row in rows]
+
+    (log_id,) = await world.until(logged, bool)
+    older = first_id(moment_of(log_id) - DAY)[:13] + log_id[13:]
+    await world.stack.sql("UPDATE webhook_logs SET id = $1::text::uuid WHERE id = $2::text::uuid", older, log_id)
+    await until_polled_again(world, moments[invoice_of(payment)])
+    assert await logged() == [older]
 
 
 async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
@@ -225,43 +286,6 @@ async def test_poll_that_finds_an_expired_invoice_expires_the_request(
     (payment,) = await requests(world, 1)
     simulated.made[invoice_of(payment)]["status"] = "EXPIRED"
     await world.until(lambda: stored(world, payment), lambda status: status == "expired", timeout=2.5 * MINUTE)
-
-
-async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_nothing(
-    world: World, simulated: SimulatedGateway
-) -> None:
-    payments, operator = await requests(world, 2), await world.operator()
-    moments = record_poll_times(simulated)
-    simulated.pay(payments[0]["payment_request_id"], paid_amount=11_000)
-    simulated.pay(payments[1]["payment_request_id"], currency="USD")
-
-    async def logged(payment: dict[str, Any]) -> list[dict[str, Any]]:
-        return (await operator.get("/internal/webhook-logs", q=payment["payment_request_id"]))["items"]
-
-    for payment in payments:
-        (row,) = await world.until(lambda payment=payment: logged(payment), bool)
-        assert (row["source"], row["processing_result"]) == ("poll", "conflict")
-        await until_polled_again(world, moments[invoice_of(payment)])
-        assert await logged(payment) == [row]
-        assert await stored(world, payment) == "pending"
-
-
-async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(world: World, simulated: SimulatedGateway) -> None:
-    (payment,) = await requests(world, 1)
-    moments = record_poll_times(simulated)
-    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
-
-    async def logged() -> list[str]:
-        rows = await world.stack.sql(
-            "SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = $1", invoice_of(payment)
-        )
-        return [row["id"] for row in rows]
-
-    (log_id,) = await world.until(logged, bool)
-    older = first_id(moment_of(log_id) - DAY)[:13] + log_id[13:]
-    await world.stack.sql("UPDATE webhook_logs SET id = $1::text::uuid WHERE id = $2::text::uuid", older, log_id)
-    await until_polled_again(world, moments[invoice_of(payment)])
-    assert await logged() == [older]
 
 
 async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_logged(
