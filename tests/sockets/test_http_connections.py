@@ -2,16 +2,18 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World
 from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
+TOGETHER = Together()
 
 LAST = START + b"Connection: close\r\n\r\n"
 UPGRADE = (
@@ -42,6 +44,19 @@ async def test_invalid_http_gets_400_without_a_traceback_in_the_log(stack: Stack
     assert "Error handling request" not in stack.log("realtime")
 
 
+@pytest.fixture(scope="module")
+async def plays(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the two tests that wait for time limits at the same time."""
+
+    async def run(part: Part) -> None:
+        await part.body(stack.ports["REALTIME"])
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
+
+
+@TOGETHER.test()
 async def test_unfinished_requests_are_closed_within_ten_seconds(port: int) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -61,18 +76,13 @@ async def test_unfinished_requests_are_closed_within_ten_seconds(port: int) -> N
     assert loop.time() - began < 20
 
 
-async def test_pipelined_requests_and_long_bodies_are_still_read(port: int) -> None:
-    assert (await sent(port, (START + b"\r\n") * 50 + LAST)).count(b"HTTP/1.1 200") == 51
-    body = START + b"Content-Length: 200000\r\n\r\n" + b"x" * 200_000
-    assert (await sent(port, body + LAST)).count(b"HTTP/1.1 200") == 2
-
-
 async def ask_on(sock: socket.socket, path: str) -> None:
     """Send requests until the connection ends."""
     while True:
         await asyncio.get_running_loop().sock_sendall(sock, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 1_000)
 
 
+@TOGETHER.test()
 async def test_client_that_does_not_read_its_answers_is_disconnected(port: int) -> None:
     async def ask_without_reading(path: str) -> None:
         sock = socket.socket()
@@ -84,6 +94,12 @@ async def test_client_that_does_not_read_its_answers_is_disconnected(port: int) 
                 await ask_on(sock, path)
 
     await asyncio.gather(ask_without_reading("/asyncapi.json"), ask_without_reading("/healthz"))
+
+
+async def test_pipelined_requests_and_long_bodies_are_still_read(port: int) -> None:
+    assert (await sent(port, (START + b"\r\n") * 50 + LAST)).count(b"HTTP/1.1 200") == 51
+    body = START + b"Content-Length: 200000\r\n\r\n" + b"x" * 200_000
+    assert (await sent(port, body + LAST)).count(b"HTTP/1.1 200") == 2
 
 
 @pytest.fixture

@@ -4,17 +4,19 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
 
 from tests.access.wire import ask
+from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
+TOGETHER = Together()
 
 
 @pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
@@ -46,6 +48,19 @@ async def test_headers_of_a_hundred_fields_and_60_kb_are_accepted(stack: Stack) 
     assert raw.startswith(b"HTTP/1.1 200")
 
 
+@pytest.fixture(scope="module")
+async def plays(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the two tests that wait for time limits at the same time."""
+
+    async def run(part: Part) -> None:
+        await part.body(stack)
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
+
+
+@TOGETHER.test()
 async def test_unfinished_requests_time_out_and_slow_body_is_408(stack: Stack) -> None:
     port, loop = stack.ports["PUBLIC"], asyncio.get_running_loop()
     post = b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
@@ -66,6 +81,37 @@ async def test_unfinished_requests_time_out_and_slow_body_is_408(stack: Stack) -
     assert b" 408 " in later
     assert code_of(body) == (408, "REQUEST_TIMEOUT")
     assert loop.time() - began < 29
+
+
+async def unread(stack: Stack) -> int:
+    """Return how many connections were ended because their client did not read."""
+    async with aiohttp.ClientSession() as http, http.get(f"{stack.addresses.internal}/metrics") as answer:
+        found = re.search(r'^sesi_limited_total\{limit="http_write_seconds"\} (\d+)', await answer.text(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+@TOGETHER.test()
+async def test_client_that_does_not_read_answers_is_disconnected_and_one_that_leaves_is_not_counted(
+    stack: Stack,
+) -> None:
+    before, leaving = await unread(stack), 50
+    for _ in range(leaving):  # each gets an early answer, and leaves during its body
+        reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
+        writer.write(b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413")
+        writer.close()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    sock.connect(("127.0.0.1", stack.ports["PUBLIC"]))
+    with sock:
+        sock.sendall(
+            b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 8
+        )  # 12 MB, more than the kernel buffers
+        async with asyncio.timeout(60):
+            while await unread(stack) == before:  # noqa: ASYNC110 - a metric has no event
+                await asyncio.sleep(0.5)
+    await asyncio.sleep(2)  # those that left would be counted within their linger, a second later
+    assert await unread(stack) < before + leaving
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
@@ -172,33 +218,3 @@ async def test_request_is_logged_in_one_line_without_personal_data(
     assert line_of("internal")["code"] == "UNAUTHENTICATED"
     assert secret not in stack.log("api")
     assert "Name of a person" not in stack.log("api")
-
-
-async def unread(stack: Stack, http: aiohttp.ClientSession) -> int:
-    """Return how many connections were ended because their client did not read."""
-    async with http.get(f"{stack.addresses.internal}/metrics") as answer:
-        found = re.search(r'^sesi_limited_total\{limit="http_write_seconds"\} (\d+)', await answer.text(), re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
-async def test_client_that_does_not_read_answers_is_disconnected_and_one_that_leaves_is_not_counted(
-    stack: Stack, http: aiohttp.ClientSession
-) -> None:
-    before, leaving = await unread(stack, http), 50
-    for _ in range(leaving):  # each gets an early answer, and leaves during its body
-        reader, writer = await asyncio.open_connection("127.0.0.1", stack.ports["PUBLIC"])
-        writer.write(b"POST /api/shared/auth/refresh HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n")
-        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413")
-        writer.close()
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    sock.connect(("127.0.0.1", stack.ports["PUBLIC"]))
-    with sock:
-        sock.sendall(
-            b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n" * 8
-        )  # 12 MB, more than the kernel buffers
-        async with asyncio.timeout(60):
-            while await unread(stack, http) == before:  # noqa: ASYNC110 - a metric has no event
-                await asyncio.sleep(0.5)
-    await asyncio.sleep(2)  # those that left would be counted within their linger, a second later
-    assert await unread(stack, http) < before + leaving
