@@ -19,7 +19,7 @@ from tests.faults.valkey_servers import until
 
 pytestmark = pytest.mark.anyio
 
-RECOVERED_S = 20  # the servers take up to 3 s to replace one that is dead; the rest is for a busy machine
+RECOVERED_S = 30  # the servers take up to 3 s to replace one that is dead; the rest is for a busy machine
 
 
 class Pair:
