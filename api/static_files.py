@@ -52,6 +52,7 @@ class StaticFolder:
         self.path = path
         self._folders = {"": path, "shared/": SHARED} if shared else {"": path}
         self._files: dict[str, File] = {}
+        self._known: dict[str, pathlib.Path] = {}  # the paths at the last look into the folders
 
     def paths(self) -> dict[str, pathlib.Path]:
         """Return name -> path of all files."""
@@ -68,7 +69,10 @@ class StaticFolder:
         All files are read once and kept. With `fresh` the file is read again, so that an edit shows at the next request.
         """
         if fresh:
-            path = self.paths().get(name)  # a name is looked up and never joined to a path
+            # A name is looked up and never joined to a path. To look into the folders takes a millisecond.
+            if name not in self._known or not self._known[name].is_file():
+                self._known = self.paths()
+            path = self._known.get(name)
             return None if path is None else _read(path)
         if not self._files:
             self._files = {known: _read(path) for known, path in self.paths().items()}

@@ -150,3 +150,15 @@ async def test_file_is_read_again_in_development_and_once_in_production(tmp_path
     (tmp_path / "a.js").write_text("2")
     fresh, kept = folder.find("a.js", fresh=True), folder.find("a.js", fresh=False)
     assert (fresh and fresh.content, kept and kept.content) == (b"2", b"1")
+
+
+async def test_added_removed_and_returned_files_show_in_development(tmp_path: Any) -> None:
+    folder = StaticFolder(tmp_path)
+    assert folder.find("a.js", fresh=True) is None
+    (tmp_path / "a.js").write_text("1")
+    found = folder.find("a.js", fresh=True)
+    assert found is not None
+    (tmp_path / "a.js").unlink()
+    assert folder.find("a.js", fresh=True) is None
+    (tmp_path / "a.js").write_text("1")
+    assert folder.find("a.js", fresh=True) == found
