@@ -154,7 +154,8 @@ async def test_frozen_database_gives_each_session_the_outage(world: World, stack
     check("database frozen, a long session", await credited(world, long), true)
     check("database frozen, a session that ended meanwhile", await credited(world, short), true)
     phone = await again(lambda: customer.open("chat"))
-    assert (await phone.wait("session_clock_adjusted"))["reason"] == "database"
+    # On a busy machine a second before it can count as an outage of the realtime processes, whose renewals were late.
+    await phone.wait("session_clock_adjusted", where=lambda frame: frame["reason"] == "database")
     await world.until(lambda: view(mitra, short), lambda seen: seen["status"] == "expired", timeout=OUTAGE_S)
 
 
