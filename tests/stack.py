@@ -193,6 +193,7 @@ class World:
         self._heartbeats: dict[str, asyncio.Task[None]] = {}
         self.clients: list[Client] = []
         self.mitras: list[Client] = []
+        self._accounts: list[str] = []  # ids of the mitras, also of those whose phone is an app in a browser
         self._operator: Client | None = None
 
     def client(self) -> Client:
@@ -232,7 +233,8 @@ class World:
         """Create the account of a mitra and return the phone number."""
         operator = await self.operator()
         phone = f"+62812{next(NUMBERS) % 10**8:08d}"
-        await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
+        made = await operator.post("/internal/mitras", {"phone": phone, "display_name": name, "is_active": True})
+        self._accounts.append(made["id"])
         return phone
 
     def new_address(self) -> str:
@@ -376,9 +378,9 @@ class World:
         try:
             for task in self._heartbeats.values():
                 task.cancel()
-            if self.mitras:
+            if self._accounts:
                 operator = await self.operator()
-                offline = [f"/internal/mitras/{mitra.user['id']}/force-offline" for mitra in self.mitras]
+                offline = [f"/internal/mitras/{mitra_id}/force-offline" for mitra_id in self._accounts]
                 await asyncio.gather(*map(operator.post, offline))
             books = await self.audit()
             assert books["violations"] == [], books["violations"]
