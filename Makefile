@@ -51,8 +51,8 @@ try: install      ## try it out in a browser, in a temporary service; SCALE=1 to
 demo: install     ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-WORKERS ?= 3
-test: install $(NODE_STAMP) ## run all tests, against real servers and processes; WORKERS=… (default 3)
+WORKERS ?= 4
+test: install $(NODE_STAMP) ## run all tests, against real servers and processes; WORKERS=… (default 4)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 quick: install    ## run the unit tests, those of the layout and a whole paid session, in less than a minute
