@@ -53,7 +53,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("fan-out", "hub CPU, 8 to 1"): _said("the same messages on eight realtime processes cost this many times as much as on one"),
     ("deadlines", "late p99 ms"): _said("10,000 chats end within a minute: the latest of 100 ends this late"),
     ("deadlines", "early max ms"): _said("no paid time is cut off"),
-    ("deadlines", "last mitra offline s"): _said("10,000 mitras whose network fails at once: the last is offline so long after its time"),
+    ("deadlines", "last mitra offline s"): _said("the network of 10,000 mitras fails at once: from their time limit until the last one is offline"),
     ("idle", "connects/s"): lambda rate: f"after a restart, 10,000 phones are back in {10_000 / rate:.1f} s",
     ("idle", "CPU ms a connect (hub)"): lambda cost: f"1,000 phones that come back at once take {cost:.2f} s of one core",
     ("idle", "KiB a socket, 5,000 sockets"): lambda kib: f"1 GiB of memory holds {_about(2**20 / kib)} open apps",
