@@ -52,7 +52,7 @@ class Hub:
         async def has() -> bool:
             return await self.subscribers(channel) == number
 
-        await until(has, timeout=10)
+        await until(has, timeout=3)
 
     async def until_new_subscriptions(self, number: int) -> None:
         """Wait until `resubscribed` was called this number of times."""
@@ -60,7 +60,7 @@ class Hub:
         async def has() -> bool:
             return self.subscriptions >= number
 
-        await until(has, timeout=10)
+        await until(has, timeout=3)
 
     async def misses_confirmation(self, channel: str) -> None:
         """Subscribe to a channel while the server is silent."""

@@ -16,10 +16,11 @@ from core.bus.subscription import Subscription
 from tests.faults import valkey
 from tests.faults.valkey import Cluster
 from tests.faults.valkey_servers import until
+from tests.stack import within
 
 pytestmark = pytest.mark.anyio
 
-RECOVERED_S = 30  # the servers take up to 3 s to replace one that is dead; the rest is for a busy machine
+RECOVERED_S = 15  # the servers take up to 3 s to replace one that is dead
 
 
 class Pair:
@@ -46,21 +47,21 @@ class Pair:
     async def everything_arrives(self, *, timeout: float = RECOVERED_S) -> None:
         """Publish on each channel until a message of now has arrived on each."""
         mark = ids.new_id().encode()
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(within(timeout)):
             while missing := [name for name in self.names if mark not in self.heard[name]]:
                 self.publishing.publish((name, mark) for name in missing)
                 await asyncio.sleep(0.1)
 
     async def subscribes_again(self, before: int) -> None:
         """Wait for a new subscription, after which the process reads from the database what it may have missed."""
-        async with asyncio.timeout(RECOVERED_S):
+        async with asyncio.timeout(within(RECOVERED_S)):
             while self.subscriptions <= before:
                 self._came.clear()
                 await self._came.wait()
 
     async def have_arrived(self, number: int) -> None:
         """Wait until this many messages have arrived on each channel."""
-        async with asyncio.timeout(RECOVERED_S):
+        async with asyncio.timeout(within(RECOVERED_S)):
             while any(len(self.heard[name]) < number for name in self.names):
                 self._came.clear()
                 await self._came.wait()
@@ -170,7 +171,7 @@ async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
         (node,) = nodes.present()
         link = FailsWhenStopped(nodes, node, lambda _channel, _data: None, subscribed.set)
         link.start()
-        async with asyncio.timeout(RECOVERED_S):
+        async with asyncio.timeout(within(RECOVERED_S)):
             await subscribed.wait()
             await link.stop()
         await nodes.close()
@@ -208,7 +209,7 @@ async def test_bus_stays_degraded_while_some_slots_have_no_server() -> None:
         for port in (cluster.replicas[0], cluster.primaries[0]):
             cluster.servers.send(port, signal.SIGKILL)
         lost = on_primary(cluster, 0, pair.names)
-        async with asyncio.timeout(RECOVERED_S):
+        async with asyncio.timeout(within(RECOVERED_S)):
             while not pair.publishing.degraded:
                 pair.publishing.publish((name, b"lost") for name in lost)
                 await asyncio.sleep(0.05)

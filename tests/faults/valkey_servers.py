@@ -13,15 +13,16 @@ from typing import Any
 import redis.asyncio as redis_asyncio
 from redis.exceptions import RedisError
 
+from tests.stack import within
 from tools.embedded import programs
 
 HOST = "127.0.0.1"
-STARTED_S, READ_AGAIN_S = 25, 0.05
+STARTED_S, READ_AGAIN_S = 20, 0.05
 
 
 async def until(check: Callable[[], Awaitable[bool]], *, timeout: float = STARTED_S) -> None:
     """Wait until a check is true; a server that does not answer makes it false."""
-    async with asyncio.timeout(timeout):
+    async with asyncio.timeout(within(timeout)):
         while True:
             with contextlib.suppress(RedisError, OSError, TimeoutError):
                 if await check():
