@@ -64,7 +64,7 @@ class StaticFolder:
         }
 
     def find(self, name: str, *, fresh: bool) -> File | None:
-        """Return a file, None if there is none.
+        """Return a file, or None for an unknown name.
 
         All files are read once and kept. With `fresh` the file is read again, so that an edit shows at the next request.
         """
