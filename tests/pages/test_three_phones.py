@@ -1,5 +1,7 @@
 """The page with three phones: the apps in frames, codes, language and theme for all, and forgetting a phone."""
 
+import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -56,6 +58,32 @@ async def test_language_and_theme_are_set_on_all_phones(window: BrowserWindow) -
         root = page.frame_locator(f"iframe[title='{title}']").locator("html")
         await expect(root).to_have_attribute("lang", "id")
         await expect(root).to_have_attribute("data-theme", "dark")
+
+
+@contextlib.asynccontextmanager
+async def half_answers() -> AsyncIterator[str]:
+    """Serve answers that stop within the body, after more bytes than a browser holds back; yield the address."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head.ljust(10_000))
+        await writer.drain()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+
+
+async def test_language_changes_while_the_codes_are_read(window: BrowserWindow) -> None:
+    page = window.page
+    async with half_answers() as address:
+        await page.route("**/dev/inbox.json", lambda route: route.continue_(url=address))
+        async with page.expect_response(address):
+            pass
+        await page.get_by_role("button", name="Bahasa Indonesia").click()
+        await apps_shown(page, "Pelanggan")
 
 
 async def test_forgotten_phone_is_signed_out_and_another_is_not(browser: Browser, world: World) -> None:

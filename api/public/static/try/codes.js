@@ -26,6 +26,12 @@ const row = ({ to, data, text }) => {
   return h("li", {}, h("span", { class: "quiet" }, to), h("code", { class: "code" }, code), copyButton(code));
 };
 
+/** Read the newest messages; null if the service refuses. Rejects if the answer breaks off or `ended` aborts. */
+async function inbox(ended) {
+  const response = await fetch("/dev/inbox.json", { signal: ended });
+  return response.ok ? (await response.json()).items : null;
+}
+
 /** Make the list. It is read each second while the page is visible, until `ended`. */
 export function codes(ended) {
   const list = h("ul", { "aria-label": t("Newest codes"), "aria-live": "polite" });
@@ -33,9 +39,8 @@ export function codes(ended) {
   let newest = null;
   const read = async () => {
     if (document.hidden) return;
-    const response = await fetch("/dev/inbox.json", { signal: ended }).catch(() => null);
-    if (!response?.ok) return;
-    const { items } = await response.json();
+    const items = await inbox(ended).catch(() => null);
+    if (!items) return; // the next second reads again
     const sent = items.filter((item) => item.kind === "code");
     const newestOfNumber = sent.filter((item) => sent.find((one) => one.to === item.to) === item);
     const found = newestOfNumber.slice(0, SHOWN);
