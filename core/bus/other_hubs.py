@@ -24,6 +24,7 @@ from core.bus.subscription import Subscription
 LEASES_S = 3.0  # for which a read of the leases counts
 SETTLED_S = 3.0  # after a sign of another process, until its absence from the leases counts
 LOOK_S = 0.1  # for which a look at the bus counts
+RENEW_S = 0.08  # age of a look from which the next one is asked for, so that it ends before this one's time
 AGAIN_S = 1.0  # after a look that failed
 
 log = logs.get("bus")
@@ -46,14 +47,13 @@ class OtherHubs:
         self._wanted = asyncio.Event()
 
     def absent(self) -> bool:
-        """Return whether this is surely the only realtime process. If only a look at the bus is missing, ask for it."""
+        """Return whether this is surely the only realtime process. Ask for the next look at the bus if only that is old."""
         now = self._now()
         if now > self._unlisted_at + LEASES_S or self._unlisted_at < self._sign_at + SETTLED_S:
             return False
-        if now <= self._looked_at + LOOK_S:
-            return True
-        self._wanted.set()
-        return False
+        if now > self._looked_at + RENEW_S:
+            self._wanted.set()
+        return now <= self._looked_at + LOOK_S
 
     def note_leases(self, *, found: bool, began_at: float) -> None:
         """Note whether a read of the leases found another realtime process. It began at `began_at`."""

@@ -10,7 +10,7 @@ import redis.asyncio as redis_asyncio
 from core.base import ids
 from core.bus import channels
 from core.bus.bus import Bus
-from core.bus.other_hubs import LEASES_S, LOOK_S, SETTLED_S, OtherHubs
+from core.bus.other_hubs import LEASES_S, LOOK_S, RENEW_S, SETTLED_S, OtherHubs
 from tests.faults import valkey
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack, within
@@ -125,6 +125,13 @@ async def test_look_counts_for_its_time_only(alone: Process) -> None:
     assert not alone.others.absent()
     await alone.looks()
     assert alone.others.absent()
+
+
+async def test_look_is_renewed_before_its_time_is_over(alone: Process) -> None:
+    for _ in range(20):  # messages that are less than LOOK_S - RENEW_S apart
+        alone.time += (LOOK_S - RENEW_S) * 0.9
+        assert alone.others.absent()
+        await until(lambda: not alone.others._wanted.is_set())
 
 
 async def test_process_whose_announcement_and_lease_are_lost_is_seen_by_the_next_look(
