@@ -2,13 +2,14 @@
 
 import argparse
 import asyncio
+import itertools
 import re
 import sys
 from collections.abc import Sequence
 
 import asyncpg
 
-from core.storage.migrations import MIGRATIONS, migration_ids
+from core.storage.migrations import MIGRATIONS, NEXT_TRANSACTION, migration_ids
 from tools.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
 from tools.service import Service
 from tools.state_triggers import TRIGGERS, StateTrigger
@@ -21,12 +22,13 @@ def files_of(
 ) -> dict[str, str]:
     """Return the files of a migration: path below piccolo_migrations -> text.
 
-    New constraints first hold for new rows only. A second file, with its own transaction, checks the old rows without
-    blocking anyone.
+    The constraints of each table are replaced in a separate transaction, and first hold for new rows only. A second
+    file checks the old rows without blocking anyone.
     """
     stem = f"{migration_id}_{name}"
-    parts = [_replaced(check) for check in checks] + [trigger.function_sql() for trigger in triggers]
-    files = {f"sql/{stem}.sql": "\n".join([*parts, OTHER])}
+    parts = ["\n".join(map(_replaced, group)) for _, group in itertools.groupby(checks, lambda check: check.table)]
+    parts.append("\n".join([*(trigger.function_sql() for trigger in triggers), OTHER]))
+    files = {f"sql/{stem}.sql": f"\n{NEXT_TRANSACTION}".join(parts)}
     if validated := "".join(_validated(check) for check in checks if check.condition is not None):
         files[f"sql/{stem}_validate.sql"] = "-- Check the rows that were there before.\n" + validated
     names = [check.name for check in checks] + [trigger.name for trigger in triggers]

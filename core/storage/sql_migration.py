@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable
 from piccolo.apps.migrations.auto.migration_manager import MigrationManager
 
 from core.storage import concurrent_indexes
+from core.storage.migrations import NEXT_TRANSACTION
 from core.storage.piccolo_conf import DB
 
 
 def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], Awaitable[MigrationManager]]:
-    """Return the `forwards` function of a migration that runs SQL files, each in its own transaction.
+    """Return the `forwards` function of a migration that runs SQL files.
 
+    A file is one transaction, or several with lines NEXT_TRANSACTION between them.
     `script` is the migration's `__file__`, and `files` are names in the folder `sql` next to it. A file's indexes of
-    tables with rows are built before its transaction (`concurrent_indexes`). Piccolo records the migration after the
+    tables with rows are built before its transactions (`concurrent_indexes`). Piccolo records the migration after the
     last commit, so a crash may run all files again: each statement must work twice.
     """
     path = pathlib.Path(script)
@@ -22,8 +24,9 @@ def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], A
         for name in files:
             sql = (path.parent / "sql" / name).read_text()
             await _build_indexes(sql)
-            async with DB.transaction() as transaction:
-                await transaction.connection.execute(sql)
+            for part in sql.split(NEXT_TRANSACTION):
+                async with DB.transaction() as transaction:
+                    await transaction.connection.execute(part)
 
     async def forwards() -> MigrationManager:
         manager = MigrationManager(

@@ -2,4 +2,5 @@
 -- which processes of the version before leave, mean that no wave is running.
 ALTER TABLE chat_sessions ADD COLUMN IF NOT EXISTS wave_number INT NOT NULL DEFAULT 0;
 ALTER TABLE chat_sessions ADD COLUMN IF NOT EXISTS wave_ends_at TIMESTAMPTZ;
+-- next transaction
 ALTER TABLE chat_request_notifications ADD COLUMN IF NOT EXISTS wave_number INT NOT NULL DEFAULT 0;

@@ -18,6 +18,7 @@ BEFORE UPDATE OF blanked_at ON chat_sessions
 FOR EACH ROW WHEN (OLD.blanked_at IS DISTINCT FROM NEW.blanked_at AND OLD.blanked_at IS NOT NULL)
 EXECUTE FUNCTION chat_session_stays_blanked();
 
+-- next transaction
 CREATE OR REPLACE FUNCTION session_closure_stays() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.message = '' AND EXISTS (SELECT 1 FROM chat_sessions WHERE id = NEW.session_id AND blanked_at IS NOT NULL) THEN

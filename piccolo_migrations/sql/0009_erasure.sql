@@ -2,11 +2,14 @@
 ALTER TABLE customers ADD COLUMN IF NOT EXISTS had_first_session BOOLEAN NOT NULL DEFAULT FALSE;
 ALTER TABLE customers ADD COLUMN IF NOT EXISTS exported_at TIMESTAMPTZ;
 ALTER TABLE customers ADD COLUMN IF NOT EXISTS erased_at TIMESTAMPTZ;
+-- next transaction
 ALTER TABLE mitras ADD COLUMN IF NOT EXISTS erased_at TIMESTAMPTZ;
 
+-- next transaction
 -- The command line erases and exports without an operator.
 ALTER TABLE operator_audit_log ALTER COLUMN operator_id DROP NOT NULL;
 
+-- next transaction
 CREATE TABLE IF NOT EXISTS erasures (
   id UUID NOT NULL PRIMARY KEY,
   user_type VARCHAR(16) NOT NULL,
@@ -26,5 +29,6 @@ CREATE TABLE IF NOT EXISTS erased_identities (
   erased_at TIMESTAMPTZ NOT NULL
 );
 
+-- next transaction
 -- Requests for codes of erased users, whose phone is a mark, for the sweep that deletes them.
 CREATE INDEX IF NOT EXISTS otp_requests_marked ON otp_requests (created_at) WHERE phone LIKE '#%';

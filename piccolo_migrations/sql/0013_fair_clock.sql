@@ -19,14 +19,17 @@ CREATE TABLE IF NOT EXISTS session_time_credits (
   )
 );
 
+-- next transaction
 -- Since when the paid time of a session runs that had expired and was extended; null: since `paired_at`.
 ALTER TABLE chat_sessions ADD COLUMN IF NOT EXISTS resumed_at TIMESTAMPTZ;
 
+-- next transaction
 -- When the jobs process credits the sessions with an outage, and when it has first done so. `credit_at` is null if the
 -- outage is not credited (any more): another kind, or the fair clock is off.
 ALTER TABLE outages ADD COLUMN IF NOT EXISTS credit_at TIMESTAMPTZ;
 ALTER TABLE outages ADD COLUMN IF NOT EXISTS credited_at TIMESTAMPTZ;
 
+-- next transaction
 -- Since when the clock of sessions stands; NULL if it runs. It stands while no realtime process has a lease, and until
 -- the credits of an outage are committed. `p_scale` is the scale of service time.
 CREATE OR REPLACE FUNCTION sessions_stand_since(p_scale FLOAT8) RETURNS TIMESTAMPTZ LANGUAGE sql STABLE AS $$

@@ -1,5 +1,6 @@
 -- How a payment was paid, and what an operator wrote about a failure (docs/fairness.md#refunds).
 ALTER TABLE payment_requests ADD COLUMN IF NOT EXISTS payment_channel VARCHAR(50);
+-- next transaction
 ALTER TABLE pairing_failures ADD COLUMN IF NOT EXISTS note TEXT;
 
 DROP TRIGGER IF EXISTS refund_is_whole ON pairing_failures;

@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS refunds (
   amount INTEGER NOT NULL,
   status VARCHAR(20) NOT NULL DEFAULT 'requested',
   reason TEXT,
-  requested_by UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  requested_by UUID NOT NULL,
   requested_at TIMESTAMPTZ NOT NULL,
   attempt INTEGER NOT NULL DEFAULT 1,
   gateway_refund_id VARCHAR(255) UNIQUE,
@@ -23,6 +23,12 @@ CREATE TABLE IF NOT EXISTS refunds (
 );
 CREATE INDEX IF NOT EXISTS refunds_to_ask ON refunds (ask_at)
 WHERE status IN ('requested', 'pending');
+
+-- next transaction
+ALTER TABLE refunds
+DROP CONSTRAINT IF EXISTS refunds_requested_by_fkey,
+ADD CONSTRAINT refunds_requested_by_fkey
+FOREIGN KEY (requested_by) REFERENCES control_center_users (id) ON DELETE RESTRICT;
 
 CREATE OR REPLACE FUNCTION refund_edge() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN

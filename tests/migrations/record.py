@@ -1,7 +1,8 @@
 """Keep a record of the migrations that are on main: hashes of their files, and what an edited file was before.
 
 - `committed.txt` has a line for each file below piccolo_migrations, as `sha256sum` prints it. Databases have run these
-  files, so a recorded file never changes. `make migrations` adds new files, and refuses when a recorded one was changed.
+  files, so what a recorded file makes never changes. `make migrations` adds new files, and refuses when a recorded one
+  was changed. A file may change how it locks tables, after its line was removed.
 - `history.json.xz` has each set of files that a commit of main had, for tests of upgrades. `make schema-history` makes it
   from git; the tests need no git.
 """

@@ -7,6 +7,7 @@ import asyncpg
 import attrs
 import pytest
 
+from core.storage.migrations import NEXT_TRANSACTION
 from tests.migrations import catalog, record
 from tests.stack import Stack
 from tools import new_migration
@@ -64,6 +65,15 @@ async def test_migration_drops_a_constraint_that_is_no_longer_declared(stack: St
         assert await changed_checks(connection, checks) == []
     finally:
         await connection.close()
+
+
+def test_constraints_of_each_table_are_replaced_in_a_separate_transaction() -> None:
+    names = [("chat_messages", "one"), ("chat_messages", "two"), ("payment_requests", "three")]
+    found = [ChangedCheck(table, name, "true") for table, name in names]
+    text = new_migration.files_of("0099", "sane", found, [])["sql/0099_sane.sql"]
+    parts = text.split(NEXT_TRANSACTION)
+    assert [re.findall(r"ADD CONSTRAINT (\w+)", part) for part in parts] == [["one", "two"], ["three"], []]
+    assert parts[-1] == new_migration.OTHER
 
 
 def test_functions_of_the_series_are_written_like_those_of_new_migrations() -> None:
