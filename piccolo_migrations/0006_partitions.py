@@ -19,8 +19,9 @@ from core.storage.concurrent_indexes import ensure_index
 from core.storage.piccolo_conf import DB
 
 ID = "0006"
-# Up to three locks are waited for one after the other, and writers wait behind them: together less than two seconds.
-LOCKS = "SET LOCAL lock_timeout = '600ms'"
+# Up to three locks are waited for one after the other, and readers and writers wait behind them: together less than a
+# second. After that time (deadlock_timeout) PostgreSQL may end their transactions, if one has a lock that is needed next.
+LOCKS = "SET LOCAL lock_timeout = '300ms'"
 LEAST = dt.timedelta(days=14)  # the first partition must take rows for this long: other months come after the migration
 MOST = dt.timedelta(days=3650)  # an id further in the future was not made by this service
 KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1)"

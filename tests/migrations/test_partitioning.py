@@ -345,7 +345,6 @@ async def test_partitioning_gives_up_while_a_table_is_locked_and_works_later(
 
 async def test_transaction_that_reads_and_then_writes_is_no_deadlock(old: str, connection: asyncpg.Connection) -> None:
     module, party = script(), await asyncpg.connect(old)
-    waits = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND pid = $1 AND relation IS NOT NULL"
     plan = next(plan for plan in module.PLANS if plan.referenced is not None)
     with pytest.raises(ConnectionError):
         await module.partition(Prepared(connection, after=0), plan)
@@ -353,12 +352,42 @@ async def test_transaction_that_reads_and_then_writes_is_no_deadlock(old: str, c
         async with party.transaction():
             await party.fetchval("SELECT count(*) FROM chat_sessions")
             swap = group.create_task(in_turns(module, connection, plan))
-            async with asyncio.timeout(30):
-                while not await party.fetchval(waits, connection.get_server_pid()):  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            await until_it_waits(party, connection)
             await party.execute("UPDATE chat_sessions SET topics = topics WHERE id = $1", SESSION)
         assert await swap == []
     await party.close()
+
+
+@pytest.mark.parametrize("held_s", [0.2, 0.5])
+async def test_transaction_that_waits_behind_the_swap_is_no_deadlock(
+    old: str, connection: asyncpg.Connection, held_s: float
+) -> None:
+    """It has locked the second table of the swap, and waits for the first one behind it."""
+    module, party, holder = script(), await asyncpg.connect(old), await asyncpg.connect(old)
+    plan = next(plan for plan in module.PLANS if plan.referenced is not None)
+    with pytest.raises(ConnectionError):
+        await module.partition(Prepared(connection, after=0), plan)
+    async with asyncio.TaskGroup() as group:
+        async with party.transaction():
+            await party.execute("UPDATE chat_sessions SET topics = topics WHERE id = $1", SESSION)
+            async with holder.transaction():
+                await holder.execute("UPDATE mitras SET is_active = is_active")
+                swap = group.create_task(in_turns(module, connection, plan))
+                await until_it_waits(party, connection)
+                waiting = group.create_task(party.fetchval("SELECT count(*) FROM mitras"))
+                await asyncio.sleep(held_s)
+            await waiting
+        assert await swap == []
+    await party.close()
+    await holder.close()
+
+
+async def until_it_waits(party: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    """Wait until another connection waits for a table."""
+    waits = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND pid = $1 AND relation IS NOT NULL"
+    async with asyncio.timeout(30):
+        while not await party.fetchval(waits, other.get_server_pid()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def in_turns(module: Any, connection: asyncpg.Connection, plan: Any) -> list[Exception]:
