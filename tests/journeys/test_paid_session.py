@@ -1,12 +1,34 @@
 """The main use case: one paid session, from payment to goodbye, over the real processes."""
 
+from collections.abc import AsyncIterator
+
+import attrs
 import pytest
 
-from tests.stack import World
-from tools.client import Refused
+from tests.stack import Stack, World
+from tools.client import Client, Refused
 from tools.phone import Phone
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unattended")]
+
+
+@attrs.frozen
+class Unattended:
+    """A session whose parties neither write nor say goodbye."""
+
+    world: World
+    customer: Client
+    session_id: str
+
+
+@pytest.fixture(scope="module")
+async def unattended(fast_stack: Stack) -> AsyncIterator[Unattended]:
+    """Begin a session before the first test, so that its 17 minutes pass while that test runs."""
+    world = World(fast_stack)
+    await world.scale_silence()
+    customer, mitra = await world.customer(), await world.mitra()
+    yield Unattended(world, customer, await world.session(customer, mitra))
+    await world.close()
 
 
 async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> None:
@@ -72,12 +94,9 @@ async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> N
     assert [(row["display_name"], row["sessions_count"]) for row in history] == [("Ayu", 1)]
 
 
-async def test_session_without_goodbyes_completes_after_the_grace_period(fast_world: World) -> None:
-    world = fast_world
-    customer, mitra = await world.customer(), await world.mitra()
-    session_id = await world.session(customer, mitra)
-    done = await world.until(
-        lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"),
+async def test_session_without_goodbyes_completes_after_the_grace_period(unattended: Unattended) -> None:
+    done = await unattended.world.until(
+        lambda: unattended.customer.get(f"/api/shared/chat/sessions/{unattended.session_id}"),
         lambda seen: seen["status"] == "completed",
         timeout=30,
     )
