@@ -30,6 +30,14 @@ STORED = """SELECT proname AS name, prosrc AS text FROM pg_proc WHERE pronamespa
   UNION ALL SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"""
 
 
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Run a database without processes."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
 def lists(sql: str) -> Iterator[frozenset[str]]:
     """Return the lists of two or more session states to which SQL compares a status."""
     for listed in LIST.findall(re.sub(r"::(?:text|character varying)(?:\[\])?|[()](?=::)", "", sql)):
