@@ -1,6 +1,7 @@
 """Shared fixtures: a service at real speed, and one on which a minute passes each second. Both are real processes."""
 
 import fcntl
+import functools
 import pathlib
 from collections.abc import AsyncIterator, Iterator
 
@@ -86,15 +87,21 @@ async def http_client() -> AsyncIterator[HttpClient]:
 
 @pytest.fixture(scope="session", autouse=True)
 def database_template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Create the database template that all services are copied from, once for all workers."""
+    """Copy all services from one database template."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a subfolder
+    Stack.template = staticmethod(functools.partial(made_template, shared))
+
+
+@functools.cache
+def made_template(shared: pathlib.Path) -> pathlib.Path:
+    """Return the database template of all workers, which the first service creates."""
+    folder = shared / "template"
     with (shared / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = shared / "template"
         if not folder.exists():
             make_template(folder)
-    Stack.template = folder
+    return folder
 
 
 @pytest.fixture(autouse=True)

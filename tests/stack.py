@@ -102,7 +102,7 @@ async def at_once(*calls: Awaitable[Any]) -> list[str]:
 
 def make_template(folder: pathlib.Path) -> None:
     """Create a migrated and seeded database cluster with its administrator in a folder, from which stacks are copied."""
-    made = Stack(only_database=True)
+    made = Unfilled(only_database=True)
     made.servers.stop()
     assert made.servers.postgres_dir is not None
     shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)
@@ -112,13 +112,11 @@ def make_template(folder: pathlib.Path) -> None:
 class Stack(Service):
     """One service. `scale` is SESI_TIME_SCALE, `code` the source tree that it runs; `env` adds further settings."""
 
-    template: pathlib.Path | None = None
-
     def __init__(self, *, scale: float = 1, only_database: bool = False, code: Code = OURS, **env: str) -> None:
         self.inbox = CodeInbox()
         # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None
-        template = self.template if code.folder is None else None  # it has the schema of our version
+        template = self.template() if code.folder is None else None  # it has the schema of our version
         super().__init__(
             durable=False, scale=scale, template=template, prefix="sesi-test-", code=code,
             **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
@@ -132,6 +130,11 @@ class Stack(Service):
         except BaseException:  # stop what runs already: the caller has no object to close
             self._stop_all()
             raise
+
+    @staticmethod
+    def template() -> pathlib.Path | None:
+        """Return the database cluster from which the service's is copied; None to migrate an empty database."""
+        return None
 
     def _fill_database(self) -> None:
         self.command("migrate")
@@ -188,6 +191,14 @@ class Stack(Service):
         self._looks.close()
         super().close()
         self.inbox.close()
+
+
+class Unfilled(Stack):
+    """A service whose database is not copied from the template."""
+
+    @staticmethod
+    def template() -> None:
+        """Return None: the database is migrated."""
 
 
 class World:

@@ -93,7 +93,7 @@ def test_each_attack_runs_while_paying_customers_are_served(monkeypatch: pytest.
     monkeypatch.setattr(running, "WAL_FILES", 1)
     kinds = list(attacker.ATTACKS)
     asked = main.Asked(kinds=tuple(kinds), seconds=3, share=SHARE)
-    service = running.start_service(template=Stack.template, **main.default_limits())  # type: ignore[arg-type]
+    service = running.start_service(template=Stack.template(), **main.default_limits())  # type: ignore[arg-type]
 
     async def play() -> Phase:
         connection = await asyncpg.connect(service.database_url)

@@ -25,7 +25,7 @@ DEADLINE_S = 30.0
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_each_process_starts_by_its_command_and_stops_gracefully(name: str) -> None:
-    service = Service(durable=False, template=Stack.template, prefix="sesi-test-")
+    service = Service(durable=False, template=Stack.template(), prefix="sesi-test-")
     try:
         service.start(name)
         assert service.stop(name) == 0, service.log(name)
@@ -36,7 +36,7 @@ def test_each_process_starts_by_its_command_and_stops_gracefully(name: str) -> N
 @pytest.fixture
 def service() -> Iterator[Service]:
     """Yield a service whose processes are not started."""
-    made = Service(durable=False, template=Stack.template, prefix="sesi-test-")
+    made = Service(durable=False, template=Stack.template(), prefix="sesi-test-")
     yield made
     made.close()
 
