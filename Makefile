@@ -55,8 +55,8 @@ WORKERS ?= 4
 test: install $(NODE_STAMP) ## run all tests, against real servers and processes; WORKERS=… (default 4)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-quick: install    ## run the unit tests, those of the layout and a whole paid session, in less than a minute
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit tests/layout tests/journeys/test_paid_session.py
+quick: install    ## run the unit tests, those of the layout and a whole paid session, in 40 seconds on two cores
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --services-first tests/layout tests/unit tests/journeys/test_paid_session.py
 
 check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .

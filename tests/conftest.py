@@ -59,16 +59,23 @@ def shared_services(item: pytest.Item) -> int:
     return 2 if "fast_stack" in shared else len(shared)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that turns the order of files around."""
+    parser.addoption("--services-first", action="store_true", help="run first the files that use a shared service")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run first the files that use no shared service, and last those that use the fast one, each with slow folders first.
 
-    A shared service runs until the end, and uses 3 to 4 % of a processor core while it is idle.
+    A shared service runs until the end, and uses 3 to 4 % of a processor core while it is idle. With `--services-first`
+    the files that use one come first: a few that wait, in a run of many that compute.
     """
+    direction = -1 if config.getoption("services_first") else 1
     services: dict[pathlib.Path, int] = {}
     for item in items:
         services[item.path] = max(services.get(item.path, 0), shared_services(item))
     places = {folder: place for place, folder in enumerate(LONG)}
-    items.sort(key=lambda item: (services[item.path], places.get(item.path.parent.name, len(LONG))))
+    items.sort(key=lambda item: (direction * services[item.path], places.get(item.path.parent.name, len(LONG))))
 
 
 @pytest.fixture(scope="session")
