@@ -2,6 +2,7 @@
 
 import fcntl
 import functools
+import gc
 import pathlib
 from collections.abc import AsyncIterator, Iterator
 
@@ -18,6 +19,8 @@ from tools.phone import Reconnection
 # Property tests are seeded by their own text: each run has the same examples, and earlier ones are not stored.
 hypothesis.settings.register_profile("sesi", max_examples=150, deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("sesi")
+# A full collection visits all modules and test items, and by default the parsed files and examples cause hundreds.
+gc.set_threshold(100_000, *gc.get_threshold()[1:])
 Socket.check_frame = staticmethod(check_frame)
 Stack.launch = Forked
 Stack.execute = Forked.command
