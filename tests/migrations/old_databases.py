@@ -1,16 +1,18 @@
 """Databases with the schemas of earlier commits."""
 
+import contextlib
 import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import attrs
 
 from tests.migrations import record
 from tests.stack import Stack
+from tools import adoption
 
 
 def point_piccolo_at(url: str) -> None:
@@ -58,11 +60,35 @@ class OldDatabases:
         return self.made[steps]
 
 
+@contextlib.asynccontextmanager
+async def connections(url: str) -> AsyncIterator[None]:
+    """Let Piccolo keep its connections to the database of an address; it makes one for each statement otherwise."""
+    point_piccolo_at(url)
+    from core.storage.piccolo_conf import DB
+
+    await DB.start_connection_pool(min_size=1, max_size=2)
+    try:
+        yield
+    finally:
+        await DB.close_connection_pool()
+
+
 async def run_and_record(scripts: list[pathlib.Path], url: str) -> None:
     """Run migrations on a database, and record them as Piccolo does."""
-    point_piccolo_at(url)
-    from piccolo.apps.migrations.tables import Migration
+    async with connections(url):
+        from piccolo.apps.migrations.tables import Migration
 
-    await Migration.create_table(if_not_exists=True).run()
-    for path in scripts:
-        await Migration.insert(Migration(name=await run_script(path, url), app_name="sesi")).run()
+        await Migration.create_table(if_not_exists=True).run()
+        for path in scripts:
+            await Migration.insert(Migration(name=await run_script(path, url), app_name="sesi")).run()
+
+
+async def upgrade(url: str) -> None:
+    """Adopt a database and run its pending migrations as `sesi migrate` does, but in this process: an interpreter that
+    imports Piccolo for each database would take most of the time."""
+    await adoption.adopt(url)
+    async with connections(url):
+        from piccolo.apps.migrations.commands.forwards import run_forwards
+
+        done = await run_forwards(app_name="sesi")
+    assert done.success

@@ -10,14 +10,15 @@ import asyncpg
 import pytest
 
 from tests.migrations import catalog, record
-from tests.migrations.old_databases import OldDatabases, run_script
+from tests.migrations.old_databases import OldDatabases, run_script, upgrade
 from tests.stack import Stack
 from tools import adoption, migrate
 
 pytestmark = pytest.mark.anyio
 STATES = record.states()
-# The schemas of 0.2.0 and of a version before it.
+# The schemas of 0.2.0, of the commit after it and of a version before it.
 V0_2 = next(state for state in STATES if state.commit == "04599cd")
+AFTER_0_2 = STATES[STATES.index(V0_2) + 1]
 EARLIER = next(state for state in STATES if state.commit == "039b60f")
 OLD_ROWS = pathlib.Path(__file__).with_name("old_rows.sql").read_text()
 
@@ -89,9 +90,16 @@ def same(old: tuple[str, dict[str, Any]], new: tuple[str, dict[str, Any]]) -> bo
 
 @of(*STATES)
 async def test_upgrade_from_an_earlier_schema_equals_a_new_database(fresh: set[str], upgraded: str) -> None:
-    await migrate.migrate(upgraded)
+    await upgrade(upgraded)
     found = await schema_of(upgraded)
     assert list(difflib.ndiff(sorted(fresh - found), sorted(found - fresh))) == []
+    assert await migrate.pending(upgraded) == frozenset()
+
+
+@of(STATES[0], V0_2, AFTER_0_2)
+async def test_migrate_upgrades_a_database_of_each_kind(fresh: set[str], upgraded: str) -> None:
+    await migrate.migrate(upgraded)
+    assert await schema_of(upgraded) == fresh
     assert await migrate.pending(upgraded) == frozenset()
 
 
