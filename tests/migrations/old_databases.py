@@ -5,7 +5,7 @@ import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any
 
 import attrs
@@ -40,10 +40,12 @@ class OldDatabases:
     """Databases that the migrations of earlier commits made.
 
     Many commits only added migrations to those of an earlier one, so a database begins as a copy of the one that has
-    run the most of its migrations, and runs the others.
+    run the most of its migrations, and runs the others. It takes that database itself unless it is one of `kept`, which
+    several tests use.
     """
 
     servers: Stack
+    kept: Collection[record.Steps]
     made: dict[record.Steps, str] = attrs.field(factory=lambda: {(): "template1"})
     numbers: Iterator[int] = attrs.field(factory=itertools.count)
 
@@ -52,8 +54,11 @@ class OldDatabases:
         steps = state.steps()
         if steps not in self.made:
             begun = max((ran for ran in self.made if steps[: len(ran)] == ran), key=len)
-            name = f"old_{next(self.numbers)}"
-            await self.servers.sql(f"CREATE DATABASE {name} TEMPLATE {self.made[begun]}")
+            if begun and begun not in self.kept:
+                name = self.made.pop(begun)
+            else:
+                name = f"old_{next(self.numbers)}"
+                await self.servers.sql(f"CREATE DATABASE {name} TEMPLATE {self.made[begun]}")
             state.write(folder)
             await run_and_record([folder / step[0] for step in steps[len(begun) :]], self.servers.url_of(name))
             self.made[steps] = name

@@ -56,7 +56,7 @@ def servers() -> Iterator[Stack]:
 @pytest.fixture
 async def watched(servers: Stack, tmp_path: pathlib.Path) -> AsyncIterator[asyncpg.Connection]:
     """Yield a connection to a database of 0.2 with rows, which stores the locks of each DDL statement."""
-    await servers.sql(f"CREATE DATABASE watched TEMPLATE {await OldDatabases(servers).of(V0_2, tmp_path)}")
+    await servers.sql(f"CREATE DATABASE watched TEMPLATE {await OldDatabases(servers, ()).of(V0_2, tmp_path)}")
     url = servers.url_of("watched")
     connection = await asyncpg.connect(url)
     try:

@@ -40,7 +40,7 @@ async def fresh(servers: Stack) -> set[str]:
 @pytest.fixture(scope="module")
 def old(servers: Stack) -> OldDatabases:
     """Return the databases of earlier commits."""
-    return OldDatabases(servers)
+    return OldDatabases(servers, [state.steps() for state in (STATES[0], EARLIER, V0_2, AFTER_0_2)])
 
 
 @pytest.fixture
