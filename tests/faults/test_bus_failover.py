@@ -1,4 +1,8 @@
-"""The bus on a Valkey cluster and behind sentinels, while servers are replaced, killed and frozen."""
+"""The bus on a Valkey cluster and behind sentinels, while servers are replaced, killed and frozen.
+
+The last tests wait for the servers at the same time; each has its own servers. The first ones would fail if the others
+delayed them for a second.
+"""
 
 import asyncio
 import contextlib
@@ -14,11 +18,13 @@ from core.bus.link import Link
 from core.bus.nodes import Nodes
 from core.bus.subscription import Subscription
 from tests.faults import valkey
+from tests.faults.together import Part, Together
 from tests.faults.valkey import Cluster
 from tests.faults.valkey_servers import until
 from tests.stack import within
 
 pytestmark = pytest.mark.anyio
+TOGETHER = Together()
 
 RECOVERED_S = 15  # the servers take up to 3 s to replace one that is dead
 
@@ -116,11 +122,41 @@ async def test_channels_that_come_and_go_are_heard_only_while_they_are_wanted() 
         assert pair.subscriptions == before  # nothing was missed, so nothing need be read from the database
 
 
-@pytest.mark.parametrize("fault", ["failover", "kill", "freeze"])
-async def test_listener_follows_a_cluster_whose_primary_is_replaced(fault: str) -> None:
+def on_primary(cluster: Cluster, number: int, names: list[str]) -> list[str]:
+    """Return the channels that belong to one of the three primaries."""
+    first, last = cluster.slots_of(number)
+    return [name for name in names if first <= channels.slot_of(name) <= last]
+
+
+async def test_frozen_server_delays_no_message_on_the_others() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        behind_frozen, working = (on_primary(cluster, number, pair.names)[0] for number in (0, 1))
+        cluster.servers.send(cluster.primaries[0], signal.SIGSTOP)
+        pair.publishing.publish([(behind_frozen, b"stuck")])
+        await asyncio.sleep(0.05)  # its batch is under way
+        pair.publishing.publish([(working, b"passes")])
+        while b"passes" not in pair.heard[working]:
+            assert not pair.publishing.degraded  # the frozen server has its whole timeout still
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+async def plays(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Run the tests that wait for the servers."""
+
+    async def run(part: Part) -> None:
+        await part.body()
+
+    TOGETHER.start(run, request.session.items)
+    yield
+    await TOGETHER.stop()
+
+
+@TOGETHER.test(cases=("failover", "kill", "freeze"))
+async def test_listener_follows_a_cluster_whose_primary_is_replaced(case: str) -> None:
     async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
         before = pair.subscriptions
-        await _replace_primary(cluster, fault)
+        await _replace_primary(cluster, case)
         await pair.subscribes_again(before)
         await pair.everything_arrives()
 
@@ -137,14 +173,14 @@ async def _replace_primary(cluster: Cluster, fault: str) -> None:
     await until(promoted)
 
 
-@pytest.mark.parametrize("fault", ["failover", "kill", "freeze"])
-async def test_listener_follows_sentinels_to_a_new_master(fault: str) -> None:
+@TOGETHER.test(lane=1, cases=("failover", "kill", "freeze"))
+async def test_listener_follows_sentinels_to_a_new_master(case: str) -> None:
     async with valkey.sentinels() as watched, pair_on(watched.url) as pair:
         before, old = pair.subscriptions, await watched.master()
-        if fault == "failover":
+        if case == "failover":
             await watched.fail_over()
         else:
-            watched.servers.send(old, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+            watched.servers.send(old, signal.SIGKILL if case == "kill" else signal.SIGSTOP)
 
         async def replaced() -> bool:
             return await watched.master() != old
@@ -164,6 +200,7 @@ class FailsWhenStopped(Link):
             raise ConnectionError
 
 
+@TOGETHER.test(lane=2)
 async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
     async with valkey.sentinels() as watched:
         nodes, subscribed = Nodes(redis_url.read(watched.url), timeout_s=1), asyncio.Event()
@@ -177,12 +214,7 @@ async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
         await nodes.close()
 
 
-def on_primary(cluster: Cluster, number: int, names: list[str]) -> list[str]:
-    """Return the channels that belong to one of the three primaries."""
-    first, last = cluster.slots_of(number)
-    return [name for name in names if first <= channels.slot_of(name) <= last]
-
-
+@TOGETHER.test(step=1)
 async def test_channel_whose_slot_leaves_and_comes_back_is_heard_again() -> None:
     async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
         name = on_primary(cluster, 0, pair.names)[0]
@@ -192,18 +224,7 @@ async def test_channel_whose_slot_leaves_and_comes_back_is_heard_again() -> None
         await pair.everything_arrives()
 
 
-async def test_frozen_server_delays_no_message_on_the_others() -> None:
-    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
-        behind_frozen, working = (on_primary(cluster, number, pair.names)[0] for number in (0, 1))
-        cluster.servers.send(cluster.primaries[0], signal.SIGSTOP)
-        pair.publishing.publish([(behind_frozen, b"stuck")])
-        await asyncio.sleep(0.05)  # its batch is under way
-        pair.publishing.publish([(working, b"passes")])
-        while b"passes" not in pair.heard[working]:
-            assert not pair.publishing.degraded  # the frozen server has its whole timeout still
-            await asyncio.sleep(0.005)
-
-
+@TOGETHER.test(step=1)
 async def test_bus_stays_degraded_while_some_slots_have_no_server() -> None:
     async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
         for port in (cluster.replicas[0], cluster.primaries[0]):
