@@ -103,7 +103,7 @@ async def test_frames_in_small_pieces_are_not_a_flood(world: World) -> None:
         assert (await wire.receive())["ref"] == "big"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def slow_port(stack: Stack) -> Iterator[int]:
     """Yield the port of a process whose budgets refill so slowly that the speed of a busy machine does not matter."""
     with another_realtime(stack, "slow", WS_FRAMES_PER_SECOND="1") as port:
