@@ -23,17 +23,7 @@ from tools.throwaway import Throwaway
 DEADLINE_S = 30.0
 
 
-@pytest.mark.parametrize("name", PROCESSES)
-def test_each_process_starts_by_its_command_and_stops_gracefully(name: str) -> None:
-    service = Service(durable=False, template=Stack.template(), prefix="sesi-test-")
-    try:
-        service.start(name)
-        assert service.stop(name) == 0, service.log(name)
-    finally:
-        service.close()
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
     """Yield a service whose processes are not started."""
     made = Service(durable=False, template=Stack.template(), prefix="sesi-test-")
@@ -41,39 +31,53 @@ def service() -> Iterator[Service]:
     made.close()
 
 
-def probe(service: Service, name: str, path: str) -> int:
+@pytest.mark.parametrize("name", PROCESSES)
+def test_each_process_starts_by_its_command_and_stops_gracefully(service: Service, name: str) -> None:
+    service.start(name)
+    assert service.stop(name) == 0, service.log(name)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Yield a service whose processes are not started, and are forked when they are."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
+def probe(stack: Stack, name: str, path: str) -> int:
     """Return the status of one request over a new connection."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[PORT_OF[name]]}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{stack.ports[PORT_OF[name]]}{path}", timeout=10) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
 
 
-def wait_unready(service: Service, name: str) -> None:
+def wait_unready(stack: Stack, name: str) -> None:
     """Wait until a process reports that it is not ready. Raises OSError if it accepts no connection."""
     deadline = time.monotonic() + DEADLINE_S
-    while probe(service, name, "/readyz") != 503:
-        assert time.monotonic() < deadline, service.log(name)
+    while probe(stack, name, "/readyz") != 503:
+        assert time.monotonic() < deadline, stack.log(name)
         time.sleep(0.02)
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_stopping_process_is_unready_and_serves_until_the_drain_ends(service: Service, name: str) -> None:
-    service.start(name, DRAIN_SECONDS="300")
-    service.processes[name].terminate()
-    wait_unready(service, name)
-    assert probe(service, name, "/healthz") == 200
-    assert service.processes[name].poll() is None
-    service.processes[name].terminate()  # a second signal ends the drain
-    assert service.processes[name].wait(DEADLINE_S) == 0, service.log(name)
+def test_stopping_process_is_unready_and_serves_until_the_drain_ends(stack: Stack, name: str) -> None:
+    stack.start(name, DRAIN_SECONDS="300")
+    stack.processes[name].terminate()
+    wait_unready(stack, name)
+    assert probe(stack, name, "/healthz") == 200
+    assert stack.processes[name].poll() is None
+    stack.processes[name].terminate()  # a second signal ends the drain
+    assert stack.processes[name].wait(DEADLINE_S) == 0, stack.log(name)
 
 
-def test_drain_ends_after_its_time_limit(service: Service) -> None:
-    service.start("api", DRAIN_SECONDS="2")
+def test_drain_ends_after_its_time_limit(stack: Stack) -> None:
+    stack.start("api", DRAIN_SECONDS="2")
     began = time.monotonic()
-    service.processes["api"].terminate()
-    assert service.processes["api"].wait(DEADLINE_S) == 0, service.log("api")
+    stack.processes["api"].terminate()
+    assert stack.processes["api"].wait(DEADLINE_S) == 0, stack.log("api")
     assert time.monotonic() - began >= 2
 
 
