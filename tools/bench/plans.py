@@ -94,8 +94,8 @@ def table(found: list[Judged]) -> Table:
     return made
 
 
-async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
-    """Make every call on this database, roll it back, and judge its statements.
+async def look(settings: Settings, *, small: bool = False, function: str = "") -> list[Judged]:
+    """Make every call, or only those of one `function`, on this database, roll it back, and judge its statements.
 
     On a `small` database a scan is often the fastest plan. There, scans are disabled unless no index helps, and then
     they are reported. Raises NotWatched.
@@ -120,7 +120,8 @@ async def look(settings: Settings, *, small: bool = False) -> list[Judged]:
             wrong = [
                 told
                 for call in caller.calls(plan_forms.forms(caller))
-                if (told := await _make(caller, call, watch)) is not None
+                if function in ("", call.name.partition(" (")[0])
+                and (told := await _make(caller, call, watch)) is not None
             ]
             if wrong:
                 raise NotWatched("tools.bench.plan_calls does not know how to call:\n" + "\n".join(wrong))
