@@ -384,7 +384,9 @@ def test_process_that_dies_at_a_statement_changes_nothing_and_the_next_one_goes_
                         assert await steady.runtime.db.fetch(OFFLINE_LOGS) == []
         assert dead_at > 8
         assert await online(steady) == [everyone[0]]  # whose targeted search fails in another transaction
-        await sweep(steady)
+        async with asyncio.timeout(within(2)):
+            while await online(steady):  # a sweep skips a row that the server has not rolled back yet
+                await sweep(steady)
         await check_each_once(steady, everyone)
         found = await steady.runtime.db.fetch(INVITATIONS)
         assert sorted(row["response"] for row in found if row["session_id"] == session_id) == ["IGNORED"] * 3
