@@ -235,6 +235,14 @@ class World:
                 await self._operator.sign_in_as_operator(EMAIL, PASSWORD)
         return self._operator
 
+    def hand_over(self) -> None:
+        """Leave the administrator's sign-in to other worlds on the same service, until this one needs it again.
+
+        Two worlds that use it at the same time would refresh the same token.
+        """
+        if self._operator is not None:
+            self.stack.signed_in, self._operator = self._operator.signed_in, None
+
     async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
         """Create a mitra who signs in by code and goes online unless `online` is false."""
         phone = await self.mitra_account(name)
@@ -404,8 +412,7 @@ class World:
             books = await self.audit()
             assert books["violations"] == [], books["violations"]
         finally:
-            if self._operator is not None:
-                self.stack.signed_in = self._operator.signed_in
+            self.hand_over()
             for client in self.clients:
                 await client.close()
 

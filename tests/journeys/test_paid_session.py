@@ -27,7 +27,9 @@ async def unattended(fast_stack: Stack) -> AsyncIterator[Unattended]:
     world = World(fast_stack)
     await world.scale_silence()
     customer, mitra = await world.customer(), await world.mitra()
-    yield Unattended(world, customer, await world.session(customer, mitra))
+    session_id = await world.session(customer, mitra)
+    world.hand_over()
+    yield Unattended(world, customer, session_id)
     await world.close()
 
 
