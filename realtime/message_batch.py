@@ -26,7 +26,9 @@ from realtime.hub import Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 from realtime.message_statuses import MessageStatuses
 
-GATHER_S = 0.002  # between the starts of two batches: a commit costs more than the few messages that come in this time
+# Between the starts of two batches: a commit costs more than the few messages that come in this time. At 1,000 messages
+# a second, 2 ms would take a fifth less processor time, and a message would be on its way three quarters longer.
+GATHER_S = 0.001
 # A small batch costs nearly as much as a large one. So a second batch starts only if APART_ROWS messages wait, or if
 # the first has run for SLOW_S seconds. Batches older than HELD_S are blocked on a lock and don't count. If another
 # process has written to the same sessions within CROSSED_S, only the latter condition counts: two batches would wait
