@@ -114,6 +114,14 @@ def made_template(shared: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Stack]:
+    """Yield the servers of a service without its processes; the database has the present schema."""
+    made = Stack(only_database=True)
+    yield made
+    made.close()
+
+
 @pytest.fixture(autouse=True)
 def every_frame_is_declared() -> Iterator[None]:
     """Fail a test that received a frame which the AsyncAPI document does not declare, or declares differently."""

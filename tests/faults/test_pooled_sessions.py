@@ -1,7 +1,7 @@
 """DATABASE_POOLER=transaction: every statement has its timeouts, though a pooler lends a session for one transaction."""
 
 import datetime as dt
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -16,18 +16,10 @@ SETTINGS = """SELECT current_setting('statement_timeout') || ' ' || current_sett
 OURS = "4s 3s 8s off"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """Yield a server without any process."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-async def database(stack: Stack) -> AsyncIterator[Database]:
+async def database(servers: Stack) -> AsyncIterator[Database]:
     """Yield a pool that expects a pooler in between."""
-    made = await Database.connect(stack.database_url, size=1, through_pooler=True)
+    made = await Database.connect(servers.database_url, size=1, through_pooler=True)
     yield made
     await made.close()
 
@@ -63,13 +55,13 @@ async def test_statement_that_lasts_too_long_is_cancelled(database: Database) ->
 
 
 async def test_lent_connection_commits_at_the_end_and_rolls_back_after_an_error(
-    database: Database, stack: Stack
+    database: Database, servers: Stack
 ) -> None:
-    await stack.sql("CREATE TABLE lent (n int PRIMARY KEY)")
+    await servers.sql("CREATE TABLE lent (n int PRIMARY KEY)")
     async with database.connection() as connection:
         await connection.execute("INSERT INTO lent VALUES (1)")
-        assert await stack.sql("SELECT n FROM lent") == []
-    assert [row["n"] for row in await stack.sql("SELECT n FROM lent")] == [1]
+        assert await servers.sql("SELECT n FROM lent") == []
+    assert [row["n"] for row in await servers.sql("SELECT n FROM lent")] == [1]
 
     async def write_two() -> None:
         async with database.connection() as connection:
@@ -78,7 +70,7 @@ async def test_lent_connection_commits_at_the_end_and_rolls_back_after_an_error(
 
     with pytest.raises(asyncpg.UniqueViolationError):
         await write_two()
-    assert [row["n"] for row in await stack.sql("SELECT n FROM lent")] == [1]
+    assert [row["n"] for row in await servers.sql("SELECT n FROM lent")] == [1]
 
 
 async def test_no_statement_is_prepared_under_a_name(database: Database) -> None:
@@ -87,18 +79,18 @@ async def test_no_statement_is_prepared_under_a_name(database: Database) -> None
     assert await database.fetchval("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''") == 0
 
 
-async def test_migration_through_a_pooler_is_refused(stack: Stack) -> None:
-    refused = stack.command("migrate", check=False, DATABASE_POOLER="transaction")
+async def test_migration_through_a_pooler_is_refused(servers: Stack) -> None:
+    refused = servers.command("migrate", check=False, DATABASE_POOLER="transaction")
     assert refused.returncode == 1
     assert "DATABASE_POOLER: expected none for a migration" in refused.stderr + refused.stdout
-    assert stack.command("migrate", "--check", DATABASE_POOLER="transaction").returncode == 0
+    assert servers.command("migrate", "--check", DATABASE_POOLER="transaction").returncode == 0
 
 
-async def test_whole_service_works_with_transaction_settings(stack: Stack) -> None:
-    stack.env |= {"DATABASE_POOLER": "transaction", "DATABASE_POOL_SIZE": "4"}
-    stack.start_all()
-    world = World(stack)
+async def test_whole_service_works_with_transaction_settings(servers: Stack) -> None:
+    servers.env |= {"DATABASE_POOLER": "transaction", "DATABASE_POOL_SIZE": "4"}
+    servers.start_all()
+    world = World(servers)
     await app.whole_session(world)
     await world.close()
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sesi'"
-    assert (await stack.sql(sessions))[0][0] <= 3 * (4 + 1)
+    assert (await servers.sql(sessions))[0][0] <= 3 * (4 + 1)

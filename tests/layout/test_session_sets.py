@@ -30,14 +30,6 @@ STORED = """SELECT proname AS name, prosrc AS text FROM pg_proc WHERE pronamespa
   UNION ALL SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """Run a database without processes."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
-
-
 def lists(sql: str) -> Iterator[frozenset[str]]:
     """Return the lists of two or more session states to which SQL compares a status."""
     for listed in LIST.findall(re.sub(r"::(?:text|character varying)(?:\[\])?|[()](?=::)", "", sql)):
@@ -60,8 +52,8 @@ def test_each_copy_of_the_condition_that_an_extension_holds_the_grace_period_is_
     assert sum(whole.values()) >= 4
 
 
-async def test_each_list_of_session_states_in_the_database_is_a_named_set(stack: Stack) -> None:
-    rows = await stack.sql(STORED)
+async def test_each_list_of_session_states_in_the_database_is_a_named_set(servers: Stack) -> None:
+    rows = await servers.sql(STORED)
     found = [(row["name"], words) for row in rows for words in lists(row["text"])]
     assert {"online_mitras", "chat_sessions_one_live"} <= {name for name, _ in found}
     assert [(name, sorted(words)) for name, words in found if words not in NAMED] == []

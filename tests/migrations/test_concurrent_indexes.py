@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -20,18 +20,10 @@ INSERT = """INSERT INTO otp_requests (id, phone, user_type, channel, code_hash, 
   VALUES (gen_random_uuid(), '+6281234567890', 'customer', 'sms', 'x', now(), '10.0.0.1', now())"""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """Yield a database with the present schema."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-async def connection(stack: Stack) -> AsyncIterator[asyncpg.Connection]:
+async def connection(servers: Stack) -> AsyncIterator[asyncpg.Connection]:
     """Yield a connection to a database that lacks an index of a table with rows, and the migration that makes it."""
-    made = await asyncpg.connect(stack.database_url)
+    made = await asyncpg.connect(servers.database_url)
     await made.execute(INSERT)
     await made.execute(f"DROP INDEX IF EXISTS {INDEX}")
     await made.execute("DELETE FROM migration WHERE name = $1", REPEATED)
@@ -40,9 +32,9 @@ async def connection(stack: Stack) -> AsyncIterator[asyncpg.Connection]:
 
 
 @contextlib.asynccontextmanager
-async def open_write(stack: Stack) -> AsyncIterator[None]:
+async def open_write(servers: Stack) -> AsyncIterator[None]:
     """Keep a transaction open that has written to the table: a build of its index waits for the end."""
-    async with stack.transaction() as other:
+    async with servers.transaction() as other:
         await other.execute(INSERT)
         yield
 
@@ -54,10 +46,10 @@ async def state(connection: asyncpg.Connection, expected: bool | None) -> None:
             await asyncio.sleep(0.02)
 
 
-async def leave_invalid(stack: Stack, connection: asyncpg.Connection) -> None:
+async def leave_invalid(servers: Stack, connection: asyncpg.Connection) -> None:
     """Stop the build of the index while it waits."""
-    async with open_write(stack):
-        building = await asyncpg.connect(stack.database_url, server_settings={"statement_timeout": "500"})
+    async with open_write(servers):
+        building = await asyncpg.connect(servers.database_url, server_settings={"statement_timeout": "500"})
         with pytest.raises(asyncpg.QueryCanceledError):
             await building.execute(f"CREATE INDEX CONCURRENTLY {INDEX} ON otp_requests (ip_address, created_at)")
         await building.close()
@@ -65,10 +57,10 @@ async def leave_invalid(stack: Stack, connection: asyncpg.Connection) -> None:
 
 
 async def test_index_of_a_table_with_rows_is_built_while_others_write(
-    stack: Stack, connection: asyncpg.Connection
+    servers: Stack, connection: asyncpg.Connection
 ) -> None:
-    async with open_write(stack):
-        migration = asyncio.create_task(migrate.migrate(stack.database_url))
+    async with open_write(servers):
+        migration = asyncio.create_task(migrate.migrate(servers.database_url))
         await state(connection, False)
         await connection.execute(f"SET lock_timeout = '100ms'; {INSERT}")
         assert not migration.done()
@@ -76,48 +68,48 @@ async def test_index_of_a_table_with_rows_is_built_while_others_write(
     await state(connection, True)
 
 
-async def test_two_migrations_at_once_build_an_index_once(stack: Stack, connection: asyncpg.Connection) -> None:
+async def test_two_migrations_at_once_build_an_index_once(servers: Stack, connection: asyncpg.Connection) -> None:
     """The one that waits for the other's lock may not hold a snapshot, for which the build would wait."""
-    async with open_write(stack):
-        migrations = [asyncio.create_task(migrate.migrate(stack.database_url)) for _ in range(2)]
+    async with open_write(servers):
+        migrations = [asyncio.create_task(migrate.migrate(servers.database_url)) for _ in range(2)]
         await state(connection, False)
     assert sorted(await asyncio.wait_for(asyncio.gather(*migrations), 60)) == [0, 1]
     await state(connection, True)
 
 
-async def test_invalid_index_is_rebuilt_by_the_next_migration(stack: Stack, connection: asyncpg.Connection) -> None:
-    await leave_invalid(stack, connection)
-    assert await migrate.migrate(stack.database_url) == 1
+async def test_invalid_index_is_rebuilt_by_the_next_migration(servers: Stack, connection: asyncpg.Connection) -> None:
+    await leave_invalid(servers, connection)
+    assert await migrate.migrate(servers.database_url) == 1
     assert await connection.fetchval(STATE, INDEX) is True
 
 
 async def test_invalid_index_is_rebuilt_without_pending_migrations(
-    stack: Stack, connection: asyncpg.Connection
+    servers: Stack, connection: asyncpg.Connection
 ) -> None:
-    await migrate.migrate(stack.database_url)
+    await migrate.migrate(servers.database_url)
     before = await catalog.schema(connection)
     await connection.execute(f"DROP INDEX {INDEX}")
-    await leave_invalid(stack, connection)
-    assert await migrate.migrate(stack.database_url) == 0
+    await leave_invalid(servers, connection)
+    assert await migrate.migrate(servers.database_url) == 0
     assert await catalog.schema(connection) == before
 
 
-async def test_stopped_rebuild_leaves_no_copy_behind(stack: Stack, connection: asyncpg.Connection) -> None:
-    await migrate.migrate(stack.database_url)
+async def test_stopped_rebuild_leaves_no_copy_behind(servers: Stack, connection: asyncpg.Connection) -> None:
+    await migrate.migrate(servers.database_url)
     before = await catalog.schema(connection)
-    async with open_write(stack):
-        rebuilding = await asyncpg.connect(stack.database_url, server_settings={"statement_timeout": "500"})
+    async with open_write(servers):
+        rebuilding = await asyncpg.connect(servers.database_url, server_settings={"statement_timeout": "500"})
         with pytest.raises(asyncpg.QueryCanceledError):
             await rebuilding.execute(f"REINDEX INDEX CONCURRENTLY {INDEX}")
         await rebuilding.close()
     assert await catalog.schema(connection) != before
-    await migrate.migrate(stack.database_url)
+    await migrate.migrate(servers.database_url)
     assert await catalog.schema(connection) == before
 
 
-async def test_build_that_loses_its_connection_is_repeated(stack: Stack, connection: asyncpg.Connection) -> None:
-    async with open_write(stack):
-        migration = asyncio.create_task(migrate.migrate(stack.database_url))
+async def test_build_that_loses_its_connection_is_repeated(servers: Stack, connection: asyncpg.Connection) -> None:
+    async with open_write(servers):
+        migration = asyncio.create_task(migrate.migrate(servers.database_url))
         await state(connection, False)
         builders = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%'"
@@ -125,7 +117,7 @@ async def test_build_that_loses_its_connection_is_repeated(stack: Stack, connect
         await connection.execute(builders)
         with pytest.raises(RuntimeError, match="the migration failed"):
             await asyncio.wait_for(migration, 60)
-    assert await migrate.migrate(stack.database_url) == 1
+    assert await migrate.migrate(servers.database_url) == 1
     assert await connection.fetchval(STATE, INDEX) is True
 
 

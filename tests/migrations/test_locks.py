@@ -1,7 +1,7 @@
 """A migration's locks on tables that processes use put no process into a deadlock with it."""
 
 import pathlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -43,14 +43,6 @@ GROUP BY xact HAVING count(DISTINCT relation) > 1"""
 RAISED = """SELECT DISTINCT relation::text || ' twice' FROM (
   SELECT relation, strength > lag(strength) OVER (PARTITION BY xact, relation ORDER BY moment) AS is_raised FROM watch.locks
 ) AS l WHERE is_raised"""
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Stack]:
-    """Yield a PostgreSQL server without a service."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
 
 
 @pytest.fixture

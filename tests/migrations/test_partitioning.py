@@ -6,7 +6,7 @@ import datetime as dt
 import importlib.util
 import pathlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -48,14 +48,6 @@ ORPHANS = """UPDATE webhook_logs SET http_status = 500, processing_result = 'err
 COMMIT = """SELECT seqs FROM chat_commit(ARRAY[$1::uuid], '{0}', '{0}', '{0}', '{0}', '{1}', ARRAY[$2::uuid], ARRAY[$3::uuid], ARRAY[$2::uuid],
   '{text}', '{halo}', '{NULL}', now(), 1)"""
 FILL = "SELECT id, final FROM chat_fill(ARRAY[$1::uuid], '{0}', NULL)"
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Stack]:
-    """Yield a PostgreSQL server without a service."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
 
 
 async def make(servers: Stack, name: str, scripts: list[pathlib.Path]) -> str:

@@ -3,7 +3,7 @@
 import difflib
 import json
 import pathlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -21,14 +21,6 @@ V0_2 = next(state for state in STATES if state.commit == "04599cd")
 AFTER_0_2 = STATES[STATES.index(V0_2) + 1]
 EARLIER = next(state for state in STATES if state.commit == "039b60f")
 OLD_ROWS = pathlib.Path(__file__).with_name("old_rows.sql").read_text()
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Stack]:
-    """Yield a PostgreSQL server without a service; its own database has the current schema."""
-    made = Stack(only_database=True)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
