@@ -25,13 +25,16 @@ from core.publishing import Caches, Publisher
 from core.storage import durability
 from core.storage.database import Database
 from core.storage.errors import TRANSIENT_ERRORS
+from core.storage.host import SERVER
 
 LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
 OVERLAP_S = 10.0  # the most between a revocation's timestamp and its commit
 CLOCK_EVERY_S = 60.0
-# The version of the configuration, and the auth sessions revoked and the accounts joined in the last $1 seconds.
+# The server that answers, the version of the configuration, and the auth sessions revoked and the accounts joined in the
+# last $1 seconds.
 # statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
 CHANGES = f"""SELECT
+  {SERVER},
   {config_store.VERSION} AS config_version,
   ARRAY(
     SELECT id::text
@@ -189,8 +192,8 @@ class ChangePoll:
 
         This also notices that a standby was promoted; the database then calls the subscribers to a new epoch.
         """
-        await self.db.is_writable()
         row = await read_changes(self.db, back_s=back_s)
+        self.db.note_server(row)
         fresh = [sid for sid in row["revoked"] if sid not in self.caches.revoked]
         if fresh:
             await self.publisher.receive(LoginsRevoked(auth_session_ids=fresh))

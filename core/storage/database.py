@@ -14,7 +14,7 @@ import asyncpg
 
 from core.base.clock import monotonic
 from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
-from core.storage.host import ask, read_clock
+from core.storage.host import ask, read_clock, server_of
 from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, open_pool, retry, roll_back
 from core.storage.servers import Servers
 from core.storage.transaction import Tx
@@ -203,8 +203,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
-        """Open a transaction; commit it when the block ends, or roll it back if the block raises. `clock` returns
-        service time.
+        """Open a transaction. Commit when the block ends; roll back if it raises. `clock` returns service time.
 
         After an error in CONNECTION_ERRORS or a TimeoutError the transaction may have been committed.
         """
@@ -235,14 +234,15 @@ class Database:
         await self.pool.keep(connection)
 
     async def is_writable(self) -> bool:
-        """Return whether the server takes writes now.
-
-        Store its epoch, which changes when a standby becomes the primary.
-        """
+        """Return whether the server takes writes now. Store its epoch, which changes when a standby is promoted."""
         async with self.connection() as connection:
             server = await ask(connection)
         self._servers.note(server)
         return server.writable
+
+    def note_server(self, row: Any) -> None:
+        """Store the epoch of the server that has answered with the columns SERVER, among others."""
+        self._servers.note(server_of(row))
 
     async def clock(self) -> tuple[dt.datetime, float]:
         """Return (the database's time, our monotonic time in seconds at that moment)."""

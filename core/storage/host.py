@@ -17,8 +17,8 @@ from core.storage.errors import UNREACHABLE
 
 LOOK_S = 0.5  # between two checks of a host
 ANSWER_S = 1.0  # to connect and get an answer; a host that takes longer counts as failed
-# During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends on it.
-SERVER = """SELECT NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
+# Columns of a SELECT. During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends on it.
+SERVER = """NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
   (SELECT system_identifier FROM pg_control_system())::text AS system,
   CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
        ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END AS timeline"""
@@ -41,9 +41,14 @@ class Server:
         return hashlib.sha256(f"{self.system}/{self.timeline}".encode()).hexdigest()[:16]
 
 
+def server_of(row: Any) -> Server:
+    """Return the server that has answered with the columns SERVER, among others."""
+    return Server(**{field.name: row[field.name] for field in attrs.fields(Server)})
+
+
 async def ask(connection: Any) -> Server:
     """Ask a server for its role, system and timeline."""
-    return Server(**dict(await connection.fetchrow(SERVER, timeout=ANSWER_S)))
+    return server_of(await connection.fetchrow(f"SELECT {SERVER}", timeout=ANSWER_S))
 
 
 def host_of(url: str) -> str:
