@@ -6,9 +6,9 @@ A rule of the nightly audit that is broken is also checked every hour, so that t
 import asyncio
 import contextlib
 
-from core.audits.rules import Depth
+from core.audits.rules import STORE_EVERY_S, Depth, RuleResult
 from core.base import logs
-from core.base.clock import real_sleep
+from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.flows import ledger_audits
 from core.flows.ledger_audits import ClaimLost
@@ -82,8 +82,37 @@ async def audit(runtime: Runtime, depth: Depth) -> None:
 
     Raises ClaimLost, Unavailable, RulesTooSlow.
     """
-    async for result in results(runtime, await rules_to_check(runtime, depth)):
-        await ledger_audits.keep(runtime, depth, result)
-        if result.violations:
-            log.error("rows break a rule", rule=result.rule, violations=result.violations, ids=result.first_ids)
+    gathered = _Gathered(runtime, depth)
+    try:
+        async for result in results(runtime, await rules_to_check(runtime, depth)):
+            if result.violations:
+                log.error("rows break a rule", rule=result.rule, violations=result.violations, ids=result.first_ids)
+            await gathered.add(result)
+    except RulesTooSlow:
+        await gathered.store()
+        raise
+    await gathered.store()
     await ledger_audits.finish(runtime, depth, every_rule=[rule.name for rule in RULES])
+
+
+class _Gathered:
+    """Results that are stored together, because each commit costs a write to disk."""
+
+    def __init__(self, runtime: Runtime, depth: Depth) -> None:
+        self._runtime = runtime
+        self._depth = depth
+        self._results: list[RuleResult] = []
+        self._stored_at = monotonic()
+
+    async def add(self, result: RuleResult) -> None:
+        """Add a result, and store all of them if the last time is STORE_EVERY_S ago. Raises ClaimLost, Unavailable."""
+        self._results.append(result)
+        if monotonic() >= self._stored_at + STORE_EVERY_S:
+            await self.store()
+
+    async def store(self) -> None:
+        """Store the results. Raises ClaimLost, Unavailable."""
+        results, self._results = self._results, []
+        if results:
+            await ledger_audits.keep(self._runtime, self._depth, results)
+        self._stored_at = monotonic()

@@ -1,7 +1,9 @@
-"""When the ledger is audited, and how deeply (docs/operating.md#audits)."""
+"""When the ledger is audited and how deeply, and the result of a rule (docs/operating.md#audits)."""
 
 import datetime as dt
 import enum
+
+import attrs
 
 
 class Depth(enum.StrEnum):
@@ -11,11 +13,21 @@ class Depth(enum.StrEnum):
     FULL = "full"
 
 
+@attrs.frozen(kw_only=True)
+class RuleResult:
+    """What an audit found about one rule: how many rows break it, and the ids of some of them."""
+
+    rule: str
+    violations: int
+    first_ids: list[str]
+
+
 CHEAP_EVERY = dt.timedelta(minutes=1)  # real time
 NIGHT_HOUR = 20  # the hour of the full audit, UTC: 3 in the morning in Jakarta
 BROKEN_EVERY = dt.timedelta(hours=1)  # service time; a broken rule of the full audit is checked again, for a repair
 STATEMENT_S = 600.0  # real; a rule over tens of millions of messages takes minutes
-CLAIM_S = STATEMENT_S + 60.0  # of an audit, renewed after each rule
+STORE_EVERY_S = 5.0  # real; results that an audit has gathered for longer are stored, and its claim is renewed
+CLAIM_S = STATEMENT_S + 60.0  # of an audit: longer than a rule and STORE_EVERY_S
 # Real seconds until a failed audit is repeated. A full one reads whole tables again, perhaps without success.
 RETRY_S = {Depth.CHEAP: 60.0, Depth.FULL: 3600.0}
 FIRST_IDS = 5  # of the rows that break a rule, to store with their number

@@ -4,25 +4,17 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.audits.rules import Depth
+from core.audits.rules import Depth, RuleResult
 from core.storage import sql_files
 from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 
 
-@attrs.frozen(kw_only=True)
-class RuleResult:
-    """What an audit found about one rule: how many rows break it, and the ids of some of them."""
-
-    rule: str
-    violations: int
-    first_ids: list[str]
-
-
-async def keep(tx: Tx, result: RuleResult, *, depth: Depth) -> None:
-    """Store the result of a rule in place of the one before."""
-    await tx.execute(SQL["keep"], result.rule, result.violations, result.first_ids, depth, tx.now)
+async def keep(tx: Tx, results: Sequence[RuleResult], *, depth: Depth) -> None:
+    """Store the results of rules in place of those before."""
+    found = [attrs.asdict(result) for result in results]
+    await tx.execute(SQL["keep"], found, depth, tx.now)
 
 
 async def forget_others(tx: Tx, *, rules: Sequence[str]) -> None:

@@ -1,7 +1,15 @@
 -- name: keep
--- Store the result of the rule $1. It is broken since the first of the audits in a row that found violations.
+-- Store the results $1 of rules, as JSON. A rule is broken since the first of the audits in a row with violations.
 INSERT INTO ledger_audit_results AS r (rule, violations, first_ids, depth, checked_at, since_at)
-VALUES ($1, $2, $3, $4, $5::timestamptz, CASE WHEN $2 > 0 THEN $5::timestamptz END)
+SELECT
+  n.rule,
+  n.violations,
+  n.first_ids,
+  $2,
+  $3::timestamptz,
+  CASE WHEN n.violations > 0 THEN $3::timestamptz END
+FROM jsonb_to_recordset($1::jsonb) AS n (rule text, violations int, first_ids text[])
+ORDER BY n.rule
 ON CONFLICT (rule) DO UPDATE SET
   violations = excluded.violations,
   first_ids = excluded.first_ids,

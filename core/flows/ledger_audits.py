@@ -1,7 +1,6 @@
 """Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
 
-One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and again with each result that it
-stores. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
+One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and again each time it stores results. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
 failure it keeps the claim for RETRY_S, so that no process repeats the audit at once.
 """
 
@@ -9,8 +8,7 @@ from collections.abc import Sequence
 
 from core.audits import rules
 from core.audits import store as audits
-from core.audits.rules import CLAIM_S, RETRY_S, Depth, lease_of
-from core.audits.store import RuleResult
+from core.audits.rules import CLAIM_S, RETRY_S, Depth, RuleResult, lease_of
 from core.leases import store as leases
 from core.runtime import Runtime
 from core.transactions import translate_db_errors
@@ -33,12 +31,12 @@ async def claim(runtime: Runtime, depth: Depth) -> bool:
         return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
 
 
-async def keep(runtime: Runtime, depth: Depth, result: RuleResult) -> None:
-    """Store the result of a rule and renew the claim. Raises ClaimLost, Unavailable."""
+async def keep(runtime: Runtime, depth: Depth, results: Sequence[RuleResult]) -> None:
+    """Store the results of rules and renew the claim. Raises ClaimLost, Unavailable."""
     async with runtime.transaction() as tx:
         if not await leases.renew(tx, lease_of(depth), node=runtime.node, length_s=CLAIM_S):
             raise ClaimLost
-        await audits.keep(tx, result, depth=depth)
+        await audits.keep(tx, results, depth=depth)
 
 
 async def finish(runtime: Runtime, depth: Depth, *, every_rule: Sequence[str]) -> None:

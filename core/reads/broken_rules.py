@@ -4,8 +4,7 @@ import datetime as dt
 
 import attrs
 
-from core.audits.rules import BROKEN_EVERY, Depth
-from core.audits.store import RuleResult
+from core.audits.rules import BROKEN_EVERY, Depth, RuleResult
 from core.reads.ledger.rules import RULES, Rule, rules_of
 from core.runtime import Runtime
 from core.storage import sql_files

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from core.audits import store
-from core.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, due_since, lease_of
+from core.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, RuleResult, due_since, lease_of
 from core.base import ids
 from core.base.clock import real_sleep
 from core.flows import ledger_audits, pairing_start
@@ -62,13 +62,29 @@ def test_cheap_audit_stores_the_rules_about_open_work_only(broken: Harness) -> N
     assert found(broken) == {SEARCHING: 1}
 
 
+def test_cheap_audit_stores_quick_results_together(broken: Harness) -> None:
+    """Each commit is a write to disk, and a cheap audit runs every minute."""
+    runtime = broken.runtime
+
+    async def play() -> int:
+        count = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        assert await claimed(runtime, Depth.CHEAP)
+        before = await runtime.db.fetchval(count)
+        await audit(runtime, Depth.CHEAP)
+        return await runtime.db.fetchval(count) - before
+
+    writes, rules = broken.run(play()), len(rules_of(Depth.CHEAP))
+    assert len(broken.run(store.violations(runtime.db))) == rules
+    assert writes < rules / 2, writes
+
+
 def test_full_audit_stores_every_rule_and_forgets_removed_ones(broken: Harness) -> None:
     runtime = broken.runtime
 
     async def keep_a_removed_rule() -> None:
         async with runtime.transaction() as tx:
-            removed = store.RuleResult(rule="a rule of an old version", violations=2, first_ids=["x"])
-            await store.keep(tx, removed, depth=Depth.FULL)
+            removed = RuleResult(rule="a rule of an old version", violations=2, first_ids=["x"])
+            await store.keep(tx, [removed], depth=Depth.FULL)
 
     broken.run(keep_a_removed_rule())
     assert broken.run(claimed(runtime, Depth.FULL))
@@ -128,7 +144,7 @@ def test_audit_of_a_process_that_died_is_run_by_another_when_the_claim_ends(brok
         stored = 0
         async for result in results(first, rules_of(Depth.FULL)):
             async with first.transaction() as tx:
-                await store.keep(tx, result, depth=Depth.FULL)
+                await store.keep(tx, [result], depth=Depth.FULL)
             stored += 1
             if stored == 3:
                 break  # the process dies

@@ -8,8 +8,7 @@ from typing import Any
 import asyncpg
 import attrs
 
-from core.audits.rules import FIRST_IDS, STATEMENT_S
-from core.audits.store import RuleResult
+from core.audits.rules import FIRST_IDS, STATEMENT_S, RuleResult
 from core.base.batch_loader import BatchLoader
 from core.base.errors import Unavailable
 from core.base.languages import Text
@@ -22,6 +21,11 @@ from core.storage.locks import AdvisoryLock
 from core.storage.reports import LOST
 from core.transactions import translate_db_errors
 
+# Refused while a migration runs. Rules group and join whole tables, so they get more memory and time.
+BEGIN = """SELECT
+  pg_try_advisory_xact_lock_shared($1),
+  set_config('statement_timeout', $2, true),
+  set_config('work_mem', '64MB', true)"""
 SPARE_S = 5.0  # so that the server cancels a statement first, and says so
 # The first rows that break a rule, each with the number of all.
 FIRST = f"""SELECT
@@ -95,8 +99,7 @@ async def _reading(db: Database) -> AsyncIterator[Any]:
         db.pool.acquire(timeout=4) as connection,
         connection.transaction(isolation="read_committed", readonly=True),
     ):
-        free = await connection.fetchval("SELECT pg_try_advisory_xact_lock_shared($1)", AdvisoryLock.MIGRATION)
-        if not free:
+        if not await connection.fetchval(BEGIN, AdvisoryLock.MIGRATION, f"{STATEMENT_S:.0f}s"):
             raise Unavailable(
                 Text(
                     en="The database is being migrated. Try again when the migration has finished.",
@@ -104,8 +107,6 @@ async def _reading(db: Database) -> AsyncIterator[Any]:
                 ),
                 retry_after_seconds=60,
             )
-        await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_S:.0f}s'")
-        await connection.execute("SET LOCAL work_mem = '64MB'")  # rules group and join whole tables
         yield connection
 
 
