@@ -101,6 +101,11 @@ async def unacknowledged(reader: Reader, recipient_ids: Sequence[str], *, within
     return found
 
 
+async def is_any_unacknowledged(reader: Reader, *, older_than_s: float) -> bool:
+    """Return whether `claim_unacknowledged` would find a delivery, in one statement without a transaction."""
+    return await reader.fetchval(SQL["is_any_unacknowledged"], older_than_s)
+
+
 async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> list[Notice]:
     """Claim up to `limit` deliveries that are unacknowledged for `older_than_s` real seconds, each delivery once.
 

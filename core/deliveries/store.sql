@@ -143,6 +143,14 @@ CROSS JOIN LATERAL (
   LIMIT 200
 ) AS d;
 
+-- name: is_any_unacknowledged
+-- Whether a claim of deliveries that are unacknowledged for $1 seconds would find one.
+SELECT EXISTS(
+  SELECT 1
+  FROM deliveries
+  WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
+);
+
 -- name: claim_unacknowledged
 -- Claim up to $2 deliveries that are unacknowledged for $1 seconds and not claimed.
 UPDATE deliveries

@@ -33,10 +33,13 @@ log = logs.get("push")
 async def plan_events(runtime: Runtime) -> int:
     """Plan a push for each device of the recipients of events that were not acknowledged in time.
 
-    Returns the number of events.
+    Returns the number of events. Raises Unavailable.
     """
+    ack_s = runtime.settings.push_ack_seconds
+    with translate_db_errors():
+        if not await deliveries.is_any_unacknowledged(runtime.db, older_than_s=ack_s):
+            return 0
     async with runtime.transaction() as tx:
-        ack_s = runtime.settings.push_ack_seconds
         notices = await deliveries.claim_unacknowledged(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
         due = []
         for notice in notices:
@@ -50,13 +53,14 @@ async def plan_events(runtime: Runtime) -> int:
 async def plan_chats(runtime: Runtime) -> int:
     """Plan a push for each device of the parties who have not received a message in time.
 
-    Returns the number of parties.
+    Returns the number of parties. Raises Unavailable.
     """
-    settings = runtime.settings
+    age_s, scale = runtime.settings.push_ack_seconds, runtime.settings.sesi_time_scale
+    with translate_db_errors():
+        if not await unacknowledged.is_any(runtime.db, now=runtime.now(), real_seconds=age_s, scale=scale):
+            return 0
     async with runtime.transaction() as tx:
-        chats = await unacknowledged.claim(
-            tx, real_seconds=settings.push_ack_seconds, scale=settings.sesi_time_scale, limit=PLAN_AT_ONCE
-        )
+        chats = await unacknowledged.claim(tx, real_seconds=age_s, scale=scale, limit=PLAN_AT_ONCE)
         due = []
         for chat in chats:
             content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")

@@ -1,4 +1,4 @@
-"""Claim the parties who have not acknowledged a message in time, for the push that replaces it."""
+"""Find and claim the parties who have not acknowledged a message in time, for the push that replaces it."""
 
 import datetime as dt
 
@@ -7,7 +7,7 @@ import attrs
 from core.storage import locks
 from core.storage.locks import AdvisoryLock
 from core.storage.records import many
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)
@@ -18,16 +18,11 @@ class UnacknowledgedChat:
     user_id: str
 
 
-# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it. They are searched
-# without locks, because chats wait for a locked session, and then locked if nothing has changed.
+# Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it.
 #
 # The oldest unacknowledged message decides. It is read by its place in the index of the session, in a subquery that the
 # planner can't turn into a join: a join read all messages of the service when the statistics of the tables were old.
-CLAIM = """WITH waiting AS MATERIALIZED (
-  SELECT
-    s.id,
-    s.{side}_delivered_seq AS delivered_seq
-  FROM chat_sessions AS s
+WAITING = """FROM chat_sessions AS s
   WHERE
     {which}
     AND s.{other}_sent_seq > s.{side}_delivered_seq
@@ -41,34 +36,60 @@ CLAIM = """WITH waiting AS MATERIALIZED (
         AND m.sender_type = '{other}'
       ORDER BY m.seq
       LIMIT 1
-    ) < $1
+    ) < $1"""
+# They are searched without locks, because chats wait for a locked session, and then locked if nothing has changed.
+CLAIM = f"""WITH waiting AS MATERIALIZED (
+  SELECT
+    s.id,
+    s.{{side}}_delivered_seq AS delivered_seq
+  {WAITING}
   LIMIT $2
 )
 UPDATE chat_sessions
-SET {side}_pushed_seq = {side}_delivered_seq + 1
+SET {{side}}_pushed_seq = {{side}}_delivered_seq + 1
 WHERE id = ANY(ARRAY(
   SELECT s.id
   FROM waiting
   JOIN chat_sessions AS s ON waiting.id = s.id
   WHERE
-    {which}
-    AND s.{side}_delivered_seq = waiting.delivered_seq
-    AND s.{side}_pushed_seq <= waiting.delivered_seq
+    {{which}}
+    AND s.{{side}}_delivered_seq = waiting.delivered_seq
+    AND s.{{side}}_pushed_seq <= waiting.delivered_seq
   FOR NO KEY UPDATE OF s SKIP LOCKED
 ))
 RETURNING
   id AS session_id,
-  {side}_id AS user_id"""
+  {{side}}_id AS user_id"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
     "s.status IN ('active', 'expired', 'closing')",
     "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
 )
-CLAIMS = [
-    CLAIM.format(side=side, other=other, which=which)
+KINDS = [
+    {"side": side, "other": other, "which": which}
     for side, other in (("customer", "mitra"), ("mitra", "customer"))
     for which in WHICH
 ]
+CLAIMS = [CLAIM.format(**kind) for kind in KINDS]
+# Whether a claim would find a party. The lock $2 is held as long as the statement runs.
+ANY = f"""SELECT CASE
+  WHEN pg_try_advisory_xact_lock($2, 0) THEN
+  {" OR ".join(f"EXISTS (SELECT 1 {WAITING.format(**kind)})" for kind in KINDS)}
+  ELSE false
+END"""
+
+
+def _before(now: dt.datetime, real_seconds: float, scale: float) -> dt.datetime:
+    """Return since when a message that is `real_seconds` old at `now` has existed, in service time."""
+    return now - dt.timedelta(seconds=real_seconds * scale)
+
+
+async def is_any(reader: Reader, *, now: dt.datetime, real_seconds: float, scale: float) -> bool:
+    """Return whether there is a party to claim, in one statement without a transaction.
+
+    Only one process looks at a time; another one gets False.
+    """
+    return await reader.fetchval(ANY, _before(now, real_seconds, scale), AdvisoryLock.CHAT_PUSHES)
 
 
 async def claim(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> list[UnacknowledgedChat]:
@@ -80,7 +101,7 @@ async def claim(tx: Tx, *, real_seconds: float, scale: float, limit: int) -> lis
     found: list[UnacknowledgedChat] = []
     if not await locks.try_hold(tx, AdvisoryLock.CHAT_PUSHES):
         return found
-    before = tx.now - dt.timedelta(seconds=real_seconds * scale)
+    before = _before(tx.now, real_seconds, scale)
     for sql in CLAIMS:
         found += many(UnacknowledgedChat, await tx.fetch(sql, before, limit))
     return found

@@ -15,6 +15,8 @@ from core.messages.rules import ReadMarkers
 from core.operators import attempts
 from core.sessions import unacknowledged
 from core.sessions.unacknowledged import CLAIM, WHICH
+from core.storage import locks
+from core.storage.locks import AdvisoryLock
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
 
@@ -30,9 +32,12 @@ def chat(harness: Harness) -> Chat:
 
 async def _unacknowledged(harness: Harness, *, after_s: float) -> set[str]:
     """Return the users with unacknowledged messages, as the service will see it in `after_s` seconds."""
+    now = harness.runtime.now() + dt.timedelta(seconds=after_s)
+    is_any = await unacknowledged.is_any(harness.runtime.db, now=now, real_seconds=ACK_S, scale=1)
     async with harness.runtime.transaction() as tx:
-        tx.now += dt.timedelta(seconds=after_s)
+        tx.now = now
         found = await unacknowledged.claim(tx, real_seconds=ACK_S, scale=1, limit=200)
+    assert is_any == bool(found)
     return {one.user_id for one in found}
 
 
@@ -60,6 +65,20 @@ def test_unacknowledged_messages_of_the_other_party_are_reported_once(chat: Chat
     assert unacknowledged() == {hers.user_id}
     row = harness.run(chat.row("SELECT customer_sent_seq, mitra_sent_seq, last_seq FROM chat_sessions WHERE id = $1"))
     assert tuple(row) == (8, 7, 8)
+
+
+def test_one_process_looks_for_unacknowledged_messages_at_a_time(chat: Chat) -> None:
+    harness, runtime = chat.harness, chat.harness.runtime
+    harness.run(chat.commit(chat.draft(chat.mitra)))
+    now = runtime.now() + dt.timedelta(minutes=1)
+
+    async def play() -> None:
+        async with runtime.transaction() as tx:
+            assert await locks.try_hold(tx, AdvisoryLock.CHAT_PUSHES)
+            assert not await unacknowledged.is_any(runtime.db, now=now, real_seconds=ACK_S, scale=1)
+        assert await unacknowledged.is_any(runtime.db, now=now, real_seconds=ACK_S, scale=1)
+
+    harness.run(play())
 
 
 def test_own_messages_are_not_scanned_when_pushes_are_planned(chat: Chat) -> None:
