@@ -25,6 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the times in which a load settles."""
     monkeypatch.setattr(chat, "WARM_S", BRIEF_S)
     monkeypatch.setattr(rates, "ONE_WAY", FEW)
+    monkeypatch.setattr(rates, "SETTLE_S", 0.05)
     monkeypatch.setattr(sockets, "REST_S", 0.1)
     monkeypatch.setattr(sockets, "PING_S", 0.1)
     monkeypatch.setattr(sockets, "WARM_SOCKETS", 2)

@@ -93,7 +93,7 @@ def _quiet(rate: int, goals: tuple[Goal, ...]) -> Bench:
     run, run_peer = _on_both(at_rate)
     return Bench(
         name=f"quiet-{rate}",
-        load=f"one direction, 200 pairs, {rate:,} messages a second of all of them",
+        load=f"one direction, 200 pairs, {rate:,} messages a second of all of them, {rates.SETTLE_S:.0f} s after the first",
         run=run,
         goals=goals,
         peers=WS,

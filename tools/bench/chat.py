@@ -130,18 +130,25 @@ async def settle(wires: list[ChatWire], tally: Tally) -> None:
 
 
 async def offer(
-    rate: int, wires: list[ChatWire], tally: Tally, seconds: float, target: Target | None = None
+    rate: int,
+    wires: list[ChatWire],
+    tally: Tally,
+    seconds: float,
+    target: Target | None = None,
+    *,
+    settle_s: float = 0.0,
 ) -> tuple[dict[str, float], bool]:
     """Send at a rate, whether or not earlier messages have arrived; return the figures, and whether the target kept up.
 
-    Earlier messages are acknowledged and delivered first, and the first WARM_S seconds are not measured. With a target,
-    the figures include what the messages cost. Raises BenchFailed; Overloaded if the target did not keep up, and lost or refused messages.
+    Earlier messages are acknowledged and delivered first, and the first WARM_S and `settle_s` seconds are not measured. With a
+    target, the figures include what the messages cost. Raises BenchFailed; Overloaded if the target did not keep up, and lost or refused messages.
     """
     await settle(wires, tally)
     began, sent, size = clock(), 0, len(wires)
     acked, warm, used = tally.acked, True, Used(hub=0, postgres=0, redis=0)
-    while (passed := clock() - began) < WARM_S + seconds:
-        if warm and passed >= WARM_S:
+    warm_s = WARM_S + settle_s
+    while (passed := clock() - began) < warm_s + seconds:
+        if warm and passed >= warm_s:
             warm, acked = False, tally.acked
             used = used if target is None else target.used()
             tally.ack_s.clear()
