@@ -5,8 +5,9 @@ A rule of the nightly audit that is broken is also checked every hour, so that t
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 
-from core.audits.rules import STORE_EVERY_S, Depth, RuleResult
+from core.audits.rules import RENEW_EVERY_S, STORE_EVERY_S, Depth, RuleResult
 from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
@@ -77,22 +78,42 @@ class LedgerAudits:
         return True
 
 
-async def audit(runtime: Runtime, depth: Depth) -> None:
+async def audit(runtime: Runtime, depth: Depth, *, renew_every_s: float = RENEW_EVERY_S) -> None:
     """Run an audit that this process has claimed, and store its results.
 
     Raises ClaimLost, Unavailable, RulesTooSlow.
     """
     gathered = _Gathered(runtime, depth)
-    try:
-        async for result in results(runtime, await rules_to_check(runtime, depth)):
-            if result.violations:
-                log.error("rows break a rule", rule=result.rule, violations=result.violations, ids=result.first_ids)
-            await gathered.add(result)
-    except RulesTooSlow:
+    async with _claim_renewed(runtime, depth, every_s=renew_every_s):
+        try:
+            async for result in results(runtime, await rules_to_check(runtime, depth)):
+                if result.violations:
+                    log.error("rows break a rule", rule=result.rule, violations=result.violations, ids=result.first_ids)
+                await gathered.add(result)
+        except RulesTooSlow:
+            await gathered.store()
+            raise
         await gathered.store()
-        raise
-    await gathered.store()
-    await ledger_audits.finish(runtime, depth, every_rule=[rule.name for rule in RULES])
+        await ledger_audits.finish(runtime, depth, every_rule=[rule.name for rule in RULES])
+
+
+@contextlib.asynccontextmanager
+async def _claim_renewed(runtime: Runtime, depth: Depth, *, every_s: float) -> AsyncIterator[None]:
+    """Renew the claim in the background: one rule may take longer than a claim."""
+
+    async def renew() -> None:
+        while True:
+            await real_sleep(every_s)
+            with contextlib.suppress(Unavailable):
+                await ledger_audits.renew(runtime, depth)
+
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await renewing
 
 
 class _Gathered:

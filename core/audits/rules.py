@@ -26,8 +26,9 @@ CHEAP_EVERY = dt.timedelta(minutes=1)  # real time
 NIGHT_HOUR = 20  # the hour of the full audit, UTC: 3 in the morning in Jakarta
 BROKEN_EVERY = dt.timedelta(hours=1)  # service time; a broken rule of the full audit is checked again, for a repair
 STATEMENT_S = 600.0  # real; a rule over tens of millions of messages takes minutes
-STORE_EVERY_S = 5.0  # real; results that an audit has gathered for longer are stored, and its claim is renewed
-CLAIM_S = STATEMENT_S + 60.0  # of an audit: longer than a rule and STORE_EVERY_S
+STORE_EVERY_S = 5.0  # real; results that an audit has gathered for longer are stored
+CLAIM_S = 60.0  # of an audit; it is renewed while rules run, so it ends soon after the death of its process
+RENEW_EVERY_S = 15.0  # real
 # Real seconds until a failed audit is repeated. A full one reads whole tables again, perhaps without success.
 RETRY_S = {Depth.CHEAP: 60.0, Depth.FULL: 3600.0}
 FIRST_IDS = 5  # of the rows that break a rule, to store with their number

@@ -1,7 +1,8 @@
 """Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
 
-One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and again each time it stores results. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
-failure it keeps the claim for RETRY_S, so that no process repeats the audit at once.
+One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and renews the claim while rules run.
+If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a failure it
+keeps the claim for RETRY_S, so that no process repeats the audit at once.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,12 @@ async def claim(runtime: Runtime, depth: Depth) -> bool:
     due = rules.due_since(depth, runtime.clock.real_now())
     with translate_db_errors():
         return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
+
+
+async def renew(runtime: Runtime, depth: Depth) -> None:
+    """Renew the claim, unless this process has lost it. Raises Unavailable."""
+    with translate_db_errors():
+        await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S)
 
 
 async def keep(runtime: Runtime, depth: Depth, results: Sequence[RuleResult]) -> None:
