@@ -20,11 +20,13 @@ from tools import environment
 from tools.cli import parser
 from tools.licences import ROOT, pins
 from tools.service import PROCESSES, Code, Service
+from tools.throwaway import free_port
 
 PACKAGES = ("api", "core", "jobs", "piccolo_migrations", "realtime", "tools")
 DEMO_S = 300.0  # the longest time for the demo, which takes half a minute
 SCALE = 60.0
 PASSWORD = secrets.token_urlsafe(16)
+PORTS = ("PUBLIC_PORT", "INTERNAL_PORT", "REALTIME_PORT", "JOBS_PORT")
 EXTRA = "extra `laptop`"
 
 
@@ -83,11 +85,11 @@ class Installed:
         self._sesi = target / "bin" / "sesi"
         self._folder = folder
 
-    def run(self, *args: str, fails: bool = False) -> str:
+    def run(self, *args: str, fails: bool = False, **env: str) -> str:
         """Run a command without servers and return its output. Raises ProofFailed unless it succeeds or `fails`."""
         done = subprocess.run(
-            [self._sesi, *args], cwd=self._folder, env=environment.without_settings(), capture_output=True, text=True,
-            check=False,
+            [self._sesi, *args], cwd=self._folder, env=environment.without_settings() | env, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
         if (done.returncode != 0) is not fails:
             raise ProofFailed(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -106,8 +108,9 @@ def check_commands(installed: Installed) -> int:
         installed.run(*words, "--help")
     for words in (["openapi", "public"], ["openapi", "internal"], ["asyncapi"], ["settings"], ["audit", "--rules"]):
         installed.run(*words)
+    ports = {variable: str(free_port()) for variable in PORTS}  # the developer's service may have the usual ones
     for name in ("up", "demo"):
-        if EXTRA not in (said := installed.run(name, fails=True)):
+        if EXTRA not in (said := installed.run(name, fails=True, **ports)):
             raise ProofFailed(f"sesi {name} does not name the extra that it needs: {said}")
     return len(names)
 

