@@ -84,17 +84,39 @@ class Archived:
             )
 
     def _start(self) -> None:
+        self._run_server()
+        self.psql("postgres", "CREATE DATABASE sesi")
+        self.pgbackrest("stanza-create")
+
+    def _run_server(self) -> None:
+        """Start the server and wait until it takes writes."""
         with (self.folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(
                 [str(self.programs / "postgres"), "-D", str(self.folder / "data")],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **self._options(),
             )  # fmt: skip
         deadline = time.monotonic() + READY_S
-        while self.psql("postgres", "SELECT 1", check=False) != "1":
+        while self.psql("postgres", "SELECT pg_is_in_recovery()", check=False) != "f":
             assert time.monotonic() < deadline, (self.folder / "server.log").read_text()
+            assert self._server.poll() is None, (self.folder / "server.log").read_text()
             time.sleep(0.1)
-        self.psql("postgres", "CREATE DATABASE sesi")
-        self.pgbackrest("stanza-create")
+
+    def _stop(self) -> None:
+        if self._server is not None:
+            self._server.send_signal(signal.SIGINT)
+            self._server.wait(20)
+            self._server = None
+
+    def restore(self, moment: str, *words: str) -> None:
+        """Replace the server by one with the data of a moment, as docs/backup.md says."""
+        self._stop()
+        data = self.folder / "data"
+        data.rename(self.folder / f"data-{secrets.token_hex(4)}")
+        data.mkdir(mode=0o700)
+        if self._account is not None:
+            os.chown(data, self._account.pw_uid, self._account.pw_gid)
+        self.pgbackrest("--type=time", f"--target={moment}", "--target-action=promote", *words, "restore")
+        self._run_server()
 
     @property
     def url(self) -> str:
@@ -138,7 +160,5 @@ class Archived:
 
     def close(self) -> None:
         """Stop the server and delete everything."""
-        if self._server is not None:
-            self._server.send_signal(signal.SIGINT)
-            self._server.wait(20)
+        self._stop()
         shutil.rmtree(self.folder, ignore_errors=True)

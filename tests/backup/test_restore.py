@@ -13,12 +13,13 @@ from typing import Any
 import attrs
 import pytest
 
-from core.base.clock import as_text
+from core.base.clock import as_text, real_sleep
 from tests.backup.archived import Archived, missing
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import Stack, World
 from tools.backups import last_backup
 from tools.processes import command_of
+from tools.service import PROCESSES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(missing()), reason=missing())]
 LONG_AGO = dt.timedelta(hours=1)
@@ -26,6 +27,8 @@ LONG_AGO = dt.timedelta(hours=1)
 BY_HAND = "SET session_replication_role = replica;"
 MISTAKE = f"{BY_HAND} CREATE TABLE kept AS TABLE customer_transactions; DELETE FROM customer_transactions"
 REPAIR = f"{BY_HAND} INSERT INTO customer_transactions TABLE kept; DROP TABLE kept"
+
+TIMELINE = "SELECT timeline_id FROM pg_control_checkpoint()"
 
 
 def restored_folders() -> set[pathlib.Path]:
@@ -42,21 +45,25 @@ class Deployment:
     gateway: SimulatedGateway
 
     async def session(self, world: World) -> str:
-        """Play a paid session; return its payment request. For the gateway it was paid an hour ago."""
+        """Play a paid session; return its payment request."""
         customer, mitra = await world.customer(), await world.mitra()
         payment = await world.request(customer)
-        invoice = self.gateway.pay(payment["payment_request_id"])
-        status, answer = await world.webhook(payment, id=invoice["id"])
-        assert (status, answer["processing_result"]) == (200, "confirmed")
+        await self.pay(world, payment)
         await world.until(
             lambda: mitra.get("/api/mitra/chat-requests"),
             lambda found: len(found["items"]) == 1,
         )
         (asked,) = (await mitra.get("/api/mitra/chat-requests"))["items"]
         await mitra.post(f"/api/mitra/chat-requests/{asked['session_id']}/accept")
-        at = as_text(dt.datetime.now(dt.UTC) - LONG_AGO)  # else the payment would be too new to compare
-        invoice.update({"created": at, "updated": at, "paid_at": at})
         return payment["payment_request_id"]
+
+    async def pay(self, world: World, payment: dict[str, Any]) -> None:
+        """Confirm a payment request. For the gateway it was paid an hour ago, else it would be too new to compare."""
+        invoice = self.gateway.pay(payment["payment_request_id"])
+        status, answer = await world.webhook(payment, id=invoice["id"])
+        assert (status, answer["processing_result"]) == (200, "confirmed")
+        at = as_text(dt.datetime.now(dt.UTC) - LONG_AGO)
+        invoice.update({"created": at, "updated": at, "paid_at": at})
 
     def prove(self, *more: Any, **env: str) -> subprocess.CompletedProcess[str]:
         """Run the proof."""
@@ -172,3 +179,41 @@ def test_proof_says_what_is_missing(deployment: Deployment, more: tuple[str, ...
     done = deployment.prove(*more)
     assert done.returncode == 1
     assert re.search(says, done.stderr), done.stderr
+
+
+async def test_service_goes_on_with_a_moment_that_was_restored_after_a_wrong_one(
+    deployment: Deployment, world: World
+) -> None:
+    """The moment is later than that of the first restore, so the second one must follow the older timeline."""
+    server, stack = deployment.server, deployment.stack
+    await asyncio.to_thread(server.pgbackrest, "--type=incr", "backup")
+    ended = last_backup(server.config)
+    assert ended is not None
+    while dt.datetime.now(dt.UTC) < ended + dt.timedelta(seconds=2):  # pgBackRest compares whole seconds
+        await real_sleep(0.1)
+    timeline = server.psql("sesi", TIMELINE)
+    too_early = server.psql("sesi", "SELECT clock_timestamp()")
+    payment = await world.request(await world.customer())
+    moment = server.psql("sesi", "SELECT clock_timestamp()")
+    await deployment.pay(world, payment)
+    server.psql("sesi", MISTAKE)
+    for name in PROCESSES:
+        stack.stop(name)
+    await asyncio.to_thread(server.archive)
+
+    status = f"SELECT status FROM payment_requests WHERE id = '{payment['payment_request_id']}'"
+    await asyncio.to_thread(server.restore, too_early)
+    assert server.psql("sesi", status) == ""
+    await asyncio.to_thread(server.archive)
+    await asyncio.to_thread(server.restore, moment, f"--target-timeline={timeline}")
+    assert server.psql("sesi", status) == "pending"
+
+    stack.command("migrate")
+    stack.start_all()
+    since = as_text(dt.datetime.now(dt.UTC) - 2 * LONG_AGO)
+    applied = await asyncio.to_thread(stack.command, "gateway", "reconcile", "--since", since, "--apply", check=False)
+    assert payment["payment_request_id"] in applied.stdout
+    assert server.psql("sesi", status) == "confirmed"
+    assert "0 violations" in stack.command("audit").stdout
+    await asyncio.to_thread(server.pgbackrest, "check")
+    assert server.psql("sesi", TIMELINE) != timeline
