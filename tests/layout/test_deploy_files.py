@@ -16,7 +16,7 @@ from core.base.settings import Settings, file_names, names
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "chart"
-UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+UNITS = [*sorted((DEPLOY / "systemd").glob("*.service")), DEPLOY / "pgbackrest" / "sesi-restore-proof.service"]
 # Variables of other programs.
 OTHERS = {
     "LOCK",
