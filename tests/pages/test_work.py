@@ -678,3 +678,18 @@ async def test_session_page_shows_the_rest_while_its_receipt_is_late(window: Bro
     await window.open(f"#/sessions/{session_id}")
     await expect(page.get_by_text("The receipt can't be read at the moment.")).to_be_visible()
     await expect(page.get_by_text("Budi · Ayu")).to_be_visible()
+
+
+async def test_timeline_of_a_session_with_a_receipt_is_beside_its_facts(window: BrowserWindow, world: World) -> None:
+    ayu, budi = await world.mitra("Ayu"), await world.customer("Budi")
+    session_id = await world.session(budi, ayu)
+    async with world.setting(early_end_customer_enabled=True):
+        await finish(budi, ayu, session_id)
+    await window.open(f"#/sessions/{session_id}")
+    cards = [window.page.locator("section.card", has_text=text) for text in ("Budi · Ayu", "Receipt", "What happened")]
+    facts, receipt, timeline = [await one.bounding_box() for one in cards]
+    assert facts is not None
+    assert receipt is not None
+    assert timeline is not None
+    assert receipt["x"] == facts["x"]
+    assert (timeline["x"] > facts["x"] + facts["width"], timeline["y"]) == (True, facts["y"])

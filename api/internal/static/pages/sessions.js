@@ -149,7 +149,12 @@ class SessionPage extends Page {
           h("button", { class: "danger", type: "button", onclick: () => this.#end(found) }, t("End the session…")),
         ),
     );
-    return h("div", { class: "work" }, shown, signed && receipt(signed), story && timeline(story));
+    return h(
+      "div",
+      { class: "work" },
+      h("div", { class: "page-body" }, shown, signed && receipt(signed)),
+      story && timeline(story),
+    );
   }
 
   async #end({ id, status }) {
