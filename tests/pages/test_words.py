@@ -6,8 +6,10 @@ import re
 from api.internal.control_center import FOLDER
 from api.static_files import SHARED
 from core.config.keys import KEYS
+from core.deliveries.stages import Stage
 from core.payments.states import PaymentStatus
 from core.reads.present import KINDS
+from core.reads.timeline_entries import ORDER
 from core.sessions.states import SessionStatus
 from tools import control_center_words
 
@@ -92,3 +94,10 @@ def test_words_of_core_are_current() -> None:
 
 def test_every_payment_and_session_state_has_a_label() -> None:
     assert [state for state in (*PaymentStatus, *SessionStatus) if state.label is None] == []
+
+
+def test_every_kind_of_timeline_entry_and_stage_of_an_event_has_a_label() -> None:
+    for name, words in (("KINDS", ORDER), ("STAGES", tuple(Stage))):
+        table = re.search(rf"const {name} = (\{{.*?\}});", SCRIPTS["timeline.js"], re.DOTALL)
+        assert table is not None
+        assert sorted(re.findall(r"^  (\w+): \[", table[1], re.MULTILINE)) == sorted(words)

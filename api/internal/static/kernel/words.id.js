@@ -645,6 +645,8 @@ export const INDONESIAN = {
   Goodbye: "Pamit",
   "Session closing": "Sesi ditutup",
   "Session completed": "Sesi selesai",
+  "Refund requested": "Pengembalian diminta",
+  "Refund failed": "Pengembalian gagal",
   "Resolved by an operator": "Operator bertindak",
 
   Apps: "Aplikasi",

@@ -36,6 +36,8 @@ const KINDS = {
   goodbye: ["Goodbye", ""],
   session_closing: ["Session closing", ""],
   session_completed: ["Session completed", ""],
+  refund_requested: ["Refund requested", ""],
+  refund_failed: ["Refund failed", "bad"],
   operator_acted: ["Resolved by an operator", "good"],
 };
 
