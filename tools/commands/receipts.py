@@ -1,6 +1,7 @@
 """Commands about digests and receipts: verify a receipt without the service, and compute a digest in the database."""
 
 import argparse
+import http.client
 import os
 import pathlib
 import urllib.error
@@ -69,7 +70,7 @@ def _download(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
             return answer.read(LARGEST)
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise Failed(f"{url} can't be read: {error}; save the key set to a file and pass that") from error
 
 

@@ -116,6 +116,8 @@ async def test_command_verifies_a_file_with_keys_from_anywhere_and_refuses_a_cha
         ([file, "--keys", changed], {}, "is no JWK set"),
         ([tmp_path / "missing.json"], {}, "can't be read"),
         ([file, "--keys", "http://127.0.0.1:9/keys"], {}, "save the key set to a file"),
+        ([file, "--keys", "http://[::1/keys"], {}, "save the key set to a file"),
+        ([file, "--keys", "http://sesi.example/a key set"], {}, "save the key set to a file"),
     ):
         code, said = verify(*args, **env)
         assert (code, why in said) == (1, True), said
