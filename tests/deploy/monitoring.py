@@ -128,7 +128,8 @@ def prometheus(deploy: pathlib.Path) -> str:
         complaint_of(program, "check", "config", folder / "prometheus.yml")
         or complaint_of(program, "check", "rules", "--lint=all", "--lint-fatal", *rules)
         or complaint_of(path_of("amtool"), "check-config", folder / "alertmanager.yml")
-        or complaint_of(program, "test", "rules", *tests)  # the longest
+        # One by one: the tests take longest, and the first file that fails is enough.
+        or next(filter(None, (complaint_of(program, "test", "rules", test) for test in tests)), "")
     )
 
 
