@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     reconcile = add(
         "reconcile",
         gateway.reconcile_invoices,
-        "compare the gateway's invoices with the payment requests; exit with 1 if they differ",
+        "compare the gateway's invoices and refunds with the service's; exit with 1 if they differ",
         with_gateway,
     )
     reconcile.add_argument(

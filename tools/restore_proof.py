@@ -157,4 +157,4 @@ async def _compared(runtime: Runtime, order: Order, newest: dt.datetime) -> bool
         found = await gateway.read(runtime, since=order.since or newest - COMPARED, until=newest, report=made.report)
         made.said.append(f"{found.under_way} invoices changed after the newest data")
     gateway.show(found)
-    return not found.findings
+    return not found.differs

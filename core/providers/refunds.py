@@ -5,6 +5,7 @@ makes at most one refund for a reference, however often it is asked.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -99,6 +100,25 @@ class Refunds:
         self._circuit.succeeded()
         return found
 
+    async def page(self, query: Mapping[str, str]) -> list[Any] | None:
+        """Return a page of the list of refunds as the gateway sends it. None if it does not answer, or refuses."""
+        answer = await self._api.call(Operation.FIND_REFUNDS, "GET", "/refunds", params=query)
+        body = answer.body if answer is not None and answer.status < 300 else None
+        listed = body.get("data") if isinstance(body, dict) else body
+        return listed if isinstance(listed, list) else None
+
+    async def get(self, refund_id: str) -> dict[str, Any] | None:
+        """Read a refund. Return None if the gateway does not know it. Raises GatewayUnavailable."""
+        answer = await self._api.call(Operation.READ_REFUND, "GET", f"/refunds/{in_path(refund_id)}")
+        body = answer.body if answer is not None else None
+        if answer is None or not isinstance(body, dict):
+            raise GatewayUnavailable
+        if answer.status == 404 and "error_code" in body:
+            return None
+        if answer.status >= 300 or body.get("id") != refund_id:
+            raise GatewayUnavailable
+        return body
+
     async def _ask(self, wanted: WantedRefund) -> dict[str, Any] | Declined:
         known = await self._known(wanted)
         if known is not None:
@@ -127,9 +147,8 @@ class Refunds:
             path = f"/refunds/{in_path(wanted.refund_id)}"
             return _refund(_ok(await self._api.call(Operation.READ_REFUND, "GET", path)).body, wanted)
         query = {"invoice_id": wanted.invoice_id, "limit": MOST_LISTED}
-        body = _ok(await self._api.call(Operation.FIND_REFUNDS, "GET", "/refunds", params=query)).body
-        listed = body.get("data") if isinstance(body, dict) else body
-        if not isinstance(listed, list):
+        listed = await self.page(query)
+        if listed is None:
             raise GatewayUnavailable
         ours = [one for one in listed if isinstance(one, dict) and one.get("reference_id") == wanted.reference]
         return _refund(ours[0], wanted) if ours else None

@@ -1,4 +1,4 @@
-"""Compare the gateway's invoices with our payment requests (docs/operating.md#comparison-with-the-gateway).
+"""Compare the gateway's invoices and refunds with ours (docs/operating.md#comparison-with-the-gateway).
 
 First all invoices of the gateway's list are compared, then the requests whose invoice was not listed. Whatever differs
 is read again on both sides before it counts, because payments go on during the comparison.
@@ -17,6 +17,9 @@ from core.payments.states import PaymentStatus
 from core.providers import invoice_list
 from core.providers.gateway import Gateway
 from core.providers.invoices import Invoice
+from core.reads import refund_reconciliation
+from core.reads.recorded_conflicts import recorded
+from core.reads.refund_reconciliation import NONE, ComparedRefunds, RefundFinding
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.storage.records import as_dict
@@ -49,23 +52,30 @@ class Reconciliation:
     """How many invoices and requests were compared between two moments of real time, and what differs.
 
     `under_way` invoices changed too late to be compared, `foreign` ones belong to other systems, and `recorded` ones
-    differ, but the log of webhook calls shows them to operators.
+    differ, but the log of webhook calls shows them to operators. Refunds are counted apart in `refunds`, the rest together.
     """
 
     since: dt.datetime
     until: dt.datetime
     invoices: int
     requests: int
+    refunds: int
     under_way: int
     foreign: int
     recorded: int
     findings: Sequence[Finding]
+    refund_findings: Sequence[RefundFinding]
+
+    @property
+    def differs(self) -> bool:
+        """Return whether a difference was found."""
+        return bool(self.findings or self.refund_findings)
 
 
 async def reconcile(
     runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None, report: Report = unreported
 ) -> Reconciliation:
-    """Compare the invoices and requests that were made or paid since a moment of real time.
+    """Compare the invoices and requests that were made or paid since a moment of real time, and refunds if they are on.
 
     `until`: the real time of the newest data, for a restored database; None: now. Raises GatewayUnavailable, and
     ValueError if the gateway is disabled.
@@ -82,14 +92,17 @@ async def reconcile(
         await work.compare(page)
     report(LISTED, "payment requests")
     await work.look_for_unlisted(since)
-    return await work.result(since, part(report, COMPARED, 1.0))
+    refunds = NONE
+    if runtime.settings.refunds_enabled:
+        refunds = await refund_reconciliation.compare(runtime, runtime.gateway, since=since, until=work.until)
+    return await work.result(since, refunds, part(report, COMPARED, 1.0))
 
 
 class _Comparison:
     def __init__(self, runtime: Runtime, gateway: Gateway, until: dt.datetime) -> None:
         self._runtime = runtime
         self._gateway = gateway
-        self._until = until
+        self.until = until
         self._listed: set[str] = set()
         self._suspects: list[tuple[str | None, str | None]] = []  # (payment request, invoice)
         self._requests = self._under_way = self._foreign = 0
@@ -119,7 +132,7 @@ class _Comparison:
                 if invoice_id not in self._listed and not known.by_hand and (invoice_id or known.issued.was_confirmed):
                     self._suspects.append((request_id, invoice_id))
 
-    async def result(self, since: dt.datetime, report: Report) -> Reconciliation:
+    async def result(self, since: dt.datetime, refunds: ComparedRefunds, report: Report) -> Reconciliation:
         """Read all suspects again, and return what differs."""
         looks = []
         for number, suspect in enumerate(self._suspects):
@@ -132,13 +145,15 @@ class _Comparison:
         left = [one for one in found if one.difference not in RECORDABLE or one.gateway_invoice_id not in shown]
         return Reconciliation(
             since=since,
-            until=self._until,
+            until=self.until,
             invoices=len(self._listed) - self._foreign,
             requests=self._requests,
-            under_way=self._under_way,
+            refunds=refunds.refunds,
+            under_way=self._under_way + refunds.under_way,
             foreign=self._foreign,
-            recorded=len(found) - len(left),
+            recorded=len(found) - len(left) + refunds.recorded,
             findings=left,
+            refund_findings=refunds.findings,
         )
 
     async def _look(self, request_id: str | None, invoice_id: str | None) -> Finding | None:
@@ -178,7 +193,7 @@ class _Comparison:
 
     def _is_under_way(self, invoice: Invoice, call: Call) -> bool:
         created, updated = (time_of(invoice.body.get(name)) for name in ("created", "updated"))
-        return is_under_way(call, created=created, updated=updated, until=self._until)
+        return is_under_way(call, created=created, updated=updated, until=self.until)
 
     async def _known(self, request_ids: Sequence[str]) -> dict[str, Known]:
         with translate_db_errors():
@@ -216,11 +231,6 @@ async def requests_since(
     """
     rows = await reader.fetch(SQL["since"], since, after and after[0], after and after[1], AT_ONCE)
     return [(row["created_at"], str(row["id"])) for row in rows]
-
-
-async def recorded(reader: Reader, invoice_ids: Sequence[str]) -> set[str]:
-    """Return which of these invoices the log of webhook calls shows as a conflict or as overpaid."""
-    return {row["gateway_invoice_id"] for row in await reader.fetch(SQL["recorded"], invoice_ids)}
 
 
 def _known(row: dict[str, Any]) -> Known:

@@ -73,12 +73,3 @@ SELECT
     FROM payment_requests AS p
     WHERE p.confirmed_at >= $1 AND p.amount > 0
   );
-
--- name: recorded
--- Which of these invoices ($1) have a row in the log of calls that shows operators their odd payment.
-SELECT DISTINCT w.gateway_invoice_id
-FROM webhook_logs AS w
-WHERE
-  w.gateway_invoice_id = ANY($1)
-  AND w.token_valid
-  AND (w.processing_result = 'conflict' OR w.processing_error LIKE 'overpaid by %');

@@ -75,6 +75,7 @@ LEFT_OUT = {
     "core.reads.look_up.accounts_named": "the lists of core.reads.support run its query",
     "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
     "core.reads.reconciliation.reconcile": "asks the gateway; the other functions of its module have its queries",
+    "core.reads.refund_reconciliation.compare": "asks the gateway; the other functions of its module have its queries",
     "core.flows.presence_checks.ask_silent": "runs the statements of core.mitras.presence_checks and of pushes",
     "core.reads.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }

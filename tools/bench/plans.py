@@ -44,7 +44,7 @@ ALL_MONTHS = {
     ("core.webhooks.store.remove_unproven", ""): "looks for old calls; a partial index has only those without a token",
     ("core.reads.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
     ("core.webhooks.store.polled", ""): "the id of an invoice has no time",
-    ("core.reads.reconciliation.recorded", ""): "the id of an invoice has no time",
+    ("core.reads.recorded_conflicts.recorded", ""): "the id of an invoice has no time",
     ("core.reads.activity._log", "a mitra"): "older months are read until the page is full",
     ("core.reads.webhook_calls._page", "late_payment_recorded"): "older months are read until the page is full",
     ("core.reads.webhook_calls._page", "error"): "older months are read until the page is full",

@@ -18,17 +18,18 @@ from core.payments.gateway_calls import ProcessingResult as Result
 from core.payments.reconciliation import MEANINGS, MONEY
 from core.reactions import react
 from core.reads.reconciliation import Finding, Reconciliation, reconcile
+from core.refunds.reconciliation import MEANINGS as REFUND_MEANINGS
 from core.runtime import Runtime
 from tools import environment, progress
 from tools.commands.running import Failed, console, with_runtime
 
 DISABLED = "GATEWAY_ENABLED: expected true: without a gateway there are no invoices to compare with"
-SILENT = "the gateway did not answer, or refused to list its invoices: check the settings GATEWAY_* by `sesi doctor`"
+SILENT = "the gateway did not answer, or refused to list its invoices or refunds: check the settings GATEWAY_* by `sesi doctor`"
 Taken = dict[str, Result]  # by invoice
 
 
 def reconcile_invoices(args: argparse.Namespace) -> int:
-    """Compare the gateway's invoices with our payment requests; return 1 if a difference is left."""
+    """Compare the gateway's invoices and refunds with ours; return 1 if a difference is left."""
     if not environment.read().gateway_enabled:
         raise Failed(DISABLED)
 
@@ -40,7 +41,8 @@ def reconcile_invoices(args: argparse.Namespace) -> int:
             print(json.dumps(as_json(found, taken), indent=2))
         else:
             show(found, taken)
-        return 1 if any(_result(one, taken) in (None, Result.CONFLICT) for one in found.findings) else 0
+        left = [one for one in found.findings if _result(one, taken) in (None, Result.CONFLICT)]
+        return 1 if left or found.refund_findings else 0
 
     return with_runtime(work, react=react if args.apply else None)
 
@@ -48,7 +50,7 @@ def reconcile_invoices(args: argparse.Namespace) -> int:
 async def read(
     runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None, report: Report
 ) -> Reconciliation:
-    """Compare the invoices and requests since a moment. Raises Failed if the gateway does not answer."""
+    """Compare both sides since a moment. Raises Failed if the gateway does not answer."""
     try:
         return await reconcile(runtime, since=since, until=until, report=report)
     except GatewayUnavailable as error:
@@ -76,8 +78,14 @@ def as_json(found: Reconciliation, taken: Taken) -> dict[str, Any]:
         }
         for one in found.findings
     ]
-    counts = {name: getattr(found, name) for name in ("invoices", "requests", "under_way", "foreign", "recorded")}
-    return {"since": as_text(found.since), "until": as_text(found.until), **counts, "differences": differences}
+    names = ("invoices", "requests", "refunds", "under_way", "foreign", "recorded")
+    return {
+        "since": as_text(found.since),
+        "until": as_text(found.until),
+        **{name: getattr(found, name) for name in names},
+        "differences": differences,
+        "refund_differences": [attrs.asdict(one) for one in found.refund_findings],
+    }
 
 
 def show(found: Reconciliation, taken: Taken | None = None) -> None:
@@ -89,10 +97,21 @@ def show(found: Reconciliation, taken: Taken | None = None) -> None:
             cells = (one.payment_request_id, one.status, one.amount, one.gateway_invoice_id, one.invoice_status)
             row = (MEANINGS[one.difference], *cells, one.invoice_amount, one.paid_amount)
             row += (_result(one, taken),) if taken else ()
-            table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+            table.add_row(*map(_cell, row))
+        console.print(table)
+    if found.refund_findings:
+        table = Table("difference", "failed pairing", "here", "Rp", "refund", "gateway", "Rp")
+        for one in found.refund_findings:
+            ours = (REFUND_MEANINGS[one.difference], one.failure_id, one.status, one.amount)
+            table.add_row(*map(_cell, (*ours, one.gateway_refund_id, one.gateway_status, one.gateway_amount)))
         console.print(table)
     said = [f"{found.invoices} invoices and {found.requests} paid or pending requests since {as_text(found.since)}"]
+    said += [f"{found.refunds} refunds"] if found.refunds else []
     said += [f"{found.under_way} too new to compare"] if found.under_way else []
     said += [f"{found.foreign} of other systems"] if found.foreign else []
     said += [f"{found.recorded} conflicts that the log of webhook calls has"] if found.recorded else []
-    console.print(f"{', '.join(said)}: {len(found.findings)} differences")
+    console.print(f"{', '.join(said)}: {len(found.findings) + len(found.refund_findings)} differences")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else escape(str(value))

@@ -6,7 +6,6 @@ the invoices that the server really has.
 
 import base64
 import contextlib
-import datetime as dt
 import itertools
 import json
 import threading
@@ -17,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from tests.http.gateway.simulated_refunds import Reply, SimulatedRefunds
+from tests.http.gateway.simulated_refunds import Reply, SimulatedRefunds, now
 
 SECRET_KEY = "xnd_development_for_the_tests"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{SECRET_KEY}:".encode()).decode()
@@ -37,10 +36,6 @@ class RecordedCall:
     about: str  # the external id, or the invoice's id
     body: dict[str, Any]
     headers: dict[str, str]
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _paid_at(invoice: dict[str, Any]) -> str:
@@ -131,8 +126,8 @@ class SimulatedGateway:
                 "currency": "IDR",
                 "invoice_url": f"https://pay.example.test/{name}",
                 "expiry_date": "2027-01-01T00:00:00.000Z",
-                "created": _now(),
-                "updated": _now(),
+                "created": now(),
+                "updated": now(),
                 **more,
             }
             return self.made[name]
@@ -144,7 +139,7 @@ class SimulatedGateway:
     def pay(self, external_id: str, /, **more: Any) -> dict[str, Any]:
         """Pay the newest invoice; no webhook is sent."""
         invoice = self.of(external_id)[-1]
-        invoice.update({"status": "PAID", "paid_amount": invoice["amount"], "updated": _now(), **more})
+        invoice.update({"status": "PAID", "paid_amount": invoice["amount"], "updated": now(), **more})
         return invoice
 
     def calls(self, kind: str, about: str | None = None) -> list[RecordedCall]:
@@ -176,7 +171,7 @@ class SimulatedGateway:
         if method == "POST":
             if self.made[name]["status"] != "PENDING":
                 return error_reply(400, "INVALID_INVOICE_STATUS_ERROR")
-            self.made[name].update({"status": "EXPIRED", "updated": _now()})
+            self.made[name].update({"status": "EXPIRED", "updated": now()})
         return Reply(status=200, body=self.made[name])
 
     def _page(self, asked: dict[str, str]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 really has.
 """
 
+import datetime as dt
 import itertools
 import json
 import threading
@@ -12,6 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+
+
+def now() -> str:
+    """Return the time as the gateway writes it."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +36,7 @@ class SimulatedRefunds:
         self.made: dict[str, dict[str, Any]] = {}
         self.asked: list[dict[str, Any]] = []  # the bodies of all calls that would make one, with their keys
         self.looks = 0
+        self.most_listed, self.newest_first = 100, True
         self._keys: dict[str, str] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -49,7 +56,7 @@ class SimulatedRefunds:
     def settle(self, reference: str, status: str = "SUCCEEDED", **more: Any) -> dict[str, Any]:
         """Decide about the refund with a reference; return the call that the gateway makes then."""
         (refund,) = self.of(reference)
-        refund.update({"status": status, **more})
+        refund.update({"status": status, "updated": now(), **more})
         return self.call(refund)
 
     @staticmethod
@@ -71,9 +78,19 @@ class SimulatedRefunds:
         if name:
             found = self.made.get(name)
             return Reply(status=200, body=found) if found else _refusal(404, "DATA_NOT_FOUND")
-        (invoice_id,) = urllib.parse.parse_qs(query)["invoice_id"]
-        listed = [one for one in list(self.made.values()) if one["invoice_id"] == invoice_id]
+        asked = {name: value for name, (value,) in urllib.parse.parse_qs(query).items()}
+        if "invoice_id" not in asked:
+            return Reply(status=200, body=self._page(asked))
+        listed = [one for one in list(self.made.values()) if one["invoice_id"] == asked["invoice_id"]]
         return Reply(status=200, body={"data": listed, "has_more": False})
+
+    def _page(self, asked: dict[str, str]) -> dict[str, Any]:
+        """Return a page of the list of all refunds, newest first, that follows the refund `after_id`."""
+        found = sorted(self.made.values(), key=lambda refund: refund["created"], reverse=self.newest_first)
+        if "after_id" in asked:
+            found = found[[one["id"] for one in found].index(asked["after_id"]) + 1 :]
+        page = found[: min(int(asked["limit"]), self.most_listed)]
+        return {"data": page, "has_more": len(page) < len(found)}
 
     def _make(self, headers: dict[str, str], body: dict[str, Any]) -> Reply:
         key = headers["idempotency-key"]
@@ -84,6 +101,7 @@ class SimulatedRefunds:
         with self._lock:
             if key not in self._keys:
                 refund = {**body, "id": f"rfd-{next(self._numbers)}-{key}", "status": "PENDING", "failure_code": None}
+                refund |= {"created": now(), "updated": now()}
                 self._keys[key] = refund["id"]
                 self.made[refund["id"]] = refund
         refund = self.made[self._keys[key]]

@@ -11,7 +11,7 @@ import pytest
 
 from core.base.clock import as_text
 from tests.http.gateway.simulated_gateway import SimulatedGateway
-from tests.stack import Stack, World
+from tests.stack import Stack, World, new_id
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +72,33 @@ async def test_lost_payment_is_printed_then_taken_and_its_search_begins(
     )
     assert (await reconcile(world.stack)).returncode == 0
     await customer.post("/api/client/chat/cancel", {"payment_request_id": request_id})
+
+
+async def test_refund_that_the_service_does_not_have_is_printed_if_refunds_are_on(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    at, failure_id = as_text(dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)), new_id()
+    simulated.refunds.made["rfd-1"] = {
+        "id": "rfd-1", "reference_id": failure_id, "invoice_id": "inv-lost", "amount": 12_000, "currency": "IDR",
+        "status": "SUCCEEDED", "metadata": {"app": "sesi"}, "created": at, "updated": at,
+    }  # fmt: skip
+    assert (await reconcile(world.stack)).returncode == 0
+    printed = await reconcile(world.stack, REFUNDS_ENABLED="true")
+    assert printed.returncode == 1, printed.stderr
+    assert "refunded by the gateway, not recorded here" in " ".join(printed.stdout.split())
+    found = json.loads((await reconcile(world.stack, "--json", "--apply", REFUNDS_ENABLED="true")).stdout)
+    assert (found["refunds"], found["differences"]) == (1, [])
+    assert found["refund_differences"] == [
+        {
+            "difference": "refund_not_recorded",
+            "failure_id": failure_id,
+            "status": None,
+            "amount": None,
+            "gateway_refund_id": "rfd-1",
+            "gateway_status": "SUCCEEDED",
+            "gateway_amount": 12_000,
+        }
+    ]
 
 
 async def test_comparison_that_is_not_possible_says_why(world: World) -> None:
