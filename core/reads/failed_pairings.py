@@ -71,7 +71,8 @@ LIMIT {{limit}}"""
 class RefundView:
     """The refund of a failed pairing through the gateway.
 
-    `failure_code` is the gateway's reason. `reason` is what the operator wrote.
+    `failure_code` is the gateway's reason. `reason` is what the operator wrote. `is_stuck` says that the gateway has not
+    decided for more than two hours: look for the refund there by the id of the failure, its reference.
     """
 
     status: RefundStatus = attrs.field(converter=RefundStatus)
@@ -81,6 +82,7 @@ class RefundView:
     settled_at: dt.datetime | None
     gateway_refund_id: str | None
     failure_code: str | None
+    is_stuck: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +121,7 @@ def _failed_pairing(runtime: Runtime, row: Any) -> FailedPairing:
     values, now = as_dict(row), runtime.now()
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     by, name = values.pop("actioned_by"), values.pop("operator_name")
-    refund = _refund(values)
+    refund = _refund(values, now=now)
     found = outlook(
         values["payment_channel"],
         amount=values["amount"],
@@ -148,7 +150,7 @@ def _failed_pairing(runtime: Runtime, row: Any) -> FailedPairing:
     )
 
 
-def _refund(values: dict[str, Any]) -> RefundView | None:
+def _refund(values: dict[str, Any], *, now: dt.datetime) -> RefundView | None:
     """Remove the refund's columns from a row of FAILURES and return the refund; None without one."""
     names = ("status", "reason", "requested_at", "settled_at", "failure_code")
     found = {name: values.pop(f"refund_{name}") for name in names}
@@ -156,7 +158,8 @@ def _refund(values: dict[str, Any]) -> RefundView | None:
     refund_id = values.pop("gateway_refund_id")
     if found["status"] is None:
         return None
-    return RefundView(**found, requested_by=by, gateway_refund_id=refund_id)
+    stuck = rules.is_stuck(is_open=found["status"] in OPEN, requested_at=found["requested_at"], now=now)
+    return RefundView(**found, requested_by=by, gateway_refund_id=refund_id, is_stuck=stuck)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,7 @@ from core.base.languages import Text
 LONGEST_NOTE = 500  # characters of an operator's reason or note
 # When to ask the gateway again after the n-th time; the last one repeats.
 ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600, 1_800, 3_600))
+STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
 AMOUNT_DIFFERS = "AMOUNT_DIFFERS"  # our own: the gateway has refunded another amount
 # With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The trigger
 # `refund_is_whole` and the audit repeat them.
@@ -19,6 +20,11 @@ MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
 def may_try_again(*, gateway_refund_id: str | None, failure_code: str | None) -> bool:
     """Return whether a failed refund may be asked for again: no refund can have happened at the gateway."""
     return gateway_refund_id is None and failure_code not in MAY_BE_REFUNDED
+
+
+def is_stuck(*, is_open: bool, requested_at: dt.datetime, now: dt.datetime) -> bool:
+    """Return whether operators must look at an open refund: the gateway should have decided by now."""
+    return is_open and now - requested_at > STUCK_AFTER
 
 
 def checked_note(name: str, text: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """Refunds in one process: what the gateway is asked, and what each of its answers means (docs/product.md#refunds)."""
 
 import datetime as dt
+import pathlib
 from typing import Any
 
 import asyncpg
@@ -22,15 +23,17 @@ from core.flows import (
 from core.pairing_failures.rules import OperatorAction
 from core.providers.refunds import gateway_of
 from core.reads import failed_pairings as reads
+from core.reads import present
 from core.reads.failed_pairings import FailedPairing
 from core.reads.ledger.audit import audit
-from core.refunds.rules import MAY_BE_REFUNDED
+from core.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
 from core.refunds.store import Refund
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 
 NEXT = dt.timedelta(seconds=15)
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 class Desk:
@@ -432,6 +435,35 @@ def test_silent_gateway_opens_the_circuit_and_refunds_stay_due(desk: Desk) -> No
         assert [row["status"] for row in states] == ["pending"]
 
     desk.harness.run(play())
+
+
+def test_refund_that_is_not_decided_for_two_hours_is_stuck_until_it_is(desk: Desk) -> None:
+    async def seen(ago: dt.timedelta) -> tuple[bool, float]:
+        """Return whether it is stuck and its age in the metrics, if it was asked for that long ago."""
+        runtime = desk.harness.runtime
+        asked = runtime.now() - ago
+        await runtime.db.fetch("UPDATE refunds SET requested_at = $1", asked)
+        found = (await desk.view()).refund
+        assert found is not None
+        figures = await present.refunds(runtime.db, now=asked + ago, due=NEXT)
+        return found.is_stuck, figures.oldest_seconds
+
+    async def play() -> None:
+        await desk.click()
+        for _ in ("requested", "pending"):
+            assert await seen(dt.timedelta(minutes=119)) == (False, 7_140)
+            assert await seen(dt.timedelta(minutes=121)) == (True, 7_260)
+            await desk.ask()
+        assert await desk.status() == ("pending", None)
+        await desk.harness.call(desk.simulated.settle(desk.failure_id))
+        assert await seen(dt.timedelta(minutes=121)) == (False, 0)
+
+    desk.harness.run(play())
+
+
+def test_alert_of_a_stuck_refund_has_the_time_of_the_work_list() -> None:
+    alerts = (ROOT / "deploy/prometheus/rules/money.yml").read_text(encoding="utf-8")
+    assert f"max(sesi_refunds_oldest_seconds) > {STUCK_AFTER.total_seconds():.0f}\n" in alerts
 
 
 def test_late_refusal_of_an_earlier_attempt_changes_nothing(desk: Desk) -> None:

@@ -243,6 +243,27 @@ async def test_refund_through_the_gateway_by_one_key_is_followed_to_its_end(
     assert (row["operator_action"], row["note"]) == ("no_action", "called them")
 
 
+async def test_refund_that_the_gateway_does_not_decide_is_marked_with_its_reference(
+    window: BrowserWindow, world: World
+) -> None:
+    await nothing_waits(world)
+    failure, page = await a_failure(world, "Dian"), window.page
+    await (await world.operator()).post(f"{FAILURES}/{failure['id']}/refund", {})
+    await world.stack.sql(
+        "UPDATE refunds SET requested_at = requested_at - interval '3 hours', ask_at = now() + interval '1 day'"
+        " WHERE failure_id = $1::uuid",
+        failure["id"],
+    )
+    await window.open("#/failed-pairings")
+    await expect(page.get_by_role("row", name="Dian").get_by_text("refund not decided")).to_be_visible()
+    await page.get_by_role("link", name="Dian").click()
+    await expect(page.get_by_text(f"Look for it there by its reference {failure['id']}.")).to_be_visible()
+    await expect(page.locator("main").get_by_text(re.compile(r"\(3 h"))).to_be_visible()
+    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure["id"])
+    await expect(page.get_by_text("paid back")).to_be_visible(timeout=30_000)
+    await expect(page.get_by_text("not decided")).to_have_count(0)
+
+
 async def test_dialog_cannot_be_closed_while_its_request_is_pending(window: BrowserWindow, world: World) -> None:
     failure, page = await a_failure(world, "Cahya"), window.page
     go_on = asyncio.Event()

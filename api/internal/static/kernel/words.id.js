@@ -193,6 +193,7 @@ export const INDONESIAN = {
   late: "terlambat",
   Refundable: "Dapat dikembalikan",
   "refund under way": "pengembalian berjalan",
+  "refund not decided": "pengembalian belum diputuskan",
   "refund failed": "pengembalian gagal",
   "refund succeeded": "pengembalian berhasil",
   Refund: "Kembalikan dana",
@@ -213,6 +214,8 @@ export const INDONESIAN = {
   "for other operators": "untuk operator lain",
   "Refund through the gateway…": "Kembalikan melalui gateway…",
   "The refund is under way: {state}.": "Pengembalian sedang berjalan: {state}.",
+  "The gateway has not decided about it. Look for it there by its reference {id}. Do not pay in another way: the customer could get the money twice.":
+    "Gateway belum memutuskannya. Cari di gateway dengan referensi {id}. Jangan bayar dengan cara lain: pelanggan bisa menerima uangnya dua kali.",
   "The gateway is asked for the refund.": "Gateway diminta mengembalikan dana.",
   "Use the keys shown on the buttons": "Pakai tombol papan ketik yang tertulis",
   Note: "Catatan",

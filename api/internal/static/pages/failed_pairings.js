@@ -26,7 +26,8 @@ const FOLLOW_MS = 3_000; // while a refund is open
 const stand = (failure) => {
   if (failure.operator_action) return action.chip(failure.operator_action);
   if (failure.superseded_at) return chip(t("retried"));
-  if (isOpen(failure)) return chip(t("refund under way"), "busy");
+  if (isOpen(failure))
+    return failure.refund.is_stuck ? chip(t("refund not decided"), "bad") : chip(t("refund under way"), "busy");
   return chip(failure.refund ? t("refund failed") : t("to act on"), "bad");
 };
 const isLate = (failure) =>
@@ -146,6 +147,13 @@ class FailedPairingPage extends Page {
           "p",
           { class: "notice" },
           t("The refund is under way: {state}.", { state: refund.say(failure.refund.status) }),
+          failure.refund.is_stuck && [
+            " ",
+            t(
+              "The gateway has not decided about it. Look for it there by its reference {id}. Do not pay in another way: the customer could get the money twice.",
+              { id: failure.id },
+            ),
+          ],
         ),
         this.#next(),
       ];

@@ -5,7 +5,7 @@ import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { field } from "../shared/form.js";
 import { rupiah } from "../shared/format.js";
-import { time } from "../shared/time.js";
+import { age, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 import { refund } from "./status.js";
 
@@ -45,6 +45,7 @@ export function refundFacts(failure) {
         made.requested_by.display_name ?? "–",
         ", ",
         time(made.settled_at ?? made.requested_at),
+        isOpen(failure) && [" (", age(made.requested_at), ")"],
       ),
     ],
     made?.reason && [t("Reason"), made.reason],
