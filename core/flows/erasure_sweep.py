@@ -14,6 +14,7 @@ from core.erasures import store as erasures
 from core.erasures.rules import SETTLED
 from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
+from core.operators import erasing as operators
 from core.payments import erasing as payments
 from core.runtime import Runtime
 from core.sessions import erasing as sessions
@@ -64,6 +65,7 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
             await deliveries.forget_sessions(tx, await sessions.of_customers(tx, rows))
         if await trail.forget(tx, rows, limit=TRAIL_AT_ONCE) == TRAIL_AT_ONCE:  # the next sweep goes on
             return
+        await operators.blank_audit_log(tx, rows)
         await erasures.complete(tx, erasure.id)
     log.info("erasure is complete", erasure_id=erasure.id, user_type=erasure.user_type, user_id=erasure.user_id)
 

@@ -73,8 +73,7 @@ async def erase_customer(
         await money.abandon(tx, payment, by=None)
     await _keep_of_identities(runtime, tx, rows, known)
     await customers.blank(tx, rows)
-    for row in rows:
-        await operators.blank_audit_log(tx, row)
+    await operators.blank_audit_log(tx, rows)
     await _sign_out(tx, account_id, rows)
     return await _begun(tx, UserType.CUSTOMER, account_id, asked)
 
@@ -132,7 +131,7 @@ async def erase_mitra(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester)
     if before is not None and await erased_mitras.is_erased(tx, mitra_id):
         return before
     await _forget_codes(runtime, tx, mitra.phone, UserType.MITRA)
-    await operators.blank_audit_log(tx, mitra_id)
+    await operators.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])
     await erased_mitras.blank(tx, mitra_id)
     return await _begun(tx, UserType.MITRA, mitra_id, asked)

@@ -1,5 +1,6 @@
 """Refunds in one process: what the gateway is asked, and what each of its answers means (docs/product.md#refunds)."""
 
+import asyncio
 import datetime as dt
 import pathlib
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 from core.base.actor import Actor
 from core.base.errors import DomainError
 from core.customers import erasing
+from core.erasures.rules import RequestedBy
 from core.flows import (
+    erasure,
+    erasure_sweep,
     operator_work,
     pairing_fallback,
     pairing_leave,
@@ -28,7 +32,8 @@ from core.reads.failed_pairings import FailedPairing
 from core.reads.ledger.audit import audit
 from core.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
 from core.refunds.store import Refund
-from tests.flows.conftest import ADDRESS, WISH, Harness
+from core.steps.erasing import Requester
+from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 
@@ -383,6 +388,35 @@ def test_refund_that_ends_after_an_erasure_writes_nothing_personal(desk: Desk) -
         assert tuple(await runtime.db.fetchrow(texts, other)) == (None, None)
         log = "SELECT count(*) FROM operator_audit_log WHERE object_id = $1 AND after::text ~ 'Dewi|maaf'"
         assert await runtime.db.fetchval(log, other) == 0
+
+    desk.harness.run(play())
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_words_about_a_failure_that_are_stored_during_an_erasure_are_erased_at_its_end(
+    desk: Desk, by_hand: bool
+) -> None:
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        customer_id = await runtime.db.fetchval(
+            "SELECT customer_id FROM pairing_failures WHERE id = $1", desk.failure_id
+        )
+        async with runtime.db.pool.acquire() as holder, holder.transaction():  # the operator's row is referenced
+            await holder.fetch("SELECT 1 FROM control_center_users WHERE id = $1 FOR UPDATE", desk.operator.user_id)
+            writing = asyncio.create_task(desk.act(note="maaf") if by_hand else desk.click())
+            await desk.harness.until(WAITING, 1)
+            await erasure.erase_customer(runtime, str(customer_id), Requester(by=RequestedBy.COMMAND_LINE))
+        await writing
+        log = "SELECT count(*) FROM operator_audit_log WHERE object_id = $1 AND after::text ~ 'maaf'"
+        assert await runtime.db.fetchval(log, desk.failure_id) == 1
+        await runtime.db.fetch("UPDATE erasures SET began_at = began_at - interval '2 minutes'")
+        await erasure_sweep.go_on(runtime)
+        assert await runtime.db.fetchval("SELECT count(*) FROM erasures WHERE completed_at IS NULL") == 0
+        assert await runtime.db.fetchval(log, desk.failure_id) == 0
+        texts = (
+            "SELECT f.note, r.reason FROM pairing_failures f LEFT JOIN refunds r ON r.failure_id = f.id WHERE f.id = $1"
+        )
+        assert tuple(await runtime.db.fetchrow(texts, desk.failure_id)) == (None, None)
 
     desk.harness.run(play())
 
