@@ -226,6 +226,7 @@ async def test_refund_through_the_gateway_by_one_key_is_followed_to_its_end(
     await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure["id"])
     await expect(page.get_by_text("paid back")).to_be_visible(timeout=30_000)
     await expect(page.locator(".timeline").get_by_text("The gateway paid the money back.")).to_be_visible()
+    await expect(page.get_by_role("link", name="Next: Bayu, Rp 12.000")).to_be_visible()
     await page.keyboard.press("j")
     await expect(page.get_by_role("heading", name="Bayu, Rp 12.000")).to_be_visible()
     await page.get_by_label("Use the keys shown on the buttons").uncheck()
