@@ -110,6 +110,14 @@ def test_summary_names_each_goal_with_its_verdict(tmp_path: pathlib.Path) -> Non
     assert "3 of 7 goals are missed." in text
 
 
+def test_median_of_two_runs_lies_between_them_and_can_miss_a_goal(tmp_path: pathlib.Path) -> None:
+    found = some_results()
+    found.outcomes["chat-a"].runs += [{**CHAT, "stored/s: ratio to ws": 3.0}]
+    assert "| stored/s: ratio to ws | 3 | **4.50** | 6 | ≥ 5 | **missed** |" in made(tmp_path, found)
+    found.outcomes["chat-a"].runs += [{**CHAT, "stored/s: ratio to ws": 7.0}]
+    assert "| stored/s: ratio to ws | 3 | **6** | 7 | ≥ 5 | met |" in made(tmp_path, found)
+
+
 @pytest.mark.parametrize("figure", [goal.figure for goal in ALWAYS])
 def test_one_lost_or_disordered_message_in_any_run_is_told_first(figure: str, tmp_path: pathlib.Path) -> None:
     good = some_results()

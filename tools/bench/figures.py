@@ -1,5 +1,6 @@
 """Results of benchmarks: figures of several runs, their goals, and their tables and JSON."""
 
+import statistics
 from typing import Any
 
 import attrs
@@ -39,9 +40,8 @@ class Spread:
 
 
 def spread(values: list[float]) -> Spread:
-    """Return minimum, median and maximum. The median of an even number of values is the lower of the middle two."""
-    ordered = sorted(values)
-    return Spread(least=ordered[0], median=ordered[(len(ordered) - 1) // 2], most=ordered[-1])
+    """Return minimum, median and maximum. The median of an even number of values is the mean of the middle two."""
+    return Spread(least=min(values), median=statistics.median(values), most=max(values))
 
 
 def percentile(values: list[float], share: float) -> float:
