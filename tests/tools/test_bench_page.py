@@ -110,6 +110,16 @@ def test_summary_names_each_goal_with_its_verdict(tmp_path: pathlib.Path) -> Non
     assert "3 of 7 goals are missed." in text
 
 
+def test_page_says_how_many_runs_its_medians_have(tmp_path: pathlib.Path) -> None:
+    found = some_results()
+    assert "Each figure is that of one run." in made(tmp_path, found)
+    found.outcomes["chat-a"].runs += [CHAT, CHAT]
+    assert "Each figure is the median of 1 to 3 runs." in made(tmp_path, found)
+    for one in found.outcomes.values():
+        one.runs = one.runs[:1] * 5
+    assert "Each figure is the median of 5 runs." in made(tmp_path, found)
+
+
 def test_median_of_two_runs_lies_between_them_and_can_miss_a_goal(tmp_path: pathlib.Path) -> None:
     found = some_results()
     found.outcomes["chat-a"].runs += [{**CHAT, "stored/s: ratio to ws": 3.0}]
@@ -178,9 +188,11 @@ def test_axes_contain_all_values_and_have_few_ticks(values: list[float]) -> None
     assert 2 <= len(svg.linear("x", values).ticks) <= svg.FEW_TICKS + 1
 
 
-def test_meanings_are_of_present_goals_and_ratios_of_declared_peers() -> None:
+def test_every_goal_of_the_page_has_a_meaning_and_ratios_are_of_declared_peers() -> None:
     goals = {(one.name, goal.figure) for one in BENCHES for goal in one.goals}
     assert MEANINGS.keys() - goals - {("soak", "realtime growth %")} == set()
+    told = {(one.name, goal.figure) for one in BENCHES if one.in_all for goal in one.goals if goal not in ALWAYS}
+    assert told <= MEANINGS.keys()
     for one in BENCHES:
         assert set(one.peers) <= KINDS.keys()
         assert (one.run_peer is not None) >= bool(one.peers)

@@ -82,7 +82,7 @@ def _latency(medians: Medians) -> Chart:
     y_axis = svg.logarithmic("milliseconds from sending to delivery", _values(some))
     caption = (
         "Latency of delivery against offered load: half of the messages are faster than p50, 99 of 100 are faster than p99. A line "
-        "ends before the first load that its system did not keep up with."
+        "ends before the first load that its system did not keep up with. Both axes are logarithmic."
     )
     return _offered("latency", "Latency", caption, y_axis, some)
 
@@ -93,7 +93,7 @@ def _cost(medians: Medians) -> Chart:
     y_axis = svg.logarithmic("CPU seconds for 1,000 messages", _values(some))
     caption = (
         "Processor time for 1,000 messages (process with the sockets, PostgreSQL and Redis) against offered load: the busier the "
-        "hour, the more messages share a transaction."
+        "hour, the more messages share a transaction. Both axes are logarithmic."
     )
     return _offered("cost", "CPU for each message", caption, y_axis, some)
 

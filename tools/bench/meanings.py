@@ -6,6 +6,8 @@ second is 20,000 chats at once in the busiest hour.
 
 from collections.abc import Callable
 
+from tools.bench import fan_out
+
 Meaning = Callable[[float], str]
 CHATS_BUSY = 20  # chats for each message a second, in the busiest hour
 POLL_S = 10  # between two looks of an app at the availability
@@ -23,6 +25,12 @@ def _about(count: float) -> str:
 
 def _said(text: str) -> Meaning:
     return lambda _: text
+
+
+def _busiest(count: int) -> Meaning:
+    return lambda share: (
+        f"{count} realtime processes: the busiest reads {share:.2f} times its even share of what all publish"
+    )
 
 
 MEANINGS: dict[tuple[str, str], Meaning] = {
@@ -51,6 +59,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("pairing-10000", "first frame p99 ms"): _said("10,000 mitras online: the same"),
     ("pairing-10000", "last frame p99 ms"): _said("10,000 mitras online: until the last phone rings"),
     ("fan-out", "hub CPU, 8 to 1"): _said("the same messages on eight realtime processes cost this many times as much as on one"),
+    **{("fan-out", f"most decoded, times the share, {count} hubs"): _busiest(count) for count in fan_out.COUNTS[1:]},
     ("deadlines", "late p99 ms"): _said("10,000 chats end within a minute: the latest of 100 ends this late"),
     ("deadlines", "early max ms"): _said("no paid time is cut off"),
     ("deadlines", "last mitra offline s"): _said("the network of 10,000 mitras fails at once: from their time limit until the last one is offline"),

@@ -44,6 +44,7 @@ def text(outcomes: list[Outcome], made: list[Chart], results: Results) -> str:
     shared = _shared(outcomes)
     return string.Template(TEMPLATE.read_text()).substitute(
         charts="\n\n".join(f"![{chart.alt}]({FOLDER / chart.name}.svg)\n\n{chart.caption}" for chart in made),
+        runs=_runs(outcomes),
         proof=_proof(outcomes),
         summary="\n".join(_summary(outcomes)),
         missed=_missed(outcomes),
@@ -61,6 +62,15 @@ def _shared(outcomes: Iterable[Outcome]) -> dict[str, str]:
         for name, value in (machines[0] if machines else {}).items()
         if all(machine.get(name) == value for machine in machines)
     }
+
+
+def _runs(outcomes: list[Outcome]) -> str:
+    """Return a sentence about how many runs the medians have."""
+    counts = [len(outcome.runs) for outcome in outcomes]
+    least, most = min(counts, default=0), max(counts, default=0)
+    if most <= 1:
+        return "Each figure is that of one run."
+    return f"Each figure is the median of {most if least == most else f'{least} to {most}'} runs."
 
 
 def _proof(outcomes: list[Outcome]) -> str:
