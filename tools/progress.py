@@ -8,29 +8,35 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from core.base.progress import Report, left
 
 FIRST_LINE_S = 2.0
 LINES_S = 10.0  # between two plain lines
+BAR_WIDTH = 72  # columns of a terminal on which a bar has room; narrower ones get a percentage
 
 
 @contextlib.contextmanager
 def shown(what: str) -> Iterator[Report]:
     """Show the progress of `what` until the block ends."""
     console = Console(stderr=True, highlight=False)
-    made = _Bar(what, console) if console.is_terminal else _Lines(what, console)
+    # Rich draws nothing on a dumb terminal, and takes FORCE_COLOR for a terminal.
+    made = _Bar(what, console) if sys.stderr.isatty() and not console.is_dumb_terminal else _Lines(what, console)
     with made:
         yield made.report
 
 
 class _Bar(contextlib.AbstractContextManager["_Bar"]):
     def __init__(self, what: str, console: Console) -> None:
-        columns = TextColumn("{task.description}", markup=False), BarColumn(), _Left(), TextColumn("{task.fields[step]}", markup=False)  # fmt: skip
+        done = BarColumn() if console.width >= BAR_WIDTH else TextColumn("{task.percentage:3.0f}%")
+        columns = TextColumn("{task.description}", markup=False), done, _Left(Column(no_wrap=True)), _Step()
         self._progress = Progress(
             *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty(), refresh_per_second=4
         )
@@ -38,6 +44,8 @@ class _Bar(contextlib.AbstractContextManager["_Bar"]):
 
     def __enter__(self) -> "_Bar":
         self._progress.start()
+        if isinstance(sys.stdout, FileProxy):
+            sys.stdout = _AboveBar(sys.stdout)  # restored with Rich's own
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,10 +55,29 @@ class _Bar(contextlib.AbstractContextManager["_Bar"]):
         self._progress.update(self._task, completed=share, step=step, reported=time.monotonic())
 
 
+class _AboveBar:
+    """Standard output during a bar. Rich's own proxy prints above the bar, but other consoles of Rich write past it."""
+
+    def __init__(self, proxy: FileProxy) -> None:
+        self._proxy = proxy
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "rich_proxied_file":  # what those consoles ask for
+            raise AttributeError(name)
+        return getattr(self._proxy, name)
+
+
 class _Left(ProgressColumn):
     def render(self, task: Task) -> Text:
         began, reported = task.fields["began"], task.fields["reported"]
         return Text(f"{left(task.completed, reported - began, time.monotonic() - reported):18}")
+
+
+class _Step(ProgressColumn):
+    """The step. It is the column that is cut if the terminal is narrow."""
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["step"], no_wrap=True, overflow="ellipsis")
 
 
 class _Lines(contextlib.AbstractContextManager["_Lines"]):

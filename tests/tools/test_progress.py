@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -42,10 +43,16 @@ def test_a_part_of_the_work_reports_shares_of_the_whole() -> None:
     assert said == [(0.5, "begin"), (0.75, "end")]
 
 
-async def on_terminal(command: list[str], env: dict[str, str]) -> tuple[str, str]:
-    """Run a command whose standard error is a terminal and whose output is a pipe; return (output, what it showed)."""
+async def on_terminal(
+    command: list[str], env: dict[str, str], *, columns: int = 120, piped: bool = True
+) -> tuple[str, str]:
+    """Run a command whose standard error is a terminal, and its output a pipe if `piped`; return (output, what it
+    showed)."""
     ours, its = pty.openpty()
-    process = await asyncio.create_subprocess_exec(*command, env=env, stdout=subprocess.PIPE, stderr=its)
+    termios.tcsetwinsize(its, (40, columns))
+    process = await asyncio.create_subprocess_exec(
+        *command, env=env, stdout=subprocess.PIPE if piped else its, stderr=its
+    )
     os.close(its)
     shown = bytearray()
 
@@ -60,8 +67,8 @@ async def on_terminal(command: list[str], env: dict[str, str]) -> tuple[str, str
     out, _ = await process.communicate()
     await reading
     os.close(ours)
-    assert process.returncode == 0
-    return out.decode(), shown.decode(errors="replace")
+    assert process.returncode == 0, shown.decode(errors="replace")
+    return (out or b"").decode(), shown.decode(errors="replace")
 
 
 @pytest.mark.anyio
@@ -75,6 +82,59 @@ async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) ->
     piped = stack.command("audit")
     assert piped.stdout.endswith("violations\n")
     assert "━" not in piped.stdout + piped.stderr
+
+
+WORK = """
+from rich.console import Console
+from tools import progress
+with progress.shown("database") as report:
+    report(0.25, "10 of 13 migrations left")
+    time.sleep(seconds)
+    Console().print("administrator")
+"""
+
+
+async def at_work(*, columns: int = 120, seconds: float = 0.0, **env: str) -> str:
+    """Return what a terminal shows of a command that prints a line after some seconds of its work."""
+    command = [sys.executable, "-c", f"import time\nseconds = {seconds}{WORK}"]
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"} | env
+    return (await on_terminal(command, env, columns=columns, piped=False))[1]
+
+
+@pytest.mark.anyio
+async def test_what_a_command_prints_during_its_work_is_a_line_above_the_bar() -> None:
+    before, _, after = (await at_work()).partition("administrator")
+    drawn = before.rindex("━")
+    assert "\x1b[2K" in before[drawn:]  # the bar was erased
+    assert after.startswith("\r\n")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("columns", [71, 40])
+async def test_bar_gives_way_to_the_remaining_time_on_a_narrow_terminal(columns: int) -> None:
+    shown = await at_work(columns=columns)
+    lines = re.split(r"\x1b\[2K|\r\n", re.sub(r"\x1b\[[\d;?]+[lhm]", "", shown))
+    drawn = [line.rstrip("\r") for line in lines if "25%" in line]
+    assert drawn
+    assert all(re.match(r"database  25% about \d+ s left +10 of", line) and len(line) <= columns for line in drawn)
+    assert "━" not in shown
+    assert "ab…" not in shown
+
+
+@pytest.mark.anyio
+async def test_dumb_terminal_gets_plain_lines() -> None:
+    shown = await at_work(seconds=progress.FIRST_LINE_S + 0.5, TERM="dumb")
+    assert re.match(r"database: 25%, 2 s, about \d+ s left, 10 of 13 migrations left\r\n", shown)
+    assert "\x1b" not in shown
+
+
+def test_pipe_gets_no_bar_if_colours_are_forced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.shown("audit") as report:
+        report(0.5, "rules")
+    assert capsys.readouterr().err == ""
 
 
 def lines_of(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
