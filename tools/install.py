@@ -4,6 +4,7 @@ Runs before anything is installed, so it uses the standard library only.
 """
 
 import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -81,6 +82,15 @@ def _installed() -> set[str]:
     return {folder.name for folder in pathlib.Path(sysconfig.get_path("purelib")).glob("*.dist-info")}
 
 
+def _fitting(words: str) -> str:
+    """Return a line that overwrites the last one. If the terminal is too narrow, the name of the file is left out,
+    because the next line can't overwrite one that was wrapped."""
+    room = min(70, (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1)
+    if len(words) > room:
+        words = "install:" + words.partition(":")[2]
+    return f"{words[:room]:<{room}}"
+
+
 def main(lock: pathlib.Path) -> int:
     """Install the packages of a lock file; return pip's exit code."""
     began = time.monotonic()
@@ -91,16 +101,20 @@ def main(lock: pathlib.Path) -> int:
         now, share = time.monotonic(), pip.share()
         words = f"install {lock.name}: {share:4.0%}  {left(share, now - began)}"
         if terminal:
-            print(f"\r{words:<70}", end="", file=sys.stderr, flush=True)
+            print(f"\r{_fitting(words)}", end="", file=sys.stderr, flush=True)
         elif now >= next_line:
             next_line = now + LINES_S
             print(words.rstrip(), file=sys.stderr, flush=True)
     if terminal:
-        print(f"\r{'':<70}\r", end="", file=sys.stderr)
+        print(f"\r{_fitting('')}\r", end="", file=sys.stderr)
     if code:
         print("".join(pip.said), file=sys.stderr)
     return code
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1])))
+    try:
+        sys.exit(main(pathlib.Path(sys.argv[1])))
+    except KeyboardInterrupt:  # pip has got the same signal
+        print(file=sys.stderr)
+        sys.exit(130)

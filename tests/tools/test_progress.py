@@ -1,10 +1,13 @@
 """Long commands show their progress and the remaining time on a terminal, and plain lines elsewhere."""
 
 import asyncio
+import importlib.metadata
 import os
 import pathlib
 import pty
 import re
+import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -189,3 +192,40 @@ def test_installation_explains_what_pip_could_not_do(tmp_path: pathlib.Path) -> 
     )  # fmt: skip
     assert done.returncode == 1
     assert "ERROR: Cannot install no-such-package" in done.stderr
+
+
+IMPATIENT = """
+import pathlib, sys
+from tools import install
+install.LOOK_S = 0.01
+sys.exit(install.main(pathlib.Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("columns", "text"), [(100, "install some.lock:   0%"), (20, "install:   0%")])
+async def test_line_of_the_installation_fits_into_the_terminal(columns: int, text: str, tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text(f"attrs=={importlib.metadata.version('attrs')} --hash=sha256:{'0' * 64}\n")
+    command = [sys.executable, "-c", IMPATIENT, str(lock)]
+    _, shown = await on_terminal(command, dict(os.environ), columns=columns)
+    first, *others = shown.split("\r")[1:]
+    assert first.rstrip() == text
+    assert all(len(line) < columns for line in (first, *others))
+
+
+def test_installation_that_is_interrupted_ends_with_130_and_without_a_traceback(tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tools.install", str(lock)],
+            env={**os.environ, "PIP_INDEX_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/simple"},
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+        _, said = process.communicate()
+    assert first == "install some.lock:   0%\n"
+    assert (process.returncode, said) == (130, "\n")
