@@ -24,23 +24,24 @@ BAR_WIDTH = 72  # columns of a terminal on which a bar has room; narrower ones g
 
 
 @contextlib.contextmanager
-def shown(what: str) -> Iterator[Report]:
-    """Show the progress of `what` until the block ends."""
+def shown(what: str, *, expected_s: float = 0.0) -> Iterator[Report]:
+    """Show the progress of `what` until the block ends. `expected_s` is how long it takes, about; 0: unknown."""
     console = Console(stderr=True, highlight=False)
     # Rich draws nothing on a dumb terminal, and takes FORCE_COLOR for a terminal.
-    made = _Bar(what, console) if sys.stderr.isatty() and not console.is_dumb_terminal else _Lines(what, console)
+    kind = _Bar if sys.stderr.isatty() and not console.is_dumb_terminal else _Lines
+    made = kind(what, console, expected_s)
     with made:
         yield made.report
 
 
 class _Bar(contextlib.AbstractContextManager["_Bar"]):
-    def __init__(self, what: str, console: Console) -> None:
-        done = BarColumn() if console.width >= BAR_WIDTH else TextColumn("{task.percentage:3.0f}%")
-        columns = TextColumn("{task.description}", markup=False), done, _Left(Column(no_wrap=True)), _Step()
+    def __init__(self, what: str, console: Console, expected_s: float) -> None:
+        done = BarColumn(20) if console.width >= BAR_WIDTH else TextColumn("{task.percentage:3.0f}%")
+        columns = TextColumn("{task.description}", markup=False), done, _Left(expected_s), _Step()
         self._progress = Progress(
             *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty(), refresh_per_second=4
         )
-        self._task = self._progress.add_task(what, total=1.0, step="", began=time.monotonic(), reported=0.0)
+        self._task = self._progress.add_task(what, total=1.0, step="", began=(now := time.monotonic()), reported=now)
 
     def __enter__(self) -> "_Bar":
         self._progress.start()
@@ -68,9 +69,14 @@ class _AboveBar:
 
 
 class _Left(ProgressColumn):
+    def __init__(self, expected_s: float) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._expected_s = expected_s
+
     def render(self, task: Task) -> Text:
         began, reported = task.fields["began"], task.fields["reported"]
-        return Text(f"{left(task.completed, reported - began, time.monotonic() - reported):18}")
+        rest = left(task.completed, reported - began, time.monotonic() - reported, self._expected_s)
+        return Text(f"{rest:18}")
 
 
 class _Step(ProgressColumn):
@@ -83,8 +89,8 @@ class _Step(ProgressColumn):
 class _Lines(contextlib.AbstractContextManager["_Lines"]):
     """Plain lines, from a thread: during a long step, which reports nothing, the last report is repeated."""
 
-    def __init__(self, what: str, console: Console) -> None:
-        self._what, self._console = what, console
+    def __init__(self, what: str, console: Console, expected_s: float) -> None:
+        self._what, self._console, self._expected_s = what, console, expected_s
         self._began = self._reported = time.monotonic()
         self._share, self._step = 0.0, ""
         self._ended = threading.Event()
@@ -107,7 +113,7 @@ class _Lines(contextlib.AbstractContextManager["_Lines"]):
         while not self._ended.wait(wait_s):
             wait_s = LINES_S
             share, step, reported, now = self._share, self._step, self._reported, time.monotonic()
-            rest = left(share, reported - self._began, now - reported)
+            rest = left(share, reported - self._began, now - reported, self._expected_s)
             words = [f"{share:.0%}", f"{now - self._began:.0f} s", rest, step]
             line = f"{self._what}: {', '.join(word for word in words if word)}"
             self._console.print(line, markup=False, soft_wrap=True)

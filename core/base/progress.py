@@ -15,14 +15,17 @@ def part(report: Report, begin: float, end: float) -> Report:
     return lambda share, step: report(begin + share * (end - begin), step)
 
 
-def left(share: float, elapsed_s: float, since_s: float = 0.0) -> str:
+def left(share: float, elapsed_s: float, since_s: float = 0.0, expected_s: float = 0.0) -> str:
     """Return the remaining time in words, if the rest goes as fast as the share that is done.
 
-    `elapsed_s` is the time until that share was done, and `since_s` the time since then.
+    `elapsed_s` is the time until that share was done, and `since_s` the time since then. `expected_s` is what the whole
+    is expected to take, as long as nothing is done; 0: unknown.
     """
-    if share <= 0.0:
+    if share > 0.0:
+        expected_s = elapsed_s / share
+    elif expected_s <= elapsed_s + since_s:  # unknown, or a wrong expectation
         return ""
-    seconds = max(0.0, elapsed_s / share - elapsed_s - since_s)
+    seconds = max(0.0, expected_s - elapsed_s - since_s)
     if seconds < 90:
         return f"about {max(1, round(seconds))} s left"
     return f"about {round(seconds / 60)} min left"

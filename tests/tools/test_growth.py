@@ -58,8 +58,8 @@ def grown(migrated: Stack, shape: list[Any]) -> Stack:
     return migrated
 
 
-async def judged(stack: Stack, function: str = "") -> list[plans.Judged]:
-    """Return the plans that `sesi grow --plans` reports for a small database, of all functions or one."""
+async def judged(stack: Stack, function: str) -> list[plans.Judged]:
+    """Return the plans of one function that `sesi grow --plans` reports for a small database."""
     return await plans.look(read_settings(stack.env), small=True, function=function)
 
 
@@ -126,7 +126,9 @@ async def test_history_is_generated_twice_only_on_request_and_never_in_productio
 
 
 async def test_every_statement_of_the_product_uses_an_index(grown: Stack) -> None:
-    found = await judged(grown)
+    shares: list[float] = []
+    found = await plans.look(read_settings(grown.env), small=True, report=lambda share, _: shares.append(share))
+    assert (shares[0], len(shares)) == (0.0, len(set(shares)))
     bad = [f"{one.seen.case}: {one.fault}: {one.seen.sql}" for one in found if one.fault and not one.reason]
     assert bad == []
     called = {one.seen.case.partition(" (")[0] for one in found}

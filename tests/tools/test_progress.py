@@ -16,26 +16,30 @@ import time
 
 import pytest
 
+from core.base import ids
 from core.base.progress import left, part
 from tests.stack import Stack
 from tools import install, progress
 
 
 @pytest.mark.parametrize(
-    ("share", "elapsed_s", "since_s", "text"),
+    ("share", "elapsed_s", "since_s", "expected_s", "text"),
     [
-        (0.0, 10, 0, ""),
-        (0.5, 10, 0, "about 10 s left"),
-        (0.5, 10, 4, "about 6 s left"),
-        (0.5, 10, 60, "about 1 s left"),
-        (0.1, 60, 0, "about 9 min left"),
-        (1.0, 60, 0, "about 1 s left"),
+        (0.0, 10, 0, 0, ""),
+        (0.0, 10, 5, 75, "about 60 s left"),
+        (0.0, 10, 90, 75, ""),
+        (0.5, 10, 0, 0, "about 10 s left"),
+        (0.5, 10, 0, 75, "about 10 s left"),
+        (0.5, 10, 4, 0, "about 6 s left"),
+        (0.5, 10, 60, 0, "about 1 s left"),
+        (0.1, 60, 0, 0, "about 9 min left"),
+        (1.0, 60, 0, 0, "about 1 s left"),
     ],
 )
 def test_the_rest_is_expected_to_go_as_fast_as_the_share_that_is_done(
-    share: float, elapsed_s: float, since_s: float, text: str
+    share: float, elapsed_s: float, since_s: float, expected_s: float, text: str
 ) -> None:
-    assert left(share, elapsed_s, since_s) == text
+    assert left(share, elapsed_s, since_s, expected_s) == text
 
 
 def test_a_part_of_the_work_reports_shares_of_the_whole() -> None:
@@ -75,6 +79,16 @@ async def on_terminal(
 
 
 @pytest.mark.anyio
+async def test_terminal_gets_a_bar_of_users_that_are_erased_again(stack: Stack, tmp_path: pathlib.Path) -> None:
+    users = tmp_path / "users.jsonl"
+    users.write_text(f'{{"event": "erased", "user_type": "customer", "user_id": "{ids.new_id()}"}}\n')
+    command = [sys.executable, "-m", "tools.cli", "erasures", "reapply", str(users)]
+    out, shown = await on_terminal(command, {**os.environ, **stack.env, "TERM": "xterm", "COLUMNS": "120"})
+    assert out == "0 users are erased, 1 do not exist, 0 could not be erased.\n"
+    assert "1 users left" in shown
+
+
+@pytest.mark.anyio
 async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) -> None:
     command = [sys.executable, "-m", "tools.cli", "audit"]
     out, shown = await on_terminal(command, {**os.environ, **stack.env, "TERM": "xterm", "COLUMNS": "120"})
@@ -90,16 +104,16 @@ async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) ->
 WORK = """
 from rich.console import Console
 from tools import progress
-with progress.shown("database") as report:
-    report(0.25, "10 of 13 migrations left")
+with progress.shown("database", expected_s=600) as report:
+    report(share, "10 of 13 migrations left")
     time.sleep(seconds)
     Console().print("administrator")
 """
 
 
-async def at_work(*, columns: int = 120, seconds: float = 0.0, **env: str) -> str:
+async def at_work(*, columns: int = 120, seconds: float = 0.0, share: float = 0.25, **env: str) -> str:
     """Return what a terminal shows of a command that prints a line after some seconds of its work."""
-    command = [sys.executable, "-c", f"import time\nseconds = {seconds}{WORK}"]
+    command = [sys.executable, "-c", f"import time\nseconds, share = {seconds}, {share}{WORK}"]
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"} | env
     return (await on_terminal(command, env, columns=columns, piped=False))[1]
 
@@ -107,8 +121,7 @@ async def at_work(*, columns: int = 120, seconds: float = 0.0, **env: str) -> st
 @pytest.mark.anyio
 async def test_what_a_command_prints_during_its_work_is_a_line_above_the_bar() -> None:
     before, _, after = (await at_work()).partition("administrator")
-    drawn = before.rindex("━")
-    assert "\x1b[2K" in before[drawn:]  # the bar was erased
+    assert "\x1b[2K" in before[before.rindex("━") :]  # the bar was erased
     assert after.startswith("\r\n")
 
 
@@ -121,7 +134,13 @@ async def test_bar_gives_way_to_the_remaining_time_on_a_narrow_terminal(columns:
     assert drawn
     assert all(re.match(r"database  25% about \d+ s left +10 of", line) and len(line) <= columns for line in drawn)
     assert "━" not in shown
-    assert "ab…" not in shown
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+async def test_remaining_time_of_work_of_known_length_is_shown_from_the_beginning(terminal: str) -> None:
+    shown = await at_work(seconds=progress.FIRST_LINE_S + 0.5, share=0.0, TERM=terminal)
+    assert "about 10 min left" in shown
 
 
 @pytest.mark.anyio
@@ -209,9 +228,9 @@ async def test_line_of_the_installation_fits_into_the_terminal(columns: int, tex
     lock.write_text(f"attrs=={importlib.metadata.version('attrs')} --hash=sha256:{'0' * 64}\n")
     command = [sys.executable, "-c", IMPATIENT, str(lock)]
     _, shown = await on_terminal(command, dict(os.environ), columns=columns)
-    first, *others = shown.split("\r")[1:]
-    assert first.rstrip() == text
-    assert all(len(line) < columns for line in (first, *others))
+    lines = shown.split("\r")[1:]
+    assert lines[0].rstrip() == text
+    assert max(map(len, lines)) < columns
 
 
 def test_installation_that_is_interrupted_ends_with_130_and_without_a_traceback(tmp_path: pathlib.Path) -> None:

@@ -152,7 +152,8 @@ def _grow(args: argparse.Namespace) -> int:
 
 def _plans(plans: Any, settings: Any) -> int:
     try:
-        found = asyncio.run(plans.look(settings))
+        with progress.shown("plans") as report:
+            found = asyncio.run(plans.look(settings, report=report))
     except plans.NotWatched as error:
         raise RuntimeError(str(error)) from error
     console.print(plans.table(found))

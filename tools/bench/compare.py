@@ -74,8 +74,9 @@ def compare(asked: Asked, console: Console) -> int:
         begun.callback(rev.close)
         done: list[Compared] = []
         failed = False
-        report = begun.enter_context(progress.shown("compare"))
         chosen = [one for one in BENCHES if one.name in asked.names]
+        expected_s = 2 * asked.pairs * sum(one.cost_s(asked.seconds) for one in chosen)
+        report = begun.enter_context(progress.shown("compare", expected_s=expected_s))
         for number, bench in enumerate(chosen):
             one = Compared(name=bench.name, load=bench.load)
             try:

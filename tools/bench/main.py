@@ -22,6 +22,7 @@ from tools.bench.running import BenchFailed, start_service
 from tools.service import Service
 
 PROFILE_S = 5
+START_S = 6.0  # until a service with its servers runs, about
 
 
 @attrs.frozen(kw_only=True)
@@ -47,8 +48,9 @@ def bench(wish: Wish, console: Console) -> int:
         page.write(wish.page, Results.read(wish.page))
         return 0
     sockets.allow_files(65_536)
-    with progress.shown("bench") as report:
-        outcomes, failed = _measure_all(wish, console, report)
+    chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
+    with progress.shown("bench", expected_s=sum(_seconds(one, wish) for one in chosen)) as report:
+        outcomes, failed = _measure_all(chosen, wish, console, report)
     if wish.baseline is not None:
         console.print(compared(outcomes, outcomes_of(json.loads(wish.baseline.read_text()))))
     missed = [line for outcome in outcomes for line in outcome.missed()]
@@ -57,9 +59,8 @@ def bench(wish: Wish, console: Console) -> int:
     return 1 if failed or missed else 0
 
 
-def _measure_all(wish: Wish, console: Console, report: Report) -> tuple[list[Outcome], bool]:
-    """Run the chosen benchmarks; return (results, whether a load failed)."""
-    chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
+def _measure_all(chosen: list[Bench], wish: Wish, console: Console, report: Report) -> tuple[list[Outcome], bool]:
+    """Run benchmarks; return (results, whether a load failed)."""
     shares = [_seconds(one, wish) for one in chosen]
     outcomes: list[Outcome] = []
     failed = False
@@ -82,7 +83,7 @@ def _measure_all(wish: Wish, console: Console, report: Report) -> tuple[list[Out
 def _seconds(one: Bench, wish: Wish) -> float:
     """Return the time that a benchmark takes, about: its runs, and those on another service in turn with them."""
     services = 1 + (wish.template is not None) + wish.peers * len(one.peers)
-    return (wish.runs or one.runs) * services * one.cost_s(wish.seconds or one.seconds)
+    return START_S + (wish.runs or one.runs) * services * one.cost_s(wish.seconds or one.seconds)
 
 
 def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
@@ -92,6 +93,7 @@ def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
     Raises BenchFailed.
     """
     seconds, runs = wish.seconds or one.seconds, wish.runs or one.runs
+    report(0.0, f"{one.name}, its service starts")
     with contextlib.ExitStack() as begun:
         service = start_service(apis=one.apis, hubs=one.hubs, template=wish.template)
         begun.callback(service.close)

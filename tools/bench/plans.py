@@ -12,6 +12,7 @@ import attrs
 from rich.table import Table
 
 from core.base.errors import DomainError
+from core.base.progress import Report, unreported
 from core.base.settings import Settings
 from core.runtime import open_runtime
 from core.sessions.transitions import NotInState
@@ -94,7 +95,9 @@ def table(found: list[Judged]) -> Table:
     return made
 
 
-async def look(settings: Settings, *, small: bool = False, function: str = "") -> list[Judged]:
+async def look(
+    settings: Settings, *, small: bool = False, function: str = "", report: Report = unreported
+) -> list[Judged]:
     """Make every call, or only those of one `function`, on this database, roll it back, and judge its statements.
 
     On a `small` database a scan is often the fastest plan. There, scans are disabled unless no index helps, and then
@@ -117,12 +120,15 @@ async def look(settings: Settings, *, small: bool = False, function: str = "") -
             runtime.db = WatchedDatabase(settings.database_url, watch)
             runtime.reports = Reports(runtime.db)
             caller = Caller(runtime, runtime.db, Tx(watch, runtime.now), dict(found))
-            wrong = [
-                told
+            calls = [
+                call
                 for call in caller.calls(plan_forms.forms(caller))
                 if function in ("", call.name.partition(" (")[0])
-                and (told := await _make(caller, call, watch)) is not None
             ]
+            wrong = []
+            for number, call in enumerate(calls):
+                report(number / len(calls), call.name)
+                wrong += [told] if (told := await _make(caller, call, watch)) is not None else []
             if wrong:
                 raise NotWatched("tools.bench.plan_calls does not know how to call:\n" + "\n".join(wrong))
             return [judge(seen) for seen in watch.seen.values()]

@@ -15,6 +15,7 @@ from core.reads import export as exports
 from core.reads.erasures import all_erasures
 from core.runtime import Runtime
 from core.steps.erasing import Requester
+from tools import progress
 from tools.commands.running import Failed, console, with_runtime
 
 
@@ -99,16 +100,19 @@ def reapply(args: argparse.Namespace) -> int:
 
     async def work(runtime: Runtime) -> int:
         erased = unknown = refused = 0
-        for user_type, user_id in _users(path):
-            flow = erasure.erase_mitra if user_type == "mitra" else erasure.erase_customer
-            try:
-                await flow(runtime, user_id, Requester(by=RequestedBy.COMMAND_LINE))
-                erased += 1
-            except NotFound:  # the backup is older than the user, or retention has removed them
-                unknown += 1
-            except (DomainError, MitraStillActive) as error:
-                console.print(f"{user_type} {user_id}: {error}", markup=False)
-                refused += 1
+        users = _users(path)
+        with progress.shown("reapply") as report:
+            for number, (user_type, user_id) in enumerate(users):
+                report(number / len(users), f"{len(users) - number} users left")
+                flow = erasure.erase_mitra if user_type == "mitra" else erasure.erase_customer
+                try:
+                    await flow(runtime, user_id, Requester(by=RequestedBy.COMMAND_LINE))
+                    erased += 1
+                except NotFound:  # the backup is older than the user, or retention has removed them
+                    unknown += 1
+                except (DomainError, MitraStillActive) as error:
+                    console.print(f"{user_type} {user_id}: {error}", markup=False)
+                    refused += 1
         console.print(f"{erased} users are erased, {unknown} do not exist, {refused} could not be erased.")
         return 1 if refused else 0
 

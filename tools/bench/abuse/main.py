@@ -16,6 +16,7 @@ from rich.console import Console
 from core.base import ids, settings
 from core.logins import refresh
 from core.logins.keys import Keys
+from tools import progress
 from tools.bench import page, people
 from tools.bench.abuse import report
 from tools.bench.abuse.attacker import ATTACKS
@@ -28,6 +29,7 @@ from tools.service import Service
 
 SECONDS = 8.0
 LONGEST_S = 120.0
+AROUND_S = 4.0  # before and after the seconds of a phase, about
 REST_S = 1.0  # between phases, so that the effects of one attack don't count for the next
 ACCOUNTS, DEVICES = 30, 5_000
 END_S = 60.0
@@ -59,7 +61,7 @@ def bench(asked: Asked, console: Console) -> int:
     """Measure all phases, and print and save the results; return 1 if a goal is missed. Raises BenchFailed."""
     service = start_service(**default_limits())  # type: ignore[arg-type]  # no setting is called like another argument
     try:
-        phases = uvloop.run(_phases(asked, service, console))
+        phases = uvloop.run(_phases(asked, service))
     finally:
         service.close()
     console.print(report.table(phases))
@@ -85,7 +87,7 @@ def default_limits() -> dict[str, str]:
     return {name: "" for name in settings.names() if name.startswith(("RATE_LIMIT", "WS_", "OPERATOR_"))}
 
 
-async def _phases(asked: Asked, service: Service, console: Console) -> list[Phase]:
+async def _phases(asked: Asked, service: Service) -> list[Phase]:
     """Run the phases: quiet, each attack alone, all attacks together, quiet again."""
     kinds = [kind for kind in ATTACKS if not asked.kinds or kind in asked.kinds]
     attacks = [kind for kind in kinds if kind != CONTROL]
@@ -98,10 +100,11 @@ async def _phases(asked: Asked, service: Service, console: Console) -> list[Phas
         await payers.begin()
         try:
             found = []
-            for name, attackers in plan:
-                console.print(f"abuse: {name}", style="dim")
-                found.append(await _phase(name, attackers, asked, service, connection, payers))
-                await asyncio.sleep(REST_S)
+            with progress.shown("abuse", expected_s=len(plan) * (AROUND_S + asked.seconds)) as begin:
+                for number, (name, attackers) in enumerate(plan):
+                    begin(number / len(plan), name)
+                    found.append(await _phase(name, attackers, asked, service, connection, payers))
+                    await asyncio.sleep(REST_S)
             return found
         finally:
             payers.end()

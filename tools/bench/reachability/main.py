@@ -19,6 +19,7 @@ from rich.table import Table
 
 from core.base import ids
 from core.config.keys import KEYS
+from tools import progress
 from tools.bench import people
 from tools.bench.reachability.phones import Found, Kind, Phone, Plan, compare, intervals
 from tools.bench.running import BenchFailed, start_service
@@ -154,7 +155,11 @@ def bench(console: Console, *, target: pathlib.Path | None) -> int:
             **scale,
         )
         try:
-            trials = [asyncio.run(measure(service, inbox, FULL, probe=probe)) for probe in (False, True)]
+            trials = []
+            with progress.shown("reachability", expected_s=2 * FULL.seconds / SCALE) as report:
+                for number, probe in enumerate((False, True)):
+                    report(number / 2, f"probe {'on' if probe else 'off'}")
+                    trials.append(asyncio.run(measure(service, inbox, FULL, probe=probe)))
         finally:
             service.close()
     except (aiohttp.ClientError, OSError) as error:
