@@ -1,6 +1,6 @@
 """The loads of `sesi bench` in a small form, on a service and on its peers: they count what happened."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import asyncpg
 import attrs
@@ -32,8 +32,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["ws", "socketio"])
-def peer(stack: Stack, request: pytest.FixtureRequest) -> Iterator[ColocatedPeer]:
-    """Run a chat peer on the service's servers."""
+async def peer(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[ColocatedPeer]:
+    """Run a chat peer on the service's servers. Its table is dropped: other tests compare the tables with ours."""
     try:
         program("python")
     except BenchFailed as error:
@@ -41,6 +41,7 @@ def peer(stack: Stack, request: pytest.FixtureRequest) -> Iterator[ColocatedPeer
     made = ColocatedPeer(request.param, stack)
     yield made
     made.close()
+    await stack.sql("DROP TABLE peer_messages")
 
 
 async def test_chat_load_counts_messages_and_proves_that_they_are_stored_in_order(stack: Stack) -> None:
