@@ -111,10 +111,15 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
 
 async def wait_for_transcript(world: World, phone: Phone, session_id: str, *, timeout: float = 20) -> None:
     """Wait until the phone's transcript equals what is stored."""
+
+    def shown() -> list[tuple[int, str, str]]:
+        return [(message["seq"], message["id"], message["content"]) for message in phone.transcript(session_id)]
+
     expected = await stored(world, session_id)
     with contextlib.suppress(TimeoutError):
-        await phone.until(lambda: len(phone.transcript(session_id)) >= len(expected), timeout=timeout)
-    assert [(m["seq"], m["id"], m["content"]) for m in phone.transcript(session_id)] == expected
+        await phone.until(lambda: len(shown()) >= len(expected), timeout=timeout)
+    if shown() != expected:  # a message on its way may have been stored since
+        await world.until(lambda: stored(world, session_id), lambda found: found == shown(), timeout=timeout)
 
 
 @contextlib.asynccontextmanager
