@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 
@@ -12,6 +13,7 @@ from api.apps import internal_app, public_app
 from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.base import logs
+from core.base.clock import real_sleep
 from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
@@ -25,16 +27,52 @@ from core.runtime import Runtime, open_runtime
 # Duplicates of a listening socket. Each one costs an idle process one more wake-up per new connection.
 ACCEPTED_A_TURN = 8
 POOL_SIZE = 20
+LAST_REQUESTS_S = 0.3  # real time between the close of the listening sockets and that of idle connections
 log = logs.get("api")
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server without signal handlers. The process handles signals, because two servers would conflict."""
+    """A uvicorn server that resets no new connection when it stops, and without signal handlers.
+
+    The process handles signals, because two servers would conflict.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture no signals."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listening sockets, and answer the requests of the last connections before all are closed.
+
+        A proxy does not repeat a POST whose connection was reset. So connections that the kernel has accepted are taken
+        over, and the requests of new ones may arrive for LAST_REQUESTS_S.
+        """
+        listening = sockets or []
+        last = [connection for sock in listening for connection in _accepted(sock)]
+        for server in self.servers:
+            server.close()
+        for sock in listening:
+            sock.close()
+        for connection in last:
+            with contextlib.suppress(OSError):  # its client has gone
+                await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        await real_sleep(LAST_REQUESTS_S)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        kind: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return made
+
+
+def _accepted(sock: socket.socket) -> Iterator[socket.socket]:
+    """Yield the connections that wait to be accepted."""
+    with contextlib.suppress(OSError):  # BlockingIOError: there are no more
+        while True:
+            connection, _ = sock.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def listen(host: str, port: int, variable: str) -> socket.socket:
@@ -64,7 +102,8 @@ def acceptors(sock: socket.socket) -> list[socket.socket]:
     return [sock, *(sock.dup() for _ in range(ACCEPTED_A_TURN - 1))]
 
 
-def _server(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Server:
+def server_of(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Server:
+    """Return the server of one listener's application; `connections` counts those of the process."""
     settings = runtime.settings
     return Server(
         uvicorn.Config(
@@ -104,8 +143,8 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(signs.run())
     connections = Connections(settings)
     servers = [
-        _server(public_app(runtime, signs), runtime, connections),
-        _server(internal_app(runtime), runtime, connections),
+        server_of(public_app(runtime, signs), runtime, connections),
+        server_of(internal_app(runtime), runtime, connections),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]
     tune_gc()
