@@ -92,13 +92,14 @@ class _Comparison:
         if refund["id"] in self._listed:
             return
         self._listed.add(refund["id"])
-        report = await self._read(refund)
-        if report is None:
+        read = await self._read(refund)
+        if read is None:
             return
+        report, known = read
         self._refunds += 1
         if self._is_under_way(refund):
             self._under_way += 1
-        elif difference(report, await self._known(report.failure_id)) is not None:
+        elif difference(report, known) is not None:
             self._suspects.append((report.failure_id, refund["id"]))
 
     async def look_for_unlisted(self, since: dt.datetime) -> None:
@@ -122,13 +123,13 @@ class _Comparison:
         """Read a refund on both sides, and compare them again."""
         refund = await self._gateway.refunds.get(refund_id)
         known = await self._known(failure_id)
-        report = await self._read(refund) if refund is not None else None
+        read = await self._read(refund) if refund is not None else None
         if refund is None:
             found = RefundDifference.UNKNOWN_REFUND
-        elif report is None or self._is_under_way(refund):
+        elif read is None or self._is_under_way(refund):
             found = None
         else:
-            found = difference(report, known)
+            found = difference(read[0], known)
         if found is None:
             return None
         return RefundFinding(
@@ -141,8 +142,8 @@ class _Comparison:
             gateway_amount=whole_idr(refund.get("amount")) if refund is not None else None,
         )
 
-    async def _read(self, refund: dict[str, Any]) -> Report | None:
-        """Return the parsed refund, None if it is not about a pairing failure of ours.
+    async def _read(self, refund: dict[str, Any]) -> tuple[Report, Known | None] | None:
+        """Return the parsed refund and its failure, None if it is not about a pairing failure of ours.
 
         One that was made by hand at the gateway is about the failure that waits for an operator, if there is one.
         """
@@ -150,18 +151,18 @@ class _Comparison:
         report = read_report(refund, app_tag=app_tag)
         if report in (Case.FOREIGN_APP, Case.INVALID_PAYLOAD):
             return None
-        if isinstance(report, Report) and await self._known(report.failure_id) is not None:
-            return report
+        if isinstance(report, Report) and (known := await self._known(report.failure_id)) is not None:
+            return report, known
         request_id = await self._paid_request(refund)
         if request_id is None:
             is_ours = isinstance(refund.get("metadata"), dict) and refund["metadata"].get("app") == app_tag
-            return report if isinstance(report, Report) and is_ours else None
+            return (report, None) if isinstance(report, Report) and is_ours else None
         with translate_db_errors():
             failure_id = await failure_to_act_on(self._runtime.db, request_id)
         if failure_id is None:
-            return report if isinstance(report, Report) else None
+            return (report, None) if isinstance(report, Report) else None
         by_hand = read_report({**refund, "reference_id": failure_id}, app_tag=app_tag)
-        return by_hand if isinstance(by_hand, Report) else None
+        return (by_hand, await self._known(failure_id)) if isinstance(by_hand, Report) else None
 
     async def _paid_request(self, refund: dict[str, Any]) -> str | None:
         """Return the payment request whose invoice was refunded, None if it is not ours."""
