@@ -76,9 +76,11 @@ async def blank_sessions(runtime: Runtime) -> None:
     while before is not None:
         async with runtime.transaction() as tx:
             begun = await blanking.blank_due(tx, before=before)
+        # Even if it marked none: while it looked, it may have locked a session that another process has just marked, and
+        # that process passes over locked ones.
+        await _blank_messages(runtime)
         if not begun:
             return
-        await _blank_messages(runtime)
 
 
 async def _blank_messages(runtime: Runtime) -> None:

@@ -18,6 +18,7 @@ from core.reads import chats
 from core.reads.ledger.audit import audit
 from core.runtime import Runtime
 from core.steps import blanking
+from core.storage.transaction import Tx
 from tests.clock import HandClock
 from tests.flows.chats import SECRET, completed_chat
 from tests.flows.conftest import ADDRESS, WISH, Harness, rows
@@ -77,6 +78,31 @@ def test_sessions_are_blanked_when_their_end_is_older_than_the_retention(clean_h
             found = await chats.messages(runtime, party, old.id, after=None, before=None, limit=50)
             assert [(one.seq, one.content, one.blanked) for one in found] == [(n, "", True) for n in (1, 2, 3)]
             assert (await chats.session(runtime, party, old.id)).last_seq == 3
+
+    clean_harness.run(play())
+
+
+def test_sweep_that_another_overtakes_blanks_what_that_one_may_have_passed_over(
+    clean_harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at a session that another process marks at this moment locks it, and that process skips locked ones."""
+    runtime = clean_harness.runtime
+
+    async def play() -> None:
+        chat = await completed_chat(clean_harness)
+        await runtime.db.fetch(END, chat.id, runtime.now() - 2 * DAY)
+        real = blanking.blank_due
+
+        async def overtaken(tx: Tx, *, before: dt.datetime) -> list[str]:
+            async with runtime.transaction() as other:
+                await real(other, before=before)
+            return await real(tx, before=before)
+
+        monkeypatch.setattr(blanking, "blank_due", overtaken)
+        with rows(runtime, retention_messages_days=1):
+            await retention.blank_sessions(runtime)
+        assert await runtime.db.fetchval(BLANKED) == [chat.id]
+        assert {row["content"] for row in await chat.log()} == {""}
 
     clean_harness.run(play())
 
