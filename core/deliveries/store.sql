@@ -211,7 +211,8 @@ FROM gone;
 
 -- name: purge
 -- Delete up to 5,000 deliveries that are older than $1 seconds, and note in the trail that they were given up at $2.
--- Return how many.
+-- Return how many. A row that an acknowledgement or another purge has locked is left to it or to the next purge, so
+-- that the two can't wait for each other.
 WITH gone AS (
   DELETE FROM deliveries
   WHERE
@@ -221,6 +222,7 @@ WITH gone AS (
       WHERE created_at < statement_timestamp() - make_interval(secs => $1)
       ORDER BY created_at
       LIMIT 5000
+      FOR UPDATE SKIP LOCKED
     ))
   RETURNING *
 ),

@@ -533,6 +533,25 @@ def test_erased_recipient_with_many_rows_is_forgotten_in_portions(harness: Harne
     harness.run(play())
 
 
+def test_purge_leaves_what_an_acknowledgement_has_locked_to_the_next(harness: Harness) -> None:
+    """Acknowledgements lock in the order of ids, a purge in that of age: waiting, they could wait for each other."""
+    runtime = harness.runtime
+
+    async def play() -> None:
+        await cleared(harness)
+        customer = await harness.customer()
+        locked, other = [(await new_event(harness, customer.user_id)).event_id for _ in range(2)]
+        await runtime.db.fetch(AGED, locked)
+        await runtime.db.fetch(AGED, other)
+        async with runtime.transaction() as acknowledgement:
+            await acknowledgement.fetch("SELECT FROM deliveries WHERE id = $1 FOR UPDATE", locked)
+            assert await asyncio.wait_for(delivery.purge(runtime), 10) == 1
+        assert {row[0] for row in await rows_of(harness)} == {other}
+        assert await delivery.purge(runtime) == 1
+
+    harness.run(play())
+
+
 def test_months_are_removed_after_90_days_of_real_time(empty_harness: Harness) -> None:
     harness, runtime = empty_harness, empty_harness.runtime
     month = months_after(month_of(runtime.now()), 6)
