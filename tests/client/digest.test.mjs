@@ -185,5 +185,7 @@ test("a receipt of the service is verified, and a changed one is not", async () 
   ])
     assert.equal(await verifyReceipt({ ...signed, receipt }, keys), false);
   assert.equal(await verifyReceipt({ ...signed, key_id: "other" }, keys), false);
+  for (const signature of ["", "a", "?", signed.signature.slice(2), `${signed.signature}AA`])
+    assert.equal(await verifyReceipt({ ...signed, signature }, keys), false);
   assert.equal(await verifyReceipt(signed, { keys: [{ ...keys.keys[0], x: "AAAA" }] }), null);
 });

@@ -1,8 +1,16 @@
 /** @import { JwkSet, SignedReceipt } from "./types.d.ts" */
 
-/** @param {string} text base64url */
-const bytesOf = (text) =>
-  Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0));
+/**
+ * Return the bytes of a base64url text; null if it isn't one.
+ * @param {string} text
+ */
+function bytesOf(text) {
+  try {
+    return Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
 
 /**
  * Return the text of a receipt that is signed: JSON with sorted keys and no spaces.
@@ -29,6 +37,7 @@ export async function verifyReceipt({ receipt, key_id: keyId, signature }, keys)
   } catch {
     return null;
   }
-  const text = new TextEncoder().encode(canonical({ ...receipt }));
-  return subtle.verify({ name: "Ed25519" }, key, bytesOf(signature), text);
+  const bytes = bytesOf(signature);
+  if (!bytes) return false;
+  return subtle.verify({ name: "Ed25519" }, key, bytes, new TextEncoder().encode(canonical({ ...receipt })));
 }
