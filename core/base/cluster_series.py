@@ -79,6 +79,11 @@ STANDBY_LAG = Series(
     "Replay lag of each standby of the primary, by its application_name; absent without standbys.",
     ("standby",),
 )
+LOG_UNARCHIVED = Series(
+    "sesi_log_unarchived_seconds",
+    "Real time since the primary archived a segment of its log, while a complete one waits; 0 if none does, or if the "
+    "server archives nothing.",
+)
 COLLECTED = Series("sesi_cluster_collected_timestamp_seconds", "When these figures were last read, in real time.")
 ALL = (
     FAILURES_OPEN,
@@ -99,6 +104,7 @@ ALL = (
     PROMISES_MISSED,
     PROMISES_WITHDRAWN,
     STANDBY_LAG,
+    LOG_UNARCHIVED,
     COLLECTED,
 )
 # The values of each series by the values of its labels.

@@ -60,5 +60,6 @@ async def _read(runtime: Runtime) -> Figures:
         series.PROMISES_MISSED: {(): missed},
         series.PROMISES_WITHDRAWN: {(): float(is_withdrawn(judged, missed))},
         series.STANDBY_LAG: {(name,): lag for name, lag in (await present.standbys(db)).items()},
+        series.LOG_UNARCHIVED: {(): await present.unarchived_seconds(db)},
         series.COLLECTED: {(): real_now.timestamp()},
     }

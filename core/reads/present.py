@@ -115,6 +115,14 @@ async def standbys(reader: Reader) -> dict[str, float]:
     return {row["standby"]: row["lag_seconds"] for row in await reader.fetch(SQL["standbys"])}
 
 
+async def unarchived_seconds(reader: Reader) -> float:
+    """Return for how many real seconds no segment of the primary's log was archived, though a complete one waits.
+
+    0 if none waits, or if the server does not archive its log (docs/backup.md#check).
+    """
+    return await reader.fetchval(SQL["unarchived"])
+
+
 def oldest_at(failures: Sequence[OpenFailures]) -> dt.datetime | None:
     """Return when the oldest of these failures was made; None without any."""
     return min((one.oldest_at for one in failures), default=None)

@@ -202,3 +202,21 @@ WHERE
   state IN ('streaming', 'catchup')
   AND application_name NOT IN ('pg_basebackup', 'pg_receivewal')
 GROUP BY 1;
+
+
+-- name: unarchived
+-- The real seconds since a segment of the primary's log was archived, if a complete one waits; else 0, also if nothing
+-- is archived. A command that hangs reports no failure, so the segments are compared.
+SELECT
+  CASE
+    WHEN current_setting('archive_mode') = 'off' THEN 0
+    WHEN
+      last_archived_wal >= pg_walfile_name(
+        pg_current_wal_lsn() - (pg_size_bytes(current_setting('wal_segment_size')) - 1)::numeric
+      ) THEN 0
+    ELSE
+      extract(
+        EPOCH FROM clock_timestamp() - coalesce(last_archived_time, stats_reset, pg_postmaster_start_time())
+      )
+  END::float8 AS seconds
+FROM pg_stat_archiver;

@@ -116,6 +116,7 @@ async def test_figures_of_the_cluster_equal_the_database(world: World, stack: St
     assert set(seen["sesi_overdue_work"].values()) == {0}
     assert "sesi_standby_lag_seconds" in seen
     assert seen["sesi_standby_lag_seconds"] == {}
+    assert seen["sesi_log_unarchived_seconds"] == {(): 0}
     operator = await world.operator()
     items = (await operator.get("/internal/failed-pairings"))["items"]
     (row,) = [one for one in items if one["cause_tag"] == failure["cause_tag"]]

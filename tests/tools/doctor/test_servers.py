@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import redis
 
+from core.reads import present
 from tests.stack import Stack
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
 from tools.doctor.findings import Result
@@ -150,13 +151,18 @@ async def test_server_without_log_for_a_restore_is_a_warning(own: Stack) -> None
         programs.run([tool, "--enable", "--no-sync", "-D", cluster], own.servers._account)
         own.servers.start()
         assert "archive_command and archive_library are empty" in await unarchived(own)
+        assert await seconds_unarchived(own) > 0
         await archiving(own, "false", "failed_count > 0")
         assert "it failed at 20" in await unarchived(own)
         await archiving(own, "true", "last_archived_time > last_failed_time")
         assert await unarchived(own) == ""
+        async with asyncio.timeout(30):
+            while await seconds_unarchived(own) > 0:  # several segments wait
+                pass
         assert texts(await examined(own, **PRODUCTION), "archiving", Result.OK) != ""
         await archiving(own, "false", "last_failed_time > last_archived_time")
         assert "it failed at 20" in await unarchived(own)
+        assert await seconds_unarchived(own) > 0
     finally:
         await own.sql("ALTER SYSTEM RESET ALL")
 
@@ -164,6 +170,11 @@ async def test_server_without_log_for_a_restore_is_a_warning(own: Stack) -> None
 async def unarchived(own: Stack, **env: str) -> str:
     """Return what the doctor warns of in production about the archive."""
     return texts(await examined(own, **PRODUCTION, **env), "archiving", Result.WARNING)
+
+
+async def seconds_unarchived(own: Stack) -> float:
+    """Return the figure of the cluster about the archive."""
+    return (await own.sql(present.SQL["unarchived"]))[0]["seconds"]
 
 
 async def archiving(own: Stack, command: str, done: str) -> None:
