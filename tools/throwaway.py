@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import pathlib
 import shutil
 import socket
 import sys
 import tempfile
 
-from tools import environment
+from tools import environment, ports
 from tools.client import Addresses
 from tools.inbox import CodeInbox
 from tools.push_inbox import PushInbox
@@ -22,21 +20,16 @@ def free_port() -> int:
     """Return a port that is free now, and that this function does not return again for a while. Raises OSError.
 
     Ports of the system's ephemeral range could be taken by an outgoing connection before the caller binds them, so
-    PORTS is below that range. A file shared by all processes of this user makes them take turns through PORTS.
+    PORTS is below that range.
     """
-    with (pathlib.Path(tempfile.gettempdir()) / f"sesi-ports-{os.getuid()}").open("a+") as book:
-        fcntl.flock(book, fcntl.LOCK_EX)
-        book.seek(0)
-        last = book.read().strip()
-        port = int(last) if last.isdecimal() else PORTS.start
-        for _ in PORTS:
-            port = port + 1 if port + 1 in PORTS else PORTS.start
-            with socket.socket() as probe, contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                book.truncate(0)
-                book.write(str(port))
-                return port
-    raise OSError("no port is free")
+
+    def is_free(port: int) -> bool:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return True
+        return False
+
+    return ports.in_turn(PORTS, name="sesi-ports", is_free=is_free)
 
 
 class Throwaway:

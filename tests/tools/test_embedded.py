@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 import redis
 
-from tools.embedded.ownership import Servers, running
+from tools.embedded.ownership import Servers, choose_ports, running
 from tools.embedded.programs import EmbeddedError
 from tools.embedded.servers import Embedded
 
@@ -169,6 +169,12 @@ def test_port_in_use_is_replaced_by_another(embedded: Embedded) -> None:
     assert second.redis_url != first.redis_url
     assert second.database_url == first.database_url
     assert answers(second)
+
+
+def test_owners_that_start_at_the_same_time_choose_different_ports() -> None:
+    """A port is bound a second after it was chosen, when PostgreSQL and then Valkey start."""
+    chosen = [port for _ in range(200) for port in choose_ports(None).values()]
+    assert len(set(chosen)) == 400
 
 
 def test_running_servers_are_found_until_they_stop(embedded: Embedded, data_dir: pathlib.Path) -> None:

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import pathlib
-import random
 import signal
 import socket
 import time
@@ -17,6 +16,7 @@ from typing import IO
 
 import attrs
 
+from tools import ports
 from tools.embedded.programs import HOST, EmbeddedError
 from tools.processes import command_of
 
@@ -88,11 +88,11 @@ def write_note(data_dir: pathlib.Path, note: Note) -> None:
 
 def choose_ports(note: Note | None) -> dict[str, int]:
     """Choose a port for each server: the recorded one, or another if that is in use."""
-    ports = _noted_ports(note) if note else dict.fromkeys(STOP_SIGNALS, 0)
-    for name in ports:
-        while list(ports.values()).count(ports[name]) > 1 or not _is_free(ports[name]):
-            ports[name] = random.choice(PORTS)
-    return ports
+    chosen = _noted_ports(note) if note else dict.fromkeys(STOP_SIGNALS, 0)
+    for name in chosen:
+        while list(chosen.values()).count(chosen[name]) > 1 or not _is_free(chosen[name]):
+            chosen[name] = ports.in_turn(PORTS, name="sesi-server-ports", is_free=_is_free)
+    return chosen
 
 
 def _is_free(port: int) -> bool:
