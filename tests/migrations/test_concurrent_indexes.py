@@ -39,21 +39,31 @@ async def open_write(servers: Stack) -> AsyncIterator[None]:
         yield
 
 
-async def state(connection: asyncpg.Connection, expected: bool | None) -> None:
-    """Wait until the index is valid (True), being built or left invalid (False), or away (None)."""
+async def state(connection: asyncpg.Connection, expected: bool | None, index: str = INDEX) -> None:
+    """Wait until an index is valid (True), being built or left invalid (False), or away (None)."""
     async with asyncio.timeout(30):
-        while await connection.fetchval(STATE, INDEX) is not expected:  # noqa: ASYNC110
+        while await connection.fetchval(STATE, index) is not expected:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+
+
+async def stopped(servers: Stack, connection: asyncpg.Connection, statement: str, index: str) -> None:
+    """Run a statement that builds an index, and stop it while the index is there and the build waits."""
+    async with open_write(servers):
+        building = await asyncpg.connect(servers.database_url)
+        build = asyncio.create_task(building.execute(statement))
+        await state(connection, False, index)
+        await connection.execute("SELECT pg_cancel_backend($1)", building.get_server_pid())
+        with pytest.raises(asyncpg.QueryCanceledError):
+            await build
+        await building.close()
+    await state(connection, False, index)
 
 
 async def leave_invalid(servers: Stack, connection: asyncpg.Connection) -> None:
     """Stop the build of the index while it waits."""
-    async with open_write(servers):
-        building = await asyncpg.connect(servers.database_url, server_settings={"statement_timeout": "500"})
-        with pytest.raises(asyncpg.QueryCanceledError):
-            await building.execute(f"CREATE INDEX CONCURRENTLY {INDEX} ON otp_requests (ip_address, created_at)")
-        await building.close()
-    await state(connection, False)
+    await stopped(
+        servers, connection, f"CREATE INDEX CONCURRENTLY {INDEX} ON otp_requests (ip_address, created_at)", INDEX
+    )
 
 
 async def test_index_of_a_table_with_rows_is_built_while_others_write(
@@ -97,11 +107,7 @@ async def test_invalid_index_is_rebuilt_without_pending_migrations(
 async def test_stopped_rebuild_leaves_no_copy_behind(servers: Stack, connection: asyncpg.Connection) -> None:
     await migrate.migrate(servers.database_url)
     before = await catalog.schema(connection)
-    async with open_write(servers):
-        rebuilding = await asyncpg.connect(servers.database_url, server_settings={"statement_timeout": "500"})
-        with pytest.raises(asyncpg.QueryCanceledError):
-            await rebuilding.execute(f"REINDEX INDEX CONCURRENTLY {INDEX}")
-        await rebuilding.close()
+    await stopped(servers, connection, f"REINDEX INDEX CONCURRENTLY {INDEX}", f"{INDEX}_ccnew")
     assert await catalog.schema(connection) != before
     await migrate.migrate(servers.database_url)
     assert await catalog.schema(connection) == before
