@@ -16,13 +16,18 @@ def test_environment_with_development_packages_is_refused() -> None:
         check_packages(pathlib.Path(sysconfig.get_path("purelib")))
 
 
+def copy(package: str, target: pathlib.Path) -> None:
+    """Copy a package without its compiled files, which other processes may be writing."""
+    shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+
 def test_built_package_has_every_file_of_the_checkout(tmp_path: pathlib.Path) -> None:
     source, built = tmp_path / "source", tmp_path / "built"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+        copy(package, source)
     build = [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_py", "--build-lib", str(built)]
     done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -31,7 +36,7 @@ def test_built_package_has_every_file_of_the_checkout(tmp_path: pathlib.Path) ->
 
 def test_installation_without_a_sql_file_is_refused(tmp_path: pathlib.Path) -> None:
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, tmp_path / package)
+        copy(package, tmp_path)
     assert check_files(tmp_path) > 500
     (tmp_path / "core" / "reads" / "deadlines.sql").unlink()
     with pytest.raises(ProofFailed, match=r"lacks core/reads/deadlines\.sql"):
