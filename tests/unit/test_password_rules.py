@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import types
 
 import pytest
 
@@ -90,16 +91,21 @@ def test_long_password_does_not_match_its_first_72_bytes():
 def test_two_password_hashes_run_at_once_and_those_over_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(passwords, "WAIT_S", 60.0)  # a busy machine hashes slowly
     others = set(threading.enumerate())  # hashers of other tests may still have threads
+    may_hash = threading.Event()  # a hash that ended earlier would make room for another call
 
     async def ask(hasher: PasswordHasher, count: int) -> list[Exception | str]:
+        may_hash.clear()
         asked = [asyncio.create_task(hasher.make(GOOD)) for _ in range(count)]
         await asyncio.sleep(0)  # all calls have started and none has finished
         threads = [one for one in threading.enumerate() if one.name.startswith("password") and one not in others]
+        may_hash.set()
         assert len(threads) == HASHES_AT_ONCE
         return list(await asyncio.gather(*asked, return_exceptions=True))  # type: ignore[arg-type]
 
     async def walk() -> None:
-        hasher = PasswordHasher(rounds=9)
+        hasher = PasswordHasher(rounds=4)
+        plain = hasher._bcrypt
+        hasher._bcrypt = types.SimpleNamespace(hash=lambda password: may_hash.wait() and plain.hash(password))
         for _ in range(2):  # the slots are free again afterwards
             answers = await ask(hasher, MAX_HASHES + 7)
             refused = [one for one in answers if isinstance(one, Unavailable)]
