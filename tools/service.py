@@ -25,7 +25,7 @@ PORT_OF = {"api": "INTERNAL", "realtime": "REALTIME", "jobs": "JOBS"}  # the lis
 TRIES = 2  # restarts of a process that ends before it is ready
 READY_S = 30.0
 STOP_S = 20.0
-COMMAND_S = 60.0
+COMMAND_S = 180.0  # several times what the longest one takes on an idle machine
 
 
 class Process(Protocol):

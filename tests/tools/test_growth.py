@@ -125,6 +125,7 @@ async def test_history_is_generated_twice_only_on_request_and_never_in_productio
     assert await sessions_of(grown) == 5000
 
 
+@pytest.mark.timeout(300)  # each statement is planned and run eight times, and by the command once more
 async def test_every_statement_of_the_product_uses_an_index(grown: Stack) -> None:
     shares: list[float] = []
     found = await plans.look(read_settings(grown.env), small=True, report=lambda share, _: shares.append(share))
