@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from realtime.budgets import SYNC_COST
 from realtime.handshake import HANDSHAKE_CONTROLS, HANDSHAKE_S
 from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.sockets.test_wire import (
@@ -34,6 +35,7 @@ from tools.client import Client
 pytestmark = pytest.mark.anyio
 
 FLOOD = 40_000
+RATE = 30  # frames a second (WS_FRAMES_PER_SECOND)
 TOO_FAST = (4429).to_bytes(2, "big")
 
 
@@ -162,9 +164,12 @@ async def test_sync_over_budget_is_refused_and_works_after_the_wait(world: World
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     socket, _ = await bare_and_known(customer)
-    answers = await synced(socket, session_id, 60)
+    began = time.monotonic()
+    answers = await synced(socket, session_id, 120)
     refused = [answer for answer in answers if answer["type"] == "error"]
-    assert 10 <= len(refused) <= 21
+    refilled = (time.monotonic() - began) * RATE / SYNC_COST
+    assert 80 - refilled <= len(refused) + 1 <= 81  # forty are in the budget
+    assert len(refused) > 10
     assert {answer["code"] for answer in refused} == {"TOO_FAST"}
     assert {answer["retry_after_seconds"] for answer in refused} == {1}
     await asyncio.sleep(1)
@@ -248,7 +253,7 @@ async def test_message_is_committed_while_client_reads_wait(world: World) -> Non
         began = time.monotonic()
         ack = await phone.say(session_id, "halo")
         assert ack["type"] == "message_ack"
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < within(1)
 
 
 async def test_auth_frame_buffered_during_a_suspension_is_not_late(world: World) -> None:
