@@ -3,6 +3,7 @@ to refused ones.
 """
 
 import asyncio
+import itertools
 import json
 import resource
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from realtime.connections import SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
@@ -134,11 +136,13 @@ async def test_probes_answer_and_upgrades_are_refused_when_files_run_out(world: 
     series = "SELECT since_at FROM service_processes WHERE place LIKE $1"
     own_place = f"realtime %:{guarded_port}"
     [before] = await world.until(lambda: world.stack.sql(series, own_place), lambda rows: rows)
+    # Authenticated sockets: the others would be closed after five seconds, while the test still needs them.
+    guests = [at(await world.customer(), guarded_port) for _ in range(6)]
     sockets = []
     answer: aiohttp.WSServerHandshakeError | None = None
-    for number in range(95):  # as many as a client keeps
+    for guest, path, _ in itertools.product(guests, ("chat", "pairing"), range(SOCKETS_A_USER)):
         try:
-            sockets.append(await opened(customer, X_Forwarded_For=f"203.0.113.{number}"))
+            sockets.append((await bare_and_known(guest, path))[0])
         except aiohttp.WSServerHandshakeError as error:
             answer = error
             break
