@@ -56,7 +56,8 @@ await until(
 
 await mitra.setTopic(id, "sensitive");
 await until(customer, ({ chats }) => chats[id].session.topic_sensitivity === "sensitive");
-const drift = customer.now() - (await customer.call("GET /api/client/auth/me").then(() => mitra.now()));
+await customer.call("GET /api/client/auth/me");
+const drift = customer.now() - mitra.now();
 report({
   transcripts: [customer, mitra].map(({ state }) => state.chats[id].messages.map((one) => one.content)),
   drift,

@@ -41,5 +41,5 @@ async def test_paid_chat_has_equal_transcripts_on_both_devices(world: World, nod
     customers, mitras = seen["transcripts"]
     assert customers == mitras
     assert len(customers) == 4
-    assert abs(seen["drift"]) < 100
+    assert abs(seen["drift"]) < 1000  # each estimate may be wrong by half the time that its quickest answer took
     assert ended == {"signedOut": "self", "user": None}
