@@ -5,13 +5,13 @@ import json
 import pathlib
 import secrets
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from core.providers.push_sender import TIMEOUT_S
 from realtime.push import SENDS
 from tests.http.pairing.steps import acting, cancelling
 from tests.sockets.plain_socket import at, end_early, token_like
@@ -22,6 +22,7 @@ from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 LABELS = {"title", "body"}
+OVERDUE = "UPDATE deliveries SET created_at = created_at - interval '1 second' WHERE session_id = $1::uuid RETURNING 1"
 MANY_LATER = """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
   SELECT gen_random_uuid(), gen_random_uuid(), n, '{}', false, now() + interval '1 hour', now() + interval '1 hour'
   FROM generate_series(1, 500) n"""
@@ -45,6 +46,28 @@ async def the_other_device(phones: PushedDevices, client: Client) -> tuple[Clien
     other.access_token = token_like(phones.stack, client, sid=row["id"])
     other.user = client.user
     return other, token
+
+
+async def push_now(phones: PushedDevices, token: str, lifetime_s: float) -> None:
+    """Store a push that is due now for a device with a push token."""
+    content = {"action": "open_accept", "event": "chat_request", "event_id": new_id(), "title": "x", "body": "x"}
+    await phones.stack.sql(
+        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
+           SELECT $1::uuid, id, push_token, $2::jsonb, true, clock_timestamp(), clock_timestamp() + make_interval(secs => $4)
+           FROM auth_sessions WHERE push_token = $3""",
+        new_id(), json.dumps(content), token, lifetime_s,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def patient(stack: Stack) -> Iterator[None]:
+    """Let the service wait as long for acknowledgements as in production: a device on a busy machine may need a second."""
+    hasty_s = stack.env["PUSH_ACK_SECONDS"]
+    stack.env["PUSH_ACK_SECONDS"] = "5"
+    stack.restart("realtime")
+    yield
+    stack.env["PUSH_ACK_SECONDS"] = hasty_s
+    stack.restart("realtime")
 
 
 async def a_request(phones: PushedDevices, **wish: Any) -> dict[str, Any]:
@@ -76,24 +99,18 @@ async def test_chat_request_is_pushed_once_to_each_device_of_a_disconnected_mitr
 
 
 async def test_ttl_of_a_chat_request_is_at_most_its_answer_time(phones: PushedDevices) -> None:
-    await phones.world.config("pairing_blast_timeout_seconds", 5)
+    await phones.world.config("pairing_blast_timeout_seconds", 20)
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     payment = await a_request(phones)
     push = await phones.push(token, "chat_request", session_id=payment["session_id"])
-    assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 4  # one second has passed already
+    assert 0 <= int(push["android"]["ttl"].removesuffix("s")) <= 19  # one second has passed already
 
 
 async def test_ttl_of_a_push_is_rounded_down(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
-    content = {"action": "open_accept", "event": "chat_request", "event_id": new_id(), "title": "x", "body": "x"}
-    await phones.stack.sql(
-        """INSERT INTO pushes (id, auth_session_id, push_token, content, urgent, due_real_at, expires_real_at)
-           SELECT $1::uuid, id, push_token, $2::jsonb, true, clock_timestamp(), clock_timestamp() + interval '59.99 seconds'
-           FROM auth_sessions WHERE push_token = $3""",
-        new_id(), json.dumps(content), token,
-    )  # fmt: skip
+    await push_now(phones, token, 59.99)
     push = await phones.push(token, "chat_request")
     assert int(push["android"]["ttl"].removesuffix("s")) <= 59
 
@@ -147,6 +164,7 @@ async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(pho
     assert len(phones.of(token)) == 1
 
 
+@pytest.mark.usefixtures("patient")
 async def test_event_acknowledged_by_one_device_is_not_pushed(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
@@ -364,6 +382,7 @@ async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: Pus
     await phones.push(hers, "message", session_id=session_id)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("how", ["delivered", "read", "rest"])
 async def test_message_delivered_in_time_is_not_pushed(phones: PushedDevices, how: str) -> None:
     world = phones.world
@@ -450,18 +469,18 @@ async def test_push_is_retried_until_the_provider_accepts_it(phones: PushedDevic
     mitra = await phones.world.mitra()
     token = await phones.token(mitra)
     answers = [error(500, "INTERNAL"), error(503, "UNAVAILABLE"), error(401, "THIRD_PARTY_AUTH_ERROR")]
-    answers += [(429, {}, {"Retry-After": "2"}), (429, {}, {}), None]
+    answers += [(429, {}, {"Retry-After": "9"}), (429, {}, {}), None]
     phones.inbox.answer = lambda m: answers.pop(0) if m["token"] == token and answers else None
     payment = await a_request(phones)
     waits = "SELECT attempts, extract(epoch FROM due_real_at - now())::float AS s FROM pushes WHERE push_token = $1"
-    for attempt, (low, high) in enumerate(((1, 3), (2, 6), (30, 30), (2, 2), (60, 60)), start=1):
+    for attempt, (low, high) in enumerate(((1, 3), (2, 6), (30, 30), (9, 9), (60, 60)), start=1):
         (row,) = await phones.world.until(
             lambda: phones.stack.sql(waits, token),
             lambda rows, n=attempt: (
                 bool(rows) and rows[0]["attempts"] == n and len(answers) == 6 - n and put_off(rows[0])
             ),
         )
-        assert low - 1.5 < row["s"] < high + 0.5  # the poll itself takes a moment
+        assert low / 2 - 1 < row["s"] < high + 0.5  # the poll itself takes a moment
         assert len(phones.of(token)) == attempt
         await phones.stack.sql("UPDATE pushes SET due_real_at = now() WHERE push_token = $1", token)
     pushes = await phones.until_pushed(token, 6, hurry=False)
@@ -490,23 +509,23 @@ async def test_push_past_its_answer_time_is_dropped(phones: PushedDevices) -> No
 async def test_slow_push_of_one_device_delays_no_other(phones: PushedDevices) -> None:
     slow, quick = await phones.world.mitra(), await phones.world.mitra("Bima")
     slow_token = await phones.token(slow)
+    quick_token = await phones.token(quick)
     held, go_on = threading.Event(), threading.Event()
+    ended: list[bool] = []
 
     def answer(message: dict[str, Any]) -> None:
         if message["token"] == slow_token:
             held.set()
-            go_on.wait(4)
+            ended.append(go_on.wait(TIMEOUT_S - 0.5))
 
     phones.inbox.answer = answer
-    first = await a_request(phones)
-    assert await asyncio.to_thread(held.wait, 10)
-    quick_token = await phones.token(quick)
-    began = time.monotonic()
+    await push_now(phones, slow_token, 60)
+    assert await asyncio.to_thread(held.wait, 20)
     second = await a_request(phones)
+    await phones.world.until(lambda: phones.stack.sql(OVERDUE, second["session_id"]), bool)
     await phones.push(quick_token, "chat_request", session_id=second["session_id"])
-    assert time.monotonic() - began < 3.5  # it was sent while the slow one was in progress
+    assert ended == []  # the slow one is still in progress
     go_on.set()
-    assert first["session_id"] != second["session_id"]
 
 
 # -- processes
@@ -551,6 +570,7 @@ async def test_two_realtime_processes_send_each_push_once(phones: PushedDevices,
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
+@pytest.mark.usefixtures("patient")
 async def test_user_connected_to_the_other_process_gets_no_push(phones: PushedDevices, second_port: int) -> None:
     mitra = at(await phones.world.mitra(), second_port)
     token = await phones.token(mitra)
