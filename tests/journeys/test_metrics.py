@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.audits.rules import Depth, lease_of
+from core.audits.rules import Depth
 from core.pairing.rules import WHEN_CANCELLED
 from core.reads.ledger.rules import RULES
+from tests.audits import make_due
 from tests.forked import CONSTANTS
 from tests.http.extensions.steps import create_extension_payment
 from tests.scrape import Samples, scrape
@@ -68,13 +69,6 @@ async def broken(stack: Stack, statement: str, *args: Any) -> None:
     async with stack.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(statement, *args)
-
-
-async def audit_now(stack: Stack, depth: Depth) -> None:
-    """Make an audit due."""
-    await stack.sql(
-        "UPDATE cluster_leases SET done_real_at = now() - interval '2 days' WHERE name = $1", lease_of(depth)
-    )
 
 
 async def test_figures_of_the_cluster_equal_the_database(world: World, stack: Stack) -> None:
@@ -218,9 +212,9 @@ async def test_planted_violation_is_measured_survives_a_restart_and_ends_with_th
     await broken(stack, money, session_id, "failed_pairing")
     await broken(stack, seq, session_id, 3)
     try:
-        await audit_now(stack, Depth.CHEAP)
+        await make_due(world, Depth.CHEAP)
         await shows(world, sesi_audit_violations={(SEARCHING,): 1, (SEQ,): 0})
-        await audit_now(stack, Depth.FULL)
+        await make_due(world, Depth.FULL)
         seen = await shows(world, sesi_audit_violations={(SEARCHING,): 1, (SEQ,): 1})
         # An audit that is killed keeps its claim for minutes.
         await world.until(finished_at, lambda at: at > before, timeout=40)
@@ -235,6 +229,6 @@ async def test_planted_violation_is_measured_survives_a_restart_and_ends_with_th
     finally:
         await broken(stack, money, session_id, "confirmed")
         await broken(stack, seq, session_id, 0)
-    await audit_now(stack, Depth.FULL)
+    await make_due(world, Depth.FULL)
     await shows(world, sesi_audit_violations={(SEARCHING,): 0, (SEQ,): 0})
     assert (await operator.get("/internal/ledger/broken-rules"))["items"] == []

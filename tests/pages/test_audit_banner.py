@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from core.audits.rules import Depth, lease_of
+from core.audits.rules import Depth
+from tests.audits import make_due
 from tests.http.operators.steps import PASSWORD, an_operator
 from tests.pages.browser import open_window
 from tests.stack import World
@@ -22,8 +23,7 @@ WORDS = {
 async def audited(world: World, rules: set[str]) -> None:
     """Have the ledger audited until these rules are broken."""
     operator = await world.operator()
-    due = "UPDATE cluster_leases SET done_real_at = now() - interval '2 days' WHERE name = $1 AND done_real_at IS NOT NULL"
-    await world.stack.sql(due, lease_of(Depth.FULL))
+    await make_due(world, Depth.FULL)
 
     async def look() -> Any:
         return {one["rule"] for one in (await operator.get("/internal/ledger/broken-rules"))["items"]}
