@@ -107,7 +107,7 @@ async def test_figures_of_the_cluster_equal_the_database(world: World, stack: St
     assert seen["sesi_failures_open"][failure["cause_tag"],] == 1
     assert seen["sesi_failures_open_amount"][failure["cause_tag"],] == failure["amount"] == 12_000
     assert 0 < seen["sesi_failures_oldest_seconds"][()] <= failure["age"]
-    assert set(seen["sesi_overdue_work"].values()) == {0}
+    await shows(world, sesi_overdue_work=dict.fromkeys(seen["sesi_overdue_work"], 0))  # a wave may be due at times
     assert "sesi_standby_lag_seconds" in seen
     assert seen["sesi_standby_lag_seconds"] == {}
     assert seen["sesi_log_unarchived_seconds"] == {(): 0}
@@ -180,17 +180,23 @@ async def test_counters_rise_with_what_happens(world: World, stack: Stack) -> No
         ("sesi_provider_seconds_count", "send", "otp"): 2.0,
         ("sesi_webhook_calls_total", "confirmed"): 2.0,
     }
-    after = [await total(stack, *name) for name in names]
-    assert {name: new - old for name, new, old in zip(names, after, before, strict=True)} == rises
+
+    async def risen() -> dict[tuple[str, ...], float]:
+        after = [await total(stack, *name) for name in names]
+        return {name: new - old for name, new, old in zip(names, after, before, strict=True)}
+
+    await world.until(risen, lambda seen: seen == rises)
 
 
-async def test_pools_and_event_loops_are_measured_in_every_process(stack: Stack) -> None:
+async def test_pools_and_event_loops_are_measured_in_every_process(world: World, stack: Stack) -> None:
     of_all = {"write", "lease", "read", "positions"}
     for kind, pools in (("INTERNAL", of_all), ("REALTIME", of_all | {"messages"}), ("JOBS", of_all)):
-        seen = await asyncio.to_thread(scrape, stack.ports[kind])
+        seen = await world.until(
+            lambda kind=kind: asyncio.to_thread(scrape, stack.ports[kind]),
+            lambda seen: seen["sesi_database_pool_connections"]["write", "idle"] > 0,  # at times all are busy
+        )
         assert {name for (name,) in seen["sesi_database_pool_size"]} == pools
         assert {pool for pool, _ in seen["sesi_database_pool_connections"]} == pools
-        assert seen["sesi_database_pool_connections"]["write", "idle"] > 0
         assert seen["sesi_database_pool_wait_seconds_count"]["lease",] > 0
         assert seen["sesi_event_loop_lag_seconds_count"][()] > 0
 
