@@ -57,16 +57,21 @@ async def sessions(world: World, count: int) -> tuple[Client, list[Client], list
     return mitra, customers, [await world.session(customer, mitra) for customer in customers]
 
 
-async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: float, step: float) -> None:
-    """Set the sessions' deadlines: the first in this many seconds, each further one `step` later."""
+async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: float, step: float) -> dict[str, Any]:
+    """Set the sessions' deadlines: the first in this many seconds, each further one `step` later.
+
+    Return them by session: the warning is no longer stored once it was sent.
+    """
+    made = {}
     for n, session_id in enumerate(ids):
-        await world.stack.sql(
+        (made[session_id],) = await world.stack.sql(
             """UPDATE chat_sessions SET expires_at = now() + make_interval(secs => $2), paired_at = paired_at + (now() + make_interval(secs => $2) - expires_at),
-                 warn_at = now() + make_interval(secs => $3) WHERE id = $1::uuid""",
+                 warn_at = now() + make_interval(secs => $3) WHERE id = $1::uuid RETURNING warn_at, expires_at""",
             session_id,
             end_in + n * step,
             None if warn_in is None else warn_in + n * step,
         )
+    return made
 
 
 async def deadline_of(world: World, session_id: str, column: str) -> Any:
@@ -96,14 +101,12 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
     """Let deadlines that are close together pass, and count their effects."""
     phones = [await customer.open("chat", ack=False) for customer in customers]
     desk = await mitra.open("chat", ack=False)
-    await due(world, ids, warn_in=2.0, end_in=3.0, step=0.05)
-    warn_at = {session_id: await deadline_of(world, session_id, "warn_at") for session_id in ids}
-    expires_at = {session_id: await deadline_of(world, session_id, "expires_at") for session_id in ids}
+    deadlines = await due(world, ids, warn_in=2.0, end_in=3.0, step=0.05)
     for phone, session_id in zip(phones, ids, strict=True):
         warned = await phone.wait("session_warning")
-        assert dt.datetime.fromisoformat(warned["server_time"]) >= warn_at[session_id] - EARLY
+        assert dt.datetime.fromisoformat(warned["server_time"]) >= deadlines[session_id]["warn_at"] - EARLY
         expired = await phone.wait("session_expired")
-        assert dt.datetime.fromisoformat(expired["server_time"]) >= expires_at[session_id] - EARLY
+        assert dt.datetime.fromisoformat(expired["server_time"]) >= deadlines[session_id]["expires_at"] - EARLY
     for session_id in ids:
         await desk.wait("session_expired", where=lambda f, wanted=session_id: f["session"]["id"] == wanted)
     assert await count_events(world, ids, "session_expired") == [(session_id, 2) for session_id in sorted(ids)]
