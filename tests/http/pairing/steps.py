@@ -1,5 +1,6 @@
 """Steps of customers and mitras for the tests of pairing and of extensions."""
 
+import datetime as dt
 from collections.abc import Awaitable
 from typing import Any
 
@@ -127,12 +128,21 @@ async def closed(desk: Socket, session_id: str) -> str:
 
 
 async def time_is_up(world: World, session_id: str) -> None:
-    """End the paid time now; the jobs process has not recorded it yet."""
-    await world.stack.sql(
+    """End the paid time now, also by the api process's clock; the jobs process may not have recorded it yet."""
+    ended = await world.stack.sql(
         f"""UPDATE chat_sessions SET expires_at = {now_in(world)}, warn_at = NULL,
-              paired_at = paired_at + ({now_in(world)} - expires_at) WHERE id = $1 AND status = 'active'""",
+              paired_at = paired_at + ({now_in(world)} - expires_at) WHERE id = $1 AND status = 'active'
+            RETURNING expires_at""",
         session_id,
     )
+    if ended:  # that clock differs from the database's by milliseconds
+        await world.until(lambda: service_time(world), lambda now: now > ended[0]["expires_at"])
+
+
+async def service_time(world: World) -> dt.datetime:
+    """Return the time by the api process's clock."""
+    async with world.client()._http.get(world.stack.addresses.public + "/healthz") as answer:
+        return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
 
 
 async def search_is_over(world: World, session_id: str) -> None:
