@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
+import jwt
 import pytest
 
 from core.base import ids
@@ -201,6 +202,15 @@ class Unfilled(Stack):
         """Return None: the database is migrated."""
 
 
+def _is_half_used(client: Client) -> bool:
+    """Return whether half of the life of a client's access token is over.
+
+    Tests also send the token in calls of their own, which would fail if it expired in the middle of a test.
+    """
+    claims = jwt.decode(client.access_token or "", options={"verify_signature": False})
+    return client.clock.now().timestamp() > (claims["iat"] + claims["exp"]) / 2
+
+
 class World:
     """The users of one test. Its mitras go offline when it ends, so that no other test's blast finds them."""
 
@@ -231,7 +241,12 @@ class World:
         """Return the administrator, signed in once for all tests of the service unless a test ended the sign-in."""
         if self._operator is None:
             self._operator = self.client()
-            if not await self._operator.go_on_as_operator(self.stack.signed_in):
+            goes_on = await self._operator.go_on_as_operator(self.stack.signed_in)
+            if goes_on and _is_half_used(self._operator):
+                goes_on = await outcome(self._operator.refresh()) == "ok"
+                self.stack.signed_in = self._operator.signed_in if goes_on else None
+            if not goes_on:
+                self._operator.forget()
                 await self._operator.sign_in_as_operator(EMAIL, PASSWORD)
         return self._operator
 
