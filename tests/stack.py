@@ -374,7 +374,12 @@ class World:
         """Create a confirmed payment whose search has begun; the returned request has a `session_id`."""
         payment = await self.request(customer, **wish)
         status, answer = await self.webhook(payment)
-        assert (status, answer["processing_result"]) == (200, "confirmed")
+        expected = {"confirmed"}
+        if status == 500:  # a busy machine did not answer in time: the gateway calls again
+            status, answer = await self.until(lambda: self.webhook(payment), lambda seen: seen[0] != 500)
+            expected.add("duplicate")
+        assert status == 200
+        assert answer["processing_result"] in expected
         return await self.until(
             lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
             lambda found: found["session_id"] is not None or found["status"] != "confirmed",
