@@ -25,7 +25,8 @@ PROMOTION = "/internal/pricing/promotions/first-session"
 TIER_FIELDS = {"id", "mode", "minutes", "price_idr", "tag", "sort_order", "is_active", "updated_at"}
 PROMOTION_FIELDS = {"enabled", "price_idr", "gimmick_price_idr", "duration_minutes", "modes", "updated_at"}
 TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-USED: set[int] = {12, 30, 60}
+OF_NO_TIER = 1439  # a tier with these minutes is inserted, which the missing history refuses
+USED: set[int] = {12, 30, 60, OF_NO_TIER}
 OLD = "2026-01-01T00:00:00.000000Z"
 
 
@@ -316,8 +317,8 @@ async def test_database_refuses_a_price_change_without_history(world: World, tab
         for statement in (
             f"UPDATE {table} SET price_idr = price_idr + 1",
             f"UPDATE {table} SET updated_at = updated_at + interval '1 microsecond'",
-            f"INSERT INTO {table} SELECT (jsonb_populate_record(t, jsonb_build_object('id', '{new_id()}', 'minutes', 1439,"
-            f" 'key', 'another'))).* FROM {table} t LIMIT 1",
+            f"INSERT INTO {table} SELECT (jsonb_populate_record(t, jsonb_build_object('id', '{new_id()}', 'minutes',"
+            f" {OF_NO_TIER}, 'key', 'another'))).* FROM {table} t LIMIT 1",
         ):
             transaction = connection.transaction()
             await transaction.start()
