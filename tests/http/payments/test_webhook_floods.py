@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 PATH = "/api/shared/payment/webhooks/gateway"
 A_MINUTE = 60
+AT_ONCE = 20  # of the calls, two are stored at the same time; one that waits for 0.8 s is only counted
 
 
 async def rows_of(stack: Stack, address: str) -> tuple[int, list[Any]]:
@@ -30,15 +31,24 @@ async def rows_of(stack: Stack, address: str) -> tuple[int, list[Any]]:
     )
 
 
+async def send(world: World, calls: list[tuple[Any, str | None, str]]) -> tuple[list[tuple[int, Any]], float]:
+    """Send calls, each a body, a token and an address; return their answers, and how many seconds all took."""
+    tasks = []
+    began = time.monotonic()
+    for start in range(0, len(calls), AT_ONCE):
+        async with asyncio.TaskGroup() as group:
+            for body, token, address in calls[start : start + AT_ONCE]:
+                tasks.append(group.create_task(world.raw_webhook(body, token=token, address=address)))
+    return [task.result() for task in tasks], time.monotonic() - began
+
+
 async def test_calls_without_token_above_the_limit_share_one_row_a_minute(world: World) -> None:
     address, body = "203.0.113.7", json.dumps({"filler": "x" * 1000}).encode()
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(world.raw_webhook(body, token="wrong", address=address)) for _ in range(200)]
-    took = time.monotonic() - began
-    answers = [task.result() for task in tasks]
+    answers, took = await send(world, [(body, "wrong", address)] * 200)
     assert {status for status, _ in answers} == {401}
-    full, floods = await rows_of(world.stack, address)
+    full, floods = await world.until(  # an answer waits for its row or its count no longer than 0.8 s
+        lambda: rows_of(world.stack, address), lambda seen: seen[0] + sum(row["calls"] for row in seen[1]) >= 200
+    )
     assert A_MINUTE <= full <= A_MINUTE + 1 + took  # the limit grants one more each second
     assert 1 <= len(floods) <= 2  # two if a minute began during the test
     assert full + sum(row["calls"] for row in floods) == 200
@@ -71,16 +81,17 @@ async def test_counted_call_has_retry_after_and_operators_see_the_count(world: W
 
 async def test_calls_from_one_ipv6_48_block_share_ten_times_the_limit(world: World) -> None:
     calls = 10 * A_MINUTE + 100
-    began = time.monotonic()
-    for start in range(0, calls, 100):
-        async with asyncio.TaskGroup() as group:
-            for n in range(start, start + 100):  # each from its own /64, all in one /48
-                group.create_task(world.raw_webhook({"n": n}, token=None, address=f"2001:db8:79:{n:x}::1"))
-    took = time.monotonic() - began
-    (row,) = await world.stack.sql(
-        """SELECT count(*) FILTER (WHERE processing_result = 'unauthorized') AS full, sum(calls) AS calls
-           FROM webhook_logs WHERE source_ip LIKE '2001:db8:79:%'"""
-    )
+    # Each from its own /64, all in one /48.
+    _, took = await send(world, [({"n": n}, None, f"2001:db8:79:{n:x}::1") for n in range(calls)])
+
+    async def stored() -> Any:
+        (row,) = await world.stack.sql(
+            """SELECT count(*) FILTER (WHERE processing_result = 'unauthorized') AS full, sum(calls) AS calls
+               FROM webhook_logs WHERE source_ip LIKE '2001:db8:79:%'"""
+        )
+        return row
+
+    row = await world.until(stored, lambda row: row["calls"] >= calls)
     assert 10 * A_MINUTE <= row["full"] <= 10 * (A_MINUTE + 1 + took)
     assert row["calls"] == calls
 
@@ -129,7 +140,7 @@ async def test_body_of_call_without_token_is_read_only_as_far_as_it_is_kept(worl
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.50\r\nContent-Length: 7000000\r\n\r\n"
     writer.write(head.encode() + b"x" * 80_000)
     await writer.drain()
-    async with asyncio.timeout(5):  # the rest is never sent
+    async with asyncio.timeout(20):  # the rest is never sent
         assert (await reader.readline()).split()[1] == b"401"
     writer.close()
 
