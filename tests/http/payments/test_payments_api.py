@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id, open_failure, refused
+from tests.stack import World, new_id, open_failure, refused, within
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -315,9 +315,9 @@ async def test_availability_counts_free_mitras_within_seconds(world: World) -> N
         assert set(answer) == {"available", "typical_wait_seconds"}
         return answer["available"]
 
-    assert await world.until(available, lambda n: n == 1, timeout=4) == 1
+    assert await world.until(available, lambda n: n == 1, timeout=within(4)) == 1
     await mitra.post("/api/mitra/status/offline")
-    assert await world.until(available, lambda n: n == 0, timeout=4) == 0
+    assert await world.until(available, lambda n: n == 0, timeout=within(4)) == 0
 
 
 async def test_invoice_requests_without_a_gateway_are_not_counted(world: World) -> None:

@@ -18,7 +18,8 @@ async def test_estimate_is_shown_and_promised_with_the_request(world: World) -> 
         async def shown() -> dict[str, int] | None:
             return (await customer.get(AVAILABILITY))["typical_wait_seconds"]
 
-        assert await world.until(shown, lambda found: found is not None) == {"p50": 40, "p90": 120}
+        # For two seconds the answer may be an earlier one, with an estimate of the jobs process.
+        await world.until(shown, lambda found: found == {"p50": 40, "p90": 120})
         made = await world.request(customer)
         promised = {"p50": 40, "p90": 120, "at": made["created_at"]}
         assert made["promised"] == promised
