@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import collections
 import datetime as dt
 import json
 from typing import Any
@@ -133,6 +134,7 @@ async def test_settled_confirms_and_is_a_duplicate_after_paid(world: World) -> N
 async def test_fifty_concurrent_identical_calls_confirm_once(world: World, repeated: list[str]) -> None:
     customer, payment = await a_pending_payment(world)
     repeated.append(payment["payment_request_id"])
+    lost = world.stack.log("api").count("storing a webhook call failed")
     mark = new_id()
     body = payment_call(payment, mark=mark)
     answers: list[tuple[int, Any]] = []
@@ -149,8 +151,11 @@ async def test_fifty_concurrent_identical_calls_confirm_once(world: World, repea
             group.create_task(one())
     results = sorted((status, answer["processing_result"]) for status, answer in answers)
     assert [one for one in results if one != (500, "error")] == [(200, "confirmed")] + [(200, "duplicate")] * 49
-    rows = await log_rows(world, mark)
-    assert sorted((row["http_status"], row["processing_result"]) for row in rows) == results
+    rows = collections.Counter((row["http_status"], row["processing_result"]) for row in await log_rows(world, mark))
+    answered = collections.Counter(results)
+    assert rows <= answered
+    # The database has 0.8 s to store a call. The service goes on without the row, and says so in its own log.
+    assert (answered - rows).total() <= world.stack.log("api").count("storing a webhook call failed") - lost
     await world.until(
         lambda: customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"),
         lambda found: found["session_id"] is not None,
