@@ -408,4 +408,4 @@ async def test_mitra_deactivated_during_sign_in_keeps_no_device(world: World) ->
 async def waiting(world: World, table: str) -> None:
     """Wait until a transaction waits for a lock on this table."""
     sql = "SELECT 1 FROM pg_locks WHERE relation = $1::regclass AND NOT granted"
-    await world.until(lambda: world.stack.sql(sql, table), bool, timeout=2)
+    await world.until(lambda: world.stack.sql(sql, table), bool)

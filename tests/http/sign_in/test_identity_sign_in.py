@@ -36,7 +36,7 @@ from tests.http.sign_in.people import (
     refusal,
     store_tokens,
 )
-from tests.stack import Stack, World
+from tests.stack import Stack, World, within
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -341,7 +341,7 @@ async def test_only_known_keys_work_while_provider_is_down(world: World, base: s
     async def again() -> tuple[int, str | None]:
         return await sign_in(client, server.token(new_subject()))
 
-    assert await world.until(again, lambda seen: seen[0] == 200, timeout=8) == OK
+    assert await world.until(again, lambda seen: seen[0] == 200) == OK
     assert server.hits == 3
     for fault in (500, 0, *GARBAGE[:1]):
         server.fault = fault
@@ -382,4 +382,4 @@ async def test_silent_provider_without_known_key_is_503_within_five_seconds(
     began = time.monotonic()
     calls = [sign_in(device(world, base=base), server.token(new_subject())) for _ in range(5)]
     assert await all_at_once(calls) == [(503, "UNAVAILABLE")] * 5
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < within(5)

@@ -27,7 +27,7 @@ async def waits_for_ids(world: World, client: Client) -> PlainSocket:
     socket = await bare(client)
     await socket.say({"type": "auth", "token": client.access_token})
     sql = "SELECT 1 FROM pg_locks WHERE relation = 'customers'::regclass AND NOT granted"
-    await world.until(lambda: world.stack.sql(sql), bool, timeout=2)
+    await world.until(lambda: world.stack.sql(sql), bool)
     return socket
 
 
@@ -37,11 +37,11 @@ async def test_device_ended_during_socket_authentication_is_closed_with_4401(wor
         socket = await waits_for_ids(world, client)
         await client.call("POST", "/api/shared/auth/logout")
         await asyncio.sleep(1.2)  # until every process knows
-    assert await socket.code(timeout=3) == 4401
+    assert await socket.code() == 4401
 
 
 async def test_socket_authentication_without_database_closes_with_1012(world: World) -> None:
     client = await anonymous(world)
     async with customers_blocked(world):
         socket = await waits_for_ids(world, client)
-        assert await socket.code(timeout=5) == 1012  # not 4401, which would mean that the token is invalid
+        assert await socket.code() == 1012  # not 4401, which would mean that the token is invalid
