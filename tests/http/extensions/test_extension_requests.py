@@ -105,9 +105,9 @@ async def test_extendability_follows_the_clock_without_the_jobs_process(world: W
     await time_is_up(world, session_id)
     payment = await create_extension_payment(customer, session_id)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
+    over = f"({now_in(world)} - interval '301 seconds')"  # a second more than the grace period, because clocks differ
     await world.stack.sql(
-        f"""UPDATE chat_sessions SET paired_at = paired_at + ({now_in(world)} - interval '5 minutes' - expires_at),
-              expires_at = {now_in(world)} - interval '5 minutes' WHERE id = $1""",
+        f"UPDATE chat_sessions SET paired_at = paired_at + ({over} - expires_at), expires_at = {over} WHERE id = $1",
         session_id,
     )
     await refused(create_extension_payment(customer, session_id), 409, "SESSION_NOT_EXTENDABLE")
