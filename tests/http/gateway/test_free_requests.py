@@ -132,7 +132,8 @@ async def test_free_extension_reaches_the_mitra_at_once_and_a_failed_one_blocks_
 ) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    async with a_free_tier(world) as minutes:
+    # By default the mitra would have a real second to answer.
+    async with world.setting(extension_timeout_seconds=3_600), a_free_tier(world) as minutes:
         payment = await create_extension_payment(customer, session_id, duration_minutes=minutes)
         assert (payment["amount"], payment["status"], payment["gateway_invoice_url"]) == (0, "confirmed", None)
         extension = await wait_for_status(world, payment, "pending")

@@ -103,12 +103,13 @@ async def test_open_refund_refuses_the_fallback_to_a_blast(world: World, simulat
     async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)
         await customer.post(f"/api/shared/chat/sessions/{first}/end")
-    payment = await customer.post(
-        "/api/client/chat/returning", {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
-    )
-    await world.webhook(payment)
-    asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
-    await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
+    wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
+    # By default the mitra would have a third of a real second to answer.
+    async with world.setting(returning_chat_confirmation_timeout_seconds=3_600, searching_timeout_minutes=60):
+        payment = await customer.post("/api/client/chat/returning", wish)
+        await world.webhook(payment)
+        asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) == 1)
+        await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/reject")
     rows = (await root.get(FAILURES, limit=200))["items"]
     (failure,) = [row for row in rows if row["payment_request_id"] == payment["payment_request_id"]]
     assert (failure["payment_channel"], failure["refundable"]) == (None, None)

@@ -44,22 +44,24 @@ async def wait_for_two_polls(world: World, simulated: SimulatedGateway, kind: st
 
 
 async def test_change_found_by_a_poll_is_reported_to_the_customer(world: World, simulated: SimulatedGateway) -> None:
-    customer, _, session_id = await chatting(world)
-    phone = await customer.open("pairing")
-    extension = await create_extension_payment(customer, session_id)
-    simulated.pay(extension["payment_request_id"])
-    await overdue(world, extension)
-    frame = await phone.wait("payment_updated")
-    view = frame["payment_request"]
-    assert (view["payment_request_id"], view["status"]) == (extension["payment_request_id"], "confirmed")
-    other = await world.customer()
-    phone = await other.open("pairing")
-    payment = await world.request(other)
-    await overdue(world, payment)
-    frame = await phone.wait("payment_updated")
-    assert frame["payment_request"] == await other.get(f"{PATH}/{payment['payment_request_id']}")
-    assert frame["payment_request"]["status"] == "expired"
-    await end_now(world, customer, session_id)
+    # By default the extension would be approved after a real second, while the test ends the session.
+    async with world.setting(extension_timeout_seconds=3_600):
+        customer, _, session_id = await chatting(world)
+        phone = await customer.open("pairing")
+        extension = await create_extension_payment(customer, session_id)
+        simulated.pay(extension["payment_request_id"])
+        await overdue(world, extension)
+        frame = await phone.wait("payment_updated")
+        view = frame["payment_request"]
+        assert (view["payment_request_id"], view["status"]) == (extension["payment_request_id"], "confirmed")
+        other = await world.customer()
+        phone = await other.open("pairing")
+        payment = await world.request(other)
+        await overdue(world, payment)
+        frame = await phone.wait("payment_updated")
+        assert frame["payment_request"] == await other.get(f"{PATH}/{payment['payment_request_id']}")
+        assert frame["payment_request"]["status"] == "expired"
+        await end_now(world, customer, session_id)
 
 
 async def test_unreported_payment_is_confirmed_by_the_sweep_and_pairs(
