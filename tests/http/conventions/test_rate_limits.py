@@ -1,9 +1,9 @@
 """The general rate limit over two api processes: exact, fair, and in force without Valkey (docs/security.md)."""
 
 import asyncio
+import itertools
 import json
 import os
-import random
 import re
 import signal
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ from core.bus.buckets import Limit
 from core.bus.rate_limit import TAKE
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
-from tests.stack import CALLBACK_TOKEN, Stack, World, refused
+from tests.forked import CONSTANTS
+from tests.stack import CALLBACK_TOKEN, Stack, World, refused, within
 from tests.unit.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
 from tools.embedded.ownership import running
 from tools.throwaway import free_port
@@ -31,6 +32,9 @@ pytestmark = pytest.mark.anyio
 
 BURST = 10
 INTERVAL_S = 10  # six a minute: no test is long enough to be granted one more
+# Valkey's time for an answer. By default a process decides alone after a quarter of a second, as on a busy machine.
+PATIENT = json.dumps({"core.bus.rate_limit.DEADLINE_S": 5.0})
+ADDRESSES = itertools.count()
 ORIGIN = "https://app.example.test"
 NOTHING, ME, POLL = "/nothing/here", "/api/client/auth/me", "/api/client/mitras/availability"
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
@@ -65,7 +69,7 @@ def two_processes() -> Iterator[TwoApiProcesses]:
         RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST),
         RATE_LIMIT_ADDRESS_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_ADDRESS_BURST=str(BURST),
         OPERATOR_RATE_LIMIT_PER_MINUTE=str(2 * BURST), OPERATOR_SIGN_IN_PER_MINUTE=str(BURST),
-        PUBLIC_CORS_ORIGINS=ORIGIN,
+        PUBLIC_CORS_ORIGINS=ORIGIN, **{CONSTANTS: PATIENT},
     )  # fmt: skip
     yield TwoApiProcesses(made, made.addresses.public, start_api(made, "api2"))
     made.close()
@@ -73,7 +77,8 @@ def two_processes() -> Iterator[TwoApiProcesses]:
 
 def an_address() -> str:
     """Return an address that no client has used before."""
-    return f"10.{random.randrange(256)}.{random.randrange(256)}.{random.randrange(1, 255)}"
+    block, host = divmod(next(ADDRESSES), 250)
+    return f"100.64.{block}.{host + 1}"
 
 
 class Visitor:
@@ -315,7 +320,7 @@ async def test_invalid_token_counts_against_the_address(
 async def test_ipv6_48_block_has_ten_times_the_limit_of_a_64_network(
     two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    block = f"2001:db8:{random.randrange(1, 65536):x}"
+    block = "2001:db8:1"
     granted = [await Visitor(http, f"{block}:{n:x}::1").passes(BURST + 1, *two_processes.both) for n in range(1, 13)]
     assert granted[:10] == [BURST] * 10
     assert max(granted[10:]) < BURST  # one is granted again after a second
@@ -324,7 +329,7 @@ async def test_ipv6_48_block_has_ten_times_the_limit_of_a_64_network(
 async def test_ipv6_64_network_is_one_address_and_mapped_ipv4_is_ipv4(
     two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
-    network = f"2001:db8:{random.randrange(65536):x}:{random.randrange(65536):x}"
+    network = "2001:db8:2:1"
     hosts = [f"{network}::{n:x}" for n in range(1, 5)] + [f"{network}:ffff:0:0:1", f"{network}:0:0:0:5".upper()]
     answers = [(await Visitor(http, host).ask(base)).status for host in hosts for base in two_processes.both]
     assert answers == [404] * BURST + [429] * 2
@@ -435,7 +440,7 @@ async def limit_is_common(two_processes: TwoApiProcesses, http: aiohttp.ClientSe
 
 async def becomes_common(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     """Wait until both processes share the limit again."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while not await limit_is_common(two_processes, http):
             pass
 
@@ -447,7 +452,7 @@ async def check_limits_apply_alone(two_processes: TwoApiProcesses, http: aiohttp
     visitor = Visitor(http)
     answers = [answer for _ in range(2) for base in two_processes.both for answer in await visitor.storm(20, base)]
     assert passed(answers) == 2 * BURST
-    assert max(answer.seconds for answer in answers) < 1
+    assert max(answer.seconds for answer in answers) < within(1)
     refusal = await visitor.ask(two_processes.first)
     assert refusal.said == (429, "RATE_LIMITED")
     assert 1 <= refusal.body["error"]["retry_after_seconds"] <= INTERVAL_S
@@ -463,7 +468,7 @@ async def test_each_process_applies_the_limit_alone_without_valkey(
     try:
         answers = await Visitor(http).storm(20, *two_processes.both)
         assert BURST <= passed(answers) <= 2 * BURST
-        assert max(answer.seconds for answer in answers) < 1
+        assert max(answer.seconds for answer in answers) < within(1)
         await check_limits_apply_alone(two_processes, http)
         token = await a_customer(two_processes, http)
         assert await Visitor(http, token=token).passes(3 * BURST, two_processes.first, path=ME) == BURST
@@ -473,26 +478,31 @@ async def test_each_process_applies_the_limit_alone_without_valkey(
 
 
 async def test_frozen_valkey_delays_no_request(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
-    await becomes_common(two_processes, http)
-    servers = running(two_processes.stack.root)
+    stack, default = two_processes.stack, {CONSTANTS: "{}"}
+    both = TwoApiProcesses(stack, *(start_api(stack, key, **default) for key in ("default", "default2")))
+    await becomes_common(both, http)
+    servers = running(stack.root)
     assert servers is not None
     os.kill(servers.valkey_pid, signal.SIGSTOP)
     try:
         answers: list[Answer] = []
         began = asyncio.get_running_loop().time()
         while asyncio.get_running_loop().time() - began < 2.5:  # longer than the interval between attempts
-            answers += await Visitor(http).storm(8, *two_processes.both)
-        assert max(answer.seconds for answer in answers) < 1
+            answers += await Visitor(http).storm(8, *both.both)
+        assert max(answer.seconds for answer in answers) < within(1)
         assert passed(answers) == len(answers)
-        await check_limits_apply_alone(two_processes, http)
+        await check_limits_apply_alone(both, http)
     finally:
         os.kill(servers.valkey_pid, signal.SIGCONT)
-    await becomes_common(two_processes, http)
+    await becomes_common(both, http)
+    for key in ("default", "default2"):
+        stack.stop(key)
 
 
 async def test_flushed_valkey_grants_at_most_one_more_burst(
     two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:
+    await becomes_common(two_processes, http)
     visitor = Visitor(http)
     assert await visitor.passes(2 * BURST, *two_processes.both) == BURST
     with redis.Redis.from_url(two_processes.stack.redis_url) as client:
