@@ -59,7 +59,8 @@ async def test_readiness_checks_the_database_once_a_second(
         return row["n"] - before["n"]
 
     await asyncio.sleep(1.2)  # a backend writes its statistics at most once a second
-    assert await scans() <= seconds + 3
+    # At their start the three processes read it, too, twice each, and those reads may be reported during the test.
+    assert await scans() <= seconds + 1 + 6
 
 
 async def test_interface_documents_are_404_when_switched_off(
