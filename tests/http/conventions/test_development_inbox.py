@@ -79,7 +79,8 @@ async def test_newest_items_come_first_and_older_ones_are_dropped(world: World) 
         await found(world, "webhook", second)
         assert await client.llen(LIST) == KEPT
     items = (await world.client().get("/dev/inbox.json"))["items"]
-    assert [item["to"] for item in items][:1] == [second]
+    # A push of an earlier test's session may come in between.
+    assert [item["to"] for item in items if item["kind"] == "webhook"][:1] == [second]
     assert [item["at"] for item in items] == sorted((item["at"] for item in items), reverse=True)
 
 
