@@ -18,7 +18,7 @@ from core.payments.rules import POLL_AFTER
 from tests.faults.together import Part, Together
 from tests.http.gateway.conftest import let_requests_wait
 from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
-from tests.stack import Stack, World
+from tests.stack import Stack, World, within
 from tools.client import Client
 from tools.throwaway import free_port
 
@@ -110,7 +110,7 @@ async def test_lost_webhook_is_noticed_within_the_minute(world: World, simulated
     began = time.monotonic()
     simulated.pay(payment["payment_request_id"])
     await until_paid(world, payment)
-    assert time.monotonic() - began < 2.5 * MINUTE  # the next poll would be later
+    assert time.monotonic() - began < within(2 * MINUTE)
     await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
         lambda found: any(item["customer_display_name"] == "Dewi" for item in found["items"]),
@@ -127,7 +127,7 @@ async def test_lost_webhook_of_an_extension_is_noticed_within_the_minute(
     wish = {"duration_minutes": 12, "is_extension": True, "session_id": session_id}
     payment = await customer.post(PATH, wish)
     simulated.pay(payment["payment_request_id"])
-    await until_paid(world, payment, timeout=2.5 * MINUTE)
+    await until_paid(world, payment, timeout=within(2 * MINUTE))
 
 
 @pytest.fixture(scope="module")
@@ -158,12 +158,15 @@ async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
             before = time.monotonic()
             payments += await requests(world, 1)
             made.append((before, time.monotonic()))
-        await asyncio.sleep(11.5 * MINUTE)
+        for payment in payments:
+            await until_polled_again(world, moments.setdefault(invoice_of(payment), []))
+        await asyncio.sleep(1.5 * MINUTE)  # a poll of the other process would come now
     for payment, (before, after) in zip(payments, made, strict=True):
         found = moments[invoice_of(payment)]
         assert len(found) == 3, found
         for moment, minutes in zip(found, (1, 3, 10), strict=True):
-            assert before + minutes * MINUTE <= moment < after + (minutes + 1.9) * MINUTE, minutes
+            # A third of a minute earlier, because the processes' clocks may differ.
+            assert before + (minutes - 1 / 3) * MINUTE <= moment < after + (minutes + 1.9) * MINUTE, minutes
     assert {await stored(world, payment) for payment in payments} == {"pending"}
 
 
@@ -212,20 +215,20 @@ async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
     moments = record_poll_times(simulated)
     (payment,) = await requests(world, 1)
     await asyncio.to_thread(stack.kill, "jobs")
-    await asyncio.sleep(4 * MINUTE)
+    await asyncio.sleep(3.1 * MINUTE)
     # includes the first poll if the process made it before it was killed
     known = len(moments.get(invoice_of(payment), []))
     stack.start("jobs")
     await asyncio.to_thread(stack.wait_ready, "jobs")
-    await world.until(lambda: asyncio.sleep(0, moments.get(invoice_of(payment), [])), lambda m: len(m) == known + 1)
-    await world.until(lambda: asyncio.sleep(0, moments[invoice_of(payment)]), lambda m: len(m) == known + 2)
-    assert moments[invoice_of(payment)][-1] - moments[invoice_of(payment)][-2] > 2 * MINUTE
+    await world.until(lambda: asyncio.sleep(0, moments.get(invoice_of(payment), [])), lambda m: len(m) > known)
+    await world.until(lambda: asyncio.sleep(0, moments[invoice_of(payment)]), lambda m: len(m) > known + 1)
+    # The next poll is ten minutes after the invoice, of which the start of the process may have taken most.
+    assert moments[invoice_of(payment)][known + 1] - moments[invoice_of(payment)][known] > 0.5 * MINUTE
 
 
 async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
     world: World, simulated: SimulatedGateway
 ) -> None:
-    payments = await requests(world, 24)
     asked = itertools.count()
 
     def down(heard: Any) -> Any:
@@ -233,7 +236,8 @@ async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
             next(asked)
         return error_reply(503, "SERVER_ERROR")
 
-    simulated.on_look = down
+    simulated.on_look = down  # before the requests: on a busy machine their first polls begin while they are made
+    payments = await requests(world, 24)
     for payment in payments:
         simulated.pay(payment["payment_request_id"])
     await asyncio.sleep(4 * MINUTE)
@@ -285,7 +289,7 @@ async def test_poll_that_finds_an_expired_invoice_expires_the_request(
 ) -> None:
     (payment,) = await requests(world, 1)
     simulated.made[invoice_of(payment)]["status"] = "EXPIRED"
-    await world.until(lambda: stored(world, payment), lambda status: status == "expired", timeout=2.5 * MINUTE)
+    await world.until(lambda: stored(world, payment), lambda status: status == "expired")
 
 
 async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_logged(
@@ -338,10 +342,10 @@ async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
 
         began = time.monotonic()
         await asyncio.gather(*(read(port) for port in (None, public) * 10))
-        took = time.monotonic() - began
         name = invoice_of(payment)
         await world.until(lambda: asyncio.sleep(0, simulated.calls(READ, name)), bool)
         asked = len(simulated.calls(READ, name))
+        took = time.monotonic() - began + 0.05  # clocks of two processes may differ
         assert 1 <= asked <= 1 + took * 60 / 10  # sixty seconds of service time pass in one real second
         await asyncio.sleep(0.5)
         await read(None)
