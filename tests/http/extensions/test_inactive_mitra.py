@@ -104,10 +104,13 @@ async def test_paid_extension_not_offered_before_deactivation_is_tripped(
 @pytest.mark.parametrize("action", ["auto_approve", "reject"])
 async def test_timeout_with_an_inactive_mitra_trips_the_extension(world: World, action: str) -> None:
     customer, mitra, session_id = await chatting(world)
-    async with world.setting(extension_timeout_seconds=1, extension_default_action_on_timeout=action):
-        payment, _ = await ask_for_extension(world, customer, session_id)
+    async with world.setting(extension_default_action_on_timeout=action):
+        payment, extension = await ask_for_extension(world, customer, session_id)
         # Not by the route, which would trip the extension. Rows of mitras that an older version deactivated look like this.
         await world.stack.sql("UPDATE mitras SET is_active = false WHERE id = $1::text::uuid", mitra.user["id"])
+        await world.stack.sql(
+            f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
+        )
         await check_safeguard_tripped(world, customer, payment)
     assert await earned(world, session_id) == [("session", 12000)]
 
