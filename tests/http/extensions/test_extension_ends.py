@@ -30,7 +30,7 @@ from tests.http.pairing.steps import (
     run_out,
     session_of,
 )
-from tests.stack import World, open_failure, refused
+from tests.stack import World, open_failure, refused, within
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ async def test_pending_extension_holds_the_session_until_rejection(world: World)
     customer, mitra, payment, extension = await held(world)
     phone = await customer.open("chat")
     await answer_extension(mitra, extension, accept=False)
-    done = await wait_for_event(phone, "session_completed", extension["session_id"], timeout=3)
+    done = await wait_for_event(phone, "session_completed", extension["session_id"], timeout=within(3))
     assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "timer")
     assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
 
