@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from core.providers.http_client import HttpClient
-from tests.forked import Forked
+from tests.forked import PATIENT, Forked
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
 from tools.client import Socket
@@ -133,7 +133,7 @@ def every_frame_is_declared() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """Run a service at real speed, shared by the tests of one worker."""
-    made = Stack(REFUNDS_ENABLED="true", **FAST_TALKERS)
+    made = Stack(REFUNDS_ENABLED="true", **FAST_TALKERS, **PATIENT)
     yield made
     made.close()
 

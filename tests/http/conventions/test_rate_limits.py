@@ -22,7 +22,7 @@ from core.bus.buckets import Limit
 from core.bus.rate_limit import TAKE
 from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
-from tests.forked import CONSTANTS
+from tests.forked import CONSTANTS, PATIENT
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused, within
 from tests.unit.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
 from tools.embedded.ownership import running
@@ -32,8 +32,6 @@ pytestmark = pytest.mark.anyio
 
 BURST = 10
 INTERVAL_S = 10  # six a minute: no test is long enough to be granted one more
-# Valkey's time for an answer. By default a process decides alone after a quarter of a second, as on a busy machine.
-PATIENT = json.dumps({"core.bus.rate_limit.DEADLINE_S": 5.0})
 ADDRESSES = itertools.count()
 ORIGIN = "https://app.example.test"
 NOTHING, ME, POLL = "/nothing/here", "/api/client/auth/me", "/api/client/mitras/availability"
@@ -69,7 +67,7 @@ def two_processes() -> Iterator[TwoApiProcesses]:
         RATE_LIMIT_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_BURST=str(BURST),
         RATE_LIMIT_ADDRESS_PER_MINUTE=str(60 // INTERVAL_S), RATE_LIMIT_ADDRESS_BURST=str(BURST),
         OPERATOR_RATE_LIMIT_PER_MINUTE=str(2 * BURST), OPERATOR_SIGN_IN_PER_MINUTE=str(BURST),
-        PUBLIC_CORS_ORIGINS=ORIGIN, **{CONSTANTS: PATIENT},
+        PUBLIC_CORS_ORIGINS=ORIGIN, **PATIENT,
     )  # fmt: skip
     yield TwoApiProcesses(made, made.addresses.public, start_api(made, "api2"))
     made.close()

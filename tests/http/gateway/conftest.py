@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.forked import PATIENT
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import Stack, World
 
@@ -19,7 +20,7 @@ def simulated() -> Iterator[SimulatedGateway]:
 @pytest.fixture(scope="module")
 def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
     """Yield a service with the gateway enabled."""
-    made = Stack(scale=60, **simulated.environment, ACCESS_TOKEN_SECONDS="86400")
+    made = Stack(scale=60, **simulated.environment, ACCESS_TOKEN_SECONDS="86400", **PATIENT)
     yield made
     made.close()
 
