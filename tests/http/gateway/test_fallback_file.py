@@ -54,15 +54,15 @@ def only_file(folder: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def file_of(stack: Stack) -> pathlib.Path:
-    """Return the path of the fallback file."""
-    return only_file(pathlib.Path(stack.env["WEBHOOK_FALLBACK_DIR"]))
+def all_lines(stack: Stack) -> list[bytes]:
+    """Return the lines of the fallback file, and of the second one that begins at midnight."""
+    files = sorted(pathlib.Path(stack.env["WEBHOOK_FALLBACK_DIR"]).iterdir())
+    return [line for file in files for line in file.read_bytes().splitlines()]
 
 
 def lines_of(stack: Stack, *external_ids: str) -> list[bytes]:
     """Return the lines about some requests."""
-    lines = file_of(stack).read_bytes().splitlines()
-    return [line for line in lines if line.strip() and json.loads(line)["external_id"] in external_ids]
+    return [line for line in all_lines(stack) if line.strip() and json.loads(line)["external_id"] in external_ids]
 
 
 def import_file(stack: Stack, path: pathlib.Path | str, *options: str, **env: str) -> tuple[int, str]:
@@ -234,7 +234,7 @@ async def test_calls_without_a_token_do_not_fail_or_fill_the_file_without_the_lo
         (row,) = await stack.sql(
             "SELECT coalesce(sum(calls), 0) AS n FROM webhook_logs WHERE source_ip LIKE '198.51.100.%'"
         )
-        return len(file_of(stack).read_bytes().splitlines()), row["n"]
+        return len(all_lines(stack)), row["n"]
 
     began, (lines, counted) = monotonic(), await kept()
     async with without(stack, "webhook_logs"):
