@@ -83,7 +83,14 @@ class Cluster:
         await self._assign(slot, to=to, to_all={ports[0] for _, _, ports in ranges})
 
     async def give_slot(self, slot: int, *, to: int) -> None:
-        """Move a slot without keys to another primary."""
+        """Move a slot without keys to another primary.
+
+        The new owner imports it, so that it gets a newer epoch: otherwise it would give the slot back to the earlier
+        owner because of a message that this one had sent before.
+        """
+        ask = self.servers.ask
+        source = next(ports[0] for first, last, ports in await self.ranges(by=to) if first <= slot <= last)
+        await ask(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", await ask(source, "CLUSTER", "MYID"))
         await self._assign(slot, to=to, to_all=set(self.primaries))
 
     async def _assign(self, slot: int, *, to: int, to_all: set[int]) -> None:
