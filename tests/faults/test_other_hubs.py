@@ -47,8 +47,9 @@ class Process:
         self.others.note_sign()
 
     async def subscribed(self) -> None:
-        """Wait until the server has this process's subscriptions."""
+        """Wait until the servers have this process's subscriptions: a later one counts as a sign of another process."""
         await until(lambda: self.heard.is_confirmed(channels.HUBS) and self.signals.is_confirmed(channels.SIGNALS))
+        await until(lambda: all(link.connected for link in self.heard._links.values()))
 
     def passes(self, seconds: float, *, found: bool = False) -> None:
         """Let time pass, then read the leases, which name another realtime process if `found` is set."""
@@ -63,10 +64,10 @@ class Process:
     async def becomes_alone(self) -> None:
         """Read the leases and look at the bus until this is surely the only process."""
         await self.subscribed()
-        for _ in range(2):  # the first look may see more subscribers to the signals than the one before
-            self.passes(SETTLED_S)
-            await self.looks()
-        assert self.others.absent()
+        async with asyncio.timeout(within(3)):
+            while not self.others.absent():
+                self.passes(SETTLED_S)
+                await self.looks()
 
     async def close(self) -> None:
         """Stop."""
