@@ -30,7 +30,7 @@ class Listener:
     def __init__(self, stack: Stack) -> None:
         self.proxy = Proxy(stack.redis_url)
         self.subscriptions = 0
-        self._received: asyncio.Queue[bytes] = asyncio.Queue()
+        self._received: set[bytes] = set()
         self._listening, self._publishing = Bus(self.proxy.url), Bus(stack.redis_url)
         self._tasks = [
             asyncio.create_task(self._listening.subscription(self._take, self._subscribed, CHANNEL).run()),
@@ -38,19 +38,17 @@ class Listener:
         ]
 
     def _take(self, _: str, data: bytes) -> None:
-        self._received.put_nowait(data)
+        self._received.add(data)
 
     def _subscribed(self) -> None:
         self.subscriptions += 1
 
     async def receives(self, data: bytes, *, timeout: float) -> None:
-        """Publish until a message arrives."""
+        """Publish until this message arrives; earlier ones may still be on their way."""
         async with asyncio.timeout(timeout):
-            while self._received.empty():
+            while data not in self._received:
                 self._publishing.publish([(CHANNEL, data)])
                 await asyncio.sleep(0.1)
-        while not self._received.empty():
-            assert self._received.get_nowait() == data
 
     async def close(self) -> None:
         """Stop both processes."""
