@@ -12,11 +12,13 @@ import asyncpg
 import pytest
 
 from core.storage.database import Database
-from tests.stack import Stack
+from tests.stack import Stack, within
 
 pytestmark = pytest.mark.anyio
 OWNER = "SELECT coalesce(current_setting('sesi.owner', true), '')"
 OURS = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'sesi' AND datname = current_database()"
+SLEEPS = """SELECT 1 FROM pg_stat_activity WHERE application_name = 'sesi' AND state = 'active'
+  AND query LIKE '%pg_sleep(0.5)%'"""
 PID = "SELECT pg_backend_pid()"
 
 
@@ -180,10 +182,11 @@ async def test_kept_connection_counts_as_idle_and_closes_without_use(
     try:
         await database.fetchval("SELECT 1")
         assert database.pool.get_idle_size() == database.pool.get_size() == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(within(5)):
             while database.pool.get_size():  # noqa: ASYNC110 - the pool has no event of this
                 await asyncio.sleep(0.02)
-        assert await database.fetchval(OURS) == 1
+            while await database.fetchval(OURS) != 1:  # noqa: ASYNC110 - the server's process ends a moment later
+                await asyncio.sleep(0.02)
     finally:
         await database.close()
 
@@ -193,8 +196,9 @@ async def test_closed_pool_leaves_no_connection(stack: Stack) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(6):
             group.create_task(database.fetchval("SELECT 1"))
-        late = group.create_task(database.fetchval("SELECT 1 FROM pg_sleep(0.3)"))
-        await asyncio.sleep(0.1)
+        late = group.create_task(database.fetchval("SELECT 1 FROM pg_sleep(0.5)"))
+        while not (late.done() or await stack.sql(SLEEPS)):
+            continue
         await database.close()
         assert await late == 1
     assert database.pool.get_size() == 0
