@@ -36,6 +36,16 @@ def restored_folders() -> set[pathlib.Path]:
     return set(pathlib.Path(tempfile.gettempdir()).glob("sesi-restore-*"))
 
 
+def started_server(folders: set[pathlib.Path]) -> int | None:
+    """Return the process of the temporary server in one of these folders; None until it has written its id."""
+    for folder in folders:
+        for file in folder.glob("data/postmaster.pid"):
+            number, end, _ = file.read_text().partition("\n")
+            if end:
+                return int(number)
+    return None
+
+
 @attrs.define(kw_only=True)
 class Deployment:
     """A service over the archiving server."""
@@ -151,11 +161,10 @@ def test_proof_that_is_stopped_leaves_nothing(deployment: Deployment) -> None:
     command = [deployment.stack.code.python, "-m", "tools.cli", "restore-proof", "--config", deployment.server.config]
     proof = subprocess.Popen([*map(str, command), "--postgres", deployment.server.programs], env=deployment.stack.env)
     deadline = time.monotonic() + 60
-    while not (started := [one for new in restored_folders() - folders for one in new.glob("data/postmaster.pid")]):
+    while (server := started_server(restored_folders() - folders)) is None:
         assert time.monotonic() < deadline
         assert proof.poll() is None
         time.sleep(0.01)
-    server = int(started[0].read_text().split()[0])
     proof.terminate()
     assert proof.wait(30) != 0
     assert restored_folders() == folders
