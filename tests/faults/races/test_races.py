@@ -11,6 +11,7 @@ from tests.stack import World, at_once, open_failure, outcome
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
+INVITED = "SELECT 1 FROM chat_request_notifications WHERE session_id = $1::uuid AND mitra_id = $2::uuid"
 
 
 async def crowd(world: World, size: int) -> list[Client]:
@@ -48,6 +49,11 @@ async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, 
     for mitra in mitras:
         await wait_for_invitation(world, mitra, payment["session_id"])
     return customer, payment
+
+
+async def was_invited(world: World, mitra: Client, session_id: str) -> None:
+    """Wait until a mitra has had an invitation; the search may be over by then."""
+    await world.until(lambda: world.stack.sql(INVITED, session_id, mitra.user["id"]), bool)
 
 
 async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +194,9 @@ async def test_accept_racing_the_end_of_the_search_has_one_outcome(fast_world: W
     await world.config("searching_timeout_minutes", 1)  # one real second
     mitras = await crowd(world, 8)
     try:
-        searches = [await a_search(world, mitra) for mitra in mitras]
+        searches = [await a_search(world) for _ in mitras]
+        for mitra, (_, payment) in zip(mitras, searches, strict=True):
+            await was_invited(world, mitra, payment["session_id"])
         ends = {}
         for row in await world.stack.sql(
             "SELECT id::text, search_ends_at, created_at FROM chat_sessions WHERE id = ANY($1::uuid[])",
