@@ -83,10 +83,14 @@ async def credited(world: World, session_id: str, *, any_credit: bool = True) ->
     return sum(row["milliseconds"] for row in rows) / 1000
 
 
-def check(what: str, given: float, true: float) -> None:
-    """Check that a credit is the true outage, and show both."""
-    sys.stdout.write(f"\n{what}: outage {true:.2f} s, credited {given:.2f} s\n")
-    assert abs(given - true) < EXACT_S, (what, given, true)
+def check(what: str, given: float, true: tuple[float, float]) -> None:
+    """Check that a credit is the true outage, and show both.
+
+    `true` is when the fault was lifted and when the service was ready, which on a busy machine is more than EXACT_S later.
+    """
+    lifted, ready = true
+    sys.stdout.write(f"\n{what}: outage {lifted:.2f} to {ready:.2f} s, credited {given:.2f} s\n")
+    assert lifted - EXACT_S < given < ready + EXACT_S, (what, given, true)
 
 
 async def again(call: Any) -> Any:
@@ -120,20 +124,22 @@ async def test_killed_processes_give_each_session_the_outage_before_any_deadline
     stack.begin("jobs")  # the jobs process comes back first
     await asyncio.to_thread(stack.await_ready, "jobs")
     await asyncio.sleep(max(0.0, killed + OUTAGE_S - time.monotonic()))
+    lifted = time.monotonic() - killed
     stack.begin("realtime")
     await asyncio.to_thread(stack.await_ready, "realtime")
-    true = time.monotonic() - killed
+    true = lifted, time.monotonic() - killed
     others = [key for key in stack.nodes if key not in ("jobs", "realtime")]
     for key in others:
         stack.begin(key)
     await asyncio.gather(*(asyncio.to_thread(stack.await_ready, key) for key in others))
-    check("all processes killed, a long session", await credited(world, long), true)
+    given = await credited(world, long)
+    check("all processes killed, a long session", given, true)
     check("all processes killed, a session that ended meanwhile", await credited(world, short), true)
     assert await credited(world, over, any_credit=False) == 0
     assert (await view(mitra, long))["expires_at"] > before["expires_at"]
     phone = await mitra.open("chat")
     adjusted = await phone.wait("session_clock_adjusted", where=lambda frame: frame["session"]["id"] == long)
-    assert (adjusted["reason"], adjusted["added_seconds"]) == ("realtime", pytest.approx(true, abs=EXACT_S + 0.5))
+    assert (adjusted["reason"], adjusted["added_seconds"]) == ("realtime", pytest.approx(given, abs=EXACT_S + 0.5))
     warning = await phone.wait("session_warning", where=lambda frame: frame["session_id"] == long, timeout=OUTAGE_S)
     assert warning["expires_at"] == (await view(mitra, long))["expires_at"]
     await world.until(lambda: view(mitra, short), lambda seen: seen["status"] == "expired", timeout=OUTAGE_S)
@@ -148,9 +154,10 @@ async def test_frozen_database_gives_each_session_the_outage(world: World, stack
     frozen = time.monotonic()
     signal_server(servers.postgres_pid, signal.SIGSTOP)
     await asyncio.sleep(OUTAGE_S)
+    lifted = time.monotonic() - frozen
     signal_server(servers.postgres_pid, signal.SIGCONT)
     await asyncio.gather(*(asyncio.to_thread(stack.await_ready, node.key) for node in stack.of("realtime")))
-    true = time.monotonic() - frozen
+    true = lifted, time.monotonic() - frozen
     check("database frozen, a long session", await credited(world, long), true)
     check("database frozen, a session that ended meanwhile", await credited(world, short), true)
     phone = await again(lambda: customer.open("chat"))
@@ -193,9 +200,10 @@ async def test_overlapping_outages_count_once_and_an_extension_keeps_its_minutes
     )
     path = f"/api/shared/chat/sessions/{session}/extensions/{found[0]['id']}/answer"
     await again(lambda: mitra.post(path, {"accept": True}))
+    lifted = time.monotonic() - began
     stack.begin("realtime")
     await asyncio.to_thread(stack.await_ready, "realtime")
-    true = time.monotonic() - began
+    true = lifted, time.monotonic() - began
     await asyncio.to_thread(stack.restart_cleanly, "realtime2")
     given = await credited(world, session)
     check("no realtime process, and in between a frozen database", given, true)
@@ -218,9 +226,10 @@ async def test_credit_is_given_once_if_its_process_dies_at_the_commit(world: Wor
     stack.kill("realtime")
     stack.kill("realtime2")
     await asyncio.sleep(5)
+    lifted = time.monotonic() - began
     stack.begin("realtime")
     await asyncio.to_thread(stack.await_ready, "realtime")
-    true = time.monotonic() - began
+    true = lifted, time.monotonic() - began
     waits = [asyncio.ensure_future(place.reached(20)) for place in places]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     assert any(wait.done() and wait.exception() is None for wait in waits)
