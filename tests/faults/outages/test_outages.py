@@ -306,7 +306,7 @@ async def test_calls_without_the_database_get_unavailable_then_recover(world: Wo
     status, answer = await world.webhook(payment)
     assert status in (500, 503), answer
     for name in ("REALTIME", "JOBS", "INTERNAL"):
-        assert (await ready(stack.ports[name]))[0] == 503
+        await world.until(lambda name=name: ready(stack.ports[name]), lambda seen: seen[0] == 503)
     for own in ids:  # each is acknowledged or refused, none hangs
         await phone.wait("message_ack", "error", where=lambda frame, own=own: frame.get("ref") == own)
 
