@@ -12,13 +12,13 @@ import pytest
 from tests.faults import people as app
 from tests.faults.proxy import Mode, When
 from tests.faults.service import Service
-from tests.stack import World, new_id
+from tests.stack import World, new_id, within
 from tools.client import Client, Refused
 from tools.phone import Phone
 
 pytestmark = pytest.mark.anyio
 ANSWER_S = 5.0  # docs/invariants.md#i11
-SLACK_S = 1.5  # a busy machine
+MARGIN_S = 1.0  # next to that of a busy machine
 SLOW_S, SLOW_FOR_S = 4.6, 12.0  # a reply that takes longer than a statement may; and how long all replies are slow
 
 
@@ -42,6 +42,7 @@ async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
     session_id = await app.paired(proxied_world, customer, mitra)
     async with app.phones(customer, mitra) as (phone, desk):
         await phone.say(session_id, "before")
+        longest = within(ANSWER_S + MARGIN_S)
         await proxied_stack.network("postgres", mode)
 
         async def refused(method: str, path: str, body: object) -> None:
@@ -49,19 +50,20 @@ async def test_calls_while_the_database_is_frozen_get_unavailable_then_recover(
             with pytest.raises(Refused) as caught:
                 await customer.call(method, path, body)
             assert (caught.value.status, caught.value.code) == (503, "UNAVAILABLE"), path
-            assert time.monotonic() - began < ANSWER_S + SLACK_S, path
+            assert time.monotonic() - began < longest, path
 
         async with asyncio.TaskGroup() as group:
             words = [group.create_task(phone.say(session_id, f"during {n}")) for n in range(5)]
             for call in await calls_of(customer, session_id):
                 group.create_task(refused(*call))
-            lifted = group.create_task(asyncio.sleep(ANSWER_S + SLACK_S))
+            lifted = group.create_task(asyncio.sleep(longest))
             await lifted
             await proxied_stack.network("postgres", Mode.PASS)
         back = time.monotonic()
         assert sorted(word.result()["seq"] for word in words) == sorted({word.result()["seq"] for word in words})
         await app.whole_session(proxied_world)
-        assert time.monotonic() - back < 5 + 5  # docs/invariants.md#i12, plus the duration of the session's own steps
+        # docs/invariants.md#i12, plus the duration of the session's own steps
+        assert time.monotonic() - back < within(5 + 5)
         for one in (phone, desk):
             await app.wait_for_transcript(proxied_world, one, session_id)
         stored = [content for _, _, content in await app.stored(proxied_world, session_id) if content != "x"]
@@ -93,7 +95,7 @@ async def test_events_and_messages_during_a_redis_outage_arrive_once(
         await proxied_stack.network("redis", mode)
         began = time.monotonic()
         session_id = await app.paired(proxied_world, customer, mitra)  # the api process can't publish it
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < within(5)
         for n in range(20):  # some during the fault, some at its end, some after it
             await phone.say(session_id, f"c{n}")
             await asyncio.sleep(max(0.0, (seconds + 1) / 20))
@@ -121,8 +123,9 @@ async def test_socket_opened_during_a_gap_lookup_gets_no_message_older_than_its_
     await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", said)
     await lookup.reached()  # the process has seen the gap
     await socket.close()
-    # no party of the session is connected: the process forgets the session within a second
-    await asyncio.sleep(1.5)
+    # No party of the session is connected: the process forgets the session within a second, or later on a busy machine.
+    # The statement that is held fails after 4.5 s.
+    await asyncio.sleep(2.5)
     socket = await mitra.open("chat")
     lookup.release()
     await asyncio.sleep(1.0)
@@ -168,7 +171,7 @@ async def test_refusal_does_not_wait_for_a_frozen_database(proxied_world: World,
             await customer.post(f"/api/client/payment/requests/{new_id()}/abandon")
         await undone.reached()
         assert (caught.value.status, caught.value.code) == (404, "NOT_FOUND")
-        assert time.monotonic() - began < ANSWER_S + SLACK_S
+        assert time.monotonic() - began < within(ANSWER_S + MARGIN_S)
     finally:
         undone.release()
 
@@ -187,6 +190,7 @@ async def test_webhook_takes_effect_when_neither_log_nor_file_can_store_it(
     await proxied_stack.sql(
         "CREATE TRIGGER no_room BEFORE INSERT ON webhook_logs FOR EACH ROW EXECUTE FUNCTION no_room()"
     )
+    full.unlink(missing_ok=True)  # calls of earlier tests, whose database was just back
     full.symlink_to("/dev/full")  # every write fails with "no space left on device"
     try:
         status, answer = await proxied_world.webhook(payment)
@@ -249,11 +253,11 @@ async def test_slow_database_gets_few_new_connections_and_none_after_recovery(
         for customer in customers:
             group.create_task(ask_on(customer))
         try:
-            opened = proxy.accepted
+            opened, began = proxy.accepted, time.monotonic()
             proxy.delay_s = SLOW_S
             await asyncio.sleep(SLOW_FOR_S)
             # A pool has 20 connections, and each attempt to replace one takes seconds.
-            assert proxy.accepted - opened < 20 * (1 + SLOW_FOR_S / 4)
+            assert proxy.accepted - opened < 20 * (1 + (time.monotonic() - began) / 4)
             proxy.delay_s = 0.0
             # The pool first grows again to what twenty customers need at once; after that no connection is replaced.
             await proxied_world.until(all_well_on_old_connections, bool, timeout=30)
