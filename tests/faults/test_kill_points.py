@@ -328,8 +328,10 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, sta
         return change
 
     async def confirm_then_die() -> None:
+        # A minute ago, so that the next sweep finds it: the other sweep of this step is held until then.
         await stack.sql(
-            f"UPDATE payment_requests SET status = 'confirmed', confirmed_at = {app.NOW} WHERE id = $2::uuid",
+            f"""UPDATE payment_requests SET status = 'confirmed', confirmed_at = {app.NOW} - interval '1 minute',
+                  created_at = created_at - interval '1 minute' WHERE id = $2::uuid""",
             stack.scale,
             untold["payment_request_id"],
         )
