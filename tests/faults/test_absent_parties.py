@@ -251,7 +251,9 @@ async def test_no_party_is_absent_because_of_an_outage(world: World, stack: Serv
         stack.kill(key)
     await asyncio.sleep(1.5 * AFTER_S)
     for key in ("realtime", "realtime2"):
-        await asyncio.to_thread(stack.restart_cleanly, key)
+        stack.begin(key)
+    for key in ("realtime", "realtime2"):
+        await asyncio.to_thread(stack.await_ready, key)
     for client in (pair.customer, pair.mitra):
         await client.open("chat")
     await pair.no_absence_for(1.5 * AFTER_S)
