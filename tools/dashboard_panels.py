@@ -206,12 +206,7 @@ DATA = (
         {"{{process}} {{pool}} {{state}}": "sum by (process, pool, state) (sesi_database_pool_connections)"},
     ),
     Panel("Lag of standbys", "s", {"{{standby}}": "max by (standby) (sesi_standby_lag_seconds)"}),
-    Panel(
-        "Log that waits for the archive",
-        "s",
-        {"waits": "max(sesi_log_unarchived_seconds)"},
-        "Time since a segment of the database's log was archived, while a complete one waits.",
-    ),
+    Panel("Time without an archived segment", "s", {"while one waits": "max(sesi_log_unarchived_seconds)"}),
     Panel("Lag of the replica for reports", "s", {"{{instance}}": "max by (instance) (sesi_replica_lag_seconds)"}),
     Panel("Reports an hour", "none", {"from the {{server}}": an_hour("sesi_reports_total", "server")}),
     Panel("Months with partitions ahead", "none", {"{{table}}": "min by (table) (sesi_partition_months_ahead)"}),
