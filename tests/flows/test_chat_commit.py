@@ -17,6 +17,7 @@ from core.flows import (
     session_timers,
 )
 from core.messages.rules import ReadMarkers, StoreResult, TooFast
+from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
@@ -136,14 +137,18 @@ async def _from_inside(chat: Chat, change: Coroutine[Any, Any, Any]) -> Any:
 async def _expire_soon(chat: Chat) -> None:
     """Let the session end in 0.1 s; a job records its end a little later."""
     runtime = chat.harness.runtime
-    ends_at = runtime.now() + dt.timedelta(seconds=0.1)
-    await runtime.db.fetch(
-        "UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1",
-        chat.id,
-        ends_at,
-    )
+    async with runtime.transaction() as tx:
+        assert await sessions.lock(tx, chat.id)  # later messages see the new end
+        await tx.execute(
+            "UPDATE chat_sessions SET expires_at = $2, paired_at = paired_at + ($2::timestamptz - expires_at) WHERE id = $1",
+            chat.id,
+            tx.now + dt.timedelta(seconds=0.1),
+        )
     await asyncio.sleep(0.15 / runtime.clock.scale)
-    await session_timers.expire(runtime)
+    async with asyncio.timeout(20):
+        # A sweep leaves a session to the next one while a message locks it.
+        while (await chat.row("SELECT status FROM chat_sessions WHERE id = $1"))["status"] == "active":
+            await session_timers.expire(runtime)
 
 
 @pytest.mark.parametrize("ending", ["by time", "by the customer"])
