@@ -5,8 +5,6 @@ import datetime as dt
 import json
 from typing import Any
 
-import pytest
-
 from core.base import ids
 from core.flows import session_timers
 from core.sessions import rules
@@ -33,9 +31,17 @@ async def aged(chat: Chat, *, left: float) -> Any:
     return await chat.row(ROW)
 
 
-async def give(chat: Chat, began: float, ended: float, *, outage: str | None = None, reason: str = "realtime") -> int:
-    """Credit a session with the time between two moments, in seconds before now; return the milliseconds."""
-    now = chat.harness.runtime.now()
+async def give(
+    chat: Chat,
+    began: float,
+    ended: float,
+    *,
+    outage: str | None = None,
+    reason: str = "realtime",
+    now: dt.datetime | None = None,
+) -> int:
+    """Credit a session with the time between two moments, in seconds before `now`; return the milliseconds."""
+    now = now or chat.harness.runtime.now()
     async with chat.harness.runtime.transaction() as tx:
         given = await time_credits.give(
             tx,
@@ -71,11 +77,12 @@ def test_overlapping_credits_give_each_moment_once(harness: Harness) -> None:
     async def play() -> None:
         chat = await a_chat(harness)
         before = await aged(chat, left=400)
-        assert await give(chat, 60, 30) == 30_000
-        assert await give(chat, 40, 10, reason="database") == pytest.approx(20_000, abs=100)
-        assert await give(chat, 70, 5, reason="mitra_absent") == pytest.approx(15_000, abs=200)
+        now = harness.runtime.now()
+        assert await give(chat, 60, 30, now=now) == 30_000
+        assert await give(chat, 40, 10, reason="database", now=now) == 20_000
+        assert await give(chat, 70, 5, reason="mitra_absent", now=now) == 15_000
         after = await chat.row(ROW)
-        assert after["expires_at"] - before["expires_at"] == pytest.approx(65 * SECOND, abs=SECOND / 4)
+        assert after["expires_at"] - before["expires_at"] == 65 * SECOND
 
     harness.run(play())
 
@@ -83,14 +90,14 @@ def test_overlapping_credits_give_each_moment_once(harness: Harness) -> None:
 def test_overlapping_credits_that_wait_for_the_same_lock_give_each_moment_once(harness: Harness) -> None:
     async def play() -> None:
         chat = await a_chat(harness)
-        before = await aged(chat, left=400)
+        before, now = await aged(chat, left=400), harness.runtime.now()
         async with asyncio.TaskGroup() as group, harness.runtime.transaction() as tx:
             await sessions.lock(tx, chat.id)
             for reason in ("realtime", "database"):
-                group.create_task(give(chat, 60, 30, reason=reason))
+                group.create_task(give(chat, 60, 30, reason=reason, now=now))
             await harness.until(WAITING, 2)
         after = await chat.row(ROW)
-        assert after["expires_at"] - before["expires_at"] == pytest.approx(30 * SECOND, abs=SECOND / 4)
+        assert after["expires_at"] - before["expires_at"] == 30 * SECOND
 
     harness.run(play())
 
