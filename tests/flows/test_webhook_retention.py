@@ -90,7 +90,7 @@ def test_months_of_messages_and_invitations_are_never_removed(later: Harness) ->
 
 
 def test_interrupted_removal_is_finished_by_the_next(later: Harness) -> None:
-    """A reader that is slower than the statement's timeout interrupts a concurrent detachment."""
+    """A concurrent detachment that waits for a reader is cancelled, as by the statement's timeout."""
     runtime = later.runtime
 
     async def play() -> None:
@@ -98,10 +98,12 @@ def test_interrupted_removal_is_finished_by_the_next(later: Harness) -> None:
         async with runtime.db.pool.acquire() as reader, reader.transaction(isolation="repeatable_read"):
             await reader.fetchval("SELECT count(*) FROM webhook_logs")
             async with runtime.db.pool.acquire() as connection:
-                await connection.execute("SET statement_timeout = '300ms'")
+                pid = await connection.fetchval("SELECT pg_backend_pid()")
+                detaching = asyncio.create_task(partitions.detach(connection, first, concurrently=True))
+                await later.until(DETACHING, 1)
+                await runtime.db.fetchval("SELECT pg_cancel_backend($1)", pid)
                 with pytest.raises(asyncpg.QueryCanceledError):
-                    await partitions.detach(connection, first, concurrently=True)
-                await connection.execute("RESET statement_timeout")
+                    await detaching
             assert await runtime.db.fetchval(DETACHING) == 1
             assert await runtime.db.fetchval("SELECT count(*) FROM webhook_logs") == 0
         with rows(runtime, retention_webhook_days=0):
