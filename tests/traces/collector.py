@@ -5,6 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import attrs
+from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -97,6 +98,10 @@ class Collector:
     def of(self, trace_id: str, name: str) -> list[Received]:
         """Return the spans of a trace with a name, in the order of arrival."""
         return [span for span in list(self.spans) if (span.trace_id, span.name) == (trace_id, name)]
+
+    def texts(self) -> str:
+        """Return everything that was sent as JSON, in which ids are base64: their bytes could be any short text."""
+        return "\n".join(MessageToJson(ExportTraceServiceRequest.FromString(body)) for body in list(self.bodies))
 
     def close(self) -> None:
         """Stop the server."""
