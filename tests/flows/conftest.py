@@ -13,6 +13,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
+from core.base.clock import Clock
 from core.base.environment import read
 from core.customers import store as customers
 from core.flows import pairing_answer, pairing_leave, pairing_start, payment_request, setup, webhook_receive
@@ -217,6 +218,9 @@ async def _open(found: Servers) -> Runtime:
             }
         )
     )
+    # The clock that the database server, on this machine, has as well. A clock that is set by the server's answers differs
+    # by milliseconds if they were slow, and unlike those of processes this one would never be set again.
+    runtime.clock = Clock(anchor=runtime.clock.anchor, scale=runtime.clock.scale)
     await setup.seed_defaults(runtime)
     await setup.seed_prices(runtime, setup.TIERS, setup.PROMOTION)
     await runtime.changes.refresh_config()
