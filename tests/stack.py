@@ -205,7 +205,7 @@ class Unfilled(Stack):
 def _is_half_used(client: Client) -> bool:
     """Return whether half of the life of a client's access token is over.
 
-    Tests also send the token in calls of their own, which would fail if it expired in the middle of a test.
+    Tests also copy the token into other calls, which would fail if it expired in the middle of a test.
     """
     claims = jwt.decode(client.access_token or "", options={"verify_signature": False})
     return client.clock.now().timestamp() > (claims["iat"] + claims["exp"]) / 2
