@@ -37,20 +37,19 @@ SOME_ELIGIBLE = f"""SELECT
 LIMIT $7"""
 # The same in the order of waves. Mitras that this search has not asked come first, then those that it asked in earlier
 # rounds. Among equals the one who has waited longest comes first, since coming online or last accepting a session.
+# The invitations of each mitra are looked up, because the planner compares each mitra with all that were asked if they
+# are joined.
 LONGEST_WAITING = f"""SELECT
   f.mitra_id,
   f.active_session_count,
   q.round_number IS NULL AS is_new
 {AVAILABLE}
 JOIN mitra_online_status AS o ON o.mitra_id = f.mitra_id
-LEFT JOIN (
-  SELECT
-    n.mitra_id,
-    max(n.round_number) AS round_number
+CROSS JOIN LATERAL (
+  SELECT max(n.round_number) AS round_number
   FROM chat_request_notifications AS n
-  WHERE n.session_id = $1
-  GROUP BY n.mitra_id
-) AS q ON q.mitra_id = f.mitra_id
+  WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id
+) AS q
 LEFT JOIN LATERAL (
   SELECT s.paired_at
   FROM chat_sessions AS s
