@@ -47,6 +47,7 @@ def without_personal_fields(text: str) -> str:
         value = json.loads(text, object_pairs_hook=read)
         if not found:
             return text if isinstance(value, dict | list) else MASK
-        return json.dumps(value, ensure_ascii=False)
+        # A lone surrogate, which UTF-8 can't hold, is escaped again.
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     except (ValueError, RecursionError):
         return MASK

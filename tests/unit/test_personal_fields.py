@@ -51,6 +51,14 @@ def test_text_that_is_not_json_is_masked_completely(text: str):
     assert without_personal_fields(text) == MASK
 
 
+def test_lone_surrogate_next_to_a_personal_field_stays_escaped():
+    """The answer to the operator is UTF-8, which can't hold it."""
+    text = '{"payer_email": "melati@example.test", "id": "\\ud800"}'
+    masked = without_personal_fields(text)
+    masked.encode()
+    assert json.loads(masked) == {"payer_email": MASK, "id": "\ud800"}
+
+
 @given(st.text())
 def test_any_text_is_masked_without_an_error(text: str):
     assert isinstance(without_personal_fields(text), str)
