@@ -418,6 +418,31 @@ async def test_prices_are_reordered_by_keyboard_and_by_drag(window: BrowserWindo
     await expect(page.get_by_text("Another operator has changed this")).to_have_count(0)
 
 
+async def test_move_of_a_price_that_waits_for_another_is_shown(window: BrowserWindow, world: World) -> None:
+    """The next move starts from what is shown, so an older order would undo the one that waits."""
+    root, page = await world.operator(), window.page
+
+    async def order() -> list[int]:
+        rows = (await root.get(TIERS, mode="call"))["items"]
+        return [row["minutes"] for row in rows if row["is_active"]]
+
+    before = await order()
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/pricing/tiers/order", held.put)
+    await window.open("#/pricing")
+    calls = page.locator("[data-mode=call]")
+    await calls.get_by_role("button", name=f"Move {before[0]} min, call:").focus()
+    await page.keyboard.press("ArrowDown")
+    first_save = await asyncio.wait_for(held.get(), 20)
+    await page.keyboard.press("ArrowUp")
+    await first_save.continue_()
+    second_save = await asyncio.wait_for(held.get(), 20)  # the list has been drawn again since
+    await expect(calls.get_by_role("listitem").first).to_contain_text(f"{before[0]} min")
+    assert await order() != before
+    await second_save.continue_()
+    await world.until(order, lambda seen: seen == before)
+
+
 async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow, world: World) -> None:
     path = "/internal/config/mitra_stale_after_seconds"
     operator = await world.operator()

@@ -63,6 +63,8 @@ async function decide(values, current, write) {
 class PricingPage extends Page {
   /** Subject -> the operator's next action on it. Actions run one at a time. */
   next = new Map();
+  /** Mode -> the ids of its tiers in the operator's order, until that is saved or refused. */
+  moved = new Map();
 
   get heading() {
     return t("Pricing");
@@ -138,7 +140,7 @@ class PricingPage extends Page {
     const list = h(
       "ul",
       { class: "tiers", "data-mode": which },
-      tiers.filter((tier) => tier.is_active).map((tier) => this.#tier(tier)),
+      this.#ordered(which).map((tier) => this.#tier(tier)),
     );
     if (this.may) sortable(list, (ids) => this.#order(which, ids));
     const gone = tiers.filter((tier) => !tier.is_active);
@@ -232,14 +234,31 @@ class PricingPage extends Page {
     );
   }
 
+  /** Return the active tiers of a mode as the operator has ordered them; those that were added in between come last. */
+  #ordered(which) {
+    const active = this.tiers.filter((tier) => tier.mode === which && tier.is_active);
+    const ids = this.moved.get(which) ?? [];
+    const place = ({ id }) => (ids.includes(id) ? ids.indexOf(id) : ids.length);
+    return active.sort((one, other) => place(one) - place(other));
+  }
+
+  /** Save a new order. A list that is drawn before it is saved shows it, so that the next move starts from it. */
   #order(which, moved) {
-    const work = () => {
-      const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map((tier) => tier.id);
-      const kept = moved.filter((id) => before.includes(id));
-      const ids = [...kept, ...before.filter((id) => !kept.includes(id))]; // tiers that were added in between come last
-      if (before.join() === ids.join()) return false;
+    this.moved.set(which, moved);
+    const work = async () => {
+      const saved = this.moved.get(which);
+      const ids = this.#ordered(which).map(({ id }) => id);
+      const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map(({ id }) => id);
       const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
-      return api.put(`${TIERS}/order`, { mode: which, items: ids.map((id) => ({ id, updated_at: tokens[id] })) });
+      try {
+        if (before.join() === ids.join()) return false;
+        return await api.put(`${TIERS}/order`, {
+          mode: which,
+          items: ids.map((id) => ({ id, updated_at: tokens[id] })),
+        });
+      } finally {
+        if (this.moved.get(which) === saved) this.moved.delete(which);
+      }
     };
     return this.#done(work, t("Order saved."), `order ${which}`);
   }
