@@ -403,6 +403,11 @@ class World:
         for request_id, customer_id in await self.stack.sql(SEARCHING, list(customers)):
             await customers[customer_id].post("/api/client/chat/cancel", {"payment_request_id": request_id})
 
+    async def service_time(self) -> dt.datetime:
+        """Return the time by the api process's clock, which differs from the database's by milliseconds."""
+        async with self.client()._http.get(self.stack.addresses.public + "/healthz") as answer:
+            return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
+
     async def until(self, look: Any, good: Any, *, timeout: float = 20) -> Any:
         """Call `look` until `good(result)` holds and return the result. Fails after `timeout` seconds."""
         seen = None

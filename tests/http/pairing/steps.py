@@ -1,6 +1,5 @@
 """Steps of customers and mitras for the tests of pairing and of extensions."""
 
-import datetime as dt
 from collections.abc import Awaitable
 from typing import Any
 
@@ -135,14 +134,8 @@ async def time_is_up(world: World, session_id: str) -> None:
             RETURNING expires_at""",
         session_id,
     )
-    if ended:  # that clock differs from the database's by milliseconds
-        await world.until(lambda: service_time(world), lambda now: now > ended[0]["expires_at"])
-
-
-async def service_time(world: World) -> dt.datetime:
-    """Return the time by the api process's clock."""
-    async with world.client()._http.get(world.stack.addresses.public + "/healthz") as answer:
-        return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
+    if ended:
+        await world.until(world.service_time, lambda now: now > ended[0]["expires_at"])
 
 
 async def search_is_over(world: World, session_id: str) -> None:

@@ -372,11 +372,7 @@ async def test_paid_call_after_the_expiry_sweep_is_confirmed_only_by_paid_at(fas
         await world.config("payment_session_timeout_minutes", 20)
     expires_at = dt.datetime.fromisoformat(other["expires_at"])
 
-    async def service_time() -> dt.datetime:
-        async with too_late._http.get(world.stack.addresses.public + "/healthz") as answer:
-            return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
-
-    await world.until(service_time, lambda now: now > expires_at + dt.timedelta(seconds=60))
+    await world.until(world.service_time, lambda now: now > expires_at + dt.timedelta(seconds=60))
     for customer, request in ((in_time, payment), (too_late, other)):
         await world.until(lambda c=customer, r=request: state(c, r), lambda seen: seen == "expired")
     assert (await call(world, payment_call(payment, paid_at=payment["created_at"])))[:2] == (200, "confirmed")

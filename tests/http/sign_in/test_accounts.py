@@ -38,13 +38,6 @@ async def outcomes(calls: list[Any]) -> list[tuple[int, Any]]:
     return [task.result() for task in tasks]
 
 
-async def service_time(world: World) -> dt.datetime:
-    """Return the service's time."""
-    client = world.client()
-    async with client._http.get(world.stack.addresses.public + "/healthz") as answer:
-        return dt.datetime.fromisoformat(answer.headers["X-Server-Time"])
-
-
 def claims(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a JWT's header and claims, unverified."""
     parts = [json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]]
@@ -134,8 +127,8 @@ async def test_refresh_token_reused_after_the_window_revokes_its_auth_session(fa
     customer = await world.customer()
     used = customer.refresh_token
     await customer.refresh()
-    late = await service_time(world) + dt.timedelta(seconds=31)
-    await world.until(lambda: service_time(world), lambda now: now > late)
+    late = await world.service_time() + dt.timedelta(seconds=31)
+    await world.until(world.service_time, lambda now: now > late)
     device = world.client()
     await refused(device.post(REFRESH, {"refresh_token": used}), 401, "REFRESH_INVALID")
     await refused(device.post(REFRESH, {"refresh_token": customer.refresh_token}), 401, "REFRESH_INVALID")
@@ -161,7 +154,7 @@ async def test_logout_ends_the_tokens_of_this_device_only(world: World) -> None:
 async def test_expired_access_token_is_401(fast_world: World) -> None:
     world = fast_world
     customer = await world.customer()
-    ends = await service_time(world) + dt.timedelta(minutes=4)  # four real seconds
+    ends = await world.service_time() + dt.timedelta(minutes=4)  # four real seconds
     device = world.client()
     device.access_token = signed(world, customer.access_token, exp=int(ends.timestamp()))
 
@@ -170,7 +163,7 @@ async def test_expired_access_token_is_401(fast_world: World) -> None:
 
     assert await status() == 200
     await world.until(status, lambda seen: seen == 401)
-    assert await service_time(world) >= ends.replace(microsecond=0)
+    assert await world.service_time() >= ends.replace(microsecond=0)
 
 
 async def test_signed_token_with_any_wrong_claim_is_401(world: World) -> None:
@@ -364,9 +357,9 @@ async def test_code_expires_after_five_minutes(fast_world: World) -> None:
     phone = await a_phone(fast_world)
     asked = await phone.ask()
     ends = dt.datetime.fromisoformat(asked["expires_at"])
-    assert dt.timedelta(minutes=1) < ends - await service_time(fast_world) <= dt.timedelta(minutes=5)
+    assert dt.timedelta(minutes=1) < ends - await fast_world.service_time() <= dt.timedelta(minutes=5)
     code = await phone.code(asked)
-    await fast_world.until(lambda: service_time(fast_world), lambda now: now >= ends)
+    await fast_world.until(fast_world.service_time, lambda now: now >= ends)
     await refused(phone.verify(asked, code), 400, "OTP_EXPIRED")
 
 
