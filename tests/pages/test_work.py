@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import functools
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
 from tests.stack import EMAIL, World
 from tests.stack import PASSWORD as ROOT_PASSWORD
+from tools.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -369,13 +371,16 @@ async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window
     await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
 
+async def order_of_calls(root: Client) -> list[int]:
+    """Return the minutes of the active prices of calls, in their order."""
+    rows = (await root.get(TIERS, mode="call"))["items"]
+    return [row["minutes"] for row in rows if row["is_active"]]
+
+
 async def test_prices_are_reordered_by_keyboard_and_by_drag(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
 
-    async def order() -> list[int]:
-        rows = (await root.get(TIERS, mode="call"))["items"]
-        return [row["minutes"] for row in rows if row["is_active"]]
-
+    order = functools.partial(order_of_calls, root)
     first, second, *rest = await order()
     await window.open("#/pricing")
     calls = page.locator("[data-mode=call]")
@@ -422,10 +427,7 @@ async def test_move_of_a_price_that_waits_for_another_is_shown(window: BrowserWi
     """The next move starts from what is shown, so an older order would undo the one that waits."""
     root, page = await world.operator(), window.page
 
-    async def order() -> list[int]:
-        rows = (await root.get(TIERS, mode="call"))["items"]
-        return [row["minutes"] for row in rows if row["is_active"]]
-
+    order = functools.partial(order_of_calls, root)
     before = await order()
     held: asyncio.Queue[Route] = asyncio.Queue()
     await page.route("**/pricing/tiers/order", held.put)

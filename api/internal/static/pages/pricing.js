@@ -234,12 +234,15 @@ class PricingPage extends Page {
     );
   }
 
+  #active(which) {
+    return this.tiers.filter((tier) => tier.mode === which && tier.is_active);
+  }
+
   /** Return the active tiers of a mode as the operator has ordered them; those that were added in between come last. */
   #ordered(which) {
-    const active = this.tiers.filter((tier) => tier.mode === which && tier.is_active);
     const ids = this.moved.get(which) ?? [];
     const place = ({ id }) => (ids.includes(id) ? ids.indexOf(id) : ids.length);
-    return active.sort((one, other) => place(one) - place(other));
+    return this.#active(which).sort((one, other) => place(one) - place(other));
   }
 
   /** Save a new order. A list that is drawn before it is saved shows it, so that the next move starts from it. */
@@ -248,7 +251,7 @@ class PricingPage extends Page {
     const work = async () => {
       const saved = this.moved.get(which);
       const ids = this.#ordered(which).map(({ id }) => id);
-      const before = this.tiers.filter((tier) => tier.mode === which && tier.is_active).map(({ id }) => id);
+      const before = this.#active(which).map(({ id }) => id);
       const tokens = Object.fromEntries(this.tiers.map((tier) => [tier.id, tier.updated_at]));
       try {
         if (before.join() === ids.join()) return false;
