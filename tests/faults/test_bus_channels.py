@@ -66,7 +66,7 @@ class Hub:
         async with asyncio.timeout(within(3)):
             while not self.subscription.is_confirmed(channel):
                 await self.subscription.confirmed([channel])
-                await asyncio.sleep(0)  # without a connection there is no wait
+                await asyncio.sleep(0)  # `confirmed` does not wait without a connection
 
     async def misses_confirmation(self, channel: str) -> None:
         """Subscribe to a channel while the server is silent."""

@@ -60,7 +60,7 @@ async def sessions(world: World, count: int) -> tuple[Client, list[Client], list
 async def due(world: World, ids: list[str], *, warn_in: float | None, end_in: float, step: float) -> dict[str, Any]:
     """Set the sessions' deadlines: the first in this many seconds, each further one `step` later.
 
-    Return them by session: the warning is no longer stored once it was sent.
+    Return them by session, because that of a warning is removed when it is sent.
     """
     made = {}
     for n, session_id in enumerate(ids):
