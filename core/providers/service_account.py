@@ -83,11 +83,15 @@ class ServiceAccount:
 
 
 def read_credentials(settings: Settings) -> Mapping[str, Any]:
-    """Return the content of FCM_CREDENTIALS_FILE. Raises SettingsError if it is not a service account's."""
+    """Return the content of FCM_CREDENTIALS_FILE, with the private key as an object: reading it takes 40 ms.
+
+    Raises SettingsError if it is not a service account's.
+    """
     try:
         credentials = json.loads(pathlib.Path(settings.fcm_credentials_file).read_text())
         if not all(isinstance(credentials[name], str) for name in ("client_email", "private_key", "token_uri")):
             raise ValueError("incomplete")
+        credentials["private_key"] = jwt.get_algorithm_by_name("RS256").prepare_key(credentials["private_key"])
         jwt.encode({}, credentials["private_key"], algorithm="RS256")
     except (OSError, ValueError, KeyError, TypeError, jwt.PyJWTError) as error:
         raise SettingsError(
