@@ -115,7 +115,10 @@ async def test_five_hundred_clicks_at_two_processes_make_one_refund(
     assert len([row for row in await audits(world, failure_id) if "refund" in row["action"]]) == 1
     call = simulated.refunds.settle(failure_id)
     answers = await asyncio.gather(*(world.raw_webhook(call) for _ in range(20)))
-    assert sorted(one[1]["processing_result"] for one in answers) == ["duplicate"] * 19 + ["refund_succeeded"]
+    # The jobs process asks the gateway too, and may be first; then every call is a duplicate.
+    results = [one[1]["processing_result"] for one in answers]
+    assert set(results) <= {"duplicate", "refund_succeeded"}
+    assert results.count("refund_succeeded") <= 1
     await settled_once(world, simulated, failure_id)
 
 
