@@ -15,7 +15,7 @@ from multiprocessing.util import Finalize
 
 MEMORY = pathlib.Path("/dev/shm")
 PREFIX = "sesi-tests-"
-# A run of four workers holds up to 2 GiB. A container's memory file system often has 64 MiB.
+# A run held up to 1.6 GiB on six workers. A container's memory file system often has 64 MiB.
 ROOM_BYTES = 8 * 2**30
 NEW_S = 60  # a folder is created before its lock is held
 
