@@ -13,6 +13,8 @@ import tempfile
 import time
 from multiprocessing.util import Finalize
 
+from tools import ports
+
 MEMORY = pathlib.Path("/dev/shm")
 PREFIX = "sesi-tests-"
 # A run held up to 1.6 GiB on six workers. A container's memory file system often has 64 MiB.
@@ -45,6 +47,8 @@ def use_memory(place: pathlib.Path = MEMORY) -> Finalize | None:
             os.close(lock)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
     folder.chmod(0o711)  # PostgreSQL's account enters it
+    # Ports still take turns with those of other runs and of `make up`.
+    os.environ.setdefault(ports.FOLDER, tempfile.gettempdir())
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     # After multiprocessing has removed its own folder in it, at priority -100.
     return Finalize(None, _remove, (folder, hold(folder)), exitpriority=-200)

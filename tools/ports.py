@@ -10,6 +10,8 @@ import pathlib
 import tempfile
 from collections.abc import Callable
 
+FOLDER = "PORTS_FOLDER"  # in the environment: the folder of these files, if it is not the temporary one
+
 
 def in_turn(ports: range, *, name: str, is_free: Callable[[int], bool]) -> int:
     """Return the next free port of a range. `name` is that of the file with the last one. Raises OSError.
@@ -20,7 +22,8 @@ def in_turn(ports: range, *, name: str, is_free: Callable[[int], bool]) -> int:
     def open_no_link(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
-    with open(pathlib.Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}", "a+", opener=open_no_link) as book:
+    folder = pathlib.Path(os.environ.get(FOLDER) or tempfile.gettempdir())
+    with open(folder / f"{name}-{os.getuid()}", "a+", opener=open_no_link) as book:
         fcntl.flock(book, fcntl.LOCK_EX)
         book.seek(0)
         last = book.read().strip()

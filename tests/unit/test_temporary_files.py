@@ -8,6 +8,7 @@ import pytest
 
 from tests import memory
 from tests.memory import PREFIX, hold, use_memory
+from tools import ports
 
 
 @pytest.fixture
@@ -30,6 +31,22 @@ def test_files_are_created_in_a_folder_that_goes(place: pathlib.Path) -> None:
     assert list(place.iterdir()) == []
     assert "TMPDIR" not in os.environ
     assert tempfile.gettempdir() != str(folder)
+
+
+def test_ports_are_shared_with_processes_that_do_not_use_the_folder(
+    place: pathlib.Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path_factory.mktemp("others")
+    monkeypatch.setenv(ports.FOLDER, "")
+    monkeypatch.delenv(ports.FOLDER)
+    monkeypatch.setattr(tempfile, "tempdir", str(others))
+    taken = [ports.in_turn(range(1, 10), name="book", is_free=lambda _: True)]
+    remove = use_memory(place)
+    assert remove is not None
+    taken.append(ports.in_turn(range(1, 10), name="book", is_free=lambda _: True))
+    remove()
+    assert taken == [2, 3]
+    assert [one.name for one in others.iterdir()] == [f"book-{os.getuid()}"]
 
 
 def test_without_room_nothing_changes(place: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
