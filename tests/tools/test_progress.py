@@ -1,13 +1,10 @@
 """Long commands show their progress and the remaining time on a terminal, and plain lines elsewhere."""
 
 import asyncio
-import importlib.metadata
 import os
 import pathlib
 import pty
 import re
-import signal
-import socket
 import subprocess
 import sys
 import termios
@@ -19,7 +16,7 @@ import pytest
 from core.base import ids
 from core.base.progress import left, part
 from tests.stack import Stack
-from tools import install, progress
+from tools import progress
 
 
 @pytest.mark.parametrize(
@@ -190,66 +187,3 @@ def test_no_line_is_printed_about_a_command_that_ends_soon(capsys: pytest.Captur
     with progress.shown("audit") as report:
         report(0.5, "rules")
     assert capsys.readouterr().err == ""
-
-
-def test_packages_that_are_there_already_say_nothing_about_the_remaining_time() -> None:
-    work = install.Work(4)
-    for line in (
-        "Requirement already satisfied: attrs",
-        "Ignoring tomli: markers",
-        "Requirement already satisfied: idna",
-    ):
-        work.read(line)
-        assert left(work.share(0), 10) == ""
-    work.read("Collecting piccolo==1.0")
-    assert work.share(0) == install.FETCHED
-    assert work.share(1) == 1.0
-    assert install.Work(0).share(0) == 0.0
-
-
-def test_installation_explains_what_pip_could_not_do(tmp_path: pathlib.Path) -> None:
-    lock = tmp_path / "requirements.lock"
-    lock.write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.install", str(lock)],
-        env={**os.environ, "PIP_NO_INDEX": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "ERROR: Cannot install no-such-package" in done.stderr
-
-
-IMPATIENT = """
-import pathlib, sys
-from tools import install
-install.LOOK_S = 0.01
-sys.exit(install.main(pathlib.Path(sys.argv[1])))
-"""
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("columns", "text"), [(100, "install some.lock:   0%"), (20, "install:   0%")])
-async def test_line_of_the_installation_fits_into_the_terminal(columns: int, text: str, tmp_path: pathlib.Path) -> None:
-    lock = tmp_path / "some.lock"
-    lock.write_text(f"attrs=={importlib.metadata.version('attrs')} --hash=sha256:{'0' * 64}\n")
-    command = [sys.executable, "-c", IMPATIENT, str(lock)]
-    _, shown = await on_terminal(command, dict(os.environ), columns=columns)
-    lines = shown.split("\r")[1:]
-    assert lines[0].rstrip() == text
-    assert max(map(len, lines)) < columns
-
-
-def test_installation_that_is_interrupted_ends_with_130_and_without_a_traceback(tmp_path: pathlib.Path) -> None:
-    lock = tmp_path / "some.lock"
-    lock.write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tools.install", str(lock)],
-            env={**os.environ, "PIP_INDEX_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/simple"},
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
-        _, said = process.communicate()
-    assert first == "install some.lock:   0%\n"
-    assert (process.returncode, said) == (130, "\n")
