@@ -27,7 +27,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test quick check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test test-all quick check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -65,8 +65,11 @@ demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temp
 	@$(SESI) demo
 
 WORKERS ?= 4
-test: install $(NODE_STAMP) ## run all tests, against real servers and processes; WORKERS=… (default 4)
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: install $(NODE_STAMP) ## test every rule of the product over real processes, in 4 minutes on two cores; WORKERS=… (default 4)
+	$(VENV)/bin/python -m tests.run quick -n $(WORKERS)
+
+test-all: install $(NODE_STAMP) ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
+	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
 
 quick: install    ## run the unit tests, those of the layout and a whole paid session, in 40 seconds on two cores
 	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --services-first tests/layout tests/unit tests/journeys/test_paid_session.py

@@ -5,6 +5,7 @@ import functools
 import gc
 import os
 import pathlib
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,13 +13,17 @@ import hypothesis
 import pytest
 
 from core.providers.http_client import HttpClient
+from tests import tiers
 from tests.forked import PATIENT, Forked
 from tests.memory import use_memory
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
+from tests.verdicts import Outcomes, Violation, pytest_runtest_makereport
 from tools.client import Socket
 from tools.phone import Reconnection
 
+# A hook of pytest stands where its rule is.
+__all__ = ["pytest_runtest_makereport"]
 # Property tests are seeded by their own text: each run has the same examples, and earlier ones are not stored.
 hypothesis.settings.register_profile("sesi", max_examples=150, deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("sesi")
@@ -66,17 +71,45 @@ def shared_services(item: pytest.Item) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that turns the order of files around."""
+    """Add the options of a run."""
     parser.addoption("--services-first", action="store_true", help="run first the files that use a shared service")
+    parser.addoption("--tier", choices=("quick", "all"), default="all", help="`quick`: the tests of `make test`")
+    parser.addoption("--outcomes", type=pathlib.Path, help="a file for the failed and the long tests (tests/run.py)")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep the temporary files of the run in memory, except those of pytest: they may be read after a failure.
 
-    The workers inherit both variables.
+    The workers inherit both variables, and that SIGINT is not ignored, as it is after `nohup` or in the background of a
+    script: services under test inherit it again.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.option.outcomes is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(config.option.outcomes, tiers.LIMIT_S))
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     use_memory()
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Leave out what is not of the tier, without importing it."""
+    is_out = config.getoption("tier") == "quick" and not tiers.is_in_quick_tier(collection_path)
+    return True if is_out else None
+
+
+def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of slow folders, except one journey of each kind. Raises UsageError if one is missing."""
+    named = [(item.path, item.name) for item in items]
+    if config.args == config.getini("testpaths") and (lost := tiers.missing(named)):
+        raise pytest.UsageError(f"tests/tiers.py names tests that do not exist: {lost}")
+    out = [
+        item
+        for item, (path, name) in zip(items, named, strict=True)
+        if tiers.is_slow(path) and not tiers.is_journey(path, name)
+    ]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,6 +118,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A shared service runs until the end, and uses 2 to 3 % of a processor core while it is idle. With `--services-first`
     the files that use one come first: a few that wait, in a run of many that compute.
     """
+    if config.getoption("tier") == "quick":
+        leave_out_slow(config, items)
     direction = -1 if config.getoption("services_first") else 1
     services: dict[pathlib.Path, int] = {}
     for item in items:
@@ -139,7 +174,8 @@ def every_frame_is_declared() -> Iterator[None]:
     """Fail a test that received a frame which the AsyncAPI document does not declare, or declares differently."""
     UNDECLARED.clear()
     yield
-    assert UNDECLARED == []
+    if UNDECLARED:
+        raise Violation(f"frames that the AsyncAPI document does not declare: {UNDECLARED}")
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ import pytest
 from core.base import ids
 from core.config.keys import KEYS
 from tests.looks import READ, Looks
+from tests.verdicts import NeverSeen, Violation, check_books
 from tools.bench.machine import yardstick
 from tools.client import Client, Refused, SignedIn
 from tools.inbox import CodeInbox
@@ -186,7 +187,8 @@ class Stack(Service):
             undocumented = self.undocumented_answers()
         finally:
             self._stop_all()
-        assert undocumented == [], "\n".join(["answers that no interface document knows:", *undocumented])
+        if undocumented:
+            raise Violation("\n".join(["answers that no interface document knows:", *undocumented]))
 
     def _stop_all(self) -> None:
         self._looks.close()
@@ -419,7 +421,7 @@ class World:
                         return seen
                     await asyncio.sleep(0.03)
         except TimeoutError:
-            raise AssertionError(f"never seen; last: {seen}") from None
+            raise NeverSeen(f"last: {seen}") from None
 
     async def audit(self) -> dict[str, Any]:
         """Return the report of the ledger audit."""
@@ -434,8 +436,7 @@ class World:
                 operator = await self.operator()
                 offline = [f"/internal/mitras/{mitra_id}/force-offline" for mitra_id in self._accounts]
                 await asyncio.gather(*map(operator.post, offline))
-            books = await self.audit()
-            assert books["violations"] == [], books["violations"]
+            check_books(await self.audit())
         finally:
             self.hand_over()
             for client in self.clients:

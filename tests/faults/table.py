@@ -11,7 +11,7 @@ HEAD = """# Faults
 
 Each fault that the service must survive, and the tests that prove it. `chaos` is a fault of the seeded run
 (`make chaos`), `load` a scenario of the same runner (`python -m tests.faults.chaos.run --scenario …`), everything else a test
-of `make test`. This page is made from `tests/faults/table.py` by `make pages`, and a test keeps it current.
+of `make test-all`. This page is made from `tests/faults/table.py` by `make pages`, and a test keeps it current.
 
 | fault | proved by |
 |---|---|

@@ -1,0 +1,43 @@
+"""Which tests a run has: those of `make test`, or all of them (`make test-all`).
+
+`make test` leaves out the folders whose tests need engines, a browser, many restarts or real waiting. One journey of
+each of these kinds is part of it.
+"""
+
+import pathlib
+from collections.abc import Iterable
+
+ROOT = pathlib.Path(__file__).parent
+SLOW = frozenset({"apps", "backup", "deploy", "faults", "ha", "migrations", "pages", "tools", "traces"})
+# Tests of slow folders that are part of `make test`: a kill at a commit, a paid session in a browser, an upgrade.
+JOURNEYS = {
+    "faults/test_kill_points.py": {"test_realtime_process_killed_around_a_message_batch_loses_nothing"},
+    "apps/test_paid_session.py": {"test_paid_session_in_two_windows_survives_a_reload_and_a_lost_network"},
+    "migrations/test_schema_upgrades.py": {"test_upgrade_from_an_earlier_schema_equals_a_new_database[04599cd]"},
+}
+LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
+
+
+def _name(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_slow(path: pathlib.Path) -> bool:
+    """Return whether a file or folder belongs to a slow folder."""
+    return path.is_relative_to(ROOT) and path != ROOT and path.relative_to(ROOT).parts[0] in SLOW
+
+
+def is_in_quick_tier(path: pathlib.Path) -> bool:
+    """Return whether `make test` has tests in this file or folder."""
+    return not is_slow(path) or any(name.startswith(_name(path)) for name in JOURNEYS)
+
+
+def is_journey(path: pathlib.Path, name: str) -> bool:
+    """Return whether a test of a slow folder is part of `make test`."""
+    return name in JOURNEYS.get(_name(path), ())
+
+
+def missing(found: Iterable[tuple[pathlib.Path, str]]) -> list[str]:
+    """Return the journeys that are not among the collected tests, pairs of a file and a test's name."""
+    names = {(_name(path), name) for path, name in found}
+    return [f"{path}::{name}" for path, those in JOURNEYS.items() for name in those if (path, name) not in names]
