@@ -25,7 +25,9 @@ from tools.phone import Reconnection
 # A hook of pytest stands where its rule is.
 __all__ = ["pytest_runtest_makereport"]
 # Property tests are seeded by their own text: each run has the same examples, and earlier ones are not stored.
-hypothesis.settings.register_profile("sesi", max_examples=150, deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "sesi", max_examples=tiers.examples(150), deadline=None, derandomize=True, database=None
+)
 hypothesis.settings.load_profile("sesi")
 # A full collection visits all modules and test items, and by default the parsed files and examples cause hundreds.
 gc.set_threshold(100_000, *gc.get_threshold()[1:])
@@ -98,14 +100,14 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 
 def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of slow folders, except one journey of each kind. Raises UsageError if one is missing."""
+    """Leave out the slow tests, except one journey of each kind. Raises UsageError if one is missing."""
     named = [(item.path, item.name) for item in items]
     if config.args == config.getini("testpaths") and (lost := tiers.missing(named)):
         raise pytest.UsageError(f"tests/tiers.py names tests that do not exist: {lost}")
     out = [
         item
         for item, (path, name) in zip(items, named, strict=True)
-        if tiers.is_slow(path) and not tiers.is_journey(path, name)
+        if (tiers.is_slow(path) or item.get_closest_marker("slow")) and not tiers.is_journey(path, name)
     ]
     if out:
         config.hook.pytest_deselected(items=out)

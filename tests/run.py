@@ -3,8 +3,8 @@
 As regrtest of CPython does, tests that failed run once more after the others, alone on the machine. Those that pass then
 are *unstable*: they are listed at the end and in build/unstable-TIER.txt with their first traceback, and do not fail the
 run unless they are more than MOST_UNSTABLE. Property tests have the same examples in each run, so the repetition meets
-the failing one. Verdicts are final (tests/verdicts.py). A test outside the slow folders that took more than LIMIT_S is
-timed again alone; if it still takes that long, the run fails.
+the failing one. Verdicts are final (tests/verdicts.py). A test that is not slow (tests/tiers.py) but took more than
+LIMIT_S is timed again alone; if it still takes that long, the run fails.
 
 Exit code: 0 passed, 1 failed, else pytest's own (2 interrupted, 3 internal error, 4 usage, 5 no tests).
 """
@@ -12,6 +12,7 @@ Exit code: 0 passed, 1 failed, else pytest's own (2 interrupted, 3 internal erro
 import argparse
 import collections
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import tempfile
 
 import attrs
 
-from tests.tiers import LIMIT_S, ROOT, is_slow
+from tests.tiers import LIMIT_S, QUICK, ROOT, is_slow
 
 TOP = ROOT.parent
 MOST_UNSTABLE = 5  # more of them say that the machine or the product is in trouble
@@ -30,7 +31,7 @@ PYTEST = (sys.executable, "-m", "pytest")
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """What a run of pytest recorded. `failed`: test -> its first traceback; `seconds`: test -> its longest call."""
+    """What a run of pytest recorded. `failed`: test -> its first traceback; `seconds`: of each test with a limit."""
 
     code: int
     failed: dict[str, str]
@@ -69,22 +70,17 @@ def read(code: int, record: pathlib.Path) -> Found:
     for line in lines:
         if line["failed"]:
             failed.setdefault(line["test"], line["trace"])
-        if line["when"] == "call":
+        if line["when"] == "call" and not line["slow"] and not is_slow(TOP / line["test"].partition("::")[0]):
             seconds[line["test"]] = max(seconds[line["test"]], line["seconds"])
     verdicts = frozenset(line["test"] for line in lines if line["verdict"])
     return Found(code=code, failed=failed, verdicts=verdicts, seconds=dict(seconds))
-
-
-def is_limited(test: str) -> bool:
-    """Return whether a test may take at most LIMIT_S."""
-    return not is_slow(TOP / test.partition("::")[0])
 
 
 def again(found: Found) -> tuple[str, ...]:
     """Return the tests to repeat alone."""
     if found.verdicts or len(found.failed) > MOST_REPEATED:
         return ()
-    slow = {test for test, seconds in found.seconds.items() if seconds > LIMIT_S and is_limited(test)}
+    slow = {test for test, seconds in found.seconds.items() if seconds > LIMIT_S}
     return tuple(sorted(found.failed.keys() | slow))
 
 
@@ -92,7 +88,7 @@ def judge(first: Found, second: Found | None) -> Judgement:
     """Return how a run ended whose tests `again(first)` were repeated; `second` is None if none was."""
     if second is None:
         return Judgement(failed=tuple(first.failed))
-    slow = {test for test in first.seconds if second.seconds.get(test, 0) > LIMIT_S and is_limited(test)}
+    slow = {test for test in first.seconds if second.seconds.get(test, 0) > LIMIT_S}
     return Judgement(
         unstable=tuple(test for test in first.failed if test not in second.failed),
         failed=tuple(dict.fromkeys([*(test for test in first.failed if test in second.failed), *second.failed])),
@@ -118,6 +114,10 @@ def report(tier: str, first: Found, judged: Judgement) -> None:
 
 def main(tier: str, workers: int, more: list[str]) -> int:
     """Run the tests of a tier; return the exit code."""
+    # Without bytecode files each worker compiles all tests, and each process under test the service.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if tier == "quick":
+        os.environ[QUICK] = "1"
     first = run_pytest(
         "--tier", tier, "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder", *more
     )  # fmt: skip

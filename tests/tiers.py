@@ -1,21 +1,39 @@
 """Which tests a run has: those of `make test`, or all of them (`make test-all`).
 
-`make test` leaves out the folders whose tests need engines, a browser, many restarts or real waiting. One journey of
-each of these kinds is part of it.
+`make test` leaves out the folders whose tests need engines, a browser, many restarts or real waiting, and the tests of
+these kinds that stand with their subject and have the mark `slow`. One journey of each kind is part of it.
 """
 
+import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parent
-SLOW = frozenset({"apps", "backup", "deploy", "faults", "ha", "migrations", "pages", "tools", "traces"})
-# Tests of slow folders that are part of `make test`: a kill at a commit, a paid session in a browser, an upgrade.
+SLOW = frozenset({"apps", "backup", "client", "deploy", "faults", "ha", "migrations", "pages", "tools", "traces"})
+# Slow tests that are part of `make test`: a paid session over its whole time, and one in a browser; a kill at a commit; an
+# upgrade; the client library on the vectors.
 JOURNEYS = {
+    "journeys/test_paid_session.py": {"test_paid_session_runs_from_payment_to_goodbye"},
+    "client/test_library.py": {"test_library_passes_its_tests_in_node"},
     "faults/test_kill_points.py": {"test_realtime_process_killed_around_a_message_batch_loses_nothing"},
     "apps/test_paid_session.py": {"test_paid_session_in_two_windows_survives_a_reload_and_a_lost_network"},
     "migrations/test_schema_upgrades.py": {"test_upgrade_from_an_earlier_schema_equals_a_new_database[04599cd]"},
 }
+QUICK = "QUICK_TESTS"  # in the environment of `make test`
+FEWER = 4  # in `make test`, property tests try this fraction of their examples
 LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
+
+
+def examples(count: int) -> int:
+    """Return how many of its examples a property test tries in this run."""
+    return max(5, count // FEWER) if QUICK in os.environ else count
+
+
+def parts(count: int) -> Sequence[object]:
+    """Return the seeds of the parts of a long property test: the first one belongs to `make test` too."""
+    return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]
 
 
 def _name(path: pathlib.Path) -> str:

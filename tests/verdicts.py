@@ -88,6 +88,7 @@ class Outcomes:
             "test": report.nodeid,
             "when": report.when,
             "failed": report.failed,
+            "slow": "slow" in report.keywords,
             "verdict": getattr(report, "verdict", False),
             "seconds": round(report.duration, 2),
             "trace": report.longreprtext if report.failed else "",

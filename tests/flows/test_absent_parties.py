@@ -28,6 +28,7 @@ from core.sessions.states import SessionStatus
 from core.steps import time_credits
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness, rows
+from tests.tiers import examples
 
 SECOND = dt.timedelta(seconds=1)
 AFTER = 30  # seconds of silence
@@ -717,7 +718,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=5, max_size=40))
 def test_any_sequence_of_signs_silences_and_restarts_equals_the_model(
     on: Harness, steps: list[tuple[str, Any]]

@@ -19,6 +19,7 @@ from core.messages.rules import Draft, ReadMarkers, StoreResult
 from core.sessions.states import SessionStatus
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import WAITING, Harness
+from tests.tiers import examples
 
 # With a scale of 0, service time stands still at the anchor, so that both functions write the same times.
 STOPPED = 0.0
@@ -162,7 +163,7 @@ def stage(harness: Harness) -> Iterator[Stage]:
     harness.run(found.connection.close())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases)
 @example(case=Case())
 @example(case=Case(sender="mitra", marks=ReadMarkers(mitra_delivered=5, mitra_read=4, customer_read=2**31 - 1)))

@@ -44,6 +44,7 @@ from realtime.sent_events import SentEvents
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
 from tests.flows.sockets import connected, frames_of
+from tests.tiers import examples
 
 Row = tuple[str, str | None, str]
 ROWS = "SELECT event_id::text, auth_session_id::text, stage, recipient_id::text, event, at FROM delivery_trail"
@@ -195,7 +196,7 @@ class Model:
                 self.unwritten[hub].add(row)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=5, max_size=30))
 def test_trail_has_what_happened_on_each_device_once_and_nothing_else(
     harness: Harness, steps: list[tuple[str, int, int, int, str]]

@@ -16,6 +16,7 @@ from core.reads import chats
 from core.steps import blanking
 from tests.flows.chats import Chat, a_chat, completed_chat
 from tests.flows.conftest import Harness
+from tests.tiers import examples
 
 VECTORS = json.loads((pathlib.Path(__file__).parents[1] / "vectors/digests/digests.json").read_text(encoding="utf-8"))
 STORED = "SELECT seq, encode(digest, 'hex') AS digest FROM chat_digests WHERE session_id = $1 ORDER BY seq"
@@ -57,7 +58,7 @@ content = st.text(
 ) | st.sampled_from(["a", "é", "é", "😀" * 50, "\n", ":", "1:2:3\n"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(content, min_size=1, max_size=6), st.lists(st.integers(0, 7), max_size=4))
 def test_database_digest_of_any_texts_equals_the_definition(
     clean_harness: Harness, texts: list[str], asked: list[int]
@@ -75,7 +76,7 @@ def test_database_digest_of_any_texts_equals_the_definition(
     clean_harness.run(play())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 330), st.integers(1, 200)), min_size=1, max_size=6))
 def test_digest_is_the_same_from_any_stored_ones(clean_harness: Harness, reads: list[tuple[int, int]]) -> None:
     """Whatever is read before, in which order and how much at once: only true digests are stored."""

@@ -40,6 +40,7 @@ from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import ADDRESS, Harness, rows
 from tests.flows.test_outage_records import HUB, HUB2, ago, begin, begin_lasting, recorded
 from tests.flows.test_time_credits import ROW, SECOND, aged, give
+from tests.tiers import examples
 
 CREDITS = "SELECT reason, milliseconds FROM session_time_credits WHERE session_id = $1 ORDER BY began_at"
 ALIVE_AT = "SELECT alive_at FROM service_processes WHERE place = $1"
@@ -458,7 +459,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, left=st.integers(20, 600))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_time_to_talk_is_the_time_paid_after_any_sequence_of_outages_and_extensions(
     fair: Harness, steps: list[tuple[str, int]], left: int
 ) -> None:

@@ -440,6 +440,7 @@ class Lease:
                 return since, alive
 
 
+@pytest.mark.slow
 def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty: Harness) -> None:
     async def play() -> None:
         async with Lease(empty) as lease:
@@ -453,6 +454,7 @@ def test_silence_does_not_count_while_the_event_loop_of_a_process_is_late(empty:
     empty.run(play())
 
 
+@pytest.mark.slow
 def test_silence_does_not_count_while_a_process_refuses_clients(empty: Harness) -> None:
     async def play() -> None:
         async with Lease(empty) as lease:
@@ -466,6 +468,7 @@ def test_silence_does_not_count_while_a_process_refuses_clients(empty: Harness) 
     empty.run(play())
 
 
+@pytest.mark.slow
 def test_lease_is_renewed_while_every_other_connection_is_busy(empty: Harness) -> None:
     async def play() -> None:
         pool = empty.runtime.db.pool

@@ -23,6 +23,7 @@ from core.mitras.rules import Channel
 from core.reads import deadlines
 from tests.flows.conftest import Harness, rows
 from tests.flows.steady_processes import begin_steady
+from tests.tiers import examples
 
 CADENCE_S, STALE_S = 30, 45
 SILENCE_S = (CADENCE_S + STALE_S) / 2
@@ -337,7 +338,7 @@ SECONDS = st.sampled_from((1, 7.5, 8, 30, SILENCE_S, STALE_S, PAUSE_S - SILENCE_
 HISTORY = st.lists(st.tuples(SECONDS, st.sets(st.integers(0, 2))), min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=HISTORY, require_ping=st.booleans())
 def test_any_history_of_heartbeats_is_checked_by_the_rule(
     steady: Harness, history: list[tuple[float, set[int]]], require_ping: bool

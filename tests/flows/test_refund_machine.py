@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -23,6 +23,7 @@ from core.reads import failed_pairings as reads
 from core.reads.ledger.audit import audit
 from tests.flows.conftest import Harness
 from tests.http.gateway.simulated_gateway import SECRET_KEY, NoReply, Reply, SimulatedGateway, error_reply
+from tests.tiers import parts
 from tests.verdicts import check_books
 
 # Typed in from docs/product.md#states-of-a-refund; None is a failure without a refund.
@@ -193,16 +194,17 @@ class RefundMachine(RuleBasedStateMachine):
                 assert status in ("succeeded", "failed")
 
 
+@pytest.mark.parametrize("part", parts(3))
 @pytest.mark.timeout(240)
-def test_refund_is_made_once_in_any_order_of_events(refunding: Harness, simulated: SimulatedGateway) -> None:
+def test_refund_is_made_once_in_any_order_of_events(refunding: Harness, simulated: SimulatedGateway, part: int) -> None:
     class Machine(RefundMachine):
         pass
 
     Machine.harness, Machine.simulated = refunding, simulated
     run_state_machine_as_test(
-        Machine,
+        seed(part)(Machine),
         settings=settings(
-            max_examples=12,
+            max_examples=4,
             stateful_step_count=14,
             deadline=None,
             database=None,

@@ -35,6 +35,7 @@ from core.sessions import transitions
 from core.sessions.store import Session
 from tests.flows.conftest import WISH, Harness
 from tests.flows.test_waves import at_once, begin, crowd, next_round, next_wave, now, outcome, rows, rows_read
+from tests.tiers import examples
 
 ROUNDS = "SELECT * FROM search_rounds WHERE session_id = $1 ORDER BY round_number"
 FUNNEL = ("active", "online", "fresh", "with_room", "askable")
@@ -204,7 +205,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, size=st.sampled_from([0, 1, 2]), count=st.integers(0, 4), seed=st.integers(0, 999))
 def test_counts_equal_the_invitations_after_any_sequence_of_answers(
     harness: Harness, steps: list[str], size: int, count: int, seed: int

@@ -128,6 +128,7 @@ def test_detached_month_of_a_process_that_died_is_dropped_by_the_next(later: Har
     later.run(play())
 
 
+@pytest.mark.slow
 def test_removal_waits_for_the_next_sweep_while_a_statement_reads_the_month(later: Harness) -> None:
     runtime = later.runtime
 

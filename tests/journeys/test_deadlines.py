@@ -118,6 +118,7 @@ async def check_each_once(world: World, mitra: Client, customers: list[Client], 
 
 
 @TOGETHER.test(lane=1)
+@pytest.mark.slow
 async def test_idle_jobs_make_under_five_queries_a_second() -> None:
     # The poll for deadlines and the renewal of the process's lease run every second; sweeps that do not wait long and the
     # looks for audits every 5 s; the renewal of the lease of the cluster's metrics every 3 s, and their figures every 15 s.

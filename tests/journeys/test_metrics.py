@@ -201,6 +201,7 @@ async def test_pools_and_event_loops_are_measured_in_every_process(world: World,
         assert seen["sesi_event_loop_lag_seconds_count"][()] > 0
 
 
+@pytest.mark.slow
 async def test_planted_violation_is_measured_survives_a_restart_and_ends_with_the_repair(
     world: World, stack: Stack
 ) -> None:

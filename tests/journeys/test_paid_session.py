@@ -33,6 +33,7 @@ async def unattended(fast_stack: Stack) -> AsyncIterator[Unattended]:
     await world.close()
 
 
+@pytest.mark.slow
 async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> None:
     world = fast_world
     customer, first, second = await world.customer(), await world.mitra("Ayu"), await world.mitra("Bima")

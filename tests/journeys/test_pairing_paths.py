@@ -391,6 +391,7 @@ async def test_goodbye_is_accepted_once_per_side_and_only_after_the_end(world: W
     assert (await customer.post(f"{path}/end"))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_grace_period_of_closing_is_five_minutes(fast_world: World) -> None:
     world = fast_world
     async with world.setting(early_end_customer_enabled=True):

@@ -13,7 +13,7 @@ from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, 
 from tests.stack import Stack, World
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PATHS = ("chat", "pairing")
 PORTIONS = 3

@@ -7,7 +7,7 @@ import pytest
 from tests.stack import World
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROUNDS = 8
 

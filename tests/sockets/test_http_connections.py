@@ -12,7 +12,7 @@ from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World
 from tools.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()
 
 LAST = START + b"Connection: close\r\n\r\n"

@@ -43,6 +43,7 @@ async def test_invalid_first_frame_closes_with_4401(world: World, path: str, fir
     assert await socket.code() == 4401
 
 
+@pytest.mark.slow
 async def test_socket_without_auth_frame_for_five_seconds_closes_with_4401(world: World) -> None:
     began = time.monotonic()
     socket = await bare(world.client())
@@ -140,6 +141,7 @@ async def with_token_until(world: World, customer: Client, path: str, end: int) 
     return socket
 
 
+@pytest.mark.slow
 async def test_socket_is_warned_a_minute_before_its_token_expires_and_closed_then(world: World) -> None:
     customer = await world.customer()
     now = await service_now(customer)
@@ -156,6 +158,7 @@ async def test_socket_is_warned_a_minute_before_its_token_expires_and_closed_the
     assert await service_now(customer) >= ends[0]
 
 
+@pytest.mark.slow
 async def test_socket_with_a_new_token_outlives_the_old_token(world: World) -> None:
     customer = await world.customer()
     end = await service_now(customer) + 6

@@ -14,7 +14,7 @@ from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 USERS, TIMES = 40, 15  # each user's budget allows six sign-ins a second
 ROOM_KB = 40_000  # of memory for the work itself

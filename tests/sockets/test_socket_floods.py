@@ -32,7 +32,7 @@ from tests.sockets.test_wire import (
 from tests.stack import Stack, World, new_id, within
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 FLOOD = 40_000
 RATE = 30  # frames a second (WS_FRAMES_PER_SECOND)

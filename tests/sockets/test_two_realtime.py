@@ -148,6 +148,7 @@ def envelopes(port: int, what: str) -> float:
     return scrape(port)[f"sesi_bus_envelopes_{what}_total"][()]
 
 
+@pytest.mark.slow
 async def test_process_publishes_nothing_while_it_is_alone_and_everything_once_another_starts(world: World) -> None:
     stack, customer, mitra = world.stack, await world.customer(), await world.mitra()
     first, second = stack.ports["REALTIME"], free_port()

@@ -21,6 +21,7 @@ from realtime.message_queue import (
     Item,
     MessageQueue,
 )
+from tests.tiers import examples
 
 NOBODY = cast(Any, None)  # a queue does not read the connection
 SESSIONS = [f"session-{number}" for number in range(5)]
@@ -125,7 +126,7 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=examples(200), stateful_step_count=40, deadline=None)
 
 
 def test_marks_are_stored_with_a_message_of_their_session() -> None:

@@ -82,6 +82,7 @@ async def test_upgrade_that_succeeds_has_the_time_and_the_request_id(stack: Stac
     assert b"X-Request-Id: " + given in raw
 
 
+@pytest.mark.slow
 async def test_request_that_times_out_has_the_time_and_the_request_id(stack: Stack) -> None:
     listeners = ("PUBLIC", "INTERNAL", "REALTIME")  # the jobs process closes without an answer
     unfinished = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"

@@ -15,7 +15,7 @@ from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()
 
 

@@ -229,6 +229,7 @@ async def test_two_concurrent_bodies_under_one_key_create_one_request(
     assert await rows(world.stack, customer) == ["pending"]
 
 
+@pytest.mark.slow
 async def test_repeat_waits_five_seconds_for_a_running_request(
     world: World, http: aiohttp.ClientSession, customer: Client
 ) -> None:

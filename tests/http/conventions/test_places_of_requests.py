@@ -11,7 +11,7 @@ from api.admission import REQUESTS
 from tests.access.wire import ask
 from tests.stack import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 MANY = REQUESTS + 40
 LARGE, ANSWERS = "/docs/swagger-ui-bundle.js", 3  # 1.5 MB each; the service has it in memory once

@@ -71,6 +71,7 @@ async def test_interface_documents_are_404_when_switched_off(
             assert (await ask(http, base + path)).status == 404
 
 
+@pytest.mark.slow
 async def test_repeats_waiting_for_a_key_poll_the_database_one_at_a_time(stack_without_docs: Stack) -> None:
     world = World(stack_without_docs)
     customer, key = await world.customer(), new_id()

@@ -24,6 +24,7 @@ from tests.access.callers import bad_tokens
 from tests.access.wire import Answer, ask
 from tests.forked import CONSTANTS, PATIENT
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused, within
+from tests.tiers import examples
 from tests.unit.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
 from tools.embedded.ownership import running
 from tools.throwaway import free_port
@@ -475,6 +476,7 @@ async def test_each_process_applies_the_limit_alone_without_valkey(
     await becomes_common(two_processes, http)
 
 
+@pytest.mark.slow
 async def test_frozen_valkey_delays_no_request(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     stack, default = two_processes.stack, {CONSTANTS: "{}"}
     both = TwoApiProcesses(stack, *(start_api(stack, key, **default) for key in ("default", "default2")))
@@ -523,7 +525,7 @@ BATCHES = st.lists(
 
 
 @given(LIMITS, BATCHES)
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True, database=None)
 def test_rate_limit_script_grants_what_a_token_bucket_does(
     two_processes: TwoApiProcesses, limit: Limit, batches: list[tuple[int, list[tuple[int, int]]]]
 ) -> None:

@@ -31,7 +31,7 @@ from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROUNDS = 8
 

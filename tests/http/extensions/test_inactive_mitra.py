@@ -133,6 +133,7 @@ async def check_final_payment(world: World, customer: Client, session_id: str, p
     return view["status"]
 
 
+@pytest.mark.slow
 async def test_deactivation_racing_with_the_timeout_charges_or_trips_once(world: World) -> None:
     rounds = []
     for _ in range(ROUNDS):
@@ -151,6 +152,7 @@ async def test_deactivation_racing_with_the_timeout_charges_or_trips_once(world:
     check_books(await world.audit())
 
 
+@pytest.mark.slow
 async def test_deactivation_racing_with_the_payment_takes_no_money(world: World) -> None:
     results = set()
     for n in range(ROUNDS):
@@ -164,6 +166,7 @@ async def test_deactivation_racing_with_the_payment_takes_no_money(world: World)
     check_books(await world.audit())
 
 
+@pytest.mark.slow
 async def test_deactivation_racing_with_the_answer_charges_or_trips_once(world: World) -> None:
     for n in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)
@@ -179,6 +182,7 @@ async def test_deactivation_racing_with_the_answer_charges_or_trips_once(world: 
     check_books(await world.audit())
 
 
+@pytest.mark.slow
 async def test_deactivation_racing_with_a_request_leaves_nothing_to_pay(world: World) -> None:
     for n in range(ROUNDS):
         customer, mitra, session_id = await chatting(world)

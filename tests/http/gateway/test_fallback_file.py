@@ -266,6 +266,7 @@ async def test_call_that_failed_in_an_import_is_processed_by_the_next_import(
     assert (code, "1 ignored_status" in text) == (0, True)
 
 
+@pytest.mark.slow
 async def test_call_imported_into_a_busy_database_is_processed_by_the_next_import(
     world: World, stack: Stack, tmp_path: pathlib.Path
 ) -> None:

@@ -99,6 +99,7 @@ async def test_invoice_counts_older_than_an_hour_are_deleted(world: World, stack
     assert await world.until(old, lambda rows: not rows) == []
 
 
+@pytest.mark.slow
 async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(
     http_client: HttpClient, simulated: SimulatedGateway
 ) -> None:
@@ -122,6 +123,7 @@ async def test_circuit_breaker_opens_for_a_silent_gateway_and_tries_again(
     assert (await gateway.create(wanted())).status == "PENDING"
 
 
+@pytest.mark.slow
 async def test_request_with_an_open_circuit_gets_502_at_once_and_leaves_nothing(
     world: World, simulated: SimulatedGateway
 ) -> None:
@@ -151,6 +153,7 @@ async def outage(world: World) -> None:
     await refused(world.request(await world.customer()), 502, "GATEWAY_UNAVAILABLE")
 
 
+@pytest.mark.slow
 async def test_hanging_gateway_blocks_a_bounded_number_of_requests(
     http_client: HttpClient, simulated: SimulatedGateway
 ) -> None:

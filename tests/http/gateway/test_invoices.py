@@ -193,6 +193,7 @@ async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
     assert len(simulated.calls(FIND, external_id)) == 1
 
 
+@pytest.mark.slow
 async def test_invoice_created_after_a_timeout_is_used(world: World, simulated: SimulatedGateway) -> None:
     go_on = threading.Event()
 
@@ -444,6 +445,7 @@ async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer
     assert len(await stored(world, customer)) == len(simulated.of(first[1]["payment_request_id"])) == 1
 
 
+@pytest.mark.slow
 async def test_repeat_after_waiting_5_s_gets_in_flight(world: World, simulated: SimulatedGateway) -> None:
     made, go_on = threading.Event(), threading.Event()
 

@@ -149,6 +149,7 @@ async def plays(stack: Stack, simulated: SimulatedGateway, request: pytest.Fixtu
 
 
 @TOGETHER.test()
+@pytest.mark.slow
 async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
     world: World, simulated: SimulatedGateway, moments: Moments
 ) -> None:
@@ -209,6 +210,7 @@ async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(
     assert await logged() == [older]
 
 
+@pytest.mark.slow
 async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
     world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:
@@ -226,6 +228,7 @@ async def test_polls_survive_a_kill_and_missed_ones_are_replaced_by_one(
     assert moments[invoice_of(payment)][known + 1] - moments[invoice_of(payment)][known] > 0.5 * MINUTE
 
 
+@pytest.mark.slow
 async def test_polls_stop_while_the_gateway_is_down_and_resume_when_it_is_back(
     world: World, simulated: SimulatedGateway
 ) -> None:

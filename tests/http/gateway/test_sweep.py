@@ -200,6 +200,7 @@ async def test_polled_conflict_can_be_replayed_once_it_matches(world: World, sim
     assert len(await logged()) == 2
 
 
+@pytest.mark.slow
 async def test_two_jobs_processes_resolve_each_request_once(
     world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:

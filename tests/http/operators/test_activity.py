@@ -330,6 +330,7 @@ async def many(stack: Stack, model: Model) -> None:
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["planned for its values", "planned once"])
+@pytest.mark.slow
 async def test_activity_reads_of_many_rows_use_an_index(stack: Stack, many: None, generic: bool) -> None:
     """Run with `-s` to see how long each read took."""
     connection = await asyncpg.connect(stack.database_url)

@@ -171,6 +171,7 @@ async def test_end_racing_with_accept_has_one_outcome(world: World) -> None:
             assert await earned(world, session_id) == []
 
 
+@pytest.mark.slow
 async def test_end_racing_with_the_customers_end_has_one_author(world: World) -> None:
     operator = await world.operator()
     async with world.setting(early_end_customer_enabled=True):
@@ -196,6 +197,7 @@ async def test_end_racing_with_cancel_fails_the_payment_once(world: World) -> No
         assert len(await ends_of(world, payment["session_id"])) <= 1
 
 
+@pytest.mark.slow
 async def test_end_racing_with_an_extension_payment_never_keeps_the_money(world: World) -> None:
     operator = await world.operator()
     for n in range(ROUNDS):
@@ -221,6 +223,7 @@ async def test_end_racing_with_an_extension_payment_never_keeps_the_money(world:
         assert await earned(world, session_id) == [("session", 12000)]
 
 
+@pytest.mark.slow
 async def test_end_racing_with_expiry_closes_the_session_once(world: World) -> None:
     operator = await world.operator()
     pairs = [await chatting(world) for _ in range(ROUNDS)]

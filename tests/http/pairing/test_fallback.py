@@ -232,6 +232,7 @@ async def settled(world: World, customer: Client, payment: dict[str, Any], *, su
     return view
 
 
+@pytest.mark.slow
 async def test_fallback_racing_an_accept_has_one_outcome(world: World) -> None:
     customer, mitra = await friends(world)
     found = set()
@@ -273,6 +274,7 @@ async def test_fallback_racing_a_rejection_has_one_outcome(world: World) -> None
     check_books(await world.audit())
 
 
+@pytest.mark.slow
 async def test_fallback_racing_the_timeout_has_one_outcome(fast_world: World) -> None:
     world = fast_world
     customer, mitra = await friends(world)

@@ -123,6 +123,7 @@ async def test_events_of_the_end_carry_goodbyes_for_each_recipient_and_store_non
     assert AYUS not in stored
 
 
+@pytest.mark.slow
 async def test_event_read_back_after_a_kill_has_the_goodbyes(separate_stack: Stack) -> None:
     world = World(separate_stack)
     try:
@@ -140,6 +141,7 @@ async def test_event_read_back_after_a_kill_has_the_goodbyes(separate_stack: Sta
         await world.close()
 
 
+@pytest.mark.slow
 async def test_single_goodbye_is_shown_to_the_other_after_the_grace_period(fast_world: World) -> None:
     world = fast_world
     customer, mitra, session_id = await ended(world)

@@ -93,6 +93,7 @@ async def test_sessions_in_other_states_show_no_search(world: World) -> None:
     assert done["grace_ends_at"] is None
 
 
+@pytest.mark.slow
 async def test_invited_count_is_repeated_at_most_every_two_seconds_during_the_search(world: World) -> None:
     customer = await world.customer()
     phone = await customer.open("pairing", ack=False)

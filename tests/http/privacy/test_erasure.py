@@ -130,6 +130,7 @@ async def test_paid_request_and_live_session_refuse_an_erasure(world: World) -> 
     await erase(world, customer, number)
 
 
+@pytest.mark.slow
 async def test_session_that_is_closing_is_blanked_when_it_is_over(world: World) -> None:
     number = new_number()
     customer, mitra = await phone_customer(world, number), await world.mitra()

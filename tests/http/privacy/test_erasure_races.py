@@ -12,7 +12,7 @@ from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TIMES = 6
 LEFT = """SELECT id::text, erased_at, phone, display_name FROM customers WHERE id = $1"""
 MESSAGES = """INSERT INTO chat_messages

@@ -425,6 +425,7 @@ async def test_single_failure_while_sending_is_retried(phone: SigningInPhone) ->
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
+@pytest.mark.slow
 async def test_silent_provider_times_out_after_five_seconds(world: World, provided: ApiWithTwilio) -> None:
     sending, checking, other = (SigningInPhone(world, provided) for _ in range(3))
     asked = await checking.ask()

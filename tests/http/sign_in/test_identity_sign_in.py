@@ -326,6 +326,7 @@ async def test_new_keys_work_at_once_and_keys_are_fetched_once_a_minute(
     assert await sign_in(device(world, base=base), token(1)) == OK
 
 
+@pytest.mark.slow
 async def test_only_known_keys_work_while_provider_is_down(world: World, base: str, server: IdentityServer) -> None:
     client = device(world, base=base)
     server.fault = 500
@@ -372,6 +373,7 @@ async def test_silent_provider_does_not_delay_tokens_with_known_key(
     assert await unknown == INVALID
 
 
+@pytest.mark.slow
 async def test_silent_provider_without_known_key_is_503_within_five_seconds(
     world: World, base: str, server: IdentityServer
 ) -> None:

@@ -78,6 +78,7 @@ async def test_mitra_code_request_answers_before_the_provider_for_any_number(wor
     assert code not in str(await row_of(world, known))
 
 
+@pytest.mark.slow
 async def test_failing_provider_changes_neither_answer_nor_limits(world: World) -> None:
     known, unknown = await a_mitra(world), new_number()
     world.stack.inbox.fail = True
@@ -95,6 +96,7 @@ async def test_failing_provider_changes_neither_answer_nor_limits(world: World) 
     assert (await settled(world, asked[known]["otp_request_id"]))["send_attempts"] >= 2
 
 
+@pytest.mark.slow
 async def test_code_left_by_dead_process_is_sent_by_jobs_process(world: World) -> None:
     left = [(await a_mitra(world), new_id(), attempts) for attempts in (0, 1)]
     for number, request_id, attempts in left:

@@ -17,7 +17,7 @@ from tools.embedded.ownership import running
 from tools.phone import Phone
 from tools.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 EACH = 40  # messages of each side
 
 

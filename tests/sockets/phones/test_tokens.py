@@ -63,6 +63,7 @@ def warnings(phone: Phone) -> int:
     return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
 
 
+@pytest.mark.slow
 async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(world: World) -> None:
     client = await a_customer(world)
     phones = [await Phone(client, path).start() for path in ("chat", "pairing")]

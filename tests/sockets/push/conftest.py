@@ -1,12 +1,16 @@
 """A service with a simulated push provider; events are pushed if no device has acknowledged them for a second."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.forked import CONSTANTS
 from tests.sockets.push.devices import PushedDevices
 from tests.stack import Stack, World
 from tools.push_inbox import PushInbox
+
+OFTEN = {"realtime.push.TICK_S": 0.1, "realtime.push.CHATS_S": 0.2}  # looks for events and chats without a push
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +24,7 @@ def inbox() -> Iterator[PushInbox]:
 @pytest.fixture(scope="module")
 def stack(inbox: PushInbox) -> Iterator[Stack]:
     """Yield a service at real speed that sends its pushes to the simulated provider."""
-    made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1")
+    made = Stack(**inbox.environment, PUSH_ACK_SECONDS="1", **{CONSTANTS: json.dumps(OFTEN)})
     yield made
     made.close()
 

@@ -41,6 +41,7 @@ async def pushed_request(phones: PushedDevices, mitra: Client) -> tuple[dict[str
     return payment, pushes[0]["data"]["event_id"]
 
 
+@pytest.mark.slow
 async def test_timeline_shows_what_happened_to_an_event_on_each_device(phones: PushedDevices) -> None:
     world, mitra = phones.world, await phones.world.mitra("Sari")
     payment, event_id = await pushed_request(phones, mitra)

@@ -560,6 +560,7 @@ def counted(phones: PushedDevices, tokens: list[str]) -> Counter[tuple[str, str,
     return Counter((token, one["session_id"], one["event_id"]) for token, one in data)
 
 
+@pytest.mark.slow
 async def test_two_realtime_processes_send_each_push_once(phones: PushedDevices, second_port: int) -> None:
     mitra, tokens, sessions = await twenty_events(phones)
     at(mitra, second_port)
@@ -571,6 +572,7 @@ async def test_two_realtime_processes_send_each_push_once(phones: PushedDevices,
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.slow
 async def test_user_connected_to_the_other_process_gets_no_push(phones: PushedDevices, second_port: int) -> None:
     mitra = at(await phones.world.mitra(), second_port)
     token = await phones.token(mitra)
@@ -585,6 +587,7 @@ async def test_user_connected_to_the_other_process_gets_no_push(phones: PushedDe
     assert [m["data"]["session_id"] for m in phones.of(token)] == [last["session_id"]]
 
 
+@pytest.mark.slow
 async def test_kill_between_event_and_push_loses_no_push(phones: PushedDevices) -> None:
     await asyncio.to_thread(phones.stack.kill, "realtime")
     try:
@@ -623,6 +626,7 @@ async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phone
     assert len(counted(phones, tokens)) == 60
 
 
+@pytest.mark.slow
 async def test_kill_while_sending_doubles_only_pushes_in_flight(phones: PushedDevices) -> None:
     held, go_on = threading.Event(), threading.Event()
     unanswered: list[dict[str, Any]] = []
