@@ -72,7 +72,7 @@ def pytest_runtest_makereport(
     return report
 
 
-@attrs.define
+@attrs.define(eq=False)  # pytest keeps plugins in sets
 class Outcomes:
     """Write a line of JSON for each failed test and each test that took long, when it ends."""
 
