@@ -34,6 +34,9 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
   must be on loopback, whatever `ENVIRONMENT` is. To expose the development routes (`/dev`, `/internal/_test`) on another address,
   set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
   set `ENVIRONMENT=production` there.
+- **Production without a choice of providers.** `GATEWAY_ENABLED`, `OTP_SENDER` and `PUSH_SENDER` must be set there, whatever the value: their
+  defaults would start a service in which nobody pays, signs in by phone or gets a push. `GATEWAY_ENABLED=false` and `log` are accepted, and
+  the overview of the control center then lists them.
 - **Test numbers in production without a last day.** An entry of `OTP_TEST_NUMBERS` needs its day there. An entry whose day is over
   does not stop the start: the process logs it and ignores it ([test numbers](product.md#test-numbers)).
 - **Plain text in production.** `http://` for identity keys, codes, the gateway or pushes; `redis://` without a password; PostgreSQL with an
@@ -106,6 +109,7 @@ def settings_page() -> str:
     def row(field: Any) -> str:
         default = field.metadata["default"]
         shown = "for development" if field.metadata["secret"] and default else f"`{default}`" if default else ""
+        shown += "; none in production" if field.metadata["chosen"] else ""
         takes = field.metadata["expected"] + (" (secret)" if field.metadata["secret"] else "")
         return f"| `{field.name.upper()}` | {shown} | {takes} |"
 
@@ -115,13 +119,14 @@ def settings_page() -> str:
 def env_example() -> str:
     """Return the text of .env.example: each setting with its default, and secrets blank.
 
-    A secret with a default for development is commented out, because a blank value may mean that there is none.
+    A secret with a default for development is commented out, because a blank value may mean that there is none. So are
+    settings without a default in production, which are to be chosen.
     """
 
     def line(field: Any) -> str:
         default = "" if field.metadata["secret"] else field.metadata["default"] or ""
         secret = " (secret)" if field.metadata["secret"] else ""
-        off = "#" if field.metadata["secret"] and field.metadata["default"] else ""
+        off = "#" if field.metadata["chosen"] or (field.metadata["secret"] and field.metadata["default"]) else ""
         return f"\n# {field.metadata['expected']}{secret}\n{off}{field.name.upper()}={default}\n"
 
     return ENV_HEAD + "".join(map(line, variables()))

@@ -56,6 +56,8 @@ def read(environ: Mapping[str, str]) -> Settings:
             raise SettingsError(f"{name}: expected {field.metadata['expected']}, got {shown}{reason}") from error
     settings = Settings(**values)
     _check_together(settings)
+    if settings.production:
+        _check_chosen(environ)
     return settings
 
 
@@ -152,6 +154,16 @@ def _check_production(s: Settings) -> None:
         raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:
         raise SettingsError("SESI_TIME_SCALE and SESI_TIME_ANCHOR: expected to be unset in production")
+
+
+def _check_chosen(environ: Mapping[str, str]) -> None:
+    """Raise SettingsError for variables whose default would let production start without codes, pushes or payments."""
+    chosen = [field.name.upper() for field in variables() if field.metadata["chosen"]]
+    if missing := [name for name in chosen if not environ.get(name, "").strip()]:
+        raise SettingsError(
+            f"{', '.join(missing)}: expected to be set in production, which has no default for them: choose a provider, "
+            "or say that there is none (GATEWAY_ENABLED=false, OTP_SENDER=log, PUSH_SENDER=log)"
+        )
 
 
 def _development_secrets(s: Settings) -> list[str]:

@@ -26,16 +26,14 @@ class SettingsError(Exception):
 PORT = parse.bounded(1, 65535)
 
 
-def _setting(
-    default: str | None, read: Callable[[str], Any], expected: str, *, secret: bool = False, blank: bool = False
-) -> Any:
+def _setting(default: str | None, read: Callable[[str], Any], expected: str, **marks: bool) -> Any:
     """Declare a variable: its default as text (None: unset), its parser, and what the error message says is expected.
 
-    A blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when shown.
+    The marks: a blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when
+    shown. In production a variable that is `chosen` has no default.
     """
-    return attrs.field(
-        metadata={"default": default, "read": read, "expected": expected, "secret": secret, "blank": blank}
-    )
+    known = {"secret": False, "blank": False, "chosen": False}
+    return attrs.field(metadata={"default": default, "read": read, "expected": expected, **known, **marks})
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +109,7 @@ class Settings:
     refresh_token_days: int = _setting("30", parse.bounded(1, 365), "days, 1 to 365")
     operator_refresh_token_hours: int = _setting("12", parse.bounded(1, 720), "hours, 1 to 720")
     mitra_heartbeat_cadence_seconds: int = _setting("30", parse.cadence, f"seconds, at most {parse.LONGEST_CADENCE_S}")
-    gateway_enabled: bool = _setting("false", parse.flag, "true or false")
+    gateway_enabled: bool = _setting("false", parse.flag, "true or false", chosen=True)
     gateway_base_url: str = _setting("", parse.url("http", "https"), "http(s)://host")
     gateway_secret_key: str = _setting("", str, "the gateway's secret key", secret=True)
     gateway_callback_token: tuple[str, ...] = _setting(
@@ -139,7 +137,9 @@ class Settings:
     identity_b_audiences: tuple[str, ...] = _setting("", parse.words, "client ids, comma separated")
     identity_b_issuers: tuple[str, ...] = _setting("", parse.words, "issuers, comma separated")
     identity_b_jwks_url: str = _setting("", parse.url("http", "https"), "http(s)://…")
-    otp_sender: str = _setting("log", parse.one_of("log", "http", "twilio_verify"), "log, http or twilio_verify")
+    otp_sender: str = _setting(
+        "log", parse.one_of("log", "http", "twilio_verify"), "log, http or twilio_verify", chosen=True
+    )
     otp_http_url: str = _setting("", parse.url("http", "https"), "http(s)://…")
     otp_http_token: str = _setting("", str, "the OTP sender's token", secret=True)
     otp_countries: tuple[str, ...] = _setting(
@@ -157,7 +157,7 @@ class Settings:
     twilio_verify_service: str = _setting("", str, "a Verify service's id, VA…")
     twilio_api_key: str = _setting("", str, "an API key's id")
     twilio_api_secret: str = _setting("", str, "the API key's secret", secret=True)
-    push_sender: str = _setting("log", parse.one_of("log", "fcm"), "log or fcm")
+    push_sender: str = _setting("log", parse.one_of("log", "fcm"), "log or fcm", chosen=True)
     fcm_project_id: str = _setting("", str, "a project id")
     fcm_credentials_file: str = _setting("", str, "a service account file")
     fcm_base_url: str = _setting("https://fcm.googleapis.com", parse.url("http", "https"), "http(s)://…")

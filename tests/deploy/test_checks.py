@@ -26,6 +26,7 @@ BROKEN: tuple[tuple[Check, str, str, str, str], ...] = (
     (checks.chart, "chart/rules/data.yml", "  - name: sesi-data\n", "  -\n", "name"),
     (checks.chart, "chart/templates/network.yaml", "networking.k8s.io/v1", "networking.k8s.io/v9", "v9"),
     (checks.chart, "chart/example-values.yaml", "TRUSTED_PROXIES: 10.20.0.0/16", "DRAIN_SECONDS: 5", "TRUSTED_PROXIES"),
+    (checks.chart, "chart/example-values.yaml", "  OTP_SENDER: http\n", "", "settings.OTP_SENDER must be set"),
     (checks.chart, "chart/example-values.yaml", "  redis:\n", "  valkey:\n", "networkPolicy.redis"),
     (checks.units, "systemd/sesi-api@.service", "MemoryMax=", "MemoryMaximum=", "MemoryMaximum"),
     (checks.units, "systemd/sesi-jobs@.service", "CapabilityBoundingSet=\n", "", "exposure level"),

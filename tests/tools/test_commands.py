@@ -21,7 +21,9 @@ PRODUCTION = {
     "ENVIRONMENT": "production",
     "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
     "PASSWORD_ROUNDS": "11",
-    "REFUNDS_ENABLED": "false",  # the gateway is off
+    "REFUNDS_ENABLED": "false",
+    "GATEWAY_ENABLED": "false",
+    "PUSH_SENDER": "log",
     "SESI_TIME_SCALE": "1",
 }
 

@@ -19,7 +19,11 @@ PRODUCTION = {
     "GATEWAY_CALLBACK_TOKEN": "a callback token of our own",
     "ERASURE_HASH_KEYS": "e" * 32,
     "RECEIPT_SIGNING_KEYS": "k1:" + "ab" * 32,
+    "GATEWAY_ENABLED": "false",
+    "OTP_SENDER": "log",
+    "PUSH_SENDER": "log",
 }
+CHOSEN = ("GATEWAY_ENABLED", "OTP_SENDER", "PUSH_SENDER")
 NAMES = [field.name.upper() for field in variables()]
 DEFAULTS = {
     "ENVIRONMENT": "development", "DATABASE_URL": "", "DATABASE_POOL_SIZE": None, "DATABASE_POOLER": "none",
@@ -185,6 +189,22 @@ def test_production_starts_with_its_own_secrets():
     assert not found.development_identities
 
 
+@pytest.mark.parametrize("unset", [None, "", "  "])
+@pytest.mark.parametrize("name", CHOSEN)
+def test_production_without_a_choice_of_providers_is_refused(name: str, unset: str | None):
+    environ = {one: value for one, value in {**PRODUCTION, name: unset}.items() if value is not None}
+    message = error_of(environ)
+    assert message.startswith(f"{name}: expected ")
+    assert ("to be set in production" in message) or unset == "  "
+    assert "\n" not in message
+    read({**environ, name: "", "ENVIRONMENT": "development"})
+
+
+def test_production_names_all_missing_choices_at_once():
+    message = error_of({name: value for name, value in PRODUCTION.items() if name not in CHOSEN})
+    assert message.startswith("GATEWAY_ENABLED, OTP_SENDER, PUSH_SENDER: expected to be set in production")
+
+
 @pytest.mark.parametrize("environment", ["development", "test"])
 def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
     gateway = {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": "http://127.0.0.1:9", "GATEWAY_SECRET_KEY": "k"}
@@ -263,7 +283,7 @@ def test_list_of_settings_shows_every_variable_and_no_secret():
         assert secret not in everything
 
 
-OWN_SECRETS = {name: value for name, value in PRODUCTION.items() if name != "ENVIRONMENT"}
+OWN_SECRETS = {name: value for name, value in PRODUCTION.items() if name not in ("ENVIRONMENT", *CHOSEN)}
 HOSTS = ["PUBLIC_HOST", "INTERNAL_HOST", "REALTIME_HOST", "JOBS_HOST"]
 ELSEWHERE = ["0.0.0.0", "::", "10.0.0.5", "sesi.internal", "0", "2001:db8::1"]
 HERE = ["127.0.0.1", "127.8.8.8", "::1", "localhost", "::ffff:127.0.0.1"]
@@ -287,7 +307,7 @@ def test_development_routes_off_loopback_require_the_setting(host: str, address:
     environ = {**OWN_SECRETS, host: address}
     assert error_of(environ).startswith(f"{host}: expected a loopback address, because it would offer the development")
     assert read({**environ, "ALLOW_EXPOSED_DEVELOPMENT": "true"}).development_routes
-    assert not read({**environ, "ENVIRONMENT": "production"}).development_routes
+    assert not read({**PRODUCTION, **environ}).development_routes
 
 
 @pytest.mark.parametrize("address", HERE)

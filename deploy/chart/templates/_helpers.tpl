@@ -67,6 +67,11 @@ env:
   {{- if not .Values.settings.TRUSTED_PROXIES }}
   {{- fail "settings.TRUSTED_PROXIES must name the addresses of the ingress controller" }}
   {{- end }}
+  {{- range $name := list "GATEWAY_ENABLED" "OTP_SENDER" "PUSH_SENDER" }}
+  {{- if not (hasKey $.Values.settings $name) }}
+  {{- fail (printf "settings.%s must be set: it has no default in production" $name) }}
+  {{- end }}
+  {{- end }}
   {{- range $name, $value := .Values.settings }}
   - {name: {{ $name }}, value: {{ $value | toString | quote }}}
   {{- end }}

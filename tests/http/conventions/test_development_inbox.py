@@ -86,7 +86,8 @@ async def test_newest_items_come_first_and_older_ones_are_dropped(world: World) 
 
 async def test_production_has_no_inbox(world: World) -> None:
     settings = {"ENVIRONMENT": "production", "PASSWORD_ROUNDS": "10", "REFUNDS_ENABLED": "false"}
-    runtime = await open_runtime(read({**world.stack.env, **settings}))
+    chosen = {"GATEWAY_ENABLED": "false", "PUSH_SENDER": "log"}
+    runtime = await open_runtime(read({**world.stack.env, **settings, **chosen}))
     assert runtime.inbox is None
     await runtime.close()
 

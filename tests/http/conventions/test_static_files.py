@@ -34,7 +34,7 @@ def production(stack: Stack) -> Iterator[str]:
     public, internal = free_port(), free_port()
     stack.start(
         "api", key="production", PUBLIC_PORT=str(public), INTERNAL_PORT=str(internal), ENVIRONMENT="production",
-        PASSWORD_ROUNDS="10", REFUNDS_ENABLED="false", GATEWAY_CALLBACK_TOKEN=CALLBACK_TOKEN, PUBLIC_CORS_ORIGINS="https://other.example.test",
+        PASSWORD_ROUNDS="10", REFUNDS_ENABLED="false", GATEWAY_ENABLED="false", PUSH_SENDER="log", GATEWAY_CALLBACK_TOKEN=CALLBACK_TOKEN, PUBLIC_CORS_ORIGINS="https://other.example.test",
     )  # fmt: skip
     stack.wait_ready("api", port=internal, key="production")
     yield f"http://127.0.0.1:{public}"

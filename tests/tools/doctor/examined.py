@@ -10,6 +10,8 @@ from tools.doctor.findings import Finding, Result
 
 PRODUCTION = {
     "ENVIRONMENT": "production",
+    "GATEWAY_ENABLED": "false",
+    "PUSH_SENDER": "log",
     "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN,
     "PASSWORD_ROUNDS": "11",
     "SESI_TIME_SCALE": "1",
@@ -37,5 +39,5 @@ def texts(findings: list[Finding], check: str, result: Result) -> str:
 def ready(variables: Mapping[str, str]) -> Settings:
     """Return settings that need no servers."""
     servers = {"DATABASE_URL": "postgresql://sesi@127.0.0.1/sesi", "REDIS_URL": "redis://127.0.0.1"}
-    own = {"ERASURE_HASH_KEYS": ERASURE_HASH_KEYS, "RECEIPT_SIGNING_KEYS": RECEIPT_SIGNING_KEYS}
+    own = {"OTP_SENDER": "log", "ERASURE_HASH_KEYS": ERASURE_HASH_KEYS, "RECEIPT_SIGNING_KEYS": RECEIPT_SIGNING_KEYS}
     return read({**servers, **own, **variables})

@@ -17,6 +17,9 @@ from tools.doctor.findings import Result
 NOW = dt.datetime.now(dt.UTC)
 PRODUCTION = {
     "ENVIRONMENT": "production",
+    "GATEWAY_ENABLED": "false",
+    "OTP_SENDER": "log",
+    "PUSH_SENDER": "log",
     "JWT_SECRETS": f"k:{'0123456789abcdef' * 4}",
     "GATEWAY_CALLBACK_TOKEN": "a-callback-token-for-the-tests",
 }
