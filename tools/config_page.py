@@ -35,7 +35,7 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
   set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
   set `ENVIRONMENT=production` there.
 - **Production without a choice of providers.** `GATEWAY_ENABLED`, `OTP_SENDER` and `PUSH_SENDER` must be set there, whatever the value: their
-  defaults would start a service in which nobody pays, signs in by phone or gets a push. `GATEWAY_ENABLED=false` and `log` are accepted, and
+  defaults would start a service without payments, sign-in by phone and pushes. `GATEWAY_ENABLED=false` and `log` are accepted, and
   the overview of the control center then lists them.
 - **Test numbers in production without a last day.** An entry of `OTP_TEST_NUMBERS` needs its day there. An entry whose day is over
   does not stop the start: the process logs it and ignores it ([test numbers](product.md#test-numbers)).

@@ -11,7 +11,8 @@ import phonenumbers
 from core.base.addresses import database_urls
 from core.base.redis_url import read as read_redis_url
 
-LONGEST_CADENCE_S = 3600
+USUAL_CADENCE_S, LONGEST_CADENCE_S = 30, 3600
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 def bounded(low: int, high: int) -> Callable[[str], int]:
@@ -89,14 +90,15 @@ def networks(text: str) -> tuple[str, ...]:
 
 
 def cadence(text: str) -> int:
-    """Read the heartbeat cadence in seconds; blank, zero and anything that is not a number count as 30.
+    """Read the heartbeat cadence in seconds; blank, anything that is not a number, and no positive one count as 30.
 
-    It is at most 3,600, because `mitra_stale_after_seconds` must reach it and ends there.
+    Clients get whole seconds, so a fraction is dropped, and less than a second is one. It is at most 3,600, because
+    `mitra_stale_after_seconds` must reach it and ends there.
     """
-    seconds = int(text[:20]) if text.strip().isascii() and text.strip().isdigit() and int(text[:20]) > 0 else 30
-    if seconds > LONGEST_CADENCE_S:
+    number = float(text) if NUMBER.fullmatch(text.strip()) else 0.0
+    if number >= LONGEST_CADENCE_S + 1:
         raise ValueError(text)
-    return seconds
+    return max(1, int(number)) if number > 0 else USUAL_CADENCE_S
 
 
 def scale(text: str) -> float:

@@ -109,7 +109,13 @@ KEYS: dict[str, Key] = {
             "Time after which the next wave of a blast asks more mitras, if `blast_size` is not 0.",
         ),
         number("peer_absent_seconds", 0, (0, 3_600), "seconds", "Silence after which a party is absent; 0: never."),
-        number("extension_timeout_seconds", 60, SECONDS, "seconds", "A mitra's time to answer an extension."),
+        number(
+            "extension_timeout_seconds",
+            60,
+            SECONDS,
+            "seconds",
+            "A mitra's time to answer an extension; the paid flow expects 10, which operators set by hand.",
+        ),
         number("max_extensions_per_session", 0, LIMIT, "extensions", "Approved extensions of a session; 0: no limit."),
         Key(
             name="extension_default_action_on_timeout",

@@ -132,13 +132,22 @@ def test_test_numbers_need_a_last_day_in_production():
     assert read({**PRODUCTION, "OTP_TEST_NUMBERS": f"{entry}:2020-01-31"}).otp_test_numbers[0].code == "975310"
 
 
-@pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "0", "-5", "٣٠"])
+@pytest.mark.parametrize("text", ["", "   ", "soon", "abc", "-", "12.5s", "nan", "inf", "1_0", ".", "0", "-5", "٣٠"])
 def test_blank_or_invalid_heartbeat_cadence_is_30(text: str):
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).mitra_heartbeat_cadence_seconds == 30
 
 
-def test_numeric_heartbeat_cadence_is_used():
-    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": " 12 "}).mitra_heartbeat_cadence_seconds == 12
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(" 12 ", 12), ("15.5", 15), ("15.0", 15), ("1.5e1", 15), ("+15", 15), ("0.5", 1), (".5", 1), ("3600.9", 3600)],
+)
+def test_numeric_heartbeat_cadence_is_used_in_whole_seconds(text: str, seconds: int):
+    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).mitra_heartbeat_cadence_seconds == seconds
+
+
+@given(st.floats(min_value=1, max_value=3_600))
+def test_number_of_seconds_never_falls_back(seconds: float):
+    assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": repr(seconds)}).mitra_heartbeat_cadence_seconds == int(seconds)
 
 
 def test_secrets_keep_their_order():
@@ -157,7 +166,7 @@ def test_secrets_need_distinct_kids_and_32_bytes_each(text: str):
     assert error_of({"JWT_SECRETS": text}).startswith("JWT_SECRETS: ")
 
 
-@pytest.mark.parametrize("text", ["3601", "9" * 30])
+@pytest.mark.parametrize("text", ["3601", "3601.0", "1e400", "9" * 30])
 def test_heartbeat_cadence_above_an_hour_is_refused(text: str):
     assert error_of({"MITRA_HEARTBEAT_CADENCE_SECONDS": text}).startswith("MITRA_HEARTBEAT_CADENCE_SECONDS: expected")
     assert read({"MITRA_HEARTBEAT_CADENCE_SECONDS": "3600"}).mitra_heartbeat_cadence_seconds == 3600

@@ -60,7 +60,8 @@ export const ROWS = {
     "Lama pelanggan anonim tanpa pembayaran atau sesi disimpan setelah terakhir dipakai. 0: selamanya.",
   "Silence after which a party is absent; 0: never.":
     "Lama tanpa kabar sampai satu pihak dianggap pergi; 0: tidak pernah.",
-  "A mitra's time to answer an extension.": "Waktu mitra menjawab perpanjangan.",
+  "A mitra's time to answer an extension; the paid flow expects 10, which operators set by hand.":
+    "Waktu mitra menjawab perpanjangan; alur berbayar mengharapkan 10, yang disetel operator sendiri.",
   "Whether an outage takes no time from sessions: deadlines wait, and ends move.":
     "Apakah gangguan tidak mengurangi waktu sesi: tenggat menunggu, dan akhir sesi digeser.",
   "Time that a session gets back for one outage.": "Waktu yang didapat kembali sebuah sesi untuk satu gangguan.",
