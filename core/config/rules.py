@@ -9,6 +9,7 @@ from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import has_nul
 from core.config.forms import Key, Shape
+from core.config.keys import KEYS
 
 # Any scheme that an app may open, except those that run code.
 DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)
@@ -85,6 +86,12 @@ def _moment(text: Any) -> dt.datetime | None:
         return None if at.tzinfo is None else at.astimezone(dt.UTC)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def has_placeholder(handles: dict[str, Any]) -> bool:
+    """Return whether a contact of `support_handles` still leads to the address of the seed, which helps no customer."""
+    seeded = {one["deeplink"] for one in KEYS["support_handles"].default.values()}
+    return any(one["deeplink"].strip().rstrip("/").casefold() in seeded for one in handles.values())
 
 
 def notice_at(value: dict[str, Any] | None, *, now: dt.datetime) -> dict[str, Any] | None:

@@ -1,10 +1,12 @@
 """Reads for the overview of the control center."""
 
 import datetime as dt
+from typing import Literal
 
 import attrs
 
 from core.base import id_ranges
+from core.config import rules
 from core.mitras.rules import availability_policy
 from core.payments.states import PaymentStatus
 from core.reads import present
@@ -15,6 +17,8 @@ from core.storage import sql_files
 from core.storage.records import many
 from core.transactions import translate_db_errors
 
+# A configuration row or a setting without which customers or mitras can't be served.
+Gap = Literal["support_handles", "gateway_enabled", "otp_sender", "push_sender"]
 HOUR = dt.timedelta(hours=1)
 SQL = sql_files.load(__file__)
 
@@ -31,7 +35,10 @@ class Hour:
 
 @attrs.frozen(kw_only=True)
 class Overview:
-    """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent."""
+    """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent.
+
+    `not_set_up`: what operators or administrators have to set before customers can be served.
+    """
 
     mitras_online: int
     mitras_busy: int
@@ -47,8 +54,21 @@ class Overview:
     pending_payments: int
     confirmed_amount_24h: int
     webhook_errors_last_hour: int
+    not_set_up: list[Gap]
     sweeps: list[Lateness]
     hours: list[Hour]
+
+
+def gaps(runtime: Runtime) -> list[Gap]:
+    """Return what is not set up: contacts that are the seed's, no gateway, codes or pushes that are only logged."""
+    settings = runtime.settings
+    unset: dict[Gap, bool] = {
+        "support_handles": rules.has_placeholder(runtime.config.values["support_handles"]),
+        "gateway_enabled": not settings.gateway_enabled,
+        "otp_sender": settings.otp_sender == "log",
+        "push_sender": settings.push_sender == "log",
+    }
+    return [gap for gap, missing in unset.items() if missing]
 
 
 async def overview(runtime: Runtime) -> Overview:
@@ -71,6 +91,7 @@ async def overview(runtime: Runtime) -> Overview:
         failures_open_amount=sum(one.amount for one in work.failures),
         failures_oldest_at=present.oldest_at(work.failures),
         pending_payments=work.payments[PaymentStatus.PENDING],
+        not_set_up=gaps(runtime),
         sweeps=sweeps,
         hours=hours,
     )

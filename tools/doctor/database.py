@@ -1,11 +1,14 @@
 """The checks of the database that the service depends on: reachable, migrated, durable, with partitions and timeouts."""
 
+import json
 from typing import Any
 
 import asyncpg
 
 from core.base.addresses import database_urls
 from core.base.settings import Settings
+from core.config import rules
+from core.config.keys import KEYS
 from core.storage import durability, partitions
 from core.storage.pool import Sessions
 from core.storage.servers import writable_url
@@ -42,6 +45,7 @@ async def check(settings: Settings) -> list[Finding]:
         await _partitions(settings),
         *await check_durability(settings),
         await check_sessions(settings),
+        *([await _contacts(settings)] if settings.production else []),
     ]
 
 
@@ -50,6 +54,21 @@ async def _migrations(settings: Settings) -> Finding:
     if missing:
         return failure("migrations", f"{len(missing)} to run: use `sesi migrate`")
     return ok("migrations", "current")
+
+
+async def _contacts(settings: Settings) -> Finding:
+    """Check that customers who need help reach people of the operator. A missing row has its default."""
+    key, check = KEYS["support_handles"], "support contacts"
+    connection = await connect(settings)
+    try:
+        stored = await connection.fetchval("SELECT value::text FROM app_config WHERE key = $1", key.name)
+    except asyncpg.UndefinedTableError:
+        stored = None
+    finally:
+        await connection.close()
+    if rules.has_placeholder(rules.loaded(key, json.loads(stored) if stored else None)):
+        return warning(check, "support_handles has placeholders: set it on the page Settings of the control center")
+    return ok(check, "support_handles is set")
 
 
 async def _partitions(settings: Settings) -> Finding:

@@ -23,7 +23,7 @@ CHECKS = {
     "database encryption", "Redis", "NTP", "clock", "PUBLIC_PORT", "INTERNAL_PORT", "REALTIME_PORT", "JOBS_PORT",
     "OTP sender", "push sender", "gateway",
 }  # fmt: skip
-IN_PRODUCTION = {"secrets", "webhook fallback", "archiving", "database role", "last backup"}
+IN_PRODUCTION = {"secrets", "webhook fallback", "archiving", "database role", "last backup", "support contacts"}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,18 @@ async def test_healthy_servers_pass_every_check(own: Stack) -> None:
     assert [one for one in found if one.result is Result.FAILURE] == []
     assert {one.check for one in found if one.result is Result.WARNING} <= {"NTP", "database disk"}  # of this machine
     assert {one.check for one in await examined(own, **PRODUCTION)} == CHECKS | IN_PRODUCTION
+
+
+async def test_placeholder_contacts_are_a_warning_in_production(own: Stack) -> None:
+    assert texts(await examined(own, **PRODUCTION), "support contacts", Result.WARNING) != ""
+    ours = '{"primary": {"label": "a", "deeplink": "https://a"}, "secondary": {"label": "b", "deeplink": "https://b"}}'
+    before = await own.sql("SELECT value::text FROM app_config WHERE key = 'support_handles'")
+    change = "UPDATE app_config SET value = $1::jsonb WHERE key = 'support_handles'"
+    await own.sql(change, ours)
+    try:
+        assert texts(await examined(own, **PRODUCTION), "support contacts", Result.OK) != ""
+    finally:
+        await own.sql(change, before[0][0])
 
 
 async def test_synchronous_commit_turned_off_for_a_writing_role_is_a_failure(own: Stack) -> None:

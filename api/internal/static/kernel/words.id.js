@@ -163,6 +163,15 @@ export const INDONESIAN = {
   "Late timers": "Pekerjaan berjadwal yang terlambat",
   "If this lasts, the jobs process is not running or the database is slow.":
     "Jika ini berlanjut, proses jobs tidak berjalan atau basis data lambat.",
+  "Not set up": "Belum disiapkan",
+  "The contacts for help are placeholders: set support_handles on the page Settings.":
+    "Kontak bantuan masih contoh: isi support_handles di halaman Pengaturan.",
+  "The payment gateway is disabled, so customers can't pay: GATEWAY_ENABLED.":
+    "Gateway pembayaran mati, jadi pelanggan tidak dapat membayar: GATEWAY_ENABLED.",
+  "Sign-in codes are only logged, so they reach no phone: OTP_SENDER.":
+    "Kode masuk hanya dicatat di log, jadi tidak sampai ke ponsel: OTP_SENDER.",
+  "Pushes are only logged, so they reach no phone: PUSH_SENDER.":
+    "Notifikasi hanya dicatat di log, jadi tidak sampai ke ponsel: PUSH_SENDER.",
   "The last 24 hours, by the hour": "24 jam terakhir, per jam",
   "Chats started": "Obrolan dimulai",
   Paid: "Dibayar",

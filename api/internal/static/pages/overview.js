@@ -14,6 +14,13 @@ import { age } from "../shared/time.js";
 
 const SHOWN = 8;
 const DAY_MS = 86_400_000;
+// What each name in `not_set_up` means.
+const GAPS = {
+  support_handles: "The contacts for help are placeholders: set support_handles on the page Settings.",
+  gateway_enabled: "The payment gateway is disabled, so customers can't pay: GATEWAY_ENABLED.",
+  otp_sender: "Sign-in codes are only logged, so they reach no phone: OTP_SENDER.",
+  push_sender: "Pushes are only logged, so they reach no phone: PUSH_SENDER.",
+};
 const WRONG = ["error", "conflict", "unknown_external_id"]; // results that an operator must look at; calls without a token carry no money
 
 class OverviewPage extends Page {
@@ -55,7 +62,7 @@ class OverviewPage extends Page {
     };
     const keys = {
       now: JSON.stringify({ ...data.numbers, hours: null }),
-      needs: JSON.stringify([data.failures, data.errors, data.numbers?.sweeps]),
+      needs: JSON.stringify([data.failures, data.errors, data.numbers?.sweeps, data.numbers?.not_set_up]),
       day: JSON.stringify(data.numbers?.hours),
     };
     this.parts ??= {};
@@ -132,6 +139,7 @@ class OverviewPage extends Page {
       failures?.items.length > 0 && this.#failures(failures, numbers),
       errors?.items.length > 0 && this.#errors(errors),
       late.length > 0 && this.#late(late),
+      numbers?.not_set_up.length > 0 && this.#gaps(numbers.not_set_up),
     ].filter(Boolean);
     return [
       h("h2", {}, t("Needs attention")),
@@ -199,6 +207,11 @@ class OverviewPage extends Page {
       h("ul", { class: "plain-list" }, lines),
       h("p", { class: "quiet" }, t("If this lasts, the jobs process is not running or the database is slow.")),
     );
+  }
+
+  #gaps(names) {
+    const lines = names.map((name) => h("li", {}, t(GAPS[name])));
+    return h("section", { class: "card" }, h("h3", {}, t("Not set up")), h("ul", { class: "plain-list" }, lines));
   }
 
   #day(hours) {
