@@ -55,7 +55,7 @@ $(NODE_STAMP): package-lock.json $(STAMP)
 	@touch $(NODE_STAMP)
 
 up: $(RUNTIME_STAMP) ## run the whole service on this machine, with embedded PostgreSQL and Valkey
-	@$(SESI) up
+	@DEVELOPMENT_IDENTITIES="$${DEVELOPMENT_IDENTITIES-true}" $(SESI) up
 
 SCALE ?= 10
 try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=1 to 60 (default 10) is its speed

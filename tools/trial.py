@@ -50,6 +50,7 @@ def variables(scale: float, folder: pathlib.Path) -> dict[str, str]:
     }
     return {
         "ENVIRONMENT": "development",
+        "DEVELOPMENT_IDENTITIES": "true",
         "SESI_DATA_DIR": str(folder),
         "SESI_TIME_SCALE": f"{scale:g}",
         "OTP_TEST_NUMBERS": ",".join(f"{phone}:{code}" for phone, code in CODES),

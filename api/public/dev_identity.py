@@ -1,7 +1,7 @@
 """The pages of the development identity provider, where a person signs in with any e-mail address.
 
 An app opens a page in a popup or a frame, as /dev/identity-a?origin=…&nonce=…, and receives
-`{type: "identity", provider, identity_token}` by postMessage. The pages exist only with ENVIRONMENT=development.
+`{type: "identity", provider, identity_token}` by postMessage. The pages exist only with DEVELOPMENT_IDENTITIES=true.
 `?lang=id|en` and `?theme=light|dark` set their language and colours.
 """
 

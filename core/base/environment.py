@@ -150,6 +150,8 @@ def _check_production(s: Settings) -> None:
         )
     if s.refunds_enabled and not s.gateway_enabled:
         raise SettingsError("REFUNDS_ENABLED: expected false in production, because GATEWAY_ENABLED is false")
+    if s.development_identities:
+        raise SettingsError("DEVELOPMENT_IDENTITIES: expected false in production")
     if s.password_rounds < 10:
         raise SettingsError("PASSWORD_ROUNDS: expected 10 or more in production")
     if s.sesi_time_scale != 1 or s.sesi_time_anchor:

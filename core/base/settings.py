@@ -131,6 +131,7 @@ class Settings:
     webhook_fallback_enabled: bool = _setting("false", parse.flag, "true or false")
     webhook_fallback_dir: pathlib.Path = _setting("./logs", pathlib.Path, "a directory")
     webhook_fallback_name: str = _setting("gateway-webhook-fallback", str, "the beginning of a file name")
+    development_identities: bool = _setting("false", parse.flag, "true or false; true is refused in production")
     identity_a_audiences: tuple[str, ...] = _setting("", parse.words, "client ids, comma separated")
     identity_a_issuers: tuple[str, ...] = _setting("", parse.words, "issuers, comma separated")
     identity_a_jwks_url: str = _setting("", parse.url("http", "https"), "http(s)://…")
@@ -211,14 +212,6 @@ class Settings:
     def development_routes(self) -> bool:
         """Whether /internal/_test exists."""
         return not self.production
-
-    @property
-    def development_identities(self) -> bool:
-        """Whether the development identity provider takes the place of A or B where it is not configured.
-
-        Tests of disabled providers run with ENVIRONMENT=test.
-        """
-        return self.environment == "development"
 
     @property
     def development_payment_page(self) -> bool:

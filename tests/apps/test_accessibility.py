@@ -135,7 +135,7 @@ async def test_every_screen_of_both_apps_is_accessible(browser: Browser, world: 
 
 
 async def test_page_of_the_identity_provider_is_accessible(browser: Browser, world: World) -> None:
-    base = another_api(world.stack, "development", ENVIRONMENT="development", **NO_PROVIDER)
+    base = another_api(world.stack, "development", DEVELOPMENT_IDENTITIES="true", **NO_PROVIDER)
     try:
         async with open_window(browser, base) as window:
             answer = await window.page.goto(f"{base}/dev/identity-a?origin={base}&nonce=n")

@@ -132,6 +132,12 @@ def test_env_example_sets_exactly_the_settings_to_their_defaults() -> None:
     assert read_settings(found) == read_settings({})
 
 
+def test_make_up_offers_the_development_identities_unless_told_otherwise() -> None:
+    recipe = re.search(r"^up:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert recipe is not None
+    assert 'DEVELOPMENT_IDENTITIES="$${DEVELOPMENT_IDENTITIES-true}" $(SESI) up' in recipe[1]
+
+
 def test_env_example_has_no_secret() -> None:
     found = variables_of(config_page.ENV_EXAMPLE.read_text())
     secrets = [field.name.upper() for field in settings.variables() if field.metadata["secret"]]

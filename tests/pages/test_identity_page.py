@@ -37,7 +37,7 @@ class Origins:
 def origins(stack: Stack) -> Iterator[Origins]:
     """Run an app of another origin, and an api process in development that knows this origin."""
     app = AppServer()
-    base = another_api(stack, "development", ENVIRONMENT="development", PUBLIC_CORS_ORIGINS=app.url)
+    base = another_api(stack, "development", DEVELOPMENT_IDENTITIES="true", PUBLIC_CORS_ORIGINS=app.url)
     yield Origins(app.url, base)
     end_api(stack, "development")
     app.close()

@@ -11,6 +11,7 @@ from core.base import settings
 from core.base.environment import read
 from core.base.settings import SettingsError, variables
 from core.base.shown_settings import shown
+from tools import trial
 
 SECRET = "k1:" + "s" * 32
 PRODUCTION = {
@@ -237,6 +238,7 @@ def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
             {"RECEIPT_SIGNING_KEYS": f"k2:{'cd' * 32},dev:{settings.DEVELOPMENT_RECEIPT_SEED.hex()}"},
             "RECEIPT_SIGNING_KEYS",
         ),
+        ({"DEVELOPMENT_IDENTITIES": "true"}, "DEVELOPMENT_IDENTITIES"),
         ({"PASSWORD_ROUNDS": "9"}, "PASSWORD_ROUNDS"),
         ({"SESI_TIME_SCALE": "60"}, "SESI_TIME_SCALE"),
         ({"SESI_TIME_ANCHOR": "2026-01-01T00:00:00Z"}, "SESI_TIME_ANCHOR"),
@@ -255,6 +257,16 @@ def test_initial_passwords_must_be_replaced_in_production_unless_configured(
     environ = {"INITIAL_PASSWORDS_EXPIRE": text}
     assert read({**PRODUCTION, **environ}).initial_passwords_due is in_production
     assert read(environ).initial_passwords_due is elsewhere
+
+
+@pytest.mark.parametrize("environment", ["development", "test"])
+def test_development_identities_need_their_setting(environment: str):
+    assert not read({"ENVIRONMENT": environment}).development_identities
+    assert read({"ENVIRONMENT": environment, "DEVELOPMENT_IDENTITIES": "true"}).development_identities
+
+
+def test_trial_has_development_identities(tmp_path: pathlib.Path):
+    assert read(trial.variables(10, tmp_path)).development_identities
 
 
 @pytest.mark.parametrize("environment", ["development", "test"])

@@ -24,8 +24,8 @@ NO_PROVIDER = dict.fromkeys(
 
 @pytest.fixture(scope="module")
 def base(stack: Stack) -> Iterator[str]:
-    """Run an api process in development without configured providers; return its address."""
-    made = another_api(stack, "development", ENVIRONMENT="development", PUBLIC_CORS_ORIGINS=APP, **NO_PROVIDER)
+    """Run an api process with the development providers and no others; return its address."""
+    made = another_api(stack, "development", DEVELOPMENT_IDENTITIES="true", PUBLIC_CORS_ORIGINS=APP, **NO_PROVIDER)
     yield made
     end_api(stack, "development")
 
@@ -47,10 +47,13 @@ async def token_of(client: Client, email: str, *, letter: str = "a", **form: str
     return found[1]
 
 
-async def test_unconfigured_providers_are_enabled_in_development_only(world: World, stack: Stack, base: str) -> None:
+@pytest.mark.parametrize("environment", ["development", "test"])
+async def test_unconfigured_providers_are_enabled_by_their_setting_only(
+    world: World, stack: Stack, base: str, environment: str
+) -> None:
     on = {"identity_a": {"enabled": True}, "identity_b": {"enabled": True}}
     assert await device(world, base=base).get(PROVIDERS) == on
-    plain = another_api(stack, "plain", **NO_PROVIDER)
+    plain = another_api(stack, "plain", ENVIRONMENT=environment, **NO_PROVIDER)
     try:
         client = device(world, base=plain)
         assert await client.get(PROVIDERS) == {"identity_a": {"enabled": False}, "identity_b": {"enabled": False}}
