@@ -21,6 +21,7 @@ from tests.deploy.programs import CHECKERS, ROOT, complaint_of, said_by
 MOST_EXPOSED = 20
 # These two load the grammar of IRIs when they start, for more than a second, and check none.
 WITHOUT_IRIS = (CHECKERS / "python", ROOT / "tests" / "deploy" / "without_iris.py")
+REDIRECT = "nginx.ingress.kubernetes.io/ssl-redirect"
 NEEDED = {"GATEWAY_BASE_URL": "https://g", "OTP_HTTP_URL": "https://o", "FCM_PROJECT_ID": "p"}
 
 
@@ -57,6 +58,8 @@ def chart(deploy: pathlib.Path) -> str:
     problems, documents = rendered(deploy)
     if problems:
         return problems
+    if exposed := served_unencrypted(documents):
+        return exposed
     ours = [one for one in documents if one["kind"] in CUSTOM_RESOURCES]
     for document in ours:
         try:
@@ -71,6 +74,18 @@ def chart(deploy: pathlib.Path) -> str:
         # A kind without a schema is only a warning.
         code, said = said_by(*WITHOUT_IRIS, "kubernetes_validate", "--strict", *files)
     return said if code or "WARN" in said else ""
+
+
+def served_unencrypted(documents: list[dict[str, Any]]) -> str:
+    """Return which host an Ingress serves on port 80, without TLS or without a redirect to it; "" if there is none."""
+    for document in (one for one in documents if one["kind"] == "Ingress"):
+        hosts = {rule.get("host", "any host") for rule in document["spec"]["rules"]}
+        encrypted = {host for tls in document["spec"].get("tls", []) for host in tls["hosts"]}
+        if plain := sorted(hosts - encrypted):
+            return f"the Ingress serves {', '.join(plain)} without TLS"
+        if document["metadata"].get("annotations", {}).get(REDIRECT) != "true":
+            return f"the Ingress serves {', '.join(sorted(hosts))} on port 80: set {REDIRECT}"
+    return ""
 
 
 def units(deploy: pathlib.Path) -> str:
