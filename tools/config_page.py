@@ -32,8 +32,8 @@ variable that is marked *secret*. Its trailing newline is not part of the secret
 
 - **Development secrets on the network.** While `JWT_SECRETS`, `ERASURE_HASH_KEYS`, `RECEIPT_SIGNING_KEYS` or `GATEWAY_CALLBACK_TOKEN` has its development value, every listener
   must be on loopback, whatever `ENVIRONMENT` is. To expose the development routes (`/dev`, `/internal/_test`) on another address,
-  set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. A proxy on the same machine can still publish a loopback listener:
-  set `ENVIRONMENT=production` there.
+  set your own secrets and `ALLOW_EXPOSED_DEVELOPMENT=true`. Without it, a request that a proxy on the same machine brings from
+  elsewhere gets 403 `EXPOSED_DEVELOPMENT` ([security.md](security.md#exposure)): set `ENVIRONMENT=production` there.
 - **Production without a choice of providers.** `GATEWAY_ENABLED`, `OTP_SENDER` and `PUSH_SENDER` must be set there, whatever the value: their
   defaults would start a service without payments, sign-in by phone and pushes. `GATEWAY_ENABLED=false` and `log` are accepted, and
   the overview of the control center then lists them.
@@ -110,6 +110,7 @@ def settings_page() -> str:
         default = field.metadata["default"]
         shown = "for development" if field.metadata["secret"] and default else f"`{default}`" if default else ""
         shown += "; none in production" if field.metadata["chosen"] else ""
+        shown += f"; `{field.metadata['production']}` in production" if field.metadata["production"] else ""
         takes = field.metadata["expected"] + (" (secret)" if field.metadata["secret"] else "")
         return f"| `{field.name.upper()}` | {shown} | {takes} |"
 
@@ -120,13 +121,14 @@ def env_example() -> str:
     """Return the text of .env.example: each setting with its default, and secrets blank.
 
     A secret with a default for development is commented out, because a blank value may mean that there is none. So are
-    settings without a default in production, which are to be chosen.
+    settings with another default in production, or without one.
     """
 
     def line(field: Any) -> str:
         default = "" if field.metadata["secret"] else field.metadata["default"] or ""
         secret = " (secret)" if field.metadata["secret"] else ""
-        off = "#" if field.metadata["chosen"] or (field.metadata["secret"] and field.metadata["default"]) else ""
+        marks = field.metadata
+        off = "#" if marks["chosen"] or marks["production"] or (marks["secret"] and marks["default"]) else ""
         return f"\n# {field.metadata['expected']}{secret}\n{off}{field.name.upper()}={default}\n"
 
     return ENV_HEAD + "".join(map(line, variables()))

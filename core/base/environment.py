@@ -47,7 +47,7 @@ def read(environ: Mapping[str, str]) -> Settings:
                 raise SettingsError(f"{name} and {name}_FILE: expected one of them, got both")
             text = _secret_of_file(f"{name}_FILE", path)
         if text is None:
-            text = field.metadata["default"] or ""
+            text = _default(field.metadata, in_production=values.get("environment") == "production")
         try:
             values[field.name] = field.metadata["read"](text)
         except (ValueError, KeyError) as error:
@@ -59,6 +59,11 @@ def read(environ: Mapping[str, str]) -> Settings:
     if settings.production:
         _check_chosen(environ)
     return settings
+
+
+def _default(marks: Mapping[str, Any], *, in_production: bool) -> str:
+    other = marks["production"] if in_production else None
+    return other or marks["default"] or ""
 
 
 def _secret_of_file(name: str, path: str) -> str:

@@ -26,14 +26,18 @@ class SettingsError(Exception):
 PORT = parse.bounded(1, 65535)
 
 
-def _setting(default: str | None, read: Callable[[str], Any], expected: str, **marks: bool) -> Any:
+def _setting(
+    default: str | None, read: Callable[[str], Any], expected: str, *, production: str | None = None, **marks: bool
+) -> Any:
     """Declare a variable: its default as text (None: unset), its parser, and what the error message says is expected.
 
-    The marks: a blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when
+    `production` is the default there, if it is another one. The marks: a blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when
     shown. In production a variable that is `chosen` has no default.
     """
-    known = {"secret": False, "blank": False, "chosen": False}
-    return attrs.field(metadata={"default": default, "read": read, "expected": expected, **known, **marks})
+    known = {"secret": False, "blank": False, "chosen": False, **marks}
+    return attrs.field(
+        metadata={"default": default, "production": production, "read": read, "expected": expected, **known}
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -173,7 +177,7 @@ class Settings:
     operator_sign_in_per_minute: int = _setting("20", parse.bounded(1, 1_000_000), "requests, 1 to 1000000")
     http_connections: int = _setting("10000", parse.bounded(1, 1_000_000), "connections, 1 to 1000000")
     http_connections_per_address: int = _setting("6000", parse.bounded(1, 1_000_000), "connections, 1 to 1000000")
-    docs_enabled: bool = _setting("true", parse.flag, "true or false")
+    docs_enabled: bool = _setting("true", parse.flag, "true or false", production="false")
     ws_frames_per_second: int = _setting("30", parse.bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_frames_burst: int = _setting("200", parse.bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_messages_per_second: int = _setting("5", parse.bounded(1, 1_000_000), "messages, 1 to 1000000")

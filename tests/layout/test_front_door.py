@@ -128,7 +128,7 @@ def test_env_example_sets_exactly_the_settings_to_their_defaults() -> None:
     assert found.keys() | unset | to_choose == settings.names()
     # Secrets with a default for development.
     assert unset == {"JWT_SECRETS", "ERASURE_HASH_KEYS", "RECEIPT_SIGNING_KEYS", "GATEWAY_CALLBACK_TOKEN"}
-    assert to_choose == {"GATEWAY_ENABLED", "OTP_SENDER", "PUSH_SENDER"}
+    assert to_choose == {"GATEWAY_ENABLED", "OTP_SENDER", "PUSH_SENDER", "DOCS_ENABLED"}
     assert read_settings(found) == read_settings({})
 
 

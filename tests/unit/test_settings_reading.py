@@ -215,6 +215,15 @@ def test_production_names_all_missing_choices_at_once():
     assert message.startswith("GATEWAY_ENABLED, OTP_SENDER, PUSH_SENDER: expected to be set in production")
 
 
+@pytest.mark.parametrize(
+    ("text", "in_production", "elsewhere"), [("", False, True), ("true", True, True), ("0", False, False)]
+)
+def test_interface_documents_are_off_in_production_unless_configured(text: str, in_production: bool, elsewhere: bool):
+    environ = {"DOCS_ENABLED": text}
+    assert read({**PRODUCTION, **environ}).docs_enabled is in_production
+    assert read(environ).docs_enabled is elsewhere
+
+
 @pytest.mark.parametrize("environment", ["development", "test"])
 def test_payment_page_is_absent_with_the_gateway_enabled(environment: str):
     gateway = {"GATEWAY_ENABLED": "true", "GATEWAY_BASE_URL": "http://127.0.0.1:9", "GATEWAY_SECRET_KEY": "k"}
