@@ -23,6 +23,11 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
+def forwarded_of(scope: Scope) -> list[str]:
+    """Return the lines of X-Forwarded-For."""
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+
+
 def is_preflight(scope: Scope, headers: dict[str, str]) -> bool:
     """Return whether a request is a browser's CORS preflight."""
     return scope["method"] == "OPTIONS" and "origin" in headers

@@ -14,7 +14,7 @@ from litestar.config.cors import CORSConfig
 
 from api.admission import Admission, Slot
 from api.answer_headers import finish
-from api.asgi import App, Receive, Scope, Send, headers_of, host_of, is_preflight, path_of
+from api.asgi import App, Receive, Scope, Send, forwarded_of, headers_of, host_of, is_preflight, path_of
 from api.auth import bearer
 from api.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
 from api.plain_answers import Refused, fail, refusal_of_request, refuse
@@ -25,7 +25,8 @@ from api.request_records import RequestRecords
 from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable
+from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated
+from core.base.exposure import ExposureCheck
 from core.base.spans import Span
 from core.bus.buckets import Charges
 from core.flows import webhook_receive
@@ -54,6 +55,7 @@ class Gatekeeper:
         self._cors = cors
         self._admission = Admission(overloaded=runtime.note_overload)
         self._proxies = TrustedProxies(runtime.settings.trusted_proxies)
+        self._exposure = ExposureCheck(runtime.settings)
         self._limits = RateLimits(runtime, listener=listener, browsers=cors is not None)
         self._records = RequestRecords(app, runtime.clock, listener=listener)
 
@@ -115,14 +117,14 @@ class Gatekeeper:
         to the client's address.
         """
         started = monotonic()
-        forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        host = self._proxies.client_of(host_of(scope), forwarded)
+        host = self._proxies.client_of(host_of(scope), forwarded_of(scope))
+        headers = headers_of(scope)
         state = scope["state"]
         try:
+            self._check_exposure(scope, headers)
             state["slot"] = self._admission.refresh(host)
-        except Unavailable as error:
+        except DomainError as error:
             scope["client"] = (host, 0)
-            headers = headers_of(scope)
             state["request_id"] = ids.request_id(headers.get("x-request-id", ""))
             start, content = refusal_of_request(scope, error)
             finish(start, headers, scope, cors=self._cors, now=self._runtime.now())
@@ -162,6 +164,7 @@ class Gatekeeper:
         `held` releases the request's places in the limits.
         """
         by_token = self.is_refresh(scope)
+        self._check_exposure(scope, headers)
         self._check_preflight(scope, headers)
         if not by_token:
             await self._charge(self._limits.of_request(scope, headers, claims))
@@ -197,6 +200,17 @@ class Gatekeeper:
             held.callback(self._admission.refresh(host_of(scope)).leave)
         await self._charge(self._limits.of_refresh(scope, auth_session_id))
         await held.enter_async_context(self._admission.refreshing)
+
+    def _check_exposure(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Raise a refusal for a request of another machine in development, or without TLS in production."""
+        refusal = self._exposure.refusal_of(
+            client=host_of(scope),
+            forwarded=forwarded_of(scope),
+            host=headers.get("host"),
+            scheme=headers.get("x-forwarded-proto"),
+        )
+        if refusal is not None:
+            raise refusal
 
     def _check_preflight(self, scope: Scope, headers: dict[str, str]) -> None:
         """Check the origin and the method of a browser's CORS preflight.

@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import LineTooLong
 from core.base import http_texts, ids, languages, logs, metrics
 from core.base.clock import as_text
 from core.base.errors import NotFound
+from core.base.exposure import ExposureCheck
 from core.base.languages import Language, Text
 from core.runtime import Runtime
 
@@ -141,6 +142,17 @@ class Runner(web.AppRunner):
         return HttpServer(await super()._make_server(), HttpConnection, runtime=self._runtime)
 
 
+def exposure_of(check: ExposureCheck, peer: str, headers: Any) -> Refusal | None:
+    """Return why a request is refused for where it comes from, or None. `headers` are aiohttp's."""
+    refused = check.refusal_of(
+        client=peer,
+        forwarded=headers.getall("X-Forwarded-For", ()),
+        host=headers.get("Host"),
+        scheme=headers.get("X-Forwarded-Proto"),
+    )
+    return None if refused is None else Refusal(status=403, code=refused.code, message=refused.message)
+
+
 @web.middleware
 async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse:
     """Give aiohttp's own refusals, such as 404 and 405, the usual error body."""
@@ -177,7 +189,14 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
             return web.json_response({"ready": False, "reason": why}, status=503, headers={"Retry-After": "1"})
         return web.json_response({"ready": True, "degraded": degraded})
 
-    app.middlewares.append(in_our_words)
+    check = ExposureCheck(runtime.settings)
+
+    @web.middleware
+    async def from_here(request: web.Request, handler: Any) -> web.StreamResponse:
+        refused = exposure_of(check, request.remote or "", request.headers)
+        return await handler(request) if refused is None else refuse(request, refused)
+
+    app.middlewares.extend([from_here, in_our_words])
     app.on_response_prepare.append(add_headers)
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)

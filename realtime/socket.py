@@ -8,9 +8,10 @@ from aiohttp import WSMsgType, web
 from core.base import http_texts, languages, logs, metrics
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
+from core.base.exposure import ExposureCheck
 from core.base.languages import Text
 from core.messages.rules import TooFast
-from core.probes import Refusal, own_headers, refuse
+from core.probes import Refusal, exposure_of, own_headers, refuse
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals
@@ -52,6 +53,7 @@ class Sockets:
         self._commands = commands
         self._handshake = Handshake(hub, commands, arrivals, admission, path)
         self._path = path
+        self._exposure = ExposureCheck(hub.runtime.settings)
         self.accepting = True  # False: upgrades are refused
         self.open = True  # False: frames are dropped
 
@@ -61,7 +63,7 @@ class Sockets:
         assert isinstance(protocol, Http)
         if protocol.transport is None or protocol.transport.is_closing():
             return Upgraded()
-        judged, protocol.refusal = protocol.refusal or self._judge(request.headers, protocol.transport), None
+        judged, protocol.refusal = protocol.refusal or self._judge(protocol, request.headers, protocol.transport), None
         if isinstance(judged, Refusal):
             return self._refused(request, judged, self._admission.address_of(protocol.host, request.headers))
         self._open(protocol, protocol.transport, request.headers, judged)
@@ -74,16 +76,19 @@ class Sockets:
         """
         if protocol.transport is None or protocol.transport.is_closing():
             return
-        judged = self._judge(headers, protocol.transport)
+        judged = self._judge(protocol, headers, protocol.transport)
         if isinstance(judged, Refusal):
             protocol.refusal = judged
         else:
             self._open(protocol, protocol.transport, headers, judged)
 
-    def _judge(self, headers: Headers, transport: asyncio.Transport) -> str | Refusal:
+    def _judge(self, protocol: Http, headers: Headers, transport: asyncio.Transport) -> str | Refusal:
         """Return the key that accepts an upgrade, or why it is refused."""
         if not self.accepting:
             return STOPPING
+        exposed = exposure_of(self._exposure, protocol.host, headers)
+        if exposed is not None:
+            return exposed
         accept = websocket.accept_key(headers)
         if accept is None:
             return NO_UPGRADE

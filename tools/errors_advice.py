@@ -49,6 +49,14 @@ ADVICE: dict[str, dict[str, Advice]] = {
         "IDEMPOTENCY_IN_FLIGHT": _advice(YES, "Wait a moment and repeat it with the same key."),
         "STALE_WRITE": _advice(NO, "Show `details.current`, and let the user apply their change again."),
     },
+    "Requests that come from the wrong place": {
+        "EXPOSED_DEVELOPMENT": _advice(
+            NO, "This is a mistake in the deployment. To use a development service from a phone, allow it there."
+        ),
+        "HTTPS_REQUIRED": _advice(
+            NO, "Use https:// or wss://. The token has crossed the network unencrypted: refresh it over TLS."
+        ),
+    },
     "Requests that can't be read": {
         "MALFORMED": _advice(
             NO,

@@ -102,6 +102,7 @@ class Service:
         self.env = {
             **environment.without_settings(),
             "ENVIRONMENT": "test",
+            "ALLOW_EXPOSED_DEVELOPMENT": "true",  # its clients name other addresses in X-Forwarded-For
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
             "SESI_DATA_DIR": str(self.root),

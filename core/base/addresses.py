@@ -70,7 +70,7 @@ class TrustedProxies:
         Each proxy appends the address that it saw, so anything further left is the client's own claim. Without such a
         line, or if `peer` is not a trusted proxy, the client is `peer`.
         """
-        hosts = [_without_port(word.strip()) for line in forwarded for word in line.split(",")]
+        hosts = [without_port(word.strip()) for line in forwarded for word in line.split(",")]
         if not hosts or not self.trusts(peer):
             return peer
         client = next((host for host in reversed(hosts) if not self.trusts(host)), hosts[0])
@@ -85,7 +85,7 @@ class TrustedProxies:
         return any(address in network for network in self._networks)
 
 
-def _without_port(word: str) -> str:
+def without_port(word: str) -> str:
     """Return the address in `address`, `address:port` or `[address]:port`."""
     if word.startswith("["):
         return word[1:].partition("]")[0]
