@@ -71,7 +71,7 @@ async def ready(url_host: str, port: int, path: str) -> bool:
     try:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(url_host, port)
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: {url_host}\r\nConnection: close\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
             line = await reader.readline()
             writer.close()
             return b" 200 " in line
