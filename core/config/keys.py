@@ -19,7 +19,13 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
-        number("otp_max_per_phone_per_hour", 3, LIMIT, "requests", "OTP requests for a phone number in an hour."),
+        number(
+            "otp_max_per_phone_per_hour",
+            3,
+            LIMIT,
+            "requests",
+            "OTP requests for a phone number in an hour, of customers and mitras together.",
+        ),
         number("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
         number(
             "otp_max_per_hour",

@@ -75,19 +75,13 @@ async def _unproven(runtime: Runtime, actor: Actor) -> Erasure:
 async def _by_code(runtime: Runtime, actor: Actor, known: list[Identity], proof: CodeProof, ip_address: str) -> Erasure:
     phone = next((one.value for one in known if one.kind is IdentityKind.PHONE), None)
 
-    async def hold(tx: Tx) -> None:
-        if phone is not None:
-            await erasing.hold_codes(tx, phone, UserType.CUSTOMER)
-
     async def erase(tx: Tx, proven: str) -> Erasure | None:
         if proven != phone:
             return None
         return await erasing.erase_customer(runtime, tx, actor.user_id, known, BY_USER)
 
     with failed_sign_ins.noted(runtime, way="erasure code", address=ip_address) as attempt:
-        return await code_check.verify(
-            runtime, UserType.CUSTOMER, proof.otp_request_id, proof.code, erase, attempt, hold=hold
-        )
+        return await code_check.verify(runtime, UserType.CUSTOMER, proof.otp_request_id, proof.code, erase, attempt)
 
 
 async def _by_identity(

@@ -47,7 +47,7 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
     fixed = _fixed_code(runtime, number)
     code = fixed.code if fixed else _new_code(runtime)
     async with runtime.transaction() as tx:
-        await _check_limits(runtime, tx, UserType.CUSTOMER, number, ip_address)
+        await _check_limits(runtime, tx, number, ip_address)
         known = await customers.has_phone(tx, number)
         await _check_budget(runtime, tx, known_phone=known)
         asked = await _keep(
@@ -78,7 +78,7 @@ async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Co
     number = phones.normalise(phone, countries=runtime.settings.otp_countries)
     otp_request_id = ids.new_id()
     async with runtime.transaction() as tx:
-        await _check_limits(runtime, tx, UserType.MITRA, number, ip_address)
+        await _check_limits(runtime, tx, number, ip_address)
         fixed = _fixed_code(runtime, number)
         asked = await _keep(
             runtime,
@@ -144,18 +144,17 @@ async def _mark_fixed(runtime: Runtime, tx: Tx, user_type: UserType, otp_request
     )
 
 
-async def _check_limits(runtime: Runtime, tx: Tx, user_type: UserType, number: str, ip_address: str) -> None:
+async def _check_limits(runtime: Runtime, tx: Tx, number: str, ip_address: str) -> None:
     config, address = runtime.config, who_has(ip_address)
     limits = otp.Limits(
         per_phone=config.number("otp_max_per_phone_per_hour"),
         per_ip=config.number("otp_max_per_ip_per_hour"),
         cooldown=config.seconds("otp_resend_cooldown_seconds"),
     )
-    await codes.lock_limits(tx, user_type=user_type.value, phone=number, ip_address=address)
+    await codes.lock_limits(tx, phone=number, ip_address=address)
     in_flight = dt.timedelta(seconds=codes.IN_FLIGHT_S) * runtime.clock.scale
     asked = await codes.asked(
         tx,
-        user_type=user_type.value,
         phones=[number, *(phone_mark(key, phone=number) for key in runtime.settings.erasure_hash_keys)],
         ip_address=address,
         since=tx.now - otp.WINDOW,

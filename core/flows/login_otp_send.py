@@ -42,7 +42,9 @@ async def send_overdue(runtime: Runtime) -> None:
         if not taken:
             return
         async with runtime.transaction() as tx:
-            prepared = [(pending, await _prepare(runtime, tx, pending)) for pending in taken]
+            # By id, as a check of codes locks them: a phone may have two.
+            in_order = sorted(taken, key=lambda pending: pending.id)
+            prepared = [(pending, await _prepare(runtime, tx, pending)) for pending in in_order]
         async with asyncio.TaskGroup() as group:
             for pending, code in prepared:
                 if code is not None:

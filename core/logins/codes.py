@@ -40,8 +40,20 @@ class OtpRequest:
     provider_reference: str | None
     attempts: int
     used_at: dt.datetime | None
+    created_at: dt.datetime
     expires_at: dt.datetime
     may_be_sent: bool
+
+
+@attrs.frozen(kw_only=True)
+class Locked:
+    """A locked request, and all requests of its phone and kind of user whose codes are alive.
+
+    `living` includes the named one if it is alive, and no other whose sending failed.
+    """
+
+    named: OtpRequest
+    living: tuple[OtpRequest, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -65,35 +77,34 @@ DELIVERED = statement(
         provider_reference=p.reference, delivery_failed=p.delivery_failed, number_refused=p.number_refused
     ).where(OtpRequests.id == p.id)
 )
-USE = statement(
-    OtpRequests.update(used_at=p.now, send_due_real_at=None).where(
-        OtpRequests.id == p.id, OtpRequests.used_at.is_null()
-    )
-)
 
 
-async def lock_limits(tx: Tx, *, user_type: str, phone: str, ip_address: str) -> None:
+async def hold_phone(tx: Tx, phone: str) -> None:
+    """Lock the codes of a phone until the commit, so that they are requested, checked and erased one at a time."""
+    await locks.hold(tx, AdvisoryLock.CODES_OF_PHONE, phone)
+
+
+async def lock_limits(tx: Tx, *, phone: str, ip_address: str) -> None:
     """Lock a phone and an address until the commit, so that their limits are checked for one request at a time."""
-    await locks.hold(tx, AdvisoryLock.CODES_OF_PHONE, f"{user_type} {phone}")
+    await hold_phone(tx, phone)
     await locks.hold(tx, AdvisoryLock.CODES_OF_ADDRESS, ip_address)
 
 
 async def asked(
     tx: Tx,
     *,
-    user_type: str,
     phones: Sequence[str],
     ip_address: str,
     since: dt.datetime,
     in_flight_since: dt.datetime,
 ) -> Asked:
-    """Read the requests since `since` that count against the limits of a phone and kind of user, and of an address.
+    """Read the requests since `since` that count against the limits of a phone and of an address.
 
     `phones` are the phone, and what replaces it in requests of an erased user.
 
     A customer's code without the provider's answer counts as a refused number if it is newer than `in_flight_since`.
     """
-    by_phone = await tx.fetch(SQL["asked_by_phone"], phones, user_type, since)
+    by_phone = await tx.fetch(SQL["asked_by_phone"], phones, since)
     by_ip = await tx.fetch(SQL["asked_by_address"], ip_address, since, in_flight_since)
     return Asked(
         by_phone=tuple(row["created_at"] for row in by_phone),
@@ -180,16 +191,25 @@ async def delivered(tx: Tx, otp_request_id: str, *, reference: str | None, numbe
     )
 
 
-async def lock(tx: Tx, otp_request_id: str) -> OtpRequest | None:
-    """Lock and read a request for a code."""
-    return one(OtpRequest, await tx.fetchrow(SQL["lock"], otp_request_id))
+async def lock(tx: Tx, otp_request_id: str, *, user_type: str) -> Locked | None:
+    """Lock a request and the living ones of its phone and kind of user; None if a user of this kind has no such one."""
+    row = await tx.fetchrow(SQL["phone_of"], otp_request_id)
+    if row is None or row["user_type"] != user_type:
+        return None
+    phone = row["phone"]
+    await hold_phone(tx, phone)
+    rows = many(OtpRequest, await tx.fetch(SQL["lock"], otp_request_id, phone, user_type, tx.now))
+    named = next((row for row in rows if row.id == otp_request_id), None)
+    if named is None:  # deleted during the wait
+        return None
+    return Locked(named=named, living=tuple(row for row in rows if row.used_at is None and row.expires_at > tx.now))
 
 
-async def count_attempt(tx: Tx, otp_request_id: str, *, tries: int = 1) -> None:
-    """Add `tries` to the attempts at a code; -1 gives back a try that was not checked."""
-    await tx.execute(SQL["count_attempt"], otp_request_id, tries)
+async def count_attempt(tx: Tx, otp_request_ids: Sequence[str], *, tries: int = 1) -> None:
+    """Add `tries` to the attempts at codes of one phone; -1 gives back a try that was not checked."""
+    await tx.execute(SQL["count_attempt"], otp_request_ids, tries)
 
 
-async def use(tx: Tx, otp_request_id: str) -> None:
-    """Mark a code as used; it needs no more sending."""
-    await USE.execute(tx, id=otp_request_id, now=tx.now)
+async def use(tx: Tx, locked: Locked) -> None:
+    """Use up all codes of a phone and kind of user, with the named request; none needs any more sending."""
+    await tx.execute(SQL["use"], locked.named.id, [row.id for row in (locked.named, *locked.living)], tx.now)

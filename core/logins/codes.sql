@@ -1,8 +1,9 @@
 -- name: asked_by_phone
--- The requests of a phone ($1: with its marks) and a kind of user since $3 whose code was delivered or is on its way.
+-- The requests of a phone ($1: with its marks), by customers and mitras, since $2 whose code was delivered or is on its
+-- way.
 SELECT created_at
 FROM otp_requests
-WHERE phone = ANY($1::text[]) AND user_type = $2 AND created_at > $3 AND NOT delivery_failed
+WHERE phone = ANY($1::text[]) AND created_at > $2 AND NOT delivery_failed
 ORDER BY created_at;
 
 -- name: asked_by_address
@@ -98,8 +99,16 @@ UPDATE otp_requests
 SET send_due_real_at = clock_timestamp() + make_interval(secs => $2)
 WHERE id = $1 AND used_at IS NULL;
 
+-- name: phone_of
+-- The phone and the kind of user of a request.
+SELECT
+  phone,
+  user_type
+FROM otp_requests
+WHERE id = $1;
+
 -- name: lock
--- Lock and read a request.
+-- Lock and read a request, and those of the same phone ($2) and kind of user ($3) whose codes are alive at $4.
 SELECT
   id,
   phone,
@@ -108,17 +117,34 @@ SELECT
   provider_reference,
   attempts,
   used_at,
+  created_at,
   expires_at,
   provider_reference IS NULL AND CASE user_type
     WHEN 'customer' THEN NOT delivery_failed
     ELSE send_due_real_at IS NOT NULL AND send_attempts > 0
   END AS may_be_sent
 FROM otp_requests
-WHERE id = $1
+WHERE
+  id = $1
+  OR (phone = $2 AND user_type = $3 AND used_at IS NULL AND expires_at > $4 AND NOT delivery_failed)
+ORDER BY id
 FOR UPDATE;
 
 -- name: count_attempt
--- Add $2 to the attempts at a code.
+-- Add $2 to the attempts at codes of one phone.
 UPDATE otp_requests
 SET attempts = attempts + $2
-WHERE id = $1;
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM otp_requests
+    WHERE id = ANY($1::uuid[])
+    ORDER BY id
+    FOR UPDATE
+  ));
+
+-- name: use
+-- Use up the codes of one phone ($2). Only the request that a sign-in named ($1) was used later than it was made.
+UPDATE otp_requests
+SET used_at = CASE WHEN id = $1 THEN $3 ELSE created_at END, send_due_real_at = NULL
+WHERE id = ANY($2::uuid[]) AND used_at IS NULL;

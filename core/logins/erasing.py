@@ -3,8 +3,8 @@
 import datetime as dt
 from collections.abc import Sequence
 
-from core.storage import locks, sql_files
-from core.storage.locks import AdvisoryLock
+from core.logins import codes
+from core.storage import sql_files
 from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
@@ -25,24 +25,16 @@ async def devices_of(reader: Reader, user_ids: Sequence[str]) -> list[str]:
     return [row["id"] for row in await reader.fetch(SQL["devices_of"], user_ids)]
 
 
-async def lock_codes(tx: Tx, *, phone: str, user_type: str) -> None:
-    """Lock all requests for codes for a phone, and keep new ones out until the commit.
-
-    Take this lock before any of these rows: several codes may be used at once.
-    """
-    await hold_phone(tx, phone=phone, user_type=user_type)
-    await tx.execute(SQL["lock_codes"], phone, user_type)
+async def lock_codes(tx: Tx, phone: str) -> None:
+    """Lock all requests for codes for a phone, of customers and mitras, and keep new ones out until the commit."""
+    await codes.hold_phone(tx, phone)
+    await tx.execute(SQL["lock_codes"], phone)
 
 
-async def hold_phone(tx: Tx, *, phone: str, user_type: str) -> None:
-    """Lock the codes of a phone until the commit."""
-    await locks.hold(tx, AdvisoryLock.CODES_OF_PHONE, f"{user_type} {phone}")
-
-
-async def forget_codes(tx: Tx, *, phone: str, user_type: str, mark: str, window: dt.timedelta) -> None:
+async def forget_codes(tx: Tx, phone: str, *, mark: str, window: dt.timedelta) -> None:
     """Delete the requests for codes for a phone. Those that still count against a limit stay with `mark` instead."""
-    await tx.execute(SQL["forget_codes"], phone, user_type, tx.now - window)
-    await tx.execute(SQL["mark_codes"], phone, user_type, mark)
+    await tx.execute(SQL["forget_codes"], phone, tx.now - window)
+    await tx.execute(SQL["mark_codes"], phone, mark)
 
 
 async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | None:

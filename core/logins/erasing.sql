@@ -24,27 +24,27 @@ WHERE user_id = ANY($1::uuid[]);
 -- Lock the requests for codes for a phone.
 SELECT id
 FROM otp_requests
-WHERE phone = $1 AND user_type = $2
+WHERE phone = $1
 ORDER BY id
 FOR UPDATE;
 
 -- name: forget_codes
--- Delete the requests for codes for a phone that were made by $3.
+-- Delete the requests for codes for a phone that were made by $2.
 DELETE FROM otp_requests
-WHERE phone = $1 AND user_type = $2 AND created_at <= $3;
+WHERE phone = $1 AND created_at <= $2;
 
 -- name: mark_codes
 -- Replace a phone in its requests for codes, which nothing can use any longer. The address is emptied, because the
 -- column is never null.
 UPDATE otp_requests
 SET
-  phone = $3,
+  phone = $2,
   ip_address = '',
   code_hash = NULL,
   provider_reference = NULL,
   send_due_real_at = NULL,
   used_at = coalesce(used_at, created_at)
-WHERE phone = $1 AND user_type = $2;
+WHERE phone = $1;
 
 -- name: signed_in_at
 -- When an auth session was opened.

@@ -58,6 +58,7 @@ class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
     # Real time from which another process may send a mitra's code; null: there is nothing to send.
     send_due_real_at = columns.moment()
     send_attempts = columns.number(default=0)
+    # When a sign-in or an erasure named this request. Equal to created_at: another request's use ended it.
     used_at = columns.moment()
     created_at = columns.created()
     expires_at = columns.moment(null=False)

@@ -46,11 +46,6 @@ class IdentityChanged(Exception):
     """The customer gained an identity while the caller waited for its locks: the caller must start again."""
 
 
-async def hold_codes(tx: Tx, phone: str, user_type: UserType) -> None:
-    """Lock a phone's codes. This lock comes before that of the code with which the caller proves the phone."""
-    await logins.hold_phone(tx, phone=phone, user_type=user_type.value)
-
-
 async def erase_customer(
     runtime: Runtime, tx: Tx, customer_id: str, known: list[Identity], asked: Requester
 ) -> Erasure:
@@ -85,7 +80,7 @@ async def _lock(tx: Tx, account_id: str, known: list[Identity]) -> list[str]:
     """
     for one in known:
         if one.kind is IdentityKind.PHONE:
-            await logins.lock_codes(tx, phone=one.value, user_type=UserType.CUSTOMER.value)
+            await logins.lock_codes(tx, one.value)
     for one in known:
         await customer_store.hold_identity(tx, one)
     rows = await customers.rows_of(tx, account_id)
@@ -109,7 +104,7 @@ async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: 
             await erased_identities.remember(runtime, tx, one)
     for one in known:
         if one.kind is IdentityKind.PHONE:
-            await _forget_codes(runtime, tx, one.value, UserType.CUSTOMER)
+            await _forget_codes(runtime, tx, one.value)
 
 
 async def erase_mitra(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester) -> Erasure:
@@ -120,7 +115,7 @@ async def erase_mitra(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester)
     found = await mitras.get(tx, mitra_id)
     if found is None:
         raise NotFound
-    await logins.lock_codes(tx, phone=found.phone, user_type=UserType.MITRA.value)
+    await logins.lock_codes(tx, found.phone)
     await mitras.hold_logins(tx, mitra_id)
     await logins.lock_devices(tx, [mitra_id])
     mitra = await mitras.lock(tx, mitra_id)
@@ -130,16 +125,16 @@ async def erase_mitra(runtime: Runtime, tx: Tx, mitra_id: str, asked: Requester)
     before = await erasures.of_user(tx, mitra_id)
     if before is not None and await erased_mitras.is_erased(tx, mitra_id):
         return before
-    await _forget_codes(runtime, tx, mitra.phone, UserType.MITRA)
+    await _forget_codes(runtime, tx, mitra.phone)
     await operators.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])
     await erased_mitras.blank(tx, mitra_id)
     return await _begun(tx, UserType.MITRA, mitra_id, asked)
 
 
-async def _forget_codes(runtime: Runtime, tx: Tx, phone: str, user_type: UserType) -> None:
+async def _forget_codes(runtime: Runtime, tx: Tx, phone: str) -> None:
     mark = phone_mark(runtime.settings.erasure_hash_keys[0], phone=phone)
-    await logins.forget_codes(tx, phone=phone, user_type=user_type.value, mark=mark, window=otp.WINDOW)
+    await logins.forget_codes(tx, phone, mark=mark, window=otp.WINDOW)
 
 
 async def _sign_out(tx: Tx, user_id: str, rows: Sequence[str]) -> None:

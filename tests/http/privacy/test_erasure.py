@@ -11,6 +11,7 @@ from tests.http.privacy.steps import (
     erase,
     finish,
     money_of,
+    pass_cooldown,
     phone_customer,
     say,
     second_proof,
@@ -226,6 +227,17 @@ async def test_limit_of_codes_holds_after_an_erasure(world: World) -> None:
         await refused(device(world).post(ASK, {"phone": number}), 429, "OTP_RATE_LIMIT_PHONE")
     await world.config("otp_max_per_phone_per_hour", 1_000_000)
     await by_phone(world, device(world), number)
+
+
+async def test_codes_requested_as_a_mitra_are_erased_with_the_customer_of_the_phone(world: World) -> None:
+    number = new_number()
+    customer = await phone_customer(world, number)
+    await pass_cooldown(world, number)
+    as_mitra = await device(world).post("/api/mitra/auth/otp/request", {"phone": number})
+    await erase(world, customer, number)
+    assert await world.stack.sql("SELECT 1 FROM otp_requests WHERE phone = $1", number) == []
+    left = "SELECT 1 FROM otp_requests WHERE id = $1 AND (ip_address <> '' OR used_at IS NULL)"
+    assert await world.stack.sql(left, as_mitra["otp_request_id"]) == []
 
 
 async def test_codes_of_the_last_hour_keep_no_address_and_no_reference(world: World) -> None:

@@ -270,12 +270,14 @@ async def test_same_subject_at_two_providers_is_two_customers(
 async def test_concurrent_first_sign_ins_create_one_customer(world: World, way: Way) -> None:
     value = way.fresh()
     if way.kind == "phone":
-        await world.config("otp_max_per_phone_per_hour", 100)
-        proofs = [(VERIFY, await proof(world, value)) for _ in range(6)]
-        await world.config("otp_max_per_phone_per_hour", 3)
+        async with world.setting(otp_max_per_phone_per_hour=100):
+            proofs = [(VERIFY, await proof(world, value)) for _ in range(6)]
     else:
         proofs = [await way.proof(value) for _ in range(20)]
     answers = await all_at_once([device(world).call("POST", path, body) for path, body in proofs])
+    if way.kind == "phone":  # one right code uses up the others
+        answers = [answer for answer in answers if getattr(answer, "code", None) != "OTP_EXPIRED"]
+        assert len(answers) == 1
     assert len({answer["customer"]["id"] for answer in answers}) == 1
     assert await way.owners(value) == 1
 

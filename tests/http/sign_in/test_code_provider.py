@@ -269,6 +269,11 @@ async def test_second_request_repeats_the_pending_verification(phone: SigningInP
     assert phone.sends == 2
     assert len({made.sid for made in phone.provided.twilio.by_sid.values() if made.to == phone.number}) == 1
     assert (await phone.no(first, wrong(phone.code)))[2] == {"attempts_remaining": 4}
+    assert [await phone.attempts(asked) for asked in (first, second)] == [1, 1]
+    phone.provided.twilio.check_faults[phone.number] = [500]  # the try is given back to both
+    assert (await phone.no(second, phone.code))[1] == "UNAVAILABLE"
+    phone.provided.twilio.check_faults.clear()
+    assert [await phone.attempts(asked) for asked in (first, second)] == [1, 1]
     assert (await phone.type(second, phone.code))["customer"]["phone"] == phone.number
     assert (await phone.no(first, phone.code))[:2] == (400, "OTP_EXPIRED")
 

@@ -79,6 +79,7 @@ async def test_mitra_signs_in_with_a_fixed_code_at_once(world: World, numbers: N
     operator = await world.operator()
     made = await operator.post("/internal/mitras", {"phone": numbers.dated, "display_name": "Ayu", "is_active": True})
     client = device(world, base=numbers.base)
+    await forget_codes(world, numbers.dated)
     asked = await ask(client, numbers.dated, path=MITRA_ASK)
     answer = await verify(client, asked, CODE, path=MITRA_VERIFY)
     assert answer["mitra"]["id"] == made["id"]
@@ -87,6 +88,7 @@ async def test_mitra_signs_in_with_a_fixed_code_at_once(world: World, numbers: N
 
 async def test_fixed_code_signs_in_no_mitra_who_does_not_exist(world: World, numbers: Numbers) -> None:
     client = device(world, base=numbers.base)
+    await forget_codes(world, numbers.undated)
     asked = await ask(client, numbers.undated, path=MITRA_ASK)
     await refused(verify(client, asked, CODE, path=MITRA_VERIFY), 400, "OTP_INVALID")
 

@@ -14,7 +14,8 @@ export const ROWS = {
   auto_approve: "setujui otomatis",
   reject: "tolak",
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
-  "OTP requests for a phone number in an hour.": "Permintaan OTP per telepon dalam sejam.",
+  "OTP requests for a phone number in an hour, of customers and mitras together.":
+    "Permintaan OTP per telepon dalam sejam, dari pelanggan dan mitra bersama-sama.",
   "Codes sent to all customers in an hour; half are reserved for phone numbers with an account. 0: no limit.":
     "Kode untuk pelanggan dalam sejam, seluruh layanan; separuhnya disisihkan untuk telepon yang sudah punya akun. 0: tanpa batas.",
   "Anonymous sign-ins from an address in an hour.": "Masuk anonim dari satu alamat dalam sejam.",
