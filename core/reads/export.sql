@@ -34,14 +34,15 @@ ORDER BY d.id
 LIMIT $3;
 
 -- name: codes
--- Requests for codes to their phones. At most $3 above $2.
+-- Requests for codes to their phones. At most $3 above $2. Only a request that was used has its address: others may be a
+-- stranger's.
 SELECT
   o.id,
   o.phone,
-  o.ip_address,
   o.channel,
   o.created_at,
-  o.used_at
+  CASE WHEN o.used_at > o.created_at THEN o.ip_address ELSE '' END AS ip_address,
+  CASE WHEN o.used_at > o.created_at THEN o.used_at END AS used_at
 FROM otp_requests AS o
 WHERE
   o.user_type = 'customer' AND o.phone = ANY(ARRAY(

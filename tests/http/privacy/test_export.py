@@ -10,8 +10,8 @@ import pytest
 
 from api import apps
 from core.reads.export import MESSAGES
-from tests.http.privacy.steps import EXPORT, finish, phone_customer, say
-from tests.http.sign_in.people import anonymous, by_phone, claims_of, device, new_number, raw
+from tests.http.privacy.steps import EXPORT, finish, pass_cooldown, phone_customer, say
+from tests.http.sign_in.people import ASK, anonymous, by_phone, claims_of, device, new_number, raw
 from tests.stack import World, at_once, refused
 from tools.client import Client
 
@@ -99,6 +99,22 @@ async def test_export_has_the_conversations_and_everything_else(world: World) ->
     document = apps.interface("public")
     answer = document["paths"][EXPORT]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     check_shape(document, answer, found)
+
+
+async def test_export_has_addresses_only_of_requests_that_were_used(world: World) -> None:
+    number, before, after = new_number(), device(world), device(world)
+    await before.post(ASK, {"phone": number})  # a stranger's, which the sign-in uses up
+    customer = await phone_customer(world, number)
+    await pass_cooldown(world, number)
+    await after.post(ASK, {"phone": number})
+    _, found, _ = await raw(customer, "GET", EXPORT)
+    assert [(one["ip_address"] == "", one["used_at"] is None) for one in found["codes"]] == [
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
+    strangers = {one._http.headers["X-Forwarded-For"] for one in (before, after)}
+    assert not strangers & {one["ip_address"] for one in found["codes"]}
 
 
 async def test_export_needs_a_sign_in_of_the_last_ten_minutes_on_the_device(world: World) -> None:
