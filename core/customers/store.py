@@ -38,7 +38,7 @@ LOCK_ANONYMOUS = statement(
     .where(Customers.id == p.id, Customers.is_anonymous.eq(True), Customers.account_belongs_to.is_null())
     .lock_rows("NO KEY UPDATE")
 )
-HAS_PHONE = statement(Customers.select(Customers.id).where(Customers.phone == p.phone))
+WITH_PHONE = statement(Customers.select(Customers.id).where(Customers.phone == p.phone))
 CREATE_ANONYMOUS = statement(insert(Customers, "id created_at", is_anonymous=True).returning(*ALL), Customer)
 SET_EMAIL = statement(Customers.update(email=p.email).where(Customers.id == p.id).returning(*ALL), Customer)
 SET_USP_SEEN = statement(Customers.update(usp_seen=True).where(Customers.id == p.id, Customers.usp_seen.eq(False)))
@@ -154,9 +154,10 @@ async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
     return await BY_IDENTITY[identity.kind].first(tx, value=identity.value)
 
 
-async def has_phone(tx: Tx, phone: str) -> bool:
-    """Return whether a customer has this phone number."""
-    return await HAS_PHONE.value(tx, phone=phone) is not None
+async def with_phone(tx: Tx, phone: str) -> str | None:
+    """Return the id of the customer who has a phone number, or None."""
+    found = await WITH_PHONE.value(tx, phone=phone)
+    return None if found is None else str(found)
 
 
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:

@@ -11,7 +11,7 @@ import attrs
 
 from core.base import fixed_codes, ids, logs, metrics, phones
 from core.base.actor import UserType
-from core.base.addresses import who_has
+from core.base.addresses import share_of, who_has
 from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
 from core.base.fixed_codes import FixedCode
@@ -19,7 +19,9 @@ from core.customers import store as customers
 from core.erasures.rules import phone_mark
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
+from core.logins.codes import Stranger
 from core.logins.otp import Hit
+from core.payments import invoice_counts
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
 from core.steps import inbox
@@ -48,10 +50,9 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
     code = fixed.code if fixed else _new_code(runtime)
     async with runtime.transaction() as tx:
         await _check_limits(runtime, tx, number, ip_address)
-        known = await customers.has_phone(tx, number)
-        await _check_budget(runtime, tx, known_phone=known)
+        stranger = await _check_budget(runtime, tx, number, ip_address)
         asked = await _keep(
-            runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code=code, known_phone=known
+            runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code=code, stranger=stranger
         )
         if fixed:
             await _mark_fixed(runtime, tx, UserType.CUSTOMER, otp_request_id, fixed)
@@ -88,7 +89,6 @@ async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> Co
             number,
             ip_address,
             code=fixed.code if fixed else None,
-            known_phone=False,
         )
         if fixed:
             await _mark_fixed(runtime, tx, UserType.MITRA, otp_request_id, fixed)
@@ -163,13 +163,19 @@ async def _check_limits(runtime: Runtime, tx: Tx, number: str, ip_address: str) 
     _refuse(otp.hit_by(asked, limits, now=tx.now))
 
 
-async def _check_budget(runtime: Runtime, tx: Tx, *, known_phone: bool) -> None:
-    """Check the budget of the whole service. This comes last, because its lock is held until the commit."""
+async def _check_budget(runtime: Runtime, tx: Tx, number: str, ip_address: str) -> Stranger | None:
+    """Check the budget of the whole service. Return the caller if no customer has their phone.
+
+    The phone of an account that ever paid is never refused. This comes last, because the budget's lock is held until
+    the commit.
+    """
+    owner = await customers.with_phone(tx, number)
+    stranger = Stranger(*share_of(ip_address)) if owner is None else None
     limit = runtime.config.number("otp_max_per_hour")
-    if limit == 0:
-        return
-    full_since = await codes.budget_full_since(tx, limit=limit, known_phone=known_phone, since=tx.now - otp.WINDOW)
-    _refuse(otp.hit_by_budget(full_since, now=tx.now))
+    if limit and not (owner and await invoice_counts.ever_paid(tx, [*await customers.ids_of(tx, owner)])):
+        full, share_full = await codes.budget_full(tx, limit=limit, stranger=stranger, since=tx.now - otp.WINDOW)
+        _refuse(otp.hit_by_budget(full, share_full, now=tx.now))
+    return stranger
 
 
 def _refuse(hit: Hit | None) -> None:
@@ -187,7 +193,7 @@ async def _keep(
     ip_address: str,
     *,
     code: str | None,
-    known_phone: bool,
+    stranger: Stranger | None = None,
 ) -> CodeRequest:
     """Store a request. Without a code, the provider makes it or, for a mitra, it is made after the commit."""
     tx.count(metrics.OTP_REQUESTED.labels(user_type.value))
@@ -203,7 +209,7 @@ async def _keep(
         user_type=user_type.value,
         channel=runtime.settings.otp_channel,
         code_hash=code_hash,
-        known_phone=known_phone,
+        stranger=stranger,
         send_later=user_type is UserType.MITRA and code is None,
         expires_at=expires_at,
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from core.base.actor import UserType
 from core.logins.otp import Asked
 from core.logins.tables import OtpRequest as OtpRequests
 from core.storage import locks, sql_files
@@ -67,6 +68,14 @@ class Pending:
     send_attempts: int
 
 
+@attrs.frozen
+class Stranger:
+    """A caller whose phone no customer has, by their network, which may use 1/`part` of the strangers' budget."""
+
+    network: str
+    part: int
+
+
 SQL = sql_files.load(__file__)
 KEEP_HASH = statement(OtpRequests.update(code_hash=p.code_hash).where(OtpRequests.id == p.id))
 SENDING_ENDED = statement(
@@ -113,17 +122,26 @@ async def asked(
     )
 
 
-async def budget_full_since(tx: Tx, *, limit: int, known_phone: bool, since: dt.datetime) -> dt.datetime | None:
-    """Return the time of the code that must be an hour old before another one may be sent; None if one may be sent now.
+async def budget_full(
+    tx: Tx, *, limit: int, stranger: Stranger | None, since: dt.datetime
+) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """Return the times of the codes that must be an hour old before another one may be sent; None for a free budget.
 
-    Phones without an account have half of the budget. Locks the budget until the commit, so that it is checked for one
+    The first is the budget's, the second that of the stranger's network. A stranger is who has no account with the
+    phone: they have half of the budget together. Locks the budget until the commit, so that it is checked for one
     request at a time.
     """
-    share = limit if known_phone else limit // 2
-    if share == 0:
-        return tx.now
+    strangers = limit // 2
+    if stranger is not None and strangers == 0:
+        return tx.now, None
     await locks.hold(tx, AdvisoryLock.CODE_BUDGET)
-    return await tx.fetchval(SQL["budget_full_since"], since, limit - 1, share - 1, known_phone)
+    share = max(1, strangers // stranger.part) if stranger is not None else 1
+    network = None if stranger is None else stranger.network
+    row = await tx.fetchrow(
+        SQL["budget_full"], since, limit - 1, max(0, strangers - 1), strangers // 2, share - 1, network
+    )
+    assert row is not None
+    return row["full_since"], row["share_full_since"]
 
 
 async def create(
@@ -135,11 +153,14 @@ async def create(
     user_type: str,
     channel: str,
     code_hash: str | None,
-    known_phone: bool,
+    stranger: Stranger | None,
     send_later: bool,
     expires_at: dt.datetime,
 ) -> None:
-    """Insert a request for a code. `send_later`: the code is made and sent after the commit."""
+    """Insert a request for a code. `send_later`: the code is made and sent after the commit.
+
+    `stranger` is None if the phone is known, or if the request is not in the budget.
+    """
     await tx.execute(
         SQL["create"],
         otp_request_id,
@@ -148,7 +169,8 @@ async def create(
         user_type,
         channel,
         code_hash,
-        known_phone,
+        stranger is None and user_type == UserType.CUSTOMER,
+        None if stranger is None else stranger.network,
         send_later,
         GRACE_S,
         tx.now,

@@ -18,13 +18,18 @@ FROM otp_requests
 WHERE ip_address = $1 AND created_at > $2
 ORDER BY created_at;
 
--- name: budget_full_since
--- The code that must be an hour old: with $2 newer ones the budget is full, with $3 its share for unknown phones.
--- Both conditions repeat the WHERE of the index otp_requests_budget.
-SELECT max(created_at)
+-- name: budget_full
+-- The codes that must be an hour old before the budget has room: with $2 newer ones it is full, with $3 its share for
+-- unknown phones. While more than half of that share is used ($4 newer ones), a network ($6) has a share of its own,
+-- which is full with $5 newer ones. All conditions repeat the WHERE of the index otp_requests_budget.
+SELECT
+  max(created_at) FILTER (WHERE NOT of_network) AS full_since,
+  max(created_at) FILTER (WHERE of_network) AS share_full_since
 FROM (
   (
-    SELECT created_at
+    SELECT
+      created_at,
+      false AS of_network
     FROM otp_requests
     WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1
     ORDER BY created_at DESC
@@ -34,18 +39,45 @@ FROM (
   )
   UNION ALL
   (
-    SELECT created_at
+    SELECT
+      created_at,
+      false AS of_network
     FROM otp_requests
-    WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND NOT $4
+    WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND $6::text IS NOT NULL
     ORDER BY created_at DESC
     LIMIT
       1
       OFFSET $3
   )
-) AS full_since;
+  UNION ALL
+  (
+    SELECT
+      least(half.created_at, own.created_at) AS created_at,
+      true AS of_network
+    FROM (
+      SELECT created_at
+      FROM otp_requests
+      WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone
+      ORDER BY created_at DESC
+      LIMIT
+        1
+        OFFSET $4
+    ) AS half
+    CROSS JOIN (
+      SELECT created_at
+      FROM otp_requests
+      WHERE
+        user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND network = $6
+      ORDER BY created_at DESC
+      LIMIT
+        1
+        OFFSET $5
+    ) AS own
+  )
+) AS used;
 
 -- name: create
--- Insert a request; if its code is sent later ($8), another process may send it after $9 seconds.
+-- Insert a request; if its code is sent later ($9), another process may send it after $10 seconds.
 INSERT INTO otp_requests (
   id,
   phone,
@@ -54,6 +86,7 @@ INSERT INTO otp_requests (
   channel,
   code_hash,
   known_phone,
+  network,
   send_due_real_at,
   created_at,
   expires_at
@@ -66,9 +99,10 @@ VALUES (
   $5,
   $6,
   $7,
-  CASE WHEN $8 THEN clock_timestamp() + make_interval(secs => $9) END,
-  $10,
-  $11
+  $8,
+  CASE WHEN $9 THEN clock_timestamp() + make_interval(secs => $10) END,
+  $11,
+  $12
 );
 
 -- name: claim

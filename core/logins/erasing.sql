@@ -40,6 +40,7 @@ UPDATE otp_requests
 SET
   phone = $2,
   ip_address = '',
+  network = NULL,
   code_hash = NULL,
   provider_reference = NULL,
   send_due_real_at = NULL,

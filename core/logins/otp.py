@@ -129,15 +129,18 @@ def hit_by(asked: Asked, limits: Limits, *, now: dt.datetime) -> Hit | None:
     return Hit(limit=name, refusal=refusal, retry_after_seconds=_seconds(max(until for *_, until in hits), now))
 
 
-def hit_by_budget(full_since: dt.datetime | None, *, now: dt.datetime) -> Hit | None:
-    """Return the hit of a used-up budget; None if `full_since` is None, which means that some is left.
+def hit_by_budget(
+    full_since: dt.datetime | None, share_full_since: dt.datetime | None, *, now: dt.datetime
+) -> Hit | None:
+    """Return the hit of a used-up budget, or of a network's share in it; None if some is left of both.
 
-    `full_since` is the time of the code that must be an hour old before another one may be sent.
+    Each is the time of the code that must be an hour old before another one may be sent; None if some is left.
     """
-    if full_since is None:
+    full = [since for since in (full_since, share_full_since) if since is not None]
+    if not full:
         return None
-    until = full_since + WINDOW
-    return Hit(limit="otp_budget", refusal=OtpBudgetExceeded, retry_after_seconds=_seconds(until, now))
+    limit = "otp_budget_share" if full_since is None else "otp_budget"
+    return Hit(limit=limit, refusal=OtpBudgetExceeded, retry_after_seconds=_seconds(max(full) + WINDOW, now))
 
 
 def code_for(*, key: bytes, otp_request_id: str) -> str:

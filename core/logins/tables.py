@@ -55,6 +55,8 @@ class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
     number_refused = columns.flag()
     # Whether a customer had this phone at the time of the request: half of the budget is reserved for those.
     known_phone = columns.flag()
+    # The IPv4 /24 or IPv6 /48 of the address, for its share of the budget. Empty: the phone is known, or erased.
+    network = columns.string(45, null=True)
     # Real time from which another process may send a mitra's code; null: there is nothing to send.
     send_due_real_at = columns.moment()
     send_attempts = columns.number(default=0)

@@ -52,7 +52,7 @@ async def send(harness: Harness, phone: str, kind: UserType, code: str, *, faile
     runtime, made = harness.runtime, ids.new_id()
     async with runtime.transaction() as tx:
         await codes.create(
-            tx, otp_request_id=made, phone=phone, ip_address="192.0.2.1", user_type=kind, channel="sms", known_phone=False,
+            tx, otp_request_id=made, phone=phone, ip_address="192.0.2.1", user_type=kind, channel="sms", stranger=None,
             code_hash=otp.hash_code(key=runtime.keys.codes[0], otp_request_id=made, code=code), send_later=False,
             expires_at=tx.now + otp.LIFETIME,
         )  # fmt: skip

@@ -1,16 +1,18 @@
 """Which client address counts behind proxies: the same for the public listener and for sockets."""
 
 import asyncio
+import ipaddress
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from core.base.addresses import TrustedProxies
+from core.base.addresses import IPV4_PART, IPV6_PART, TrustedProxies, share_of, who_has
 from core.base.connections import ONE_ADDRESS, Connections
 from core.base.environment import read as read_settings
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 URLS = {"DATABASE_URL": "postgresql://h/d", "REDIS_URL": "redis://h"}
 HOSTS = ("127.0.0.1", "10.1.2.3", "198.51.100.1", "203.0.113.7", "2001:db8::1", "2001:db9::1", "unknown", "", "::1")
@@ -30,6 +32,24 @@ def seen_by_listener(peer: str, lines: list[str]) -> str:
     scope: Any = {"type": "http", "client": (peer, 1), "headers": headers}
     asyncio.run(ProxyHeadersMiddleware(app, list(TRUSTED))(scope, None, None))  # type: ignore[arg-type]
     return str(scopes[0]["client"][0])
+
+
+@given(st.ip_addresses())
+def test_share_of_an_address_is_that_of_every_address_in_its_network(address: Address) -> None:
+    network, part = share_of(str(address))
+    around = ipaddress.ip_network((address, 24 if address.version == 4 else 48), strict=False)
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None:
+        around = ipaddress.ip_network((mapped, 24), strict=False)
+    assert (network, part) == (str(around), IPV4_PART if around.version == 4 else IPV6_PART)
+    assert share_of(str(around[0])) == share_of(str(around[-1])) == (network, part)
+    assert len(network) <= 45
+
+
+@given(st.one_of(st.text(max_size=80), st.sampled_from(["/", "10.0.0.0/8", "2001:db8::/32", "::/0", "fe80::1%eth0"])))
+def test_share_of_a_host_that_is_no_address_is_its_own(host: str) -> None:
+    network, _ = share_of(host)
+    assert network == who_has(host) or "/" in network
 
 
 @given(st.sampled_from(HOSTS[:6]), st.lists(st.lists(WORDS, min_size=1, max_size=3).map(",".join), max_size=2))

@@ -175,10 +175,16 @@ def test_address_is_limited_to_thirty_refused_numbers():
 
 
 def test_otp_budget_is_free_an_hour_after_the_code_that_filled_it():
-    assert hit_by_budget(None, now=NOW) is None
-    hit = hit_by_budget(NOW - dt.timedelta(minutes=59), now=NOW)
-    assert hit is not None
-    assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_budget", OtpBudgetExceeded, 60)
+    assert hit_by_budget(None, None, now=NOW) is None
+    minutes = [NOW - dt.timedelta(minutes=59 - n) for n in range(2)]
+    for full, share, name, wait in (
+        (minutes[0], None, "otp_budget", 60),
+        (None, minutes[0], "otp_budget_share", 60),
+        (minutes[0], minutes[1], "otp_budget", 120),
+    ):
+        hit = hit_by_budget(full, share, now=NOW)
+        assert hit is not None
+        assert (hit.limit, hit.refusal, hit.retry_after_seconds) == (name, OtpBudgetExceeded, wait)
 
 
 def test_otp_code_is_the_same_per_request_and_differs_between_requests():

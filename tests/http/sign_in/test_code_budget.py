@@ -6,6 +6,7 @@ from core.logins.otp import REFUSED_NUMBERS
 from tests.http.sign_in.people import (
     ASK,
     all_at_once,
+    anonymous,
     ask,
     by_phone,
     device,
@@ -79,6 +80,50 @@ async def test_phones_with_an_account_may_use_the_whole_budget(world: World) -> 
     async with world.setting(otp_max_per_hour=4):
         assert outcomes(await all_at_once([ask(device(world), number) for number in known])).count(None) == 4
         await refused(ask(device(world), new_number()), 429, "OTP_BUDGET_EXCEEDED")
+
+
+def devices_of(world: World, network: str, count: int) -> list[Client]:
+    """Return devices with different addresses of a network, such as `2001:db8:{n:x}::7`."""
+    made = [device(world) for _ in range(count)]
+    for n, one in enumerate(made, 1):
+        one._http.headers["X-Forwarded-For"] = network.format(n=n)
+    return made
+
+
+async def sent_to(world: World, network: str, count: int) -> int:
+    """Request codes for new numbers from one network at the same time; return how many were sent."""
+    answers = outcomes(await all_at_once([ask(one, new_number()) for one in devices_of(world, network, count)]))
+    assert set(answers) <= {None, "OTP_BUDGET_EXCEEDED"}
+    return answers.count(None)
+
+
+async def test_one_network_never_uses_up_the_budget_of_strangers(world: World) -> None:
+    known, paid = new_number(), new_number()
+    await by_phone(world, device(world), known)
+    payer = await anonymous(world)
+    await world.paid(payer)
+    payer._keep(await by_phone(world, payer, paid))
+    await world.stack.sql(FORGET_ALL)
+    async with world.setting(otp_max_per_hour=80):  # 40 for strangers; a /48 has 2 of them, a /24 has 4
+        # The shares bind once more than half is used, so that carriers' customers are admitted on a quiet day.
+        assert await sent_to(world, "2001:db8:4:{n:x}::7", 45) == 21
+        assert await limited(world, "otp_budget_share") >= 24
+        _, code, error = await refusal(
+            devices_of(world, "2001:db8:4:ff::7", 1)[0], "POST", ASK, {"phone": new_number()}
+        )
+        assert (code, 3400 < error["retry_after_seconds"] <= 3600) == ("OTP_BUDGET_EXCEEDED", True)
+        assert await sent_to(world, "2001:db8:5:{n:x}::7", 6) == 2
+        assert await sent_to(world, "198.51.100.{n}", 8) == 4
+        # Whoever asks for a phone with an account is not counted in a network.
+        assert (await ask(devices_of(world, "2001:db8:4:fe::7", 1)[0], known))["otp_request_id"]
+        assert await sent_to(world, "10.{n}.7.7", 15) == 13
+        await refused(ask(device(world), new_number()), 429, "OTP_BUDGET_EXCEEDED")
+    await world.stack.sql(
+        "UPDATE otp_requests SET created_at = created_at - interval '2 minutes' WHERE phone = $1", known
+    )
+    async with world.setting(otp_max_per_hour=2):  # is used up
+        await refused(ask(device(world), known), 429, "OTP_BUDGET_EXCEEDED")
+        assert (await ask(device(world), paid))["otp_request_id"]  # of an account that paid
 
 
 async def test_address_is_limited_after_thirty_refused_numbers(world: World) -> None:

@@ -1,0 +1,6 @@
+"""The networks of requests for codes."""
+
+from core.storage.sql_migration import sql_migration
+
+ID = "0026"
+forwards = sql_migration(__file__, ID, "0026_code_shares.sql")

@@ -1,0 +1,3 @@
+-- The network of a stranger's request for a code, for its share of the budget (docs/security.md#limits). Processes of
+-- older versions leave it empty: their requests count for the budget only.
+ALTER TABLE otp_requests ADD COLUMN IF NOT EXISTS network VARCHAR(45);
