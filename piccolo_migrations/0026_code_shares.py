@@ -1,4 +1,4 @@
-"""The networks of requests for codes."""
+"""The networks of requests for codes, and whether an invoice is of an account that paid before."""
 
 from core.storage.sql_migration import sql_migration
 

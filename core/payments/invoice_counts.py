@@ -1,6 +1,6 @@
-"""Counts of the invoices made in the last hour for accounts that never paid.
+"""Counts of the invoices made in the last hour.
 
-They have limits (docs/product.md#payment-requests).
+They have limits, which are high for accounts that paid before (docs/product.md#payment-requests).
 """
 
 import datetime as dt
@@ -12,6 +12,8 @@ from core.storage.statements import insert, p, statement
 from core.storage.transaction import Tx
 
 WINDOW = dt.timedelta(hours=1)
+# In an hour, of accounts that paid before: more than people need, so that the gateway's own limit is not reached.
+PER_PAID_ACCOUNT, PER_ADDRESS_OF_PAID = 60, 600
 PURGED_AT_ONCE = 5_000
 # Deletes counts that are not newer than $1.
 PURGE = f"""
@@ -25,7 +27,7 @@ PURGE = f"""
   ))
 """
 SQL = sql_files.load(__file__)
-ADD = statement(insert(InvoicesAsked, "id customer_id address asked_at"))
+ADD = statement(insert(InvoicesAsked, "id customer_id address has_paid asked_at"))
 REMOVE = statement(InvoicesAsked.delete().where(InvoicesAsked.id == p.id))
 
 
@@ -53,20 +55,22 @@ async def account_full_until(tx: Tx, customer_ids: list[str], *, most: int) -> d
     return None if oldest is None else oldest + WINDOW
 
 
-async def address_full_until(tx: Tx, address: str, *, most: int) -> dt.datetime | None:
+async def address_full_until(tx: Tx, address: str, *, has_paid: bool, most: int) -> dt.datetime | None:
     """Return when an address may have its next invoice, or None if it may have one now.
 
-    `most` is the limit; 0 means unlimited.
+    Accounts that paid before, and those that did not, are counted separately. `most` is the limit; 0 means unlimited.
     """
     if not most:
         return None
-    oldest = await tx.fetchval(SQL["asked_by_address"], address, tx.now - WINDOW, most - 1)
+    oldest = await tx.fetchval(SQL["asked_by_address"], address, tx.now - WINDOW, most - 1, has_paid)
     return None if oldest is None else oldest + WINDOW
 
 
-async def add(tx: Tx, *, payment_request_id: str, customer_id: str, address: str) -> None:
-    """Count the invoice of a request."""
-    await ADD.execute(tx, id=payment_request_id, customer_id=customer_id, address=address, asked_at=tx.now)
+async def add(tx: Tx, *, payment_request_id: str, customer_id: str, address: str, has_paid: bool) -> None:
+    """Count the invoice of a request. `has_paid`: the account paid before."""
+    await ADD.execute(
+        tx, id=payment_request_id, customer_id=customer_id, address=address, has_paid=has_paid, asked_at=tx.now
+    )
 
 
 async def remove(tx: Tx, payment_request_id: str) -> None:

@@ -14,9 +14,9 @@ ORDER BY asked_at DESC
 LIMIT 1 OFFSET $3;
 
 -- name: asked_by_address
--- The invoice of an address since $2 that has $3 newer ones.
+-- The invoice of an address since $2 that has $3 newer ones, of accounts that had paid before ($4) or had not.
 SELECT asked_at
 FROM invoices_asked
-WHERE address = $1 AND asked_at > $2
+WHERE address = $1 AND asked_at > $2 AND has_paid = $4
 ORDER BY asked_at DESC
 LIMIT 1 OFFSET $3;

@@ -44,10 +44,12 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
 
 
 class InvoiceAsked(Table, tablename="invoices_asked", db=columns.ENGINE):
-    """An invoice for an account that never paid, purged after an hour. Its id is that of the payment request."""
+    """An invoice, counted for an hour. Its id is that of the payment request."""
 
     id = columns.identifier()
     customer_id = columns.plain_id(null=False)
     # The client's address: an IPv4 address, or an IPv6 network.
     address = columns.string(45)
+    # Whether the account had paid before: such accounts have higher limits.
+    has_paid = columns.flag()
     asked_at = columns.moment(null=False)

@@ -90,24 +90,29 @@ async def create(
 async def _count(
     runtime: Runtime, tx: Tx, payment_id: str, *, customer_id: str, account: list[str], address: str
 ) -> None:
-    """Count an invoice of an account that never paid against its limits. Raises RateLimited.
+    """Count an invoice against its limits, which are high for an account that paid before. Raises RateLimited.
 
     The limits are exact: the account and then the address stay locked until the commit.
     """
-    if await invoice_counts.ever_paid(tx, account):
-        return
-    await invoice_counts.hold_address(tx, address)
+    has_paid, paid = await invoice_counts.ever_paid(tx, account), ""
     per_account = runtime.config.number("invoices_max_per_account_per_hour")
     per_address = runtime.config.number("invoices_max_per_address_per_hour")
+    if has_paid:
+        per_account, per_address = invoice_counts.PER_PAID_ACCOUNT, invoice_counts.PER_ADDRESS_OF_PAID
+        paid = "_paid"
+    await invoice_counts.hold_address(tx, address)
+    address_full = await invoice_counts.address_full_until(tx, address, has_paid=has_paid, most=per_address)
     full = {
-        "invoices_account": await invoice_counts.account_full_until(tx, account, most=per_account),
-        "invoices_address": await invoice_counts.address_full_until(tx, address, most=per_address),
+        f"invoices_account{paid}": await invoice_counts.account_full_until(tx, account, most=per_account),
+        f"invoices_address{paid}": address_full,
     }
     for limit, until in full.items():
         if until is not None:
             metrics.LIMITED.labels(limit).inc()
             raise RateLimited(retry_after_seconds=max(1, math.ceil((until - tx.now).total_seconds())))
-    await invoice_counts.add(tx, payment_request_id=payment_id, customer_id=customer_id, address=address)
+    await invoice_counts.add(
+        tx, payment_request_id=payment_id, customer_id=customer_id, address=address, has_paid=has_paid
+    )
 
 
 async def view_in(tx: Tx, request: PaymentRequest) -> PaymentRequestView:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import GatewayUnavailable
+from core.payments.invoice_counts import PER_ADDRESS_OF_PAID, PER_PAID_ACCOUNT
 from core.providers.circuit import FAILURES, OPEN_S
 from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway
 from core.providers.http_client import HttpClient
@@ -48,13 +49,24 @@ async def test_account_that_never_paid_gets_exactly_the_hourly_limit_of_invoices
         assert (await world.request(await world.customer()))["status"] == "pending"  # another account
 
 
-async def test_account_that_has_paid_has_no_invoice_limit(world: World) -> None:
-    async with world.setting(**{ACCOUNT: 1}):
-        customer = await world.customer()
+async def test_account_that_has_paid_has_exactly_its_high_limit_of_invoices(world: World) -> None:
+    counted = """INSERT INTO invoices_asked (id, customer_id, address, has_paid, asked_at)
+      SELECT gen_random_uuid(), CASE WHEN $2 THEN $1::text::uuid ELSE gen_random_uuid() END, $3, true, now()
+      FROM generate_series(1, $4::int)"""
+    async with world.setting(**{ACCOUNT: 1, ADDRESS: 1}):
+        customer = await from_address(world, "198.51.100.21")
         payment = await world.paid(customer)
         await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-        for _ in range(3):
-            await world.request(customer)
+        # The first invoice counts, too.
+        await world.stack.sql(counted, customer.user["id"], True, "198.51.100.22", PER_PAID_ACCOUNT - 4)
+        outcomes = await at_once(*(world.request(customer) for _ in range(6)))
+        assert sorted(outcomes) == ["RATE_LIMITED"] * 3 + ["ok"] * 3
+        other = await from_address(world, "198.51.100.23")
+        payment = await world.paid(other)
+        await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+        await world.stack.sql(counted, other.user["id"], False, "198.51.100.23", PER_ADDRESS_OF_PAID - 1)
+        outcomes = await at_once(*(world.request(other) for _ in range(3)))
+        assert sorted(outcomes) == ["RATE_LIMITED"] * 2 + ["ok"]
 
 
 async def test_address_gets_exactly_the_hourly_limit_of_invoices(world: World) -> None:
@@ -88,7 +100,8 @@ async def test_limited_request_keeps_the_pending_one_and_failed_invoices_do_not_
 async def test_invoice_counts_older_than_an_hour_are_deleted(world: World, stack: Stack) -> None:
     await world.request(await world.customer())
     await stack.sql(
-        "INSERT INTO invoices_asked SELECT gen_random_uuid(), gen_random_uuid(), 'old', now() - interval '1 year' FROM generate_series(1, 9)"
+        """INSERT INTO invoices_asked (id, customer_id, address, asked_at)
+           SELECT gen_random_uuid(), gen_random_uuid(), 'old', now() - interval '1 year' FROM generate_series(1, 9)"""
     )
     stack.stop("jobs")
     stack.start("jobs")  # every sweep runs at the start
