@@ -41,6 +41,7 @@ from core.providers.otp_sender import OtpSender, make_otp_sender
 from core.providers.push_sender import PushSender, make_push_sender
 from core.providers.webhook_sink import WebhookSink
 from core.publishing import Caches, Publisher
+from core.pushes.budget import PushBudget
 from core.readiness import Readiness
 from core.storage.database import Database
 from core.storage.reports import Reports
@@ -99,6 +100,7 @@ class Runtime:
     overloaded_at: float = -math.inf
     # Progress of syncing the message statuses of very long chats, by session id.
     synced_up_to: dict[str, int] = attrs.field(factory=dict)
+    push_budget: PushBudget = attrs.field(factory=PushBudget)
     caches: Caches = attrs.field(init=False)
     publisher: Publisher = attrs.field(init=False)
     changes: ChangePoll = attrs.field(init=False)

@@ -1,4 +1,4 @@
-"""The networks of requests for codes, and whether an invoice is of an account that paid before."""
+"""The networks of requests for codes, whether the account of an invoice paid before, and the order of pushes."""
 
 from core.storage.sql_migration import sql_migration
 

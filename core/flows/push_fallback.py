@@ -46,7 +46,7 @@ async def plan_events(runtime: Runtime) -> int:
             content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
             if content is not None:
                 due.append(Due(recipient_id=notice.recipient_id, content=content))
-        await plan(tx, due)
+        await plan(tx, due, budget=runtime.push_budget)
     return len(notices)
 
 
@@ -66,7 +66,7 @@ async def plan_chats(runtime: Runtime) -> int:
             content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")
             assert content is not None
             due.append(Due(recipient_id=chat.user_id, content=content))
-        await plan(tx, due)
+        await plan(tx, due, budget=runtime.push_budget)
     return len(chats)
 
 

@@ -9,6 +9,7 @@ from core.storage.locks import AdvisoryLock
 from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
 
+PUSHED_DEVICES = 10  # of an account: the newest get pushes
 PUSH_DEFAULT = Language.INDONESIAN  # for a device that has not named a language
 
 SQL = sql_files.load(__file__)
@@ -60,11 +61,11 @@ class PushDevice:
 
 
 async def devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice]]:
-    """Return recipient id -> devices that take pushes.
+    """Return recipient id -> devices that take pushes, at most PUSHED_DEVICES, those with the newest tokens first.
 
     A customer who joined an account also has the devices of that account.
     """
-    rows = await tx.fetch(SQL["devices"], recipient_ids, tx.now)
+    rows = await tx.fetch(SQL["devices"], recipient_ids, tx.now, PUSHED_DEVICES)
     found: dict[str, list[PushDevice]] = {}
     for row in rows:
         device = PushDevice(
@@ -74,6 +75,14 @@ async def devices(tx: Tx, recipient_ids: list[str]) -> dict[str, list[PushDevice
         )
         found.setdefault(row["recipient_id"], []).append(device)
     return found
+
+
+async def make_room(tx: Tx, user_id: str) -> int:
+    """Remove the oldest push tokens of a user who opens another auth session; return how many.
+
+    So a user never has more than PUSHED_DEVICES with the new one.
+    """
+    return await tx.execute(SQL["make_room"], user_id, PUSHED_DEVICES - 1)
 
 
 async def drop(tx: Tx, push_token: str) -> list[tuple[str, str]]:

@@ -170,6 +170,8 @@ class Fcm:
             return Later(after_s=pause or QUOTA_S)
         if status >= 500:
             return Later(after_s=pause) if pause else self._later(attempt)
+        if _is_about_token(body):
+            return DeadToken()
         log.error("the push provider refused a push", status=status, code=code)
         return Refused()
 
@@ -201,6 +203,18 @@ def _error_code(body: Any) -> str | None:
         if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("FcmError"):
             return str(detail.get("errorCode"))
     return str(error["status"]) if "status" in error else None
+
+
+def _is_about_token(body: Any) -> bool:
+    """Return whether FCM says that the token is malformed: INVALID_ARGUMENT with a violation of the token's field."""
+    error = body.get("error") if isinstance(body, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        violations = detail.get("fieldViolations") if isinstance(detail, dict) else None
+        for violation in violations if isinstance(violations, list) else ():
+            if isinstance(violation, dict) and violation.get("field") == "message.token":
+                return True
+    return False
 
 
 def make_push_sender(settings: Settings, clock: Clock, http: HttpClient) -> PushSender:

@@ -37,7 +37,7 @@ async def declare(runtime: Runtime, tx: Tx, *, after: dt.timedelta) -> int:
         content = content_of(runtime, tx, "peer_absent", ids.new_id(), absence.session_id, "{}")
         assert content is not None
         pushed.append(Due(recipient_id=held[absence.session_id].party(absence.user_type), content=content))
-    await plan(tx, pushed)
+    await plan(tx, pushed, budget=runtime.push_budget)
     await _announce(tx, held, declared, "peer_absent")
     return len(held)
 

@@ -6,10 +6,13 @@ from typing import Any
 import attrs
 import msgspec
 
+from core.base import metrics
 from core.events.notices import Notice
 from core.logins import push_tokens
+from core.logins.push_tokens import PushDevice
 from core.pushes import rules
 from core.pushes import store as pushes
+from core.pushes.budget import PushBudget
 from core.pushes.rules import Content
 from core.pushes.store import Planned
 from core.runtime import Runtime
@@ -39,12 +42,13 @@ def content_of(
     )
 
 
-async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
-    """Plan a push for each signed-in device of each recipient.
+async def plan(tx: Tx, due: Iterable[Due], *, budget: PushBudget | None = None, farewell: bool = False) -> None:
+    """Plan a push for each signed-in device of each recipient, urgent ones first.
 
-    `farewell` says that this transaction revokes the device's auth session.
+    Pushes beyond the recipient's `budget` are dropped, those for the devices with the oldest tokens first: the events
+    stay for the app to read. `farewell` says that this transaction revokes the device's auth session.
     """
-    due = list(due)
+    due = sorted(due, key=lambda one: not one.content.urgent)
     devices = await push_tokens.devices(tx, sorted({one.recipient_id for one in due})) if due else {}
     await pushes.add(
         tx,
@@ -58,9 +62,19 @@ async def plan(tx: Tx, due: Iterable[Due], *, farewell: bool = False) -> None:
                 is_farewell=farewell,
             )
             for one in due
-            for device in devices.get(one.recipient_id, ())
+            for device in _within(tx, budget, one, devices.get(one.recipient_id, []))
         ],
     )
+
+
+def _within(tx: Tx, budget: PushBudget | None, due: Due, devices: list[PushDevice]) -> list[PushDevice]:
+    """Return the devices for which the recipient's budget has room."""
+    if budget is None or not devices:
+        return devices
+    room = budget.take(due.recipient_id, len(devices), urgent=due.content.urgent, now=tx.now)
+    if room < len(devices):
+        tx.count(metrics.LIMITED.labels("pushes_recipient"), len(devices) - room)
+    return devices[:room]
 
 
 async def plan_farewell(runtime: Runtime, tx: Tx, notice: Notice) -> None:

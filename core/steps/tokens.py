@@ -5,9 +5,9 @@ from typing import Any
 
 import attrs
 
-from core.base import ids, logs
+from core.base import ids, logs, metrics
 from core.base.actor import UserType
-from core.logins import refresh
+from core.logins import push_tokens, refresh
 from core.logins import store as logins
 from core.logins.access import Tokens
 from core.runtime import Runtime
@@ -90,6 +90,8 @@ async def issue(
         device=device,
         expires_at=tx.now + lifetime(runtime, user_type),
     )
+    if user_type is not UserType.OPERATOR and (dropped := await push_tokens.make_room(tx, user_id)):
+        tx.count(metrics.LIMITED.labels("push_devices"), dropped)
     log.info("signed in", user_type=user_type.value, user_id=user_id, auth_session_id=auth_session_id)
     return with_access(
         runtime,

@@ -5,3 +5,7 @@ ALTER TABLE otp_requests ADD COLUMN IF NOT EXISTS network VARCHAR(45);
 -- next transaction
 -- Whether the account of an invoice had paid before: such accounts have higher limits.
 ALTER TABLE invoices_asked ADD COLUMN IF NOT EXISTS has_paid BOOLEAN NOT NULL DEFAULT false;
+
+-- next transaction
+-- The order in which pushes are claimed.
+CREATE INDEX IF NOT EXISTS pushes_next ON pushes (urgent DESC, due_real_at);

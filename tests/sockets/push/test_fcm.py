@@ -38,11 +38,18 @@ pytestmark = pytest.mark.anyio
 
 def error(status: int, name: str, fcm: str | None = None, **headers: str) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return an error in the provider's format."""
-    details = [{"@type": "type.googleapis.com/google.rpc.BadRequest"}]
+    details: list[dict[str, Any]] = [{"@type": "type.googleapis.com/google.rpc.BadRequest"}]
     if fcm is not None:
         details.append({"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": fcm})
     body = {"error": {"code": status, "message": "no", "status": name, "details": details}}
     return status, body, {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def about_field(name: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Return the error of a request with an invalid field, in the provider's format."""
+    status, body, headers = error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
+    body["error"]["details"][0]["fieldViolations"] = [{"field": name, "description": "Invalid"}]
+    return status, body, headers
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +195,8 @@ async def test_silent_message_wakes_the_app_and_shows_nothing(inbox: PushInbox, 
         (error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), DeadToken()),
         (error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"), Refused()),
         (error(400, "INVALID_ARGUMENT"), Refused()),
+        (about_field("message.token"), DeadToken()),
+        (about_field("message.data"), Refused()),
         (error(403, "PERMISSION_DENIED"), Refused()),
         (error(404, "NOT_FOUND"), Refused()),  # a wrong project: no reason to delete a device's token
         ((404, {}, {}), Refused()),
