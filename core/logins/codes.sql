@@ -43,7 +43,8 @@ FROM (
       created_at,
       false AS of_network
     FROM otp_requests
-    WHERE user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND $6::text IS NOT NULL
+    WHERE
+      user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND $6::text IS NOT NULL
     ORDER BY created_at DESC
     LIMIT
       1

@@ -34,8 +34,8 @@ ORDER BY d.id
 LIMIT $3;
 
 -- name: codes
--- Requests for codes to their phones. At most $3 above $2. Only a request that was used has its address: others may be a
--- stranger's.
+-- Requests for codes to their phones. At most $3 above $2. Only a request that was used has its address: others may be
+-- a stranger's.
 SELECT
   o.id,
   o.phone,
