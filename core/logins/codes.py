@@ -233,5 +233,5 @@ async def count_attempt(tx: Tx, otp_request_ids: Sequence[str], *, tries: int = 
 
 
 async def use(tx: Tx, locked: Locked) -> None:
-    """Use up all codes of a phone and kind of user, with the named request; none needs any more sending."""
+    """Use up all codes of a phone and kind of user, with the named request. None is sent later."""
     await tx.execute(SQL["use"], locked.named.id, [row.id for row in (locked.named, *locked.living)], tx.now)

@@ -114,7 +114,7 @@ async def test_one_network_never_uses_up_the_budget_of_strangers(world: World) -
         assert (code, 3400 < error["retry_after_seconds"] <= 3600) == ("OTP_BUDGET_EXCEEDED", True)
         assert await sent_to(world, "2001:db8:5:{n:x}::7", 6) == 2
         assert await sent_to(world, "198.51.100.{n}", 8) == 4
-        # Whoever asks for a phone with an account is not counted in a network.
+        # A phone with an account is not counted in a network.
         assert (await ask(devices_of(world, "2001:db8:4:fe::7", 1)[0], known))["otp_request_id"]
         assert await sent_to(world, "10.{n}.7.7", 15) == 13
         await refused(ask(device(world), new_number()), 429, "OTP_BUDGET_EXCEEDED")
