@@ -93,9 +93,7 @@ class Runtime:
     tasks: BackgroundTasks = attrs.field(factory=BackgroundTasks)
     loaders: dict[str, BatchLoader[Any]] = attrs.field(factory=dict)  # batch loaders of shared reads, by name
     # One lock for each (user id, Idempotency-Key) that requests of this process wait for.
-    key_locks: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.field(
-        factory=weakref.WeakValueDictionary
-    )
+    key_locks: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.Factory(weakref.WeakValueDictionary)
     # When this process last refused a client or lost a heartbeat because of overload (monotonic seconds).
     overloaded_at: float = -math.inf
     # Progress of syncing the message statuses of very long chats, by session id.
