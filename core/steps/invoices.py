@@ -94,18 +94,16 @@ async def _count(
 
     The limits are exact: the account and then the address stay locked until the commit.
     """
-    has_paid, paid = await invoice_counts.ever_paid(tx, account), ""
+    has_paid = await invoice_counts.ever_paid(tx, account)
+    names = ("invoices_account_paid", "invoices_address_paid") if has_paid else ("invoices_account", "invoices_address")
     per_account = runtime.config.number("invoices_max_per_account_per_hour")
     per_address = runtime.config.number("invoices_max_per_address_per_hour")
     if has_paid:
         per_account, per_address = invoice_counts.PER_PAID_ACCOUNT, invoice_counts.PER_ADDRESS_OF_PAID
-        paid = "_paid"
     await invoice_counts.hold_address(tx, address)
+    account_full = await invoice_counts.account_full_until(tx, account, most=per_account)
     address_full = await invoice_counts.address_full_until(tx, address, has_paid=has_paid, most=per_address)
-    full = {
-        f"invoices_account{paid}": await invoice_counts.account_full_until(tx, account, most=per_account),
-        f"invoices_address{paid}": address_full,
-    }
+    full = dict(zip(names, (account_full, address_full), strict=True))
     for limit, until in full.items():
         if until is not None:
             metrics.LIMITED.labels(limit).inc()
