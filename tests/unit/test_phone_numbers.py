@@ -1,6 +1,7 @@
 """Phone numbers are normalised to E.164 with Indonesia as default; codes go to mobile numbers of listed countries."""
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -68,6 +69,9 @@ def test_landline_premium_and_toll_free_numbers_are_refused(text: str, countries
         "9" * 40,
         "\0",
         "+6281234567890;ext=5",
+        "+44 (0)7400 123456",
+        "0065 8123 4567",
+        "001 65 8123 4567",
         "0812345678901234",
     ],
 )
@@ -78,11 +82,71 @@ def test_text_that_is_not_a_phone_number_is_refused_with_its_field(text: str):
     assert [field["field"] for field in caught.value.details["fields"]] == ["phone"]
 
 
-@given(st.one_of(st.text(max_size=40), st.text(alphabet="0123456789+-() x;=ext", max_size=40)))
-def test_any_text_normalises_to_stable_e164_or_is_refused(text: str):
+# What may stand before the digits of the national number, and how each is written.
+PREFIXES = ["0", "62", "+62", "0062", "+62 0", "+62 (0)", "\uff0b62", "(+62)", "tel:+62", " TEL:0", "\u202a+62 ", ""]
+SEPARATORS = ["", " ", "-", ".", "/", "(", ")", "[", "]", "\u00a0", "\u2009", "\t", "\u2013", "\u2011", "\u2212", "\u30a0",
+              "\u200e", "\u202c", "\u2069", "\u061c", "\uff0d", "\uff08", "\uff09"]  # fmt: skip
+ZEROS = [0x30, 0x660, 0x6F0, 0x966, 0x9E6, 0xFF10, 0x1D7CE, 0x1FBF0]  # the digit zero of some scripts
+
+
+@given(
+    number=st.from_regex(r"81[1-9][0-9]{7,8}", fullmatch=True),
+    prefix=st.sampled_from(PREFIXES),
+    marks=st.lists(st.sampled_from(SEPARATORS), min_size=12, max_size=12),
+    zero=st.sampled_from(ZEROS),
+)
+def test_every_notation_of_a_number_is_read_by_sign_in_and_search(
+    number: str, prefix: str, marks: list[str], zero: int
+):
+    written = prefix + "".join(chr(zero + int(sign)) + mark for sign, mark in zip(number, marks, strict=False))
+    assert phones.normalise(written, countries=["ID"]) == f"+62{number}"
+    assert any(part in f"+62{number}" for part in phones.like_numbers(written))
+    assert all(part.isascii() and part.isdigit() for part in phones.like_numbers(written))
+
+
+def readings(text: str) -> set[str]:
+    """Return what the digits of a text may stand for, without the prefixes that the documentation lists."""
+    typed = "".join(str(unicodedata.decimal(sign)) for sign in text if unicodedata.category(sign) == "Nd")
+    national = re.fullmatch(r"(?:(?:00)?62)?0?([0-9]*)", typed)
+    return {typed} | ({f"62{national[1]}"} if national else set())
+
+
+LETTERS = st.sampled_from("OoIlABCxX\u041e\u0660\uff11\u00b2\u2460#*;=,'\u200b\ufeff\0")
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.text(alphabet="0123456789+-() x;=extO", max_size=40),
+        st.builds(
+            lambda before, sign, after: before + sign + after,
+            st.from_regex(r"(\+62|0|62|0062|\+65|\+1|)8?[0-9]{0,8}", fullmatch=True),
+            LETTERS,
+            st.from_regex(r"[0-9]{0,10}", fullmatch=True),
+        ),
+    )
+)
+def test_digits_of_a_result_are_the_digits_of_the_text(text: str):
+    countries = ["ID", "US", "SG", "GB"]
     try:
-        number = phones.normalise(text, countries=["ID", "US", "SG"])
+        number = phones.normalise(text, countries=countries)
     except ValidationFailed:
         return
     assert re.fullmatch(r"\+[1-9][0-9]{6,14}", number, re.ASCII)
-    assert phones.normalise(number, countries=["ID", "US", "SG"]) == number
+    assert number.removeprefix("+") in readings(text)
+    assert phones.normalise(number, countries=countries) == number
+
+
+REFUSED = "OoIlABCx\u041e\u00b2\u2460\u200b\u00ad\ufeff\u0301#*;=,'_:\0\x1c"
+
+
+@pytest.mark.parametrize("sign", list(REFUSED))
+def test_sign_that_is_neither_digit_nor_separator_is_refused_and_not_searched_as_a_number(sign: str):
+    for text in (f"0812345{sign}67890", f"{sign}081234567890", f"081234567890{sign}"):
+        assert reason(text).startswith("must be a phone number: digits")
+        assert phones.like_numbers(text) == []
+
+
+@pytest.mark.parametrize("text", ["Dewi", "+", "()", "tel:", "0812 Dewi", "62+812", "++62812", "", None])
+def test_text_that_is_no_number_is_searched_as_a_name_only(text: str | None):
+    assert phones.like_numbers(text) == []

@@ -54,7 +54,13 @@ async def test_phone_and_email_are_shown_only_with_the_permission(world: World) 
         for q in (name, name.lower(), name[2:8], mine, mine.upper()):
             assert (await client.get(path, q=q))["items"] == [expected], q
         assert await found(client, path, q=name.replace("_", "x")) == []  # % and _ have no special meaning
-    for q in (phone, phone[1:], "0" + phone[3:], f"0{phone[3:6]}-{phone[6:]}", phone[-8:], email, email[:12].upper()):
+    local = phone[3:]
+    notations = (
+        phone, phone[1:], f"0{local}", f"0{local[:3]}-{local[3:]}", phone[-8:], f"\u202a+62 {local[:3]}-{local[3:]}\u202c",
+        f"+62 0{local}", f"+62 (0){local}", f"0062{local}", f"tel:{phone}", f"0{local[:3]}/{local[3:]}", f"{phone}\u200e",
+        f"0{local[:3]}\u2013{local[3:6]}\u00a0{local[6:]}", local.translate({48 + n: 0x660 + n for n in range(10)}),
+    )  # fmt: skip
+    for q in (*notations, email, email[:12].upper()):
         assert await found(trusted, path, q=q) == [mine], q
         assert await found(plain, path, q=q) == [], q
     only_pii = (await an_operator(world, {"customers.pii": "read"})).client
@@ -81,7 +87,7 @@ async def test_payer_in_webhook_body_is_shown_only_with_the_permission(world: Wo
 def test_search_text_with_letters_is_not_treated_as_a_number() -> None:
     assert like_numbers("0812-3456") == ["08123456", "628123456"]
     assert like_numbers("+62 (812) 34.56") == ["628123456"]
-    for text in (None, "", "Dewi 5", "  ", "+", "١٢"):
+    for text in (None, "", "Dewi 5", "  ", "+", "0812x"):
         assert like_numbers(text) == []
 
 

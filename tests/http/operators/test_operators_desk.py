@@ -211,6 +211,9 @@ async def test_mitra_created_and_changed_by_operator_is_audited(world: World) ->
     ("field", "change"),
     [
         ("phone", {"phone": "12"}),
+        ("phone", {"phone": "0812OOO7698"}),
+        ("phone", {"phone": "081204O36871"}),
+        ("phone", {"phone": "hp: 081234567890"}),
         ("phone", {"phone": "\0" * 10}),
         ("phone", {"phone": None}),
         ("phone", {"phone": 5}),
@@ -264,7 +267,12 @@ async def test_mitra_list_is_searched_filtered_and_paged_newest_first(world: Wor
         return [row["id"] for row in (await operator.get("/internal/mitras", **query))["items"]]
 
     assert await found(q=name) == await found(q=name.lower()) == ids
-    assert await found(q=made[0]["phone"]) == [made[0]["id"]]
+    for number in (
+        made[0]["phone"],
+        f"\u202a0{made[0]['phone'][3:6]}-{made[0]['phone'][6:]}\u202c",
+        f"00{made[0]['phone'][1:]}",
+    ):
+        assert await found(q=number) == [made[0]["id"]]
     assert await found(q=name, is_active="true") == [ids[0], ids[2]]
     assert await found(q=name, is_active="false") == [ids[1]]
     assert await found(q=name, is_online="true") == []

@@ -83,6 +83,7 @@ async def test_all_spellings_of_a_number_are_one_customer(world: World) -> None:
     spellings = (
         number, "0" + number[3:], f" {number[:3]} {number[3:6]} {number[6:]} ", f"{number[:3]}-{number[3:6]}-{number[6:]}",
         number.translate({ord(str(n)): chr(0xFF10 + n) for n in range(10)}), f"({number[:3]}) {number[3:]}",
+        f"0062{number[3:]}", f"tel:+62 (0){number[3:]}", f"\u202a+62 0{number[3:]}\u202c", f"\uff0b62\u2013{number[3:]}",
     )  # fmt: skip
     found = set()
     for spelling in spellings:
@@ -101,6 +102,7 @@ async def by_phone_as(world: World, number: str, spelling: str) -> dict[str, Any
 @pytest.mark.parametrize(
     "phone",
     ["12", "hello world", "+62", "+6281234567890123", "0812\u0000", "+1 555 0100 ext 5", "😀😀😀", "", " ", "+999123456789",
+     "081204O36871", "0812OOO36871", "0812ABCDEFGH", "hp: 081234567890", "0812\u00b234567890", "0065 8123 4567",
      "0" * 41, None, 81234567890, ["+6281234567890"], {"phone": "x"}, "+14155552671", "+628091234567", "+622152903000"],
 )  # fmt: skip
 async def test_invalid_phone_number_is_422(world: World, phone: Any) -> None:
