@@ -4,20 +4,24 @@ A handler declares its body with `dto=Body[X]`. The types of X have the allowed 
 bounds.
 """
 
+import re
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import attrs
 import cattrs
-from attrs import validators
+from attrs import converters, validators
 from litestar.dto import AbstractDTO, DTOConfig
 from litestar.typing import FieldDefinition
 
 from api.bad_fields import bad_fields, out_of_bounds, reason_of, too_long, unknown_fields
 from api.json_reading import decode
 from api.structuring import MAX_ERRORS, converter
-from core.base import field_messages
+from core.base import digits, field_messages
 from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT
+from core.base.fixed_codes import CODE_LENGTH
+from core.base.languages import Text
 
 T = TypeVar("T")
 
@@ -101,6 +105,37 @@ def optional_text(low: int, high: int, **more: Any) -> Any:
     """Return an optional field for a string of `low` to `high` characters."""
     bounds = validators.optional([validators.min_len(low), validators.max_len(high)])
     return attrs.field(default=None, validator=bounds, **more)
+
+
+def _rule(pattern: re.Pattern[str], message: Text) -> Any:
+    def check(_: object, __: object, value: str) -> None:
+        if pattern.fullmatch(value) is None:
+            raise ValueError(message)
+
+    return check
+
+
+_DIGITS = _rule(digits.DIGITS, field_messages.DIGITS)
+_LETTERS = _rule(digits.ONE_TIME_CODE, field_messages.CODE)
+
+
+def _code(read: Callable[[str], str], rules: list[Any], *, optional: bool) -> Any:
+    if optional:
+        read = converters.optional(read)
+        return attrs.field(default=None, converter=read, validator=validators.optional(rules), repr=False)
+    return attrs.field(converter=read, validator=rules, repr=False)
+
+
+def phone_code(*, optional: bool = False) -> Any:
+    """Return a field for a code that was sent to a phone. Digits of any script are read as 0 to 9."""
+    rules = [validators.min_len(CODE_LENGTH), validators.max_len(CODE_LENGTH), _DIGITS]
+    return _code(digits.in_ascii, rules, optional=optional)
+
+
+def operator_code(*, letters: bool, optional: bool = False) -> Any:
+    """Return a field for a code of an authenticator or, with `letters`, also for a recovery or enrolment code."""
+    rules = [validators.min_len(1), validators.max_len(64), _LETTERS if letters else _DIGITS]
+    return _code(lambda value: digits.in_ascii(value).strip(), rules, optional=optional)
 
 
 def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from litestar import Request, delete, post
 
 from api.auth import INTERNAL, anyone, client_ip, device_of, operators
 from api.parameters import path_id
-from api.request_bodies import Body, optional_text, text
+from api.request_bodies import Body, operator_code, text
 from api.shared_answers import OperatorTokens, operator_tokens
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -33,14 +33,21 @@ class BeginBody:
     """The caller's password and, where needed, a code: of the present second factor, or the enrolment code."""
 
     password: str = text(1, 1024, repr=False)
-    code: str | None = optional_text(1, 64, repr=False)
+    code: str | None = operator_code(letters=True, optional=True)
+
+
+@attrs.frozen(kw_only=True)
+class ConfirmBody:
+    """A six-digit code of the authenticator."""
+
+    code: str = operator_code(letters=False)
 
 
 @attrs.frozen(kw_only=True)
 class CodeBody:
-    """A six-digit code of the authenticator. If the second factor is set up already, a recovery code works too."""
+    """A six-digit code of the authenticator, or a recovery code."""
 
-    code: str = text(1, 64, repr=False)
+    code: str = operator_code(letters=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +55,7 @@ class RemoveBody:
     """The caller's password, and a code of the second factor or a recovery code."""
 
     password: str = text(1, 1024, repr=False)
-    code: str = text(1, 64, repr=False)
+    code: str = operator_code(letters=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -56,8 +63,8 @@ class VerifyBody:
     """The login token, and either a code of the authenticator or a recovery code."""
 
     login_token: str = text(1, 1024, repr=False)
-    code: str | None = optional_text(1, 64, repr=False)
-    recovery_code: str | None = optional_text(1, 64, repr=False)
+    code: str | None = operator_code(letters=False, optional=True)
+    recovery_code: str | None = operator_code(letters=True, optional=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -112,11 +119,11 @@ async def begin(data: BeginBody, request: Request[Any, Any, Any], runtime: Runti
 @post(
     "/internal/auth/totp/confirm",
     status_code=200,
-    dto=Body[CodeBody],
+    dto=Body[ConfirmBody],
     return_dto=None,
     **operators(None, "write", TotpInvalid, TotpNotBegun, AccountLocked, enrolling=True),
 )
-async def confirm(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> RecoveryCodes:
+async def confirm(data: ConfirmBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> RecoveryCodes:
     """Confirm the new second factor with a code.
 
     Your other devices are signed out.

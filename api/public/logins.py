@@ -7,7 +7,7 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, parties
-from api.request_bodies import Body, optional_text, text
+from api.request_bodies import Body, optional_text, phone_code, text
 from api.shared_answers import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
 from core.base.errors import OtpDeliveryFailed
@@ -16,7 +16,6 @@ from core.flows import login_anonymous, login_identity, login_otp, login_otp_ask
 from core.flows.login_otp_ask import CodeRequest
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
 from core.logins.otp import (
-    CODE_LENGTH,
     OtpAttemptsExceeded,
     OtpBudgetExceeded,
     OtpCooldown,
@@ -52,7 +51,7 @@ class CodeBody:
     """The code that was sent for `otp_request_id`."""
 
     otp_request_id: Id
-    code: str = text(CODE_LENGTH, CODE_LENGTH, repr=False)
+    code: str = phone_code()
 
 
 @attrs.frozen(kw_only=True)

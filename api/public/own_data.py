@@ -7,7 +7,7 @@ from litestar import Request, Response, get, post
 from litestar.response import Stream
 
 from api.auth import client_ip, customers
-from api.request_bodies import Body, optional_text
+from api.request_bodies import Body, optional_text, phone_code
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -16,7 +16,7 @@ from core.erasures.rules import RecentSignInRequired
 from core.flows import erasure, export
 from core.flows.erasure import CodeProof, IdentityProof
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
-from core.logins.otp import CODE_LENGTH, OtpAttemptsExceeded, OtpExpired, OtpInvalid
+from core.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.payments.rules import SessionInProgress
 from core.reads import export as exports
 from core.reads.exported import Export
@@ -32,7 +32,7 @@ class EraseBody:
     """
 
     otp_request_id: Id | None = None
-    code: str | None = optional_text(CODE_LENGTH, CODE_LENGTH, repr=False)
+    code: str | None = phone_code(optional=True)
     provider: Literal["a", "b"] | None = None
     identity_token: str | None = optional_text(1, 16_000, repr=False)
     nonce: str | None = optional_text(1, 500)

@@ -41,7 +41,7 @@ def read(text: str) -> Typed | None:
     signs = [sign for sign in text[begin:] if not _separates(sign)]
     plus = bool(signs) and signs[0] in PLUS
     number = digits.in_ascii("".join(signs[plus:]))
-    return Typed(plus=plus, digits=number) if number.isascii() and number.isdigit() else None
+    return Typed(plus=plus, digits=number) if digits.DIGITS.fullmatch(number) else None
 
 
 def normalise(text: str, *, countries: Collection[str]) -> str:

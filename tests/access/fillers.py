@@ -85,6 +85,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     operator_logins.PasswordBody: lambda: {"current_password": "x", "new_password": "too short"},
     # Refused for its shape, or for the missing second factor, so no call counts as a wrong password or code.
     second_factor.BeginBody: lambda: {"password": "", "code": "000000"},
+    second_factor.ConfirmBody: lambda: {"code": "000000"},
     second_factor.CodeBody: lambda: {"code": "000000"},
     second_factor.RemoveBody: lambda: {"password": "", "code": "000000"},
     second_factor.VerifyBody: lambda: {"login_token": "nobody's", "code": "000000"},

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import sys
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api import errors, request_bodies, structuring
-from api.internal import failed_pairings, mitras
+from api.internal import failed_pairings, mitras, second_factor
 from api.internal import logins as operator_logins
 from api.parameters import path_id, query_time
-from api.public import chat, logins, payments, profile
+from api.public import chat, logins, own_data, payments, profile
 from api.refusals import Refusal
 from api.request_bodies import Body, structure
 from core.base.errors import DomainError, NotFound, ValidationFailed
@@ -134,6 +136,36 @@ def test_text_with_a_nul_is_refused_with_its_field(field: str):
 )  # fmt: skip
 def test_value_out_of_bounds_is_refused_with_its_field(field: str, value: Any):
     assert fields({"name": "a"} | {field: value}) == [field]
+
+
+# Class of a body with a code -> the rest of the body, and whether the code may have letters.
+CODES: dict[type, tuple[dict[str, Any], bool]] = {
+    logins.CodeBody: ({"otp_request_id": ID}, False),
+    own_data.EraseBody: ({"otp_request_id": ID}, False),
+    second_factor.ConfirmBody: ({}, False),
+    second_factor.VerifyBody: ({"login_token": "x"}, False),
+    second_factor.CodeBody: ({}, True),
+    second_factor.BeginBody: ({"password": "x"}, True),
+    second_factor.RemoveBody: ({"password": "x"}, True),
+}
+ZEROS = [code for code in range(sys.maxunicode + 1) if unicodedata.decimal(chr(code), None) == 0]
+
+
+@pytest.mark.parametrize("cls", CODES)
+@given(digits=st.from_regex(r"[0-9]{6}", fullmatch=True), zero=st.sampled_from(ZEROS))
+def test_digits_of_any_script_are_read_in_each_code(cls: type, digits: str, zero: int):
+    written = "".join(chr(zero + int(digit)) for digit in digits)
+    assert structure({**CODES[cls][0], "code": written}, cls).code == digits
+
+
+@pytest.mark.parametrize("cls", CODES)
+@given(digits=st.from_regex(r"[0-9]{5}", fullmatch=True), sign=st.characters(exclude_categories=["Nd"]))
+def test_other_signs_are_refused_in_each_code(cls: type, digits: str, sign: str):
+    more, letters = CODES[cls]
+    written = digits[:3] + sign + digits[3:]
+    assert fields({**more, "code": written}, cls) == ["code"]
+    if not letters or not (sign.isascii() and sign.isalpha()):
+        assert fields({**more, "code": f"abcd-{written}"}, cls) == ["code"] or (letters and sign in " -")
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,24 @@ async def test_confirm_requires_an_enrolment_begun_within_ten_minutes(world: Wor
     confirm = {"code": "123456"}
     await refused(me.client.post(f"{AUTH}/totp/confirm", confirm), 409, "TOTP_NOT_BEGUN")
     await me.client.post(f"{AUTH}/totp/begin", {"password": PASSWORD})
-    await refused(me.client.post(f"{AUTH}/totp/confirm", {"code": "x"}), 400, "TOTP_INVALID")
+    await refused(me.client.post(f"{AUTH}/totp/confirm", {"code": "000000"}), 400, "TOTP_INVALID")
     sql = "UPDATE control_center_users SET totp_pending_until = now() - interval '1 second' WHERE email = $1"
     await world.stack.sql(sql, me.email)
     await refused(me.client.post(f"{AUTH}/totp/confirm", confirm), 409, "TOTP_NOT_BEGUN")
+
+
+async def test_codes_in_digits_of_any_script_work_and_other_signs_are_no_attempt(world: World) -> None:
+    me = await an_enrolled_operator(world, {})
+    device = from_an_address(world)
+    token = await me.password_right(device)
+    for _ in range(10):  # more than the attempts of a lockout
+        await refused(verify(device, token, code="12345O"), 422, "VALIDATION_ERROR")
+        await refused(verify(device, token, recovery_code="é" * 16), 422, "VALIDATION_ERROR")
+        await refused(me.client.post(f"{AUTH}/step-up", {"code": "123 45O"}), 422, "VALIDATION_ERROR")
+    full_width = {48 + n: 0xFF10 + n for n in range(10)}
+    store_tokens(device, await verify(device, token, code=me.code(1).translate(full_width)))
+    recovery = me.recovery_codes[0].translate(full_width).upper()
+    assert (await device.post(f"{AUTH}/step-up", {"code": f" {recovery} "}))["expires_in"] > 0
 
 
 async def test_begin_requires_the_password_and_a_code_of_the_current_factor(world: World) -> None:

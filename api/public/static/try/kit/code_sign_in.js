@@ -77,12 +77,11 @@ export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
       name: "code",
       autocomplete: "one-time-code",
       inputmode: "numeric",
-      maxlength: CODE_LENGTH,
       "aria-describedby": `${id}-hint`,
       async oninput() {
-        const digits = input.value.replace(/\D/g, "").slice(0, CODE_LENGTH);
+        const digits = [...input.value.replace(/\P{Nd}/gu, "")].slice(0, CODE_LENGTH).join("");
         if (input.value !== digits) input.value = digits;
-        if (digits.length < CODE_LENGTH || sending) return;
+        if ([...digits].length < CODE_LENGTH || sending) return;
         await verify(digits);
       },
     });
