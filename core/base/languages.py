@@ -71,7 +71,8 @@ def _preferred(header: str) -> Language | None:
 
 
 def _known(tag: str) -> Language | None:
-    return CODES.get(tag.strip().partition("-")[0].lower())
+    """Return the language of a tag: en, en-US, and as platforms write it, en_US and EN_us.UTF-8."""
+    return CODES.get(tag.strip().replace("_", "-").partition(".")[0].partition("-")[0].lower())
 
 
 def _weight(parameter: str) -> float:
