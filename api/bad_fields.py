@@ -10,6 +10,7 @@ import cattrs
 from api.structuring import check_size, without_none, words_of
 from core.base import field_messages
 from core.base.languages import Text
+from core.base.plain_json import SURROGATE
 
 LENGTHS = ("min_length", "max_length")  # attributes of attrs' validators
 
@@ -44,7 +45,7 @@ def bad_fields(error: BaseException, path: str = "") -> Iterator[BadField]:
 
 def unknown_fields(names: Iterable[str]) -> list[BadField]:
     """Return a bad field for each name that a body does not have."""
-    return [{"field": name, "message": field_messages.UNKNOWN} for name in sorted(names)]
+    return [{"field": SURROGATE.sub("\ufffd", name), "message": field_messages.UNKNOWN} for name in sorted(names)]
 
 
 def out_of_bounds(body: Any) -> Iterator[BadField]:

@@ -6,6 +6,7 @@ import msgspec
 
 from core.base import field_messages
 from core.base.errors import ValidationFailed
+from core.base.plain_json import SURROGATE, with_surrogates
 
 MAX_VALUES = 4_096  # in all lists and maps of a body together; the largest valid body has about 1,500
 MAX_DEPTH = 64  # of nested lists and maps: deeper than any valid body, and far below the recursion limit
@@ -19,7 +20,11 @@ def decode(value: bytes) -> Any:
     try:
         read = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise ValidationFailed.of("", field_messages.JSON) from error
+        read = with_surrogates(value)  # refused later, with its field
+        if read is None:
+            raise ValidationFailed.of("", field_messages.JSON) from error
+        if isinstance(read, dict):  # the name of an unknown field is in the refusal, which must be Unicode
+            read = {SURROGATE.sub("\ufffd", name): inner for name, inner in read.items()}
     measure(read)
     return read
 

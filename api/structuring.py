@@ -15,6 +15,7 @@ from cattrs.preconf.json import make_converter
 from core.base import field_messages
 from core.base.field_types import Id
 from core.base.ids import parse_id
+from core.base.plain_json import has_surrogate
 
 MAX_ITEMS = 1_000  # in a list or map whose field declares no bound
 MAX_ERRORS = 20  # bad fields in an answer; reading a list or map stops after this many
@@ -50,6 +51,8 @@ def read_text(value: Any, kind: Any) -> str:
         raise TypeError(field_messages.STRING)
     if "\0" in value:
         raise ValueError(field_messages.NO_NUL)
+    if not value.isascii() and has_surrogate(value):
+        raise ValueError(field_messages.NO_SURROGATES)
     words = words_of(kind)
     return words[words.index(value)] if value in words else value
 

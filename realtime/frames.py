@@ -8,16 +8,19 @@ from typing import Annotated, Any
 import msgspec
 
 from core.base import field_messages
+from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT
-from core.base.languages import Text
+from core.base.languages import Language, Text
+from core.base.plain_json import SURROGATE, has_surrogate, own_text, with_surrogates
 from core.messages.rules import MAX_CONTENT
 
+MAX_REF = 200  # characters
 MAX_NAME = 100  # characters of a field's name in an error message
 # A look-ahead instead of "$", which would allow a newline at the end.
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
 Uuid = Annotated[str, msgspec.Meta(pattern=UUID_PATTERN)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
-Ref = Annotated[str, msgspec.Meta(max_length=200)]
+Ref = Annotated[str, msgspec.Meta(max_length=MAX_REF)]
 # For the document only: core checks these two and answers VALIDATION_ERROR, not INVALID_FRAME.
 Content = Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_CONTENT})]
 MessageType = Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["text"]})]
@@ -133,13 +136,23 @@ INVALID_FRAME, UNKNOWN_TYPE = "INVALID_FRAME", "UNKNOWN_TYPE"
 
 
 class Unreadable(Exception):
-    """A client frame that can't be read. `ref` is the frame's own, or None if it could not be read either."""
+    """A client frame that can't be read. `ref` is the frame's own, or None if it could not be read either.
 
-    def __init__(self, code: str, text: Text, ref: str | None) -> None:
+    `field` is the bad field of a VALIDATION_ERROR, else None.
+    """
+
+    def __init__(self, code: str, text: Text, ref: str | None, field: str | None = None) -> None:
         super().__init__(text.en)
         self.text = text
         self.code = code
         self.ref = ref
+        self.field = field
+
+    def details_in(self, language: Language) -> dict[str, Any] | None:
+        """Return the details of the error frame; None without."""
+        if self.field is None:
+            return None
+        return ValidationFailed.of(self.field, field_messages.NO_SURROGATES).details_in(language)
 
 
 class NotText(Unreadable):
@@ -160,17 +173,33 @@ def read(path: str, data: bytes) -> Any:
         raise _explain(path, data, error) from error
 
 
+def find_ref(data: bytes) -> str | None:
+    """Return the `ref` of a frame that can't be decoded; None without one."""
+    return _short(own_text(data, "ref"))
+
+
+def _short(ref: Any) -> str | None:
+    return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
+
+
 def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
+    half = False
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return Unreadable(INVALID_FRAME, Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), None)
+        raw = with_surrogates(data)
+        half = raw is not None
+        if not half:
+            return Unreadable(
+                INVALID_FRAME, Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), find_ref(data)
+            )
     if not isinstance(raw, dict):
         return Unreadable(
             INVALID_FRAME, Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None
         )
-    ref = raw.get("ref")
-    ref = ref if isinstance(ref, str) and len(ref) <= 200 else None
+    ref = _short(raw.get("ref"))
+    if half:
+        return _half(raw, ref)
     if not isinstance(raw.get("type"), str):
         return Unreadable(
             INVALID_FRAME, Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref
@@ -185,3 +214,12 @@ def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
     name = f" `{field[:MAX_NAME]}`" if field else ""
     text = Text(en=f"The field{name} {rule.en}.", id=f"Isian{name} {rule.id}.")
     return Unreadable(INVALID_FRAME, text, ref)
+
+
+def _half(raw: dict[str, Any], ref: str | None) -> Unreadable:
+    """Explain a frame with half a character, such as a text that was cut inside an emoji."""
+    field = next(name for name, value in raw.items() if has_surrogate([name, value]))
+    name = SURROGATE.sub("\ufffd", field)[:MAX_NAME]
+    return Unreadable(
+        ValidationFailed.code, ValidationFailed.message, None if ref and has_surrogate(ref) else ref, name
+    )

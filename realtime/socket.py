@@ -191,7 +191,8 @@ class Sockets:
             if isinstance(error, frames.NotText):
                 connection.close(close_codes.NOT_TEXT)
             elif connection.pay(1, now):
-                connection.error(error.code, error.text, error.ref)
+                details = error.details_in(connection.language)
+                connection.error(error.code, error.text, error.ref, **({} if details is None else {"details": details}))
             return None
         kind = type(frame)
         if kind is frames.Sync:
@@ -233,4 +234,5 @@ def _answer_other(connection: Connection, message: Any) -> None:
     if message.type is WSMsgType.PING:
         connection.pong(message.data)
     elif message.type is WSMsgType.BINARY:
-        connection.error(frames.INVALID_FRAME, Text(en="Frames must be text.", id="Frame harus berupa teks."))
+        text = Text(en="Frames must be text.", id="Frame harus berupa teks.")
+        connection.error(frames.INVALID_FRAME, text, frames.find_ref(message.data))

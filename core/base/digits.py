@@ -1,4 +1,4 @@
-"""Read decimal digits of any script (Unicode category Nd), as people type them in codes and phone numbers.
+"""Read decimal digits of any script (Unicode category `Nd`), as people type them in codes and phone numbers.
 
 A code with other signs is a typing error, which must not use up an attempt, so it is refused before it is compared.
 """

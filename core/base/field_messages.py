@@ -21,6 +21,10 @@ UNKNOWN = Text(en="is not a known field", id="tidak dikenal")
 INVALID = Text(en="must be a valid value", id="tidak sah")
 NOT_NULL = Text(en="must not be null", id="tidak boleh null")
 NO_NUL = Text(en="must not contain NUL characters", id="tidak boleh berisi karakter NUL")
+NO_SURROGATES = Text(
+    en="must not contain half a character (a lone surrogate)",
+    id="tidak boleh berisi separuh karakter (surrogate tunggal)",
+)
 DIGITS = Text(en="must be digits only", id="hanya boleh berisi angka")
 CODE = Text(en="must be 6 digits, or a code of letters and digits", id="harus 6 angka, atau kode dari huruf dan angka")
 JSON = Text(en="must be JSON", id="harus berupa JSON")

@@ -74,6 +74,9 @@ async def test_invalid_frame_is_refused_with_a_code_and_the_socket_stays_open(wo
         ('{"type": "ping", "ref": 7}', "INVALID_FRAME", None),
         ('{"type": "ack", "event_id": "x", "ref": "k"}', "INVALID_FRAME", "k"),
         ("[" * 5000, "INVALID_FRAME", None),
+        ('{"type": "ping", "ref": "n", "more": ' + "[" * 5000, "INVALID_FRAME", "n"),
+        ('{"type": "ping", "ref": "o", ', "INVALID_FRAME", "o"),
+        ('{"type": "ping", "ref": "p", "more": "\\ud83d"}', "VALIDATION_ERROR", "p"),
         ('{"type": "sync", "session_id": "<id>", "after": 0, "ref": "l"}', "NOT_FOUND", "l"),
         ('{"type": "read", "session_id": "<id>", "up_to": 1, "ref": "m"}', "NOT_FOUND", "m"),
     ]
@@ -83,8 +86,9 @@ async def test_invalid_frame_is_refused_with_a_code_and_the_socket_stays_open(wo
         assert (answer["type"], answer["code"], answer.get("ref")) == ("error", code, ref), text[:60]
         assert answer["message"]
         moment(answer["server_time"])
-    await socket.ws.send_bytes(b'{"type": "ping"}')
-    assert (await socket.next_frame())["code"] == "INVALID_FRAME"
+    await socket.ws.send_bytes(b'{"type": "ping", "ref": "y"}')
+    answer = await socket.next_frame()
+    assert (answer["code"], answer["ref"]) == ("INVALID_FRAME", "y")
     await socket.say({"type": "ping", "ref": "z"})
     answer = await socket.next_frame()
     assert (answer["type"], answer["ref"]) == ("pong", "z")

@@ -1,6 +1,7 @@
 """Parsing of client frames: strict, refused with a named reason, never with another exception (docs/events.md)."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.languages import Language
 from realtime import frames
 from realtime.frames import TYPES, NotText, Unreadable
 
@@ -72,7 +74,8 @@ def attempt(path: str, text: str) -> None:
     except Unreadable as error:
         refusal = error
     if refusal is not None:
-        assert refusal.code in ("INVALID_FRAME", "UNKNOWN_TYPE")
+        assert refusal.code in ("INVALID_FRAME", "UNKNOWN_TYPE", "VALIDATION_ERROR")
+        assert (refusal.field is not None) is (refusal.code == "VALIDATION_ERROR")
         assert str(refusal)
         assert refusal.ref is None or len(refusal.ref) <= 200
 
@@ -151,10 +154,53 @@ def test_frame_that_is_not_an_object_is_invalid(text: str):
     assert refused("chat", text).code == "INVALID_FRAME"
 
 
-def test_frame_with_a_lone_surrogate_is_invalid():
-    frame = json.dumps({"type": "send_message", **GOOD["chat"]["send_message"], "content": "\ud800"})
-    assert "\\ud800" in frame
-    assert refused("chat", frame).code == "INVALID_FRAME"
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("content", "hai \ud83d"), ("metadata", {"quote": "\ud83d"}), ("metadata", {"quote": [{"\udc00": 1}]}),
+     ("session_id", "\ud800"), ("extra", "\ud800"), ("type", "\ud800")],
+)  # fmt: skip
+def test_lone_surrogate_is_a_validation_error_of_its_field_with_the_ref(field: str, value: Any):
+    frame = {"type": "send_message", **GOOD["chat"]["send_message"], field: value, "ref": "r7"}
+    error = refused("chat", frame)
+    assert (error.code, error.ref, error.field) == ("VALIDATION_ERROR", "r7", field)
+    (told,) = (error.details_in(Language.ENGLISH) or {})["fields"]
+    assert told["field"] == field
+    json.dumps(told, ensure_ascii=False).encode()  # can be sent, also if the name itself is half a character
+    assert refused("chat", {**frame, "\udbff": 1, field: "x"}).field == "\ufffd"
+
+
+def test_ref_with_a_lone_surrogate_is_named_and_not_returned():
+    error = refused("chat", {"type": "ping", "ref": "\ud83d"})
+    assert (error.code, error.ref, error.field) == ("VALIDATION_ERROR", None, "ref")
+
+
+REFS = st.text(max_size=20)
+REST = st.sampled_from(
+    ['"metadata":' + "[" * 2000, '"metadata":' + '{"a":' * 2000, '"content":"a', '"content":tru', '"content":NaN', '"a":"\n"',
+     '"a":1,}', '"content":"\\x"', "oops", '"inner":{"ref":"other"', '"content":"\\"ref\\":\\"other\\""', ""]
+)  # fmt: skip
+
+
+@given(PATHS, NEAR, REFS, REST)
+def test_refusal_of_a_frame_that_is_not_json_has_its_ref(path: str, value: dict[str, Any], ref: str, rest: str):
+    whole = {name: inner for name, inner in value.items() if name != "ref"} | {"ref": ref}
+    error = refused(path, json.dumps(whole)[:-1] + "," + rest)
+    assert (error.code, error.ref) == ("INVALID_FRAME", ref)
+
+
+@given(PATHS, NEAR, REFS, st.sampled_from(["content", "metadata", "token", "session_id", "new"]))
+def test_refusal_of_a_frame_with_half_a_character_has_its_ref(path: str, value: dict[str, Any], ref: str, field: str):
+    error = refused(path, {**value, "ref": ref, field: {"deep": ["\ud83d"]}})
+    assert (error.code, error.ref, error.field) == ("VALIDATION_ERROR", ref, field)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"ref":"' + '\\"' * 8000, '{"a":' + '\\"' * 8000, "[{" * 8000, '{"ref":' * 2000, '"\\' * 8000]
+)
+def test_ref_of_a_hostile_frame_is_looked_for_in_linear_time(text: str):
+    begin = time.process_time()
+    refused("chat", text)
+    assert time.process_time() - begin < 0.5
 
 
 @pytest.mark.parametrize("ref", ["r" * 201, 7, None, ["r"], {}], ids=lambda v: repr(v)[:12])

@@ -82,7 +82,7 @@ def test_text_that_is_not_a_phone_number_is_refused_with_its_field(text: str):
     assert [field["field"] for field in caught.value.details["fields"]] == ["phone"]
 
 
-# What may stand before the digits of the national number, and how each is written.
+# Prefixes of a national number, in the notations that people use.
 PREFIXES = ["0", "62", "+62", "0062", "+62 0", "+62 (0)", "\uff0b62", "(+62)", "tel:+62", " TEL:0", "\u202a+62 ", ""]
 SEPARATORS = ["", " ", "-", ".", "/", "(", ")", "[", "]", "\u00a0", "\u2009", "\t", "\u2013", "\u2011", "\u2212", "\u30a0",
               "\u200e", "\u202c", "\u2069", "\u061c", "\uff0d", "\uff08", "\uff09"]  # fmt: skip
