@@ -17,7 +17,7 @@ from litestar.typing import FieldDefinition
 from api.bad_fields import bad_fields, out_of_bounds, reason_of, too_long, unknown_fields
 from api.json_reading import decode
 from api.structuring import MAX_ERRORS, converter
-from core.base import digits, field_messages
+from core.base import digits, field_messages, shown_texts
 from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.fixed_codes import CODE_LENGTH
@@ -105,6 +105,19 @@ def optional_text(low: int, high: int, **more: Any) -> Any:
     """Return an optional field for a string of `low` to `high` characters."""
     bounds = validators.optional([validators.min_len(low), validators.max_len(high)])
     return attrs.field(default=None, validator=bounds, **more)
+
+
+def shown_text(most: int, *, optional: bool = False, low: int = 1, **more: Any) -> Any:
+    """Return a field for a text that other people see, of `low` to `most` characters after NFC. Core checks the rest."""
+
+    def bounds(_: object, __: object, value: str) -> None:
+        if not low <= shown_texts.length_of(value) <= most:
+            raise ValueError(field_messages.length(low, most))
+
+    schema = {"minLength": low, "maxLength": most, **more.pop("schema", {})}
+    if optional:
+        return attrs.field(default=None, validator=validators.optional(bounds), metadata={"schema": schema}, **more)
+    return attrs.field(validator=bounds, metadata={"schema": schema}, **more)
 
 
 def _rule(pattern: re.Pattern[str], message: Text) -> Any:

@@ -5,7 +5,7 @@ from litestar import get, patch, post
 
 from api.auth import operators
 from api.parameters import path_id
-from api.request_bodies import Body, optional_text
+from api.request_bodies import Body, shown_text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -26,14 +26,14 @@ class ActionBody:
     """What you have done for the customer, with a note for other operators."""
 
     operator_action: OperatorAction
-    note: str | None = optional_text(0, LONGEST_NOTE)
+    note: str | None = shown_text(LONGEST_NOTE, optional=True, low=0)
 
 
 @attrs.frozen(kw_only=True)
 class RefundBody:
     """Why you refund the payment, for other operators. The customer does not see it."""
 
-    reason: str | None = optional_text(0, LONGEST_NOTE)
+    reason: str | None = shown_text(LONGEST_NOTE, optional=True, low=0)
 
 
 @get("/internal/failed-pairings", **operators("failed_pairings"))

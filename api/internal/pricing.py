@@ -8,7 +8,7 @@ from litestar import delete, get, patch, post, put
 
 from api.auth import operators
 from api.parameters import path_id
-from api.request_bodies import Body, JsonObject, integer, no_nulls, optional_integer, optional_text, structure, text
+from api.request_bodies import Body, JsonObject, integer, no_nulls, optional_integer, shown_text, structure, text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -32,7 +32,7 @@ class TierBody:
     mode: Mode
     minutes: int = integer(1, MAX_MINUTES)
     price_idr: int = integer(0)
-    tag: str | None = optional_text(1, LONGEST_TAG)
+    tag: str | None = shown_text(LONGEST_TAG, optional=True)
     sort_order: int | None = optional_integer(0, MAX_ORDER)
 
 
@@ -43,7 +43,7 @@ class TierPatch:
 
     updated_at: str = text(1, TOKEN)
     price_idr: int = integer(0, default=0)
-    tag: str | None = optional_text(1, LONGEST_TAG, metadata={"schema": {"type": ["string", "null"]}})
+    tag: str | None = shown_text(LONGEST_TAG, optional=True, schema={"type": ["string", "null"]})
     sort_order: int = integer(0, MAX_ORDER, default=0)
 
 

@@ -8,7 +8,7 @@ from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import path_id, query_choice, query_time
-from api.request_bodies import Body, text
+from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import receipts, session_end
@@ -61,7 +61,7 @@ async def receipt(session_id: str, runtime: Runtime) -> SignedReceipt:
 class EndBody:
     """Why you end the session. The reason is stored in the audit log."""
 
-    reason: str = text(1, session_end.MAX_REASON)
+    reason: str = shown_text(session_end.MAX_REASON)
 
 
 @post(

@@ -9,6 +9,7 @@ from api.auth import client_ip, customers
 from api.idempotency import ADDED, key_of
 from api.parameters import path_id
 from api.request_bodies import Body, optional_integer
+from core.base import shown_texts
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.base.field_types import MitraId, Mode, SessionId
@@ -32,20 +33,30 @@ PAYING = (
 )  # fmt: skip
 
 
+LONGEST_TOPIC = 64  # characters of its NFC
+
+
 def _check_topics(_: object, __: object, value: list[str]) -> None:
-    if any(not 1 <= len(topic) <= 64 for topic in value):
-        raise ValueError(
-            Text(
-                en="must hold topics of 1 to 64 characters each", id="harus berisi topik sepanjang 1 sampai 64 karakter"
+    for topic in value:
+        fault = shown_texts.fault_of_line(topic, most=LONGEST_TOPIC)
+        if fault is not None:
+            raise ValueError(
+                Text(
+                    en=f"must hold topics that each {fault.en}", id=f"harus berisi topik yang masing-masing {fault.id}"
+                )
             )
-        )
+
+
+def _as_lines(value: list[str]) -> list[str]:
+    return [shown_texts.as_line(topic) for topic in value]
 
 
 def topics_field() -> Any:
     """Return an optional field for the customer's topics: at most 12, of 1 to 64 characters each."""
     bounds = attrs.validators.optional([attrs.validators.max_len(12), _check_topics])
-    schema = {"items": {"type": "string", "minLength": 1, "maxLength": 64}}
-    return attrs.field(default=None, validator=bounds, metadata={"schema": schema})
+    schema = {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST_TOPIC}}
+    read = attrs.converters.optional(_as_lines)
+    return attrs.field(default=None, converter=read, validator=bounds, metadata={"schema": schema})
 
 
 @attrs.frozen(kw_only=True)

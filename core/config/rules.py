@@ -4,10 +4,10 @@ import datetime as dt
 import re
 from typing import Any
 
-from core.base import field_messages
+from core.base import field_messages, shown_texts
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
-from core.base.plain_json import has_nul
+from core.base.plain_json import has_nul, has_surrogate
 from core.config.forms import Key, Shape
 from core.config.keys import KEYS
 
@@ -16,6 +16,8 @@ DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\
 
 # Three numbers, which apps compare one after the other.
 VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}")
+MAX_LABEL = 500  # characters of a way to reach support
+NOTICE_TEXTS = ("message_id", "message_en")
 MAX_NOTICE = 500  # characters of a maintenance notice in one language
 NOTICE_RULE = Text(
     en=f"must be null or {{message_id, message_en, until}}, with messages of 1 to {MAX_NOTICE} characters and a time with "
@@ -70,11 +72,46 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
         _check_document(key, value)
 
 
+def with_checked_texts(key: Key, value: Any) -> Any:
+    """Return a new value with the texts that other people see as they are stored; `check` checks its form.
+
+    Rows that were stored before are not checked again, because a service must keep them.
+    Raises ValidationFailed about `value`.
+    """
+    if key.shape is Shape.NOTICE and isinstance(value, dict):
+        for name in NOTICE_TEXTS:
+            _refuse(
+                key, name, shown_texts.fault_of_text(value[name], most=MAX_NOTICE) if _is_text(value, name) else None
+            )
+    if key.name == "support_handles" and isinstance(value, dict):
+        return {name: _handle(key, name, handle) for name, handle in value.items()}
+    return value
+
+
+def _handle(key: Key, name: str, handle: Any) -> Any:
+    if not isinstance(handle, dict) or not _is_text(handle, "label"):
+        return handle
+    label = shown_texts.as_line(handle["label"])
+    _refuse(key, f"{name}.label", shown_texts.fault_of_line(label, most=MAX_LABEL))
+    return {**handle, "label": label}
+
+
+def _is_text(value: dict[str, Any], name: str) -> bool:
+    return isinstance(value.get(name), str)
+
+
+def _refuse(key: Key, part: str, fault: Text | None) -> None:
+    if fault is not None:
+        raise ValidationFailed.of(
+            "value", Text(en=f"{key.name}: {part} {fault.en}", id=f"{key.name}: {part} {fault.id}")
+        )
+
+
 def _is_notice(value: Any) -> bool:
     if not isinstance(value, dict) or set(value) != {"message_id", "message_en", "until"}:
         return False
-    messages = (value["message_id"], value["message_en"])
-    if not all(isinstance(one, str) and one.strip() and len(one) <= MAX_NOTICE for one in messages):
+    messages = [value[name] for name in NOTICE_TEXTS]
+    if not all(isinstance(one, str) and one.strip() and shown_texts.length_of(one) <= MAX_NOTICE for one in messages):
         return False
     return not has_nul(value) and (value["until"] is None or _moment(value["until"]) is not None)
 
@@ -117,14 +154,14 @@ def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
 
 
 def _check_document(key: Key, value: Any) -> None:
-    if has_nul(value):
-        raise ValidationFailed.of("value", field_messages.NO_NUL)
+    if has_nul(value) or has_surrogate(value):
+        raise ValidationFailed.of("value", field_messages.NO_NUL if has_nul(value) else field_messages.NO_SURROGATES)
     if key.name == "support_handles":
         handles = value if isinstance(value, dict) else {}
         good = set(handles) == {"primary", "secondary"} and all(
             isinstance(handle, dict)
             and set(handle) == {"label", "deeplink"}
-            and all(isinstance(text, str) and 0 < len(text) <= 500 for text in handle.values())
+            and all(isinstance(text, str) and 0 < len(text) <= MAX_LABEL for text in handle.values())
             and DEEPLINK.fullmatch(handle["deeplink"])
             for handle in handles.values()
         )

@@ -10,7 +10,7 @@ from core.base.errors import DomainError, NotFound
 from core.base.languages import Text
 from core.config import store as config_store
 from core.config.keys import KEYS
-from core.config.rules import check
+from core.config.rules import check, with_checked_texts
 from core.events.signals import ConfigChanged
 from core.logins import store as logins
 from core.mitras import erasing
@@ -69,9 +69,10 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
     Raises NotFound, ValidationFailed.
     """
     cadence = runtime.settings.mitra_heartbeat_cadence_seconds
+    if not values.keys() <= KEYS.keys():
+        raise NotFound
+    values = {name: with_checked_texts(KEYS[name], value) for name, value in values.items()}
     for name, value in values.items():
-        if name not in KEYS:
-            raise NotFound
         check(KEYS[name], value, cadence_seconds=cadence)
     async with runtime.transaction() as tx:
         for name, value in sorted(values.items()):  # always lock rows in the same order

@@ -13,7 +13,7 @@ from core.base.languages import Text
 from core.operators import store as operators
 from core.pricing import admin_store
 from core.pricing.admin_store import TierForOperators
-from core.pricing.rules import StaleWrite, TierExists
+from core.pricing.rules import StaleWrite, TierExists, checked_tag
 from core.runtime import Runtime
 from core.storage.transaction import Tx
 
@@ -43,7 +43,8 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
 async def add_tier(
     runtime: Runtime, actor: Actor, *, mode: str, minutes: int, price_idr: int, tag: str | None, sort_order: int | None
 ) -> str:
-    """Add a tier and return its id. Raises TierExists, with the id of the existing tier."""
+    """Add a tier and return its id. Raises ValidationFailed, and TierExists with the id of the existing tier."""
+    tag = checked_tag(tag)
     async with runtime.transaction() as tx:
         tier_id = await admin_store.create_tier(
             tx,
@@ -63,7 +64,9 @@ async def add_tier(
 
 
 async def change_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str, values: dict[str, Any]) -> None:
-    """Set a tier's price, tag or position. Raises NotFound, StaleWrite."""
+    """Set a tier's price, tag or position. Raises NotFound, StaleWrite, ValidationFailed."""
+    if "tag" in values:
+        values = {**values, "tag": checked_tag(values["tag"])}
     await _change(runtime, actor, tier_id, token, "updated", values)
 
 

@@ -1,9 +1,9 @@
 """A party or an operator ends a session; a party says goodbye (docs/product.md#early-end, docs/product.md#goodbyes)."""
 
-from core.base import field_messages, metrics
+from core.base import metrics, shown_texts
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import NotFound, Unavailable, ValidationFailed
+from core.base.errors import NotFound, Unavailable
 from core.base.machine import check_edge
 from core.events.signals import MitrasFreed
 from core.extensions import store as extensions
@@ -65,8 +65,7 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
     ValidationFailed.
     """
     reason = reason.strip()
-    if not 1 <= len(reason) <= MAX_REASON or "\0" in reason:
-        raise ValidationFailed.of("reason", field_messages.length(1, MAX_REASON))
+    shown_texts.check_text("reason", reason, most=MAX_REASON)
     async with runtime.transaction() as tx:
         session = await sessions.lock(tx, session_id)
         if session is None:
@@ -107,8 +106,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
 
     Raises NotFound, ValidationFailed, SessionNotClosable, ClosureExists, Unavailable.
     """
-    if not len(message.strip()) >= 1 or len(message) > MAX_CLOSURE or "\0" in message:
-        raise ValidationFailed.of("message", field_messages.length(1, MAX_CLOSURE))
+    shown_texts.check_text("message", message, most=MAX_CLOSURE)
     await _sync_statuses(runtime, actor, session_id)
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:

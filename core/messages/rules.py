@@ -10,13 +10,13 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from core.base import field_messages
+from core.base import field_messages, shown_texts
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind, ValidationFailed
 from core.base.languages import Text
-from core.base.plain_json import depth_of, has_nul
+from core.base.plain_json import depth_of, has_nul, has_surrogate
 
-MAX_CONTENT = 4000  # characters
+MAX_CONTENT = 4000  # characters of its NFC
 MAX_METADATA = 4096  # bytes of JSON
 MAX_DEPTH = 32  # deeper nesting could be stored, but not every client could parse it
 TYPES = frozenset({"text"})
@@ -107,10 +107,7 @@ def check_message(*, message_type: str, content: str, metadata: dict[str, Any] |
     """
     if message_type not in TYPES:
         raise ValidationFailed.of("type", field_messages.one_of(TYPES))
-    if not 1 <= len(content) <= MAX_CONTENT:
-        raise ValidationFailed.of("content", field_messages.length(1, MAX_CONTENT))
-    if "\0" in content:
-        raise ValidationFailed.of("content", field_messages.NO_NUL)
+    shown_texts.check_text("content", content, most=MAX_CONTENT)
     return None if metadata is None else _metadata_text(metadata)
 
 
@@ -120,6 +117,8 @@ def _metadata_text(metadata: dict[str, Any]) -> str:
             "metadata",
             field_messages.depth(MAX_DEPTH),
         )
+    if has_surrogate(metadata):
+        raise ValidationFailed.of("metadata", field_messages.NO_SURROGATES)
     try:
         text = msgspec.json.encode(metadata).decode()
     except (msgspec.EncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 import attrs
 
-from core.base import field_messages
+from core.base import field_messages, shown_texts
 from core.base.errors import DomainError, ValidationFailed
 from core.base.field_types import MAX_INT, Mode
 from core.base.languages import Text
@@ -82,8 +82,16 @@ def check_tier(*, mode: Any, minutes: Any, price_idr: Any, tag: Any, where: str 
         raise ValidationFailed.of(where + "mode", field_messages.one_of(MODES))
     values = {"minutes": minutes, "price_idr": price_idr}
     _check_numbers(where, values, {"minutes": (1, MAX_MINUTES), "price_idr": (0, MAX_IDR)})
-    if tag is not None and not (isinstance(tag, str) and 1 <= len(tag) <= LONGEST_TAG and "\0" not in tag):
-        raise ValidationFailed.of(where + "tag", field_messages.length(1, LONGEST_TAG))
+    checked_tag(tag, where)
+
+
+def checked_tag(tag: Any, where: str = "") -> str | None:
+    """Return a tier's tag as it is stored; None without one. Raises ValidationFailed."""
+    if tag is None:
+        return None
+    if not isinstance(tag, str):
+        raise ValidationFailed.of(where + "tag", field_messages.STRING)
+    return shown_texts.checked_line(where + "tag", tag, most=LONGEST_TAG)
 
 
 def check_promotion(promotion: Promotion, where: str = "") -> None:

@@ -3,8 +3,8 @@
 
 import datetime as dt
 
-from core.base import field_messages
-from core.base.errors import DomainError, ValidationFailed
+from core.base import shown_texts
+from core.base.errors import DomainError
 from core.base.languages import Text
 
 LONGEST_NOTE = 500  # characters of an operator's reason or note
@@ -29,9 +29,10 @@ def is_stuck(*, is_open: bool, requested_at: dt.datetime, now: dt.datetime) -> b
 
 def checked_note(name: str, text: str | None) -> str | None:
     """Return an operator's note without spaces around it; None if it is empty. Raises ValidationFailed."""
-    if text is not None and (len(text) > LONGEST_NOTE or "\0" in text):
-        raise ValidationFailed.of(name, field_messages.length(0, LONGEST_NOTE))
-    return (text or "").strip() or None
+    note = (text or "").strip()
+    if note:
+        shown_texts.check_text(name, note, most=LONGEST_NOTE)
+    return note or None
 
 
 class RefundsDisabled(DomainError):

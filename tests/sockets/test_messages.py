@@ -96,8 +96,10 @@ async def test_invalid_message_is_refused_without_affecting_others(world: World)
         {"content": 5},
         {"content": "x", "client_message_id": "one"},
         {"content": "x", "seq": 7},
-        {"content": "\ud800"},
+        {"content": "hai \ud83d"},
         {"content": "x", "metadata": {"k": "\ud800"}},
+        {"content": " \u200b "},
+        {"content": "a\x07b"},
     ]
     base = {"type": "send_message", "session_id": session_id}
     frames = [base | {"client_message_id": new_id(), "ref": str(n)} | frame for n, frame in enumerate(wrong)]
@@ -113,7 +115,10 @@ async def test_invalid_message_is_refused_without_affecting_others(world: World)
     ack = await phone.wait("message_ack")
     assert (ack["ref"], ack["seq"]) == ("good", 1)
     refused = {f.get("ref"): f["code"] for f in phone.frames if f["type"] == "error"}
-    assert refused.keys() >= {str(n) for n in range(len(wrong) - 2)}
+    assert refused.keys() >= {str(n) for n in range(len(wrong))}
+    named = {f["ref"]: f["details"]["fields"][0]["field"] for f in phone.frames if f.get("code") == "VALIDATION_ERROR"}
+    last = {str(n): list(frame)[-1].replace("message_type", "type") for n, frame in enumerate(wrong)}
+    assert named == {name: last[name] for name in named}
     assert set(refused.values()) <= {"VALIDATION_ERROR", "INVALID_FRAME"}
     assert (await phone.say(session_id, "x" * 4000))["seq"] == 2
     for foreign in (session_id, new_id()):

@@ -7,7 +7,7 @@ from litestar import get, post
 
 from api.auth import parties
 from api.parameters import path_id
-from api.request_bodies import Body, integer, text
+from api.request_bodies import Body, integer, shown_text
 from api.shared_answers import List
 from core.base import field_messages, ids
 from core.base.actor import Actor
@@ -15,7 +15,7 @@ from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT, ClientMessageId
 from core.base.pages import read_page
 from core.flows import message_send
-from core.messages.rules import Draft, TooFast, check_message
+from core.messages.rules import MAX_CONTENT, Draft, TooFast, check_message
 from core.reads import chats
 from core.runtime import Runtime
 from core.sessions.rules import SessionNotActive
@@ -27,7 +27,7 @@ class MessageBody:
 
     client_message_id: ClientMessageId
     type: Literal["text"] = "text"
-    content: str = text(1, 4000)
+    content: str = shown_text(MAX_CONTENT)
     metadata: dict[str, Any] | None = None
 
 

@@ -5,10 +5,11 @@ from litestar import get, patch, post
 
 from api.auth import customers, mitras, parties
 from api.parameters import path_id, query_choice, query_id
-from api.request_bodies import Body, text
+from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import session_end, session_sensitivity
+from core.flows.session_end import MAX_CLOSURE
 from core.reads import chats, histories, own
 from core.runtime import Runtime
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
@@ -30,7 +31,7 @@ class ActiveSession:
 class ClosureBody:
     """The caller's goodbye."""
 
-    message: str = text(1, 1000)
+    message: str = shown_text(MAX_CLOSURE)
 
 
 @attrs.frozen(kw_only=True)
