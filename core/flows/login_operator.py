@@ -46,6 +46,7 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
 
     Raises LoginInvalid (also for an unknown e-mail, after the same time), AccountLocked, Unavailable.
     """
+    email = email.strip()
     with failed_sign_ins.noted(runtime, way="operator password", address=ip_address) as noted:
         noted.account = email.lower()
         before = (await lockout.look(runtime, email=email, address=ip_address)).operator

@@ -74,7 +74,7 @@ async def seed_prices(runtime: Runtime, tiers: tuple[TierSeed, ...], promotion: 
                 mode=tier.mode,
                 minutes=tier.minutes,
                 price_idr=tier.price_idr,
-                tag=tier.tag,
+                tag=pricing_rules.checked_tag(tier.tag),
                 sort_order=order,
             )
             if made:
@@ -126,6 +126,7 @@ async def create_operator(
 
     Raises ValidationFailed for an invalid e-mail, name or password, and LookupError for an unknown role.
     """
+    email = email.strip()
     if not 3 <= len(email) <= 255 or "@" not in email or "\0" in email:
         raise ValidationFailed.of(
             "email",

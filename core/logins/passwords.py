@@ -4,6 +4,7 @@ import asyncio
 import functools
 import pathlib
 import threading
+import unicodedata
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from core.base.errors import Unavailable, ValidationFailed
 from core.base.languages import Text
 
 T = TypeVar("T")
+NFC = "NFC"  # keyboards write é as one character or as two
 # A hash keeps a core busy for 0.1 s. With two at once, other requests still get the rest of the machine.
 HASHES_AT_ONCE = 2
 # Hashes that run or wait; more are refused. With the default rounds the last one waits for a second.
@@ -60,6 +62,7 @@ def check_new(password: str, *, field: str = "password") -> None:
 
     Raises ValidationFailed about `field`.
     """
+    password = unicodedata.normalize(NFC, password)
     if len(password) < 12:
         raise ValidationFailed.of(field, field_messages.length(12, None))
     if len(password.encode()) > 72:
@@ -81,17 +84,18 @@ class PasswordHasher:
         self._room = threading.BoundedSemaphore(MAX_HASHES)
 
     async def make(self, password: str) -> str:
-        """Return a new hash of the password. Raises Unavailable if too many hashes wait."""
-        return await self._run(functools.partial(self._bcrypt.hash, password))
+        """Return a new hash of the password in NFC. Raises Unavailable if too many hashes wait."""
+        return await self._run(functools.partial(self._bcrypt.hash, unicodedata.normalize(NFC, password)))
 
     async def verify(self, password: str, stored: str) -> bool:
         """Return whether the password matches the hash. An empty hash takes as long to check and never matches.
 
-        Raises Unavailable if too many hashes wait.
+        The password is compared in NFC, then as typed and in NFD: earlier hashes are of what a device sent. Raises
+        Unavailable if too many hashes wait.
         """
-        if len(password.encode()) > 72 or "\0" in password:
-            password, stored = "too long", ""
-        return await self._run(functools.partial(self._verify, password, stored))
+        forms = dict.fromkeys([unicodedata.normalize(NFC, password), password, unicodedata.normalize("NFD", password)])
+        usable = [form for form in forms if len(form.encode()) <= 72 and "\0" not in form]
+        return await self._run(functools.partial(self._verify_any, usable, stored))
 
     async def _run(self, work: Callable[[], T]) -> T:
         if not self._room.acquire(blocking=False):
@@ -104,6 +108,11 @@ class PasswordHasher:
                 return await asyncio.wrap_future(future)
         except TimeoutError as error:
             raise _too_many() from error
+
+    def _verify_any(self, forms: list[str], stored: str) -> bool:
+        if not forms:
+            return self._verify("too long", "")
+        return any(self._verify(form, stored) for form in forms)
 
     def _verify(self, password: str, stored: str) -> bool:
         nobodys = self._nobodys  # the first call makes it, even if `stored` is not empty: both cases take as long

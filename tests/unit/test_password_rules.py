@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import types
+import unicodedata
 
 import pytest
 
@@ -129,3 +130,21 @@ def test_cancelled_caller_releases_the_hash_slot():
         hasher.close()
 
     asyncio.run(walk())
+
+
+def test_password_matches_in_either_normal_form_also_an_earlier_hash_of_what_was_typed():
+    composed, decomposed = (unicodedata.normalize(form, "sandi-kafé-ñandú-2026") for form in ("NFC", "NFD"))
+    hasher = PasswordHasher(rounds=4)
+    hashes = [asyncio.run(hasher.make(composed)), asyncio.run(hasher.make(decomposed))]
+    hashes += [hasher._bcrypt.hash(composed), hasher._bcrypt.hash(decomposed)]
+    for stored in hashes:
+        for typed in (composed, decomposed):
+            assert asyncio.run(hasher.verify(typed, stored))
+        assert not asyncio.run(hasher.verify("sandi-kafe-nandu-2026", stored))
+        assert not asyncio.run(hasher.verify("é" * 100, stored))
+
+
+def test_length_of_a_new_password_is_that_of_its_nfc():
+    passwords.check_new("e\u0301xamples of 36 bytes" + "e\u0301" * 15)  # 68 bytes in NFC, 84 as typed
+    with pytest.raises(ValidationFailed):
+        passwords.check_new("e\u0301" * 6 + "abcd")  # 16 characters as typed, 10 in NFC

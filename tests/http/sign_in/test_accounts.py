@@ -448,8 +448,8 @@ async def log_in(world: World, email: str, password: str) -> Any:
     return await world.client().post(url, {"email": email, "password": password})
 
 
-async def test_operator_email_is_case_insensitive_at_sign_in(world: World) -> None:
-    for email in (EMAIL, EMAIL.upper()):
+async def test_case_and_space_of_an_operators_email_do_not_count_at_sign_in(world: World) -> None:
+    for email in (EMAIL, EMAIL.upper(), f" {EMAIL} ", f"{EMAIL}\n"):
         answer = await log_in(world, email, PASSWORD)
         assert set(answer) == TOKENS | {"operator"}
         assert answer["operator"]["email"] == EMAIL
