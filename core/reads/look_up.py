@@ -17,6 +17,8 @@ from core.storage.conditions import Conditions, part_of
 
 AT_MOST = 1_000  # people with a name whose rows are read by key
 # MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.
+# Names are compared in NFC and without case.
+NAMED = "folded(c.display_name) LIKE folded({0})"
 FITTING = """WITH fitting AS MATERIALIZED (
   SELECT c.id
   FROM {table} AS c
@@ -50,7 +52,7 @@ async def named(runtime: Runtime, table: str, q: str) -> list[str] | None:
     if one is not None:
         return [one]
     fits = Conditions()
-    fits.add("c.display_name ILIKE {0}", part_of(q))
+    fits.add(NAMED, part_of(q))
     return await fitting(runtime, table, fits)
 
 

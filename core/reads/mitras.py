@@ -20,7 +20,7 @@ WHERE m.id = $1"""
 # $1 is a pattern of the name and $7 has patterns of the phone; $2 is whether the mitra is active, $3 whether online.
 PAGE = f"""{SQL["mitras"]}
 WHERE
-  ($1::text IS NULL OR m.display_name ILIKE $1 OR m.phone LIKE ANY ($7::text[]))
+  ($1::text IS NULL OR folded(m.display_name) LIKE folded($1) OR m.phone LIKE ANY ($7::text[]))
   AND ($2::bool IS NULL OR m.is_active = $2)
   AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
   AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))

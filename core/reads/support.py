@@ -18,7 +18,7 @@ from core.base.phones import like_numbers
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
-from core.reads.look_up import LookUp, accounts_named, filters, fitting, named
+from core.reads.look_up import NAMED, LookUp, accounts_named, filters, fitting, named
 from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
 from core.sessions import views
@@ -43,7 +43,7 @@ FROM customers AS c
 WHERE {where}
 ORDER BY c.created_at DESC, c.id DESC
 LIMIT {limit}"""
-CALLED = "c.display_name ILIKE {0} OR account.display_name ILIKE {0}"
+CALLED = f"{NAMED} OR folded(account.display_name) LIKE folded({{0}})"
 SESSION = f"""{views.VIEW}
 WHERE s.id = $1"""
 SESSIONS = f"""{views.VIEW}
@@ -104,8 +104,8 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
     text, numbers = part_of(q), [part_of(number) for number in like_numbers(q)] if open_book else []
 
     def fits(those: Conditions) -> Conditions:
-        ways = [f"c.display_name ILIKE {those.arg(text)}"]
-        ways += [f"c.email ILIKE {those.arg(text)}"] if open_book else []
+        ways = [NAMED.format(those.arg(text))]
+        ways += [f"folded(c.email) LIKE folded({those.arg(text)})"] if open_book else []
         ways += [f"c.phone LIKE {those.arg(number)}" for number in numbers]
         those.plain(f"({' OR '.join(ways)})")
         return those
@@ -163,7 +163,7 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
         if which.q:
             customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
             if customers is None or mitras is None:
-                where.add(f"({CALLED} OR m.display_name ILIKE {{0}})", part_of(which.q))
+                where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
             else:
                 one = parse_id(which.q)
                 among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]

@@ -5,6 +5,7 @@ Also confirming a payment by hand, and replaying a call.
 
 import datetime as dt
 import json
+import unicodedata
 
 import pytest
 
@@ -89,6 +90,46 @@ def test_search_text_with_letters_is_not_treated_as_a_number() -> None:
     assert like_numbers("+62 (812) 34.56") == ["628123456"]
     for text in (None, "", "Dewi 5", "  ", "+", "0812x"):
         assert like_numbers(text) == []
+
+
+async def test_names_are_found_in_each_normal_form_and_case(world: World) -> None:
+    root = await world.operator()
+    name = unique("José Ñandú ЖУК İstanbul Σίσυφος")
+    customer, mitra = await world.customer(name), await world.mitra()
+    await root.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"display_name": name})
+    session_id = await world.session(customer, mitra)
+    spellings = [
+        unicodedata.normalize(form, spelled)
+        for form in ("NFC", "NFD")
+        for spelled in (name, name.upper(), name.replace("İ", "I"), name.lower().replace("i\u0307", "i"), name[5:])
+    ]
+    # Rows that were stored before names were kept in NFC.
+    for stored in ("NFC", "NFD"):
+        for table in ("customers", "mitras"):
+            await world.stack.sql(
+                f"UPDATE {table} SET display_name = $1 WHERE display_name = $2 OR display_name = $3",
+                unicodedata.normalize(stored, name), name, unicodedata.normalize("NFD", name),
+            )  # fmt: skip
+        for q in spellings:
+            assert await found(root, "/internal/customers", q=q) == [customer.user["id"]], ascii(q)
+            assert await found(root, "/internal/mitras", q=q) == [mitra.user["id"]], ascii(q)
+            assert await found(root, SESSIONS, q=q) == [session_id], ascii(q)
+            assert len(await found(root, PAYMENTS, by="payment_request_id", q=q)) == 1, ascii(q)
+        assert await found(root, "/internal/customers", q=name.replace("é", "e")) == []
+
+
+async def test_database_folds_characters_as_unicode_does(world: World) -> None:
+    signs = [
+        chr(code)
+        for code in range(0x80, 0x1E944)
+        if len(chr(code).casefold()) == 1 and chr(code).casefold() != chr(code)
+    ]
+    rows = await world.stack.sql(
+        "SELECT s.sign, folded(s.sign) = folded(s.small) AS equal FROM unnest($1::text[], $2::text[]) AS s (sign, small)",
+        signs, [sign.casefold() for sign in signs],
+    )  # fmt: skip
+    assert [ascii(row["sign"]) for row in rows if not row["equal"]] == []
+    assert len(rows) > 1300
 
 
 # -- paging
