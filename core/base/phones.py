@@ -96,10 +96,10 @@ def like_numbers(text: str | None) -> list[str]:
 
 
 def _international(typed: Typed) -> str:
-    """Return a number with its plus. A zero after the country code of Indonesia is the prefix of its own calls.
+    """Return a number with its plus. A zero after the country code of Indonesia is the prefix of national calls.
 
-    Of the prefixes of calls from abroad only 00 before 62 is read: in Indonesia they are 001, 007 and more, which would
-    turn one number into another.
+    A call to another country begins with 00 in most of the world, but with 001, 007 and more in Indonesia. So 00 is read
+    before 62 only; elsewhere it could turn one number into another.
     """
     number = typed.digits
     if not typed.plus and number.startswith("0062"):

@@ -78,7 +78,7 @@ def has_nul(value: Any) -> bool:
 
 
 def has_surrogate(value: Any) -> bool:
-    """Return whether any text or key in a JSON value has a lone surrogate, which is no character."""
+    """Return whether any text or key in a JSON value has a lone surrogate, which UTF-8 can't encode."""
     return _has(value, lambda text: SURROGATE.search(text) is not None)
 
 
