@@ -26,7 +26,8 @@ LAG_REMEMBERED_S = 1.0  # how long the process still counts as slow after its la
 HANDSHAKES = 2000  # at the same time; their reads are batched, so the last of them waits some seconds
 SPARE_FILES = 100  # for the database, Redis, the probes, and connections that are not upgraded
 RETRY_S = (1, 10)  # bounds of a random Retry-After in seconds, so that refused clients do not return together
-
+PLACE = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(?::(?P<port>[0-9]*))?")
+DEFAULT_PORTS = frozenset({"80", "443"})
 
 ORIGIN = Refusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
 
@@ -70,8 +71,7 @@ class Admission:
 
     def refusal_of(self, headers: Headers, transport_file: int) -> Refusal | None:
         """Return why an upgrade is refused, or None if it is admitted."""
-        origin = headers.get("Origin")
-        if origin is not None and self._origins is not None and not self._origins.fullmatch(origin):
+        if not self._admits_origin(headers.get("Origin"), headers.get("Host")):
             return ORIGIN
         if self.slow:
             return self._busy("socket_lag")
@@ -81,6 +81,15 @@ class Admission:
         if transport_file >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE_FILES:
             return self._busy("socket_files")
         return None
+
+    def _admits_origin(self, origin: str | None, host: str | None) -> bool:
+        """Return whether pages of an origin may open sockets: one of the list, or one with the service's own host.
+
+        The list is for web pages. React Native sends the socket's own address as `Origin`.
+        """
+        if origin is None or self._origins is None or self._origins.fullmatch(origin):
+            return True
+        return is_own_host(origin, host or "")
 
     def _busy(self, limit: str) -> Refusal:
         self.count_refused(limit)
@@ -125,6 +134,24 @@ class Admission:
     def end_handshake(self) -> None:
         """Count the end of a handshake."""
         self._handshakes -= 1
+
+
+def is_own_host(origin: str, host: str) -> bool:
+    """Return whether an `Origin` names the host and port of the `Host` header.
+
+    The scheme is ignored, because a proxy ends TLS; so are the ports 80 and 443.
+    """
+    scheme, separator, named = origin.lower().partition("://")
+    place = PLACE.fullmatch(named)
+    own = PLACE.fullmatch(host.lower())
+    if not scheme or not separator or place is None or own is None:
+        return False
+    return place["name"] == own["name"] and _port(place) == _port(own)
+
+
+def _port(place: re.Match[str]) -> str:
+    port = (place["port"] or "").lstrip("0")
+    return "" if port in DEFAULT_PORTS else port
 
 
 def _pattern(origins: tuple[str, ...]) -> re.Pattern[str]:

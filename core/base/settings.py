@@ -168,7 +168,9 @@ class Settings:
     fcm_base_url: str = _setting("https://fcm.googleapis.com", parse.url("http", "https"), "http(s)://…")
     push_ack_seconds: int = _setting("5", parse.bounded(1, 300), "seconds, 1 to 300")
     internal_cors_origins: tuple[str, ...] = _setting("", parse.words, "origins, comma separated")
-    public_cors_origins: tuple[str, ...] = _setting("", parse.words, "origins, comma separated")
+    public_cors_origins: tuple[str, ...] = _setting(
+        "", parse.words, "origins of web apps, comma separated; sockets of the service's own host need none"
+    )
     rate_limit_per_minute: int = _setting("120", parse.bounded(1, 1_000_000), "requests, 1 to 1000000")
     rate_limit_burst: int = _setting("60", parse.bounded(1, 1_000_000), "requests, 1 to 1000000")
     rate_limit_address_per_minute: int = _setting("1200", parse.bounded(1, 1_000_000), "requests, 1 to 1000000")

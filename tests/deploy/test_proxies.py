@@ -42,7 +42,7 @@ HIDDEN = (
 @pytest.fixture(scope="module")
 def two_of_each() -> Iterator[TwoOfEach]:
     """Run a service with two api and two realtime processes."""
-    made = TwoOfEach()
+    made = TwoOfEach(PUBLIC_CORS_ORIGINS="https://app.example.com")
     try:
         for kind in ("api", "realtime"):
             made.start_second(kind)
@@ -105,6 +105,16 @@ async def test_paid_session_through_the_proxy_reaches_its_goodbyes(proxied: Prox
     assert (await one.wait("message"))["message"]["content"] == "Selamat pagi"
     page = await mitra.get(f"/api/shared/chat/sessions/{session}/messages")
     assert [item["content"] for item in page["items"]] == ["Halo", "Selamat pagi"]
+
+
+async def test_socket_of_the_own_origin_passes_the_proxy_with_its_host(proxied: ProxiedWorld) -> None:
+    url = f"{proxied.stack.addresses.realtime}/ws/chat"
+    async with proxied.http() as http:
+        own = proxied.stack.addresses.realtime.replace("wss://", "https://")
+        await (await http.ws_connect(url, headers={"Origin": own})).close()
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await http.ws_connect(url, headers={"Origin": "https://evil.example"})
+        assert caught.value.status == 403
 
 
 async def test_forged_addresses_have_no_effect(proxied: ProxiedWorld) -> None:

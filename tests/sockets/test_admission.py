@@ -104,9 +104,19 @@ async def test_unlisted_origin_is_refused_before_the_upgrade(world: World, guard
         assert answer.headers is not None
         assert answer.headers["X-Request-Id"] == "asked-1"
         assert "X-Server-Time" in answer.headers
-    await bare_and_known(customer)  # an app sends no Origin
+    await bare_and_known(customer)  # no Origin: most apps
     found = await world.until(_logged(world, "guarded", status=403), lambda found: len(found) == 4)
     assert {(line["path"], line["address"]) for line in found} == {("chat", "127.0.0.1")}
+
+
+async def test_own_host_is_accepted_as_origin_beside_listed_ones(world: World, guarded_port: int) -> None:
+    customer = at(await world.customer(), guarded_port)
+    own = f"127.0.0.1:{guarded_port}"
+    for origin in (f"http://{own}", f"https://{own}"):  # as React Native sends it
+        await opened(customer, Origin=origin)
+    await opened(customer, Host="Api.Example.com:443", Origin="https://api.example.com")
+    for foreign in ("http://127.0.0.1:1", "http://127.0.0.1", f"http://localhost:{guarded_port}"):
+        assert (await refused(customer, Origin=foreign)).status == 403
 
 
 async def test_every_origin_is_accepted_without_configured_origins(world: World) -> None:
