@@ -156,14 +156,14 @@ def integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
     return attrs.field(validator=[validators.ge(low), validators.le(high)], **more)
 
 
-def optional_integer(low: int, high: int = MAX_INT) -> Any:
+def optional_integer(low: int, high: int = MAX_INT, **more: Any) -> Any:
     """Return an optional field for a whole number from `low` to `high`."""
-    return optional_number(low, high)
+    return optional_number(low, high, **more)
 
 
-def optional_number(low: int, high: int) -> Any:
+def optional_number(low: int, high: int, **more: Any) -> Any:
     """Return an optional field for a number from `low` to `high`. The field's type decides whether it must be whole."""
-    return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]))
+    return attrs.field(default=None, validator=validators.optional([validators.ge(low), validators.le(high)]), **more)
 
 
 def no_nulls(data: dict[str, Any], *, but: tuple[str, ...] = ()) -> None:

@@ -96,6 +96,11 @@ ADVICE: dict[str, dict[str, Advice]] = {
     "Payment": {
         "DISPLAY_NAME_REQUIRED": _advice(LATER, "Ask for the name, save it, and repeat the request."),
         "TIER_NOT_FOUND": _advice(NO, "Read the prices again: an operator has changed them."),
+        "PRICE_CHANGED": _advice(
+            NO,
+            "Show the price that `details.amount` names. If the customer agrees, send the request with it as "
+            "`expected_amount` and a new key.",
+        ),
         "DISCOUNT_NOT_ELIGIBLE": _advice(NO, "Read the prices again, and offer the ordinary ones."),
         "SESSION_IN_PROGRESS": _advice(LATER, "Open the session or the payment request that `details` names."),
         "FREE_REQUEST_OPEN": _advice(LATER, "Show that support is looking at the last request, and offer paid ones."),

@@ -6,9 +6,9 @@ import attrs
 from litestar import Request, post
 
 from api.auth import client_ip, customers
-from api.idempotency import key_of
+from api.idempotency import ADDED, key_of
 from api.public.payments import PAYING, topics_field
-from api.request_bodies import Body, integer
+from api.request_bodies import Body, integer, optional_integer
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import MitraId, Mode, PaymentRequestId
@@ -33,12 +33,14 @@ class RequestBody:
 
 @attrs.frozen(kw_only=True)
 class ReturningBody:
-    """A payment request for a chat with a mitra from an earlier session."""
+    """A payment request for a chat with a mitra from an earlier session. With `expected_amount`, the price that the
+    customer was shown, another price is refused."""
 
     mitra_id: MitraId
     mode: Mode
     duration_minutes: int = integer(1, 1440)
     topics: list[str] | None = topics_field()
+    expected_amount: int | None = optional_integer(0, metadata=ADDED)
 
 
 @post(
@@ -62,6 +64,7 @@ async def returning(
         first_session_discount=False,
         targeted_mitra_id=data.mitra_id,
         topics=data.topics,
+        expected_amount=data.expected_amount,
     )
     key = key_of(request, actor, "returning", data)
     return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)

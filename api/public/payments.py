@@ -18,17 +18,18 @@ from core.base.pages import Items, read_page
 from core.customers.rules import DisplayNameRequired
 from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 from core.flows import invoice_poll, payment_extension, payment_request
+from core.flows.payment_extension import MoreMinutes
 from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.mitras.rules import MitraAtCapacity, MitraOffline, NoMitraAvailable
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.views import PaymentRequestView
-from core.pricing.rules import DiscountNotEligible, TierNotFound
+from core.pricing.rules import DiscountNotEligible, PriceChanged, TierNotFound
 from core.reads import own, payments
 from core.runtime import Runtime
 
 PAYING = (
-    SessionInProgress, TierNotFound, DisplayNameRequired, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
+    SessionInProgress, TierNotFound, PriceChanged, DisplayNameRequired, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
     IdempotencyMismatch, IdempotencyInFlight,
 )  # fmt: skip
 
@@ -63,7 +64,7 @@ def topics_field() -> Any:
 class PaymentBody:
     """A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode.
     With `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no mitra
-    is available, too."""
+    is available, too. With `expected_amount`, the price that the customer was shown, another price is refused."""
 
     mode: Mode | None = None
     duration_minutes: int | None = optional_integer(1, 1440)
@@ -73,10 +74,11 @@ class PaymentBody:
     session_id: SessionId | None = None
     topics: list[str] | None = topics_field()
     accept_wait: bool = attrs.field(default=False, metadata=ADDED)
+    expected_amount: int | None = optional_integer(0, metadata=ADDED)
 
 
-def _extension(data: PaymentBody) -> tuple[str, int]:
-    """Return (session id, minutes) of an extension.
+def _extension(data: PaymentBody) -> MoreMinutes:
+    """Return what an extension asks for.
 
     Raises ValidationFailed if a field is missing or does not apply to an extension.
     """
@@ -101,7 +103,12 @@ def _extension(data: PaymentBody) -> tuple[str, int]:
             raise ValidationFailed.of(
                 name, Text(en="must be absent for an extension", id="tidak berlaku untuk perpanjangan")
             )
-    return data.session_id, data.duration_minutes
+    return MoreMinutes(
+        session_id=data.session_id,
+        duration_minutes=data.duration_minutes,
+        mode=data.mode,
+        expected_amount=data.expected_amount,
+    )
 
 
 @post(
@@ -126,15 +133,8 @@ async def request_payment(
         data = attrs.evolve(data, mode="chat")
     key = key_of(request, actor, "payment", data)
     if extension:
-        session_id, minutes = _extension(data)
         return await payment_extension.request_extension(
-            runtime,
-            actor,
-            session_id=session_id,
-            duration_minutes=minutes,
-            mode=data.mode,
-            address=client_ip(request),
-            key=key,
+            runtime, actor, _extension(data), address=client_ip(request), key=key
         )
     wish = Wish(
         mode=data.mode or "chat",
@@ -143,6 +143,7 @@ async def request_payment(
         targeted_mitra_id=data.targeted_mitra_id,
         topics=data.topics,
         accept_wait=data.accept_wait,
+        expected_amount=data.expected_amount,
     )
     return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)
 

@@ -25,9 +25,10 @@ from core.storage.transaction import Tx
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """What the customer asks for. It has no price, because that comes from the price list.
+    """What the customer asks for. The price comes from the price list.
 
-    `accept_wait`: the customer wants to pay even if no mitra is available now.
+    `accept_wait`: the customer wants to pay even if no mitra is available now. `expected_amount`: the price in Rupiah
+    that the customer was shown; None: not said.
     """
 
     mode: Mode
@@ -36,6 +37,7 @@ class Wish:
     targeted_mitra_id: MitraId | None
     topics: list[str] | None
     accept_wait: bool = False
+    expected_amount: int | None = None
 
 
 async def request_payment(
@@ -45,7 +47,7 @@ async def request_payment(
 
     An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
     the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound, DiscountNotEligible,
-    NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch,
+    PriceChanged, NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch,
     IdempotencyInFlight, GatewayUnavailable.
     """
     async with idempotency.transaction(runtime, key) as idempotent:
@@ -68,6 +70,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     if wish.targeted_mitra_id is not None:
         await _check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)
+    pricing_rules.check_expected(amount, wish.expected_amount)
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
         raise FreeRequestOpen(details={"payment_request_id": open_id})
     await money.abandon_pending(tx, account, by=actor)  # may wait for a lock; a refusal rolls it back

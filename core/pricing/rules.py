@@ -24,6 +24,22 @@ class TierNotFound(DomainError):
     message = Text(en="This price does not exist.", id="Harga ini tidak ada.")
 
 
+class PriceChanged(DomainError):
+    """The price is not the `expected_amount` that the customer was shown; `details.amount` is the present price."""
+
+    code = "PRICE_CHANGED"
+    message = Text(en="The price has changed. Check the new one.", id="Harga sudah berubah. Periksa harga yang baru.")
+
+
+def check_expected(amount: int, expected: int | None) -> None:
+    """Check a price against the one that the customer was shown; None: the client did not say.
+
+    Raises PriceChanged.
+    """
+    if expected is not None and expected != amount:
+        raise PriceChanged(details={"amount": amount})
+
+
 class DiscountNotEligible(DomainError):
     """The customer is not eligible for the first-session discount."""
 

@@ -36,6 +36,7 @@ from core.flows import (
     webhook_receive,
     webhook_replay,
 )
+from core.flows.payment_extension import MoreMinutes
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.idempotency.rules import keyed_request
@@ -101,7 +102,7 @@ class FilledDatabase:
     async def extension(self, customer: Actor, session_id: str) -> str:
         """Create an extension request that waits for the mitra's answer; return its id."""
         made = await payment_extension.request_extension(
-            self.runtime, customer, session_id=session_id, duration_minutes=12, mode=None, address=ADDRESS
+            self.runtime, customer, MoreMinutes(session_id=session_id, duration_minutes=12), address=ADDRESS
         )
         await self.called(made.payment_request_id, 12_000)
         await extension_ask.ask(self.runtime, payment_request_id=made.payment_request_id)

@@ -326,9 +326,11 @@ export class Client {
    * Make a payment request for more minutes of a session.
    * @param {string} sessionId
    * @param {number} durationMinutes
+   * @param {number} [expectedAmount] the price that the customer was shown; another one is refused
    */
-  extend(sessionId, durationMinutes) {
-    return this.pay({ is_extension: true, session_id: sessionId, duration_minutes: durationMinutes });
+  extend(sessionId, durationMinutes, expectedAmount) {
+    const shown = expectedAmount === undefined ? {} : { expected_amount: expectedAmount };
+    return this.pay({ is_extension: true, session_id: sessionId, duration_minutes: durationMinutes, ...shown });
   }
 
   /**
