@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 A_BUTTON, B_BUTTON = "Continue with Provider A", "Continue with Provider B"
 ANONYMOUS = "Continue without an account"
 WRONG = "135790"
+TIERS = "/internal/pricing/tiers"
 MINUTES_S = 95  # a countdown from here has minutes, one from 60 has not
 
 
@@ -88,9 +89,12 @@ async def test_sign_in_offers_the_enabled_providers_only(
 async def test_start_without_a_history_goes_to_the_payment_entry(dewi: CustomerApp) -> None:
     await at_home(dewi)
     await dewi.press("Start a session")
-    await dewi.sees_heading("What is on your mind?")
-    await dewi.press("Continue")
     await dewi.sees_heading("How long do you want to talk?")
+    await dewi.page.get_by_role("link", name=re.compile("What is on your mind")).click()
+    await dewi.choose_topics("Family", "Sleep")
+    await expect(dewi.page.get_by_role("link", name=re.compile("What is on your mind"))).to_contain_text(
+        "Family, Sleep"
+    )
 
 
 async def test_start_with_a_history_offers_a_known_mitra_or_a_new_one(world: World, dewi: CustomerApp) -> None:
@@ -236,6 +240,27 @@ async def test_payment_opens_the_invoice_in_a_view_inside_the_app(dewi: Customer
     assert len(dewi.page.context.pages) == 1
 
 
+async def test_price_that_changed_is_asked_about_before_it_is_paid(world: World, dewi: CustomerApp) -> None:
+    await at_home(dewi)
+    await dewi.press("Start a session")
+    operator = await world.operator()
+    (tier,) = [one for one in (await operator.get(TIERS))["items"] if (one["mode"], one["minutes"]) == ("chat", 30)]
+    try:
+        await dewi.page.get_by_role("radio", name=re.compile(r"^30 minutes\s+Rp 27\.000")).check()
+        tier = await operator.call(
+            "PATCH", f"{TIERS}/{tier['id']}", {"updated_at": tier["updated_at"], "price_idr": 36_000}
+        )
+        sheet = dewi.page.get_by_role("dialog", name="The price has changed")
+        await dewi.press("Pay Rp 27.000")
+        await expect(sheet.get_by_text("It is Rp 36.000 now.")).to_be_visible()
+        await dewi.press("Not now", within=sheet)
+        await dewi.page.get_by_role("radio", name=re.compile(r"^30 minutes\s+Rp 36\.000")).check()
+        await dewi.press("Pay Rp 36.000")
+        await expect(dewi.page.get_by_role("dialog", name="Pay Rp 36.000")).to_be_visible()
+    finally:
+        await operator.call("PATCH", f"{TIERS}/{tier['id']}", {"updated_at": tier["updated_at"], "price_idr": 27_000})
+
+
 # -- 7. the chosen mitra can't be asked
 
 
@@ -264,6 +289,19 @@ async def test_offline_mitra_opens_a_popup_with_two_variants_and_help(world: Wor
     popup = await check_popup(world, dewi, "Ayu is not available")
     await dewi.press("Choose another mitra", within=popup)
     await dewi.sees_heading("Mitras you know")
+
+
+async def test_mitra_at_capacity_is_not_called_offline(world: World, dewi: CustomerApp) -> None:
+    mitra = await world.mitra("Ayu")
+    await at_home(dewi)
+    await with_history(world, dewi, mitra)
+    await dewi.open(f"customer/?lang=en#/history/{mitra.user['id']}")
+    await dewi.press("Chat with Ayu again")
+    await world.session(await world.customer("Eka"), mitra)
+    async with world.setting(max_customers_per_mitra=1):
+        await dewi.choose_minutes(12)
+        popup = await check_popup(world, dewi, "Ayu is not available")
+    await expect(popup.get_by_text("They are in other chats now.")).to_be_visible()
 
 
 async def test_mitra_who_declines_opens_a_popup_and_someone_new_is_asked(world: World, dewi: CustomerApp) -> None:

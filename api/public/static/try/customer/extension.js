@@ -7,6 +7,7 @@ import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
 import { helpButton } from "./help_sheet.js";
+import { makeAsking } from "./pay.js";
 import { openPaymentPage } from "./screens/payment.js";
 import { offerList, offersOf } from "./screens/prices.js";
 
@@ -94,9 +95,11 @@ export async function openExtensionSheet(scope, session) {
       const pay = actionButton(
         t("Pay"),
         async () => {
-          const request = await client.extend(session.id, chosen.minutes);
+          const make = ({ expected_amount: agreed = chosen.price }) =>
+            client.extend(session.id, chosen.minutes, agreed);
+          const request = await makeAsking(scope, make);
           sheet.close();
-          if (request.status === "pending" && request.gateway_invoice_url) openPaymentPage(scope, request);
+          if (request?.status === "pending" && request.gateway_invoice_url) openPaymentPage(scope, request);
         },
         { kind: "primary" },
       );

@@ -1,6 +1,7 @@
 /** Making a payment request, and where its refusals lead. */
 
 import { confirmSheet } from "/try/kit/sheet.js";
+import { rupiah } from "/try/shared/format.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
 import { targetedPopup } from "./targeted_popup.js";
@@ -10,42 +11,62 @@ const MITRA_CODES = ["MITRA_OFFLINE", "MITRA_AT_CAPACITY"];
 /** Payment requests whose payment page was not opened yet: it opens once, without a press of a button. */
 export const unopened = new Set();
 
+/** The questions that a refusal leads to, by its code; `more` are the fields of the request after a yes. */
+const QUESTIONS = {
+  NO_MITRA_AVAILABLE: () => ({
+    title: t("No mitra is available at the moment"),
+    text: t(
+      "Do you want to wait? We ask every mitra who comes online. If none accepts in time, you get your money back.",
+    ),
+    submit: t("Pay and wait"),
+    more: { accept_wait: true },
+  }),
+  PRICE_CHANGED: ({ amount }) => ({
+    title: t("The price has changed"),
+    text: t("It is {amount} now. Do you want to go on?", { amount: rupiah(amount) }),
+    submit: amount === 0 ? t("Start for free") : t("Pay {amount}", { amount: rupiah(amount) }),
+    more: { expected_amount: amount },
+  }),
+};
+
 /**
- * Make a payment request with `make()` and go to its payment. A customer who has a live session or payment is led to it; if
- * the chosen mitra can't be asked, the popup is shown. If no mitra is available, the customer is asked whether to wait,
- * and `make` is then called with `accept_wait`. Throws other refusals.
+ * Return the answer of `make(more)`, or null if the customer doesn't want what has changed. While a refusal leads to a
+ * question, the customer is asked, and `make` is called again with what they agreed to. Throws other refusals.
+ */
+export async function makeAsking(scope, make) {
+  let more = {};
+  for (;;) {
+    try {
+      return await make(more);
+    } catch (error) {
+      const question = QUESTIONS[error.code]?.(error.details);
+      if (!question) throw error;
+      if (!(await confirmSheet(scope, { ...question, cancel: t("Not now") }))) return null;
+      more = { ...more, ...question.more };
+    }
+  }
+}
+
+/**
+ * Make a payment request with `make(more)` and go to its payment. A customer who has a live session or payment is led to
+ * it; if the chosen mitra can't be asked, the popup is shown. Return false if the customer did not want what has changed.
+ * Throws other refusals.
  */
 export async function startPayment(context, make) {
   const { app, scope } = context;
-  const start = async (more = {}) => {
-    const request = await make(more);
+  try {
+    const request = await makeAsking(scope, make);
+    if (request === null) return false;
     unopened.add(request.payment_request_id);
     await app.draft.set({ starting: false });
-    return request;
-  };
-  const follow = (request) => go(`/payment/${request.payment_request_id}`);
-  try {
-    follow(await start());
+    go(`/payment/${request.payment_request_id}`);
   } catch (error) {
     const { session_id: session, payment_request_id: payment } = error.details ?? {};
     if (error.code === "SESSION_IN_PROGRESS" && payment) go(`/search/${payment}`);
     else if (error.code === "SESSION_IN_PROGRESS" && session) go(`/chat/${session}`);
-    else if (MITRA_CODES.includes(error.code)) targetedPopup(context, { name: app.draft.choices.mitra?.display_name });
-    else if (error.code === "NO_MITRA_AVAILABLE") {
-      let request = null;
-      const act = async () => {
-        request = await start({ accept_wait: true });
-      };
-      await confirmSheet(scope, {
-        title: t("No mitra is available at the moment"),
-        text: t(
-          "Do you want to wait? We ask every mitra who comes online. If none accepts in time, you get your money back.",
-        ),
-        submit: t("Pay and wait"),
-        cancel: t("Not now"),
-        act,
-      });
-      if (request) follow(request);
-    } else throw error;
+    else if (MITRA_CODES.includes(error.code))
+      targetedPopup(context, { name: app.draft.choices.mitra?.display_name, cause: error.code });
+    else throw error;
   }
+  return true;
 }

@@ -8,6 +8,8 @@ import { t } from "/try/shared/words.js";
 import { helpButton } from "./help_sheet.js";
 
 const REASONS = () => ({
+  MITRA_OFFLINE: t("They are offline now."),
+  MITRA_AT_CAPACITY: t("They are in other chats now."),
   targeted_mitra_offline: t("They are offline now."),
   targeted_mitra_rejected: t("They can't take a chat now."),
   targeted_mitra_timeout: t("They did not answer in time."),
@@ -25,12 +27,12 @@ function variant(scope, title, text, label, act, kind) {
 }
 
 /**
- * Open the popup. `cause` is the search's cause tag; without one, the mitra could not be asked. After a payment, `paid` is
- * its id: someone new is then asked with the same money. The returning variant leads to the list of known mitras.
+ * Open the popup. `cause` is the search's cause tag, or the code with which the mitra could not be asked. After a payment,
+ * `paid` is its id: someone new is then asked with the same money. The returning variant leads to the list of known mitras.
  */
 export function targetedPopup(
   { app, client, scope },
-  { name, cause = "targeted_mitra_offline", paid = null, asked = () => {} },
+  { name, cause = "MITRA_OFFLINE", paid = null, asked = () => {} },
 ) {
   const leave = async (sheet, path) => {
     await app.draft.set({ mitra: null, starting: true });

@@ -11,6 +11,8 @@ export const INDONESIAN = {
     "Mau menunggu? Kami bertanya kepada setiap mitra yang online. Bila tidak ada yang menerima tepat waktu, uangmu dikembalikan.",
   "Pay and wait": "Bayar dan tunggu",
   "Not now": "Nanti saja",
+  "The price has changed": "Harga sudah berubah",
+  "It is {amount} now. Do you want to go on?": "Sekarang harganya {amount}. Mau lanjut?",
   Welcome: "Selamat datang",
   "Someone is here for you": "Ada yang mau mendengarkan",
   "Write with a trained listener, a mitra, about whatever is on your mind.":
@@ -77,6 +79,7 @@ export const INDONESIAN = {
 
   // Prices and payment
   "How long do you want to talk?": "Mau mengobrol berapa lama?",
+  "Choose topics for your mitra, if you like.": "Pilih topik untuk mitramu, kalau mau.",
   "How do you want to talk?": "Mau mengobrol dengan cara apa?",
   Chat: "Chat",
   "With {name}": "Dengan {name}",
@@ -145,6 +148,7 @@ export const INDONESIAN = {
   "{name} is not available": "{name} belum tersedia",
   "Your mitra is not available": "Mitramu belum tersedia",
   "They are offline now.": "Mitra ini sedang offline.",
+  "They are in other chats now.": "Mitra ini sedang melayani obrolan lain.",
   "They can't take a chat now.": "Mitra ini belum bisa mengobrol sekarang.",
   "They did not answer in time.": "Mitra ini tidak menjawab pada waktunya.",
   "We ask all free mitras. Your payment counts; you don't pay again.":

@@ -100,7 +100,7 @@ export function homeScreen(context) {
     async () => {
       if (history.length > 0) return choiceSheet(context);
       await app.draft.set({ mitra: null, starting: true });
-      go("/topics");
+      go("/prices");
     },
     { kind: "primary", icon: icon("chat") },
   );

@@ -3,8 +3,9 @@
 import { actionButton } from "/try/kit/buttons.js";
 import { explain } from "/try/kit/errors.js";
 import { icon } from "/try/kit/icons.js";
-import { avatar, backLink } from "/try/kit/links.js";
+import { avatar, backLink, rowLink } from "/try/kit/links.js";
 import { topBar } from "/try/kit/shell.js";
+import { topicName } from "/try/kit/topics.js";
 import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
@@ -69,20 +70,34 @@ export function offerList(offers, changed) {
   );
 }
 
+const topicsRow = (chosen) =>
+  rowLink(
+    "#/topics",
+    h("span", { class: "avatar" }, icon("heart")),
+    t("What is on your mind?"),
+    chosen.map(topicName).join(", ") || t("Choose topics for your mitra, if you like."),
+  );
+
 export function pricesScreen(context) {
   const { app, client, scope } = context;
   const { draft, service } = app;
   const { mitra } = draft.choices;
   const place = h("div", { class: "grow stack" }, h("p", { class: "empty" }, t("Loading")));
   let chosen = null;
-  const payButton = actionButton(t("Pay"), () => startPayment(context, make), { kind: "primary", hidden: true });
+  const payButton = actionButton(
+    t("Pay"),
+    async () => {
+      if (!(await startPayment(context, make))) load(); // the prices may have changed
+    },
+    { kind: "primary", hidden: true },
+  );
   const label = payButton.querySelector("span");
 
   function make(more) {
     const { mode, topics } = draft.choices;
-    const wish = { mode, ...(topics.length && { topics }) };
+    const wish = { mode, expected_amount: chosen.price, ...(topics.length && { topics }), ...more };
     if (mitra) return client.payReturning({ ...wish, mitra_id: mitra.id, duration_minutes: chosen.minutes });
-    return client.pay({ ...wish, ...chosen.body, ...more });
+    return client.pay({ ...wish, ...chosen.body });
   }
 
   function changed(one) {
@@ -123,10 +138,12 @@ export function pricesScreen(context) {
     );
   }
 
-  client.call("GET /api/client/chat/pricing").then(
-    (pricing) => !scope.ended && show(pricing),
-    (error) => place.replaceChildren(h("p", { class: "empty" }, explain(error))),
-  );
+  const load = () =>
+    client.call("GET /api/client/chat/pricing").then(
+      (pricing) => !scope.ended && show(pricing),
+      (error) => place.replaceChildren(h("p", { class: "empty" }, explain(error))),
+    );
+  load();
   const qris = t("QRIS");
   const others = t("bank transfer, e-wallet");
   const methods = service.config.payment_method_qris_first ? `${qris}, ${others}` : `${others}, ${qris}`;
@@ -135,7 +152,7 @@ export function pricesScreen(context) {
     content: h(
       "div",
       { class: "screen" },
-      topBar(t("How long do you want to talk?"), backLink(mitra ? `#/history/${mitra.id}` : "#/topics")),
+      topBar(t("How long do you want to talk?"), backLink(mitra ? `#/history/${mitra.id}` : "#/")),
       mitra
         ? h(
             "div",
@@ -144,6 +161,7 @@ export function pricesScreen(context) {
             h("p", {}, t("With {name}", { name: mitra.display_name })),
           )
         : availability(scope),
+      mitra ? null : h("div", { class: "rows" }, topicsRow(draft.choices.topics)),
       place,
       h(
         "div",
