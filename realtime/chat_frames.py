@@ -129,6 +129,13 @@ class SessionTopicUpdated(Event, kw_only=True, tag="session_topic_updated"):
     topic_sensitivity: Sensitivity
 
 
+class PeerRenamed(Event, kw_only=True, tag="peer_renamed"):
+    """The other party has another name now, in an open session. Sent when a party's name changes."""
+
+    session_id: Id
+    display_name: str
+
+
 class PeerAbsent(Event, kw_only=True, tag="peer_absent"):
     """The other party, `user_type`, has given no sign of life on any device since `since`, for longer than the
     configuration row `peer_absent_seconds`. Sent to the party who is left."""

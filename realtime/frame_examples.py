@@ -209,6 +209,7 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
     chat_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),
     chat_frames.ExtensionRequested(extension=EXTENSION, **_event),
     chat_frames.ExtensionResolved(extension=attrs.evolve(EXTENSION, status=ExtensionStatus.APPROVED), **_event),
+    chat_frames.PeerRenamed(session_id=SESSION_ID, display_name="Dewi", **_event),
     chat_frames.PeerAbsent(session_id=SESSION_ID, user_type="mitra", since=AT - dt.timedelta(minutes=2), **_event),
     chat_frames.PeerReturned(session_id=SESSION_ID, user_type="mitra", **_event),
     pairing_frames.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),

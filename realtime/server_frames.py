@@ -25,6 +25,7 @@ _CHAT = (
     chat_frames.SessionCompleted,
     chat_frames.SessionTopicUpdated,
     chat_frames.ExtensionResolved,
+    chat_frames.PeerRenamed,
     chat_frames.PeerAbsent,
     chat_frames.PeerReturned,
     *_BOTH,

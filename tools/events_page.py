@@ -49,6 +49,7 @@ APP: dict[str, str] = {
     "session_closing": "Stop sending messages, and offer a goodbye.",
     "session_completed": "Close the chat. Show both goodbyes from `closures`.",
     "session_topic_updated": "Change the label of the chat. The customer's app shows no notice.",
+    "peer_renamed": "Show the new name of the other party wherever the chat shows it.",
     "peer_absent": "Show that the other party is away since `since`, until `peer_returned`, or the session closes.",
     "peer_returned": "Stop showing that the other party is away.",
     "extension_resolved": "Show the outcome to the customer. If it was approved, `session_resumed` comes as well.",

@@ -174,14 +174,16 @@ RETURNING
 
 -- name: forget
 -- Delete the deliveries of the event $2 to the recipients $1, and note in the trail that they were given up at $3.
--- Return how many. Rows are locked in the order of their ids, as acknowledgements do.
+-- With a session ($4) only its deliveries. Return how many. Rows are locked in the order of their ids, as acknowledgements do.
 WITH gone AS (
   DELETE FROM deliveries
   WHERE
     id = ANY(ARRAY(
       SELECT id
       FROM deliveries
-      WHERE recipient_id = ANY($1::uuid[]) AND event = $2
+      WHERE
+        recipient_id = ANY($1::uuid[]) AND event = $2
+        AND ($4::uuid IS NULL OR session_id = $4)
       ORDER BY id
       FOR UPDATE
     ))

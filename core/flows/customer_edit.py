@@ -1,18 +1,24 @@
 """A customer sets their display name, and marks the introduction as seen (docs/product.md#onboarding)."""
 
 from core.base import names
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.errors import NotFound
 from core.customers import store as customers
 from core.customers.store import Customer
 from core.runtime import Runtime
+from core.steps import renames
 
 
 async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str) -> Customer:
-    """Set the name that mitras see: 1 to 100 characters after trimming. Raises ValidationFailed, NotFound."""
+    """Set the name that mitras see: 1 to 100 characters after trimming. The mitras of open chats get it.
+
+    Raises ValidationFailed, NotFound.
+    """
     name = names.checked(display_name)
     async with runtime.transaction() as tx:
-        customer = await customers.set_display_name(tx, actor.user_id, name)
+        account = await customers.lock_account(tx, actor.user_id)
+        async with renames.watched(tx, account, UserType.CUSTOMER):
+            customer = await customers.set_display_name(tx, actor.user_id, name)
     if customer is None:
         raise NotFound
     return customer

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 
 from core.base import names, phones
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, NotFound
 from core.base.languages import Text
 from core.config import store as config_store
@@ -23,7 +23,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.refunds import store as refunds
 from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
-from core.steps import extend, presence
+from core.steps import extend, presence, renames
 from core.steps import logins as login_steps
 from core.steps import pushes as push_steps
 from core.steps import refunds as refund_steps
@@ -150,13 +150,15 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             await push_steps.plan_farewell(runtime, tx, notice)
             for session in held:  # tell the customer now, not at `answer_by`
                 await extend.trip(runtime, tx, session)
-        after = await mitras.update(
-            tx,
-            mitra_id,
-            phone=number or before.phone,
-            display_name=name or before.display_name,
-            is_active=before.is_active if change.is_active is None else change.is_active,
-        )
+        renamed = [] if name in (None, before.display_name) else [mitra_id]
+        async with renames.watched(tx, renamed, UserType.MITRA):
+            after = await mitras.update(
+                tx,
+                mitra_id,
+                phone=number or before.phone,
+                display_name=name or before.display_name,
+                is_active=before.is_active if change.is_active is None else change.is_active,
+            )
         if after is None:
             raise PhoneTaken
         if not after.is_active:

@@ -131,6 +131,7 @@ WORDS: dict[str, Words] = {
 # Events that are never pushed -> why not. Each event is in WORDS or here; docs/events.md shows both.
 NOT_PUSHED: dict[str, str] = {
     "session_topic_updated": "A label of the chat has changed; the app shows it when it is opened.",
+    "peer_renamed": "The app shows the new name when it is opened; no other push has a name.",
     "session_clock_adjusted": "Nothing is to be done: the session goes on, and the app counts down to its new end.",
     "peer_returned": "The chat goes on, and unread messages are pushed.",
     "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",

@@ -15,7 +15,7 @@ from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.store import AuthSession
 from core.runtime import Runtime
-from core.steps import erased_identities, tokens
+from core.steps import erased_identities, renames, tokens
 from core.steps import logins as login_steps
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
@@ -52,7 +52,8 @@ async def sign_in(
             customer = await customers.set_email(tx, known.id, identity.email)
         if anonymous is not None:
             await _check_joins(runtime, tx, known.id)
-            await customers.join(tx, anonymous.user_id, account_id=known.id)
+            async with renames.watched(tx, [anonymous.user_id], UserType.CUSTOMER):
+                await customers.join(tx, anonymous.user_id, account_id=known.id)
             await login_steps.revoke(tx, user_id=anonymous.user_id)
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:

@@ -86,6 +86,29 @@ test("the warning holds until the session has more time", async () => {
   assert.equal(client.state.chats[S].warned, false);
 });
 
+test("a new name of the other party is shown, whatever is known of their absence", async () => {
+  for (const [role, party] of [
+    ["customer", "mitra"],
+    ["mitra", "customer"],
+  ]) {
+    const people = {
+      mitra: { id: id("m", 1), display_name: "Ayu" },
+      customer: { id: id("c", 1), display_name: "Dewi" },
+    };
+    const { world, client } = await chatting(people, role);
+    const name = () => client.state.chats[S].session[party].display_name;
+    await world.serve(event(2, { type: "peer_renamed", session_id: S, display_name: "Sari" }));
+    await world.serve(event(1, { type: "peer_renamed", session_id: S, display_name: "Rina" }));
+    assert.equal(name(), "Sari");
+    await world.serve(event(5, { type: "peer_renamed", session_id: id("s", 9), display_name: "Eka" }));
+    assert.equal(client.state.chats[S].session[role].display_name, people[role].display_name);
+    await world.serve(event(4, { type: "peer_renamed", session_id: S, display_name: "Tari" }));
+    const since = "2026-11-21T06:25:00Z";
+    await world.serve(event(3, { type: "peer_absent", session_id: S, user_type: party, since }));
+    assert.deepEqual([name(), client.state.chats[S].peer.absent], ["Tari", since]);
+  }
+});
+
 test("the other party is away from peer_absent until peer_returned", async () => {
   const { world, client } = await chatting();
   assert.deepEqual(client.state.chats[S].peer, { absent: null });

@@ -25,6 +25,15 @@ const SESSION = "/api/shared/chat/sessions/{session_id}";
 const ANSWER = `POST ${SESSION}/extensions/{extension_id}/answer`;
 const PAGE = 50;
 
+/**
+ * Return a session's field with the other party's new name.
+ * @param {Session} session
+ * @param {string} role of this device
+ * @param {string} display_name
+ */
+const renamed = ({ customer, mitra }, role, display_name) =>
+  role === "mitra" ? { customer: { ...customer, display_name } } : { mitra: mitra && { ...mitra, display_name } };
+
 /** The chats of this device: running ones, and those that were opened. */
 export class Chats {
   #device;
@@ -111,6 +120,11 @@ export class Chats {
       case "peer_returned":
         this.show(id, { absentSince: null });
         break;
+      case "peer_renamed": {
+        const known = this.entries.get(id)?.session;
+        if (known) this.learn({ ...known, ...renamed(known, this.#device.role, frame.display_name) });
+        break;
+      }
       case "session_topic_updated": {
         const known = this.entries.get(id)?.session;
         if (known) this.learn({ ...known, topic_sensitivity: frame.topic_sensitivity });

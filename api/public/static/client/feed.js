@@ -34,7 +34,7 @@ const objectOf = ({ type, session, extension, request, payment_request, session_
   if (session) return `session ${session.id}`;
   if (extension) return `extension ${extension.id}`;
   if (type.startsWith("chat_request")) return `request ${request?.session_id ?? session_id}`;
-  if (type.startsWith("peer_")) return `peer ${session_id}`;
+  if (/^peer_(absent|returned)$/.test(type)) return `peer ${session_id}`;
   return `${type} ${payment_request?.payment_request_id ?? payment_request_id ?? session_id}`;
 };
 

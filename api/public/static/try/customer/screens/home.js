@@ -84,7 +84,12 @@ function nowCards(scope, state) {
 
 const cardsKey = (state) =>
   JSON.stringify([
-    Object.values(state.chats).map(({ session, unread }) => [session.id, session.status, unread]),
+    Object.values(state.chats).map(({ session, unread }) => [
+      session.id,
+      session.status,
+      session.mitra?.display_name,
+      unread,
+    ]),
     state.search?.id,
     Object.values(state.payments).map((one) => [one.payment_request_id, one.status]),
   ]);
