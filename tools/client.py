@@ -113,7 +113,7 @@ class Client:
                 self.clock.observe(server_time, sent_at)
             if answer.status == 204:
                 return 204, None
-            return answer.status, await answer.json(content_type=None)
+            return answer.status, await _body_of(answer)
 
     async def get(self, path: str, **params: Any) -> Any:
         """Send a GET request with `params` as its query. Raises Refused."""
@@ -152,6 +152,8 @@ class Client:
         status, answer = await self._once("POST", self._refresh_path, {"refresh_token": self.refresh_token})
         if status >= 400:
             raise Refused(status, answer)
+        if not isinstance(answer, dict) or not answer.keys() >= {"access_token", "refresh_token"}:
+            raise ConnectionError("another program answered the refresh")
         self._keep(answer)
 
     def _keep(self, answer: dict[str, Any]) -> None:
@@ -227,6 +229,19 @@ class Client:
             socket.abort()
             raise
         return socket
+
+
+async def _body_of(answer: aiohttp.ClientResponse) -> Any:
+    """Return the JSON of an answer, None of an error that has none.
+
+    Raises ConnectionError if another program than the service has answered.
+    """
+    try:
+        return await answer.json(content_type=None)
+    except ValueError as error:
+        if answer.status < 400:
+            raise ConnectionError("the answer is not JSON") from error
+        return None
 
 
 class Socket:

@@ -225,9 +225,13 @@ class Player {
     return asked && this.#sent.findLast((sent) => this.#names.fits(asked, sent))?.ref;
   }
 
-  #answer(did, { status, body, headers = {} }) {
+  #answer(did, { status, body, foreign, headers = {} }) {
     if (status === 0) {
       did.reject(new TypeError("no network"));
+      return;
+    }
+    if (foreign !== undefined) {
+      did.resolve({ status, header: (name) => headers[name] ?? null, text: JSON.stringify(foreign) });
       return;
     }
     const whole = this.#names.fill(wholeBody(body));

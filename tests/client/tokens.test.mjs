@@ -290,3 +290,42 @@ test("an export is asked for once", async () => {
   await world.answer("GET /api/client/auth/me/export", 200, { profiles: [] });
   assert.deepEqual(await found, { profiles: [] });
 });
+
+const FOREIGN = [{ login: "required" }, ["maintenance"], "busy", 7, { error: "login" }, { access_token: "A9" }, null];
+
+test("what another program answers is stored nowhere, and the same request is repeated", async () => {
+  for (const foreign of FOREIGN) {
+    const world = new World();
+    const client = await world.client();
+    const before = new Map(world.stored);
+    const calls = [
+      [() => client.refreshUser(), ME, user("customer")],
+      [() => client.setDisplayName("Dewi"), "PATCH /api/client/auth/profile", user("customer")],
+      [
+        () => client.pay({ duration_minutes: 12 }),
+        "POST /api/client/payment/requests",
+        { payment_request_id: "p", status: "pending" },
+      ],
+    ];
+    for (const [call, route, answer] of calls) {
+      const waiting = call();
+      const first = await world.answer(route, 200, foreign);
+      assert.deepEqual(world.stored.get("tokens"), before.get("tokens"));
+      await world.advance(1000);
+      const again = await world.answer(route, 200, answer);
+      assert.deepEqual([again.body, again.headers], [first.body, first.headers]);
+      await waiting;
+    }
+    assert.deepEqual(Object.keys(client.state.payments), ["p"]);
+  }
+});
+
+test("a refusal of another program is an error without its words", async () => {
+  const world = new World();
+  const client = await world.client();
+  for (const error of ["login_required", { reason: "x" }, { code: 7 }]) {
+    const refused = client.call(ME);
+    await world.answer(ME, 400, { error });
+    await assert.rejects(refused, { code: "ERROR", status: 400 });
+  }
+});

@@ -196,6 +196,9 @@ class Player:
         if answer["status"] == 0:
             did["answered"].set_result(None)
             return
+        if "foreign" in answer:  # another program's, which no interface document describes
+            did["answered"].set_result(FakeAnswer(answer["status"], answer["foreign"], answer.get("headers", {})))
+            return
         body = self._names.fill(documents.whole_body(answer.get("body")))
         if answer["status"] >= 400 and body is None:
             body = {"error": {"code": "UNAVAILABLE", "message": "The service is unavailable."}}

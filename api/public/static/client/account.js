@@ -1,4 +1,5 @@
 import { hasCode, SesiError } from "./errors.js";
+import { TOKEN_FIELDS } from "./tokens.js";
 
 /** @import { Account as User, CallOptions } from "./types.d.ts" */
 
@@ -61,7 +62,7 @@ export class Account {
       if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
       const before = tokens.current;
       const token = isAnonymous(before?.user) && route !== ANONYMOUS ? before?.access : null;
-      const attempt = () => rest.once(route, { body }, token);
+      const attempt = () => rest.once(route, { body, fields: TOKEN_FIELDS }, token);
       const answer = await (once ? attempt() : rest.repeat(attempt));
       if (before && !isAnonymous(before.user)) await this.#device.ended("self");
       const user = await tokens.keep(answer);

@@ -24,6 +24,7 @@ import { Transcript } from "./transcript.js";
 const SESSION = "/api/shared/chat/sessions/{session_id}";
 const ANSWER = `POST ${SESSION}/extensions/{extension_id}/answer`;
 const PAGE = 50;
+const FIELDS = ["id", "status"];
 
 /**
  * Return a session's field with the other party's new name.
@@ -183,7 +184,7 @@ export class Chats {
    * @returns {Promise<Session>}
    */
   read(id) {
-    return this.#device.account.call(`GET ${SESSION}`, { path: { session_id: id } });
+    return this.#device.account.call(`GET ${SESSION}`, { path: { session_id: id }, fields: FIELDS });
   }
 
   /**
@@ -196,7 +197,7 @@ export class Chats {
   async act(route, id, body) {
     try {
       /** @type {Session} */
-      const session = await this.#device.account.call(route, { path: { session_id: id }, body });
+      const session = await this.#device.account.call(route, { path: { session_id: id }, body, fields: FIELDS });
       this.learn(session);
       return session;
     } catch (error) {
@@ -214,7 +215,7 @@ export class Chats {
    */
   async answerExtension(id, extensionId, accept) {
     const path = { session_id: id, extension_id: extensionId };
-    const extension = await this.#device.account.call(ANSWER, { path, body: { accept } });
+    const extension = await this.#device.account.call(ANSWER, { path, body: { accept }, fields: FIELDS });
     this.show(id, { extension });
     return extension;
   }
@@ -266,7 +267,7 @@ export class Chats {
    * @returns {Promise<Message[]>}
    */
   async page(id, before) {
-    const options = { path: { session_id: id }, query: { before, limit: PAGE } };
+    const options = { path: { session_id: id }, query: { before, limit: PAGE }, fields: ["items"] };
     return (await this.#device.account.call(`GET ${SESSION}/messages`, options)).items;
   }
 

@@ -168,7 +168,7 @@ export class Client {
    * @returns {Promise<Account>}
    */
   async refreshUser() {
-    return this.#device.setUser(await this.call(`GET ${this.#auth}/me`));
+    return this.#device.setUser(await this.#device.account.call(`GET ${this.#auth}/me`, { fields: ["id"] }));
   }
 
   /**
@@ -177,7 +177,8 @@ export class Client {
    * @returns {Promise<Account>}
    */
   async setDisplayName(name) {
-    return this.#device.setUser(await this.call("PATCH /api/client/auth/profile", { body: { display_name: name } }));
+    const options = { body: { display_name: name }, fields: ["id"] };
+    return this.#device.setUser(await this.#device.account.call("PATCH /api/client/auth/profile", options));
   }
 
   /**

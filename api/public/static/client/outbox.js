@@ -168,7 +168,8 @@ export class Outbox {
    */
   async #post({ id, sessionId }, body) {
     try {
-      this.#device.chats.stored(await this.#device.account.call(POST, { path: { session_id: sessionId }, body }, true));
+      const options = { path: { session_id: sessionId }, body, fields: ["client_message_id", "seq"] };
+      this.#device.chats.stored(await this.#device.account.call(POST, options, true));
     } catch (error) {
       ignoreRefusal(error);
       this.refuse(id, /** @type {import("./errors.js").SesiError} */ (error));

@@ -4,6 +4,7 @@ import { isTransient } from "./rest.js";
 /** @import { PaymentRequest } from "./types.d.ts" */
 
 const POLL_MS = 4000;
+const FIELDS = ["payment_request_id", "status"];
 
 /** The payment requests that were made, read or reported on this device. */
 export class Payments {
@@ -37,7 +38,7 @@ export class Payments {
     await values.set(key, { wish, idempotencyKey });
     let request;
     try {
-      request = await account.call(route, { body, idempotencyKey });
+      request = await account.call(route, { body, idempotencyKey, fields: FIELDS });
     } catch (error) {
       if (!isTransient(error)) await values.remove(key);
       throw error;
@@ -62,7 +63,7 @@ export class Payments {
    * @returns {Promise<PaymentRequest>}
    */
   async ask(route, options) {
-    const request = await this.#device.account.call(route, options);
+    const request = await this.#device.account.call(route, { ...options, fields: FIELDS });
     this.keep(request);
     return request;
   }

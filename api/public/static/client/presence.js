@@ -91,7 +91,7 @@ export class Presence {
    */
   async #learn(route, isChange) {
     const before = this.#device.state.status;
-    const status = await this.#device.account.call(route, {}, route.endsWith(HEARTBEAT));
+    const status = await this.#device.account.call(route, { fields: ["is_online"] }, route.endsWith(HEARTBEAT));
     if (!isChange && this.#device.state.status !== before) return; // this answer may be older
     this.#keep(status, status.is_online ? null : undefined);
   }

@@ -39,7 +39,7 @@ export class Requests {
    */
   async accept(id) {
     try {
-      const session = await this.#device.account.call(`${ROUTE}/accept`, { path: { session_id: id } });
+      const session = await this.#device.account.call(`${ROUTE}/accept`, { path: { session_id: id }, fields: ["id"] });
       this.#remove(id);
       return session;
     } catch (error) {

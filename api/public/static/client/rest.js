@@ -28,6 +28,8 @@ export const isTransient = ({ status, code }) => !/^OTP_/.test(code) && (status 
  */
 const present = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => (value ?? null) !== null));
 
+const unreached = () => new SesiError(0, { code: "NETWORK", message: "The service can't be reached." });
+
 /** Requests to the public listener. */
 export class Rest {
   #device;
@@ -46,13 +48,14 @@ export class Rest {
   }
 
   /**
-   * Send one request and return its answer, null for 204. Raises SesiError.
+   * Send one request and return its answer, null for 204. A program between app and service may answer instead of it:
+   * what is no JSON object with the `fields` of the options counts as no answer. Raises SesiError.
    * @param {string} route method and path, such as `GET /api/client/auth/me`
    * @param {CallOptions} [options]
    * @param {string | null} [token] access token
    * @returns {Promise<any>}
    */
-  async once(route, { path = {}, query = {}, body, idempotencyKey } = {}, token) {
+  async once(route, { path = {}, query = {}, body, idempotencyKey, fields = [] } = {}, token) {
     const [method = "GET", template = ""] = route.split(" ");
     const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
     const search = new URLSearchParams(present(query)).toString();
@@ -67,6 +70,7 @@ export class Rest {
     });
     const began = this.#device.ports.time.mono();
     let answer;
+    /** @type {any} */
     let json = null;
     try {
       answer = await this.#device.ports.fetch({
@@ -78,13 +82,16 @@ export class Rest {
       this.#device.clock.learn(answer.header("X-Server-Time"), began, this.#device.ports.time.mono());
       json = answer.text ? JSON.parse(answer.text) : null;
     } catch {
-      if (!answer || answer.status < 400) {
-        throw new SesiError(0, { code: "NETWORK", message: "The service can't be reached." });
-      }
+      if (!answer || answer.status < 400) throw unreached();
     }
-    if (answer.status < 400) return json;
-    const error = json?.error ?? { code: "ERROR", message: `The service answered ${answer.status}.` };
-    throw new SesiError(answer.status, error, answer.header("X-Request-Id"));
+    if (answer.status >= 400) {
+      const ours = typeof json?.error?.code === "string";
+      const error = ours ? json.error : { code: "ERROR", message: `The service answered ${answer.status}.` };
+      throw new SesiError(answer.status, error, answer.header("X-Request-Id"));
+    }
+    const isObject = json === null || (typeof json === "object" && !Array.isArray(json));
+    if (!isObject || fields.some((name) => (json?.[name] ?? null) === null)) throw unreached();
+    return json;
   }
 
   /**

@@ -3,6 +3,8 @@ import { hasCode } from "./errors.js";
 /** @import { Account } from "./types.d.ts" */
 /** @typedef {{ access: string, refresh: string, user: Account }} SignedIn */
 
+/** What an answer with tokens has. */
+export const TOKEN_FIELDS = ["access_token", "refresh_token"];
 const LOCK_MS = 3000;
 const KEY = "tokens";
 
@@ -92,7 +94,7 @@ export class Tokens {
       const body = { refresh_token: mine.refresh };
       let answer;
       try {
-        answer = await this.#device.rest.once("POST /api/shared/auth/refresh", { body });
+        answer = await this.#device.rest.once("POST /api/shared/auth/refresh", { body, fields: TOKEN_FIELDS });
       } catch (error) {
         if (!hasCode(error, "REFRESH_INVALID")) throw error;
         if (!(await this.#useNewer(mine))) void this.#device.account.end("expired");

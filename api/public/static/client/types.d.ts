@@ -119,6 +119,8 @@ export interface CallOptions {
   query?: object | undefined;
   body?: object | undefined;
   idempotencyKey?: string | undefined;
+  /** Fields that the answer must have; without them it is not the service's. */
+  fields?: string[] | undefined;
 }
 
 /** What `Client.call` takes for a route, besides its name. */
