@@ -21,7 +21,7 @@ from api.plain_answers import Refused, fail, refusal_of_request, refuse
 from api.plain_reads import PlainReads
 from api.rate_limits import REFRESH, RateLimits
 from api.refusals import UNLIMITED, WEBHOOK
-from api.request_records import RequestRecords
+from api.request_records import PROBES, RequestRecords
 from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
@@ -64,6 +64,8 @@ class Gatekeeper:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and path_of(scope) in PROBES:
+            scope = {**scope, "method": "GET"}  # uvicorn has the original, and sends no body
         with self._records.span(scope) as span:
             await self._answer(scope, receive, send, span)
 

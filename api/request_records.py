@@ -10,7 +10,7 @@ from core.base import logs, metrics, traces
 from core.base.clock import Clock
 from core.base.spans import NOTHING, Span
 
-UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # not traced
 
 
 class RequestRecords:
@@ -36,7 +36,7 @@ class RequestRecords:
 
     def span(self, scope: Scope) -> contextlib.AbstractContextManager[Span]:
         """Make the span of a request. It always begins a trace: a client's `traceparent` is ignored."""
-        if not traces.is_on() or path_of(scope) in UNTRACED:
+        if not traces.is_on() or path_of(scope) in PROBES:
             return NOTHING
         return traces.span(scope["method"], kind="server", root=True, attributes={"sesi.listener": self._listener})
 

@@ -14,7 +14,7 @@ from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.base import logs
 from core.base.clock import real_sleep
-from core.base.connections import BACKLOG, KEEP_ALIVE_S, Connections
+from core.base.connections import BACKLOG, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
 from core.flows import erasure_files, login_otp_ask
@@ -118,7 +118,7 @@ def server_of(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Se
             proxy_headers=True,
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, settings.shutdown_grace_seconds - 2),
-            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_keep_alive=settings.keep_alive_seconds,
             backlog=BACKLOG,
         )
     )

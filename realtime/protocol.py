@@ -20,7 +20,6 @@ from core.base import http_texts, logs, metrics
 from core.base.connections import (
     ALL,
     HEADERS_S,
-    KEEP_ALIVE_S,
     LINGER_S,
     MAX_FIELDS,
     MAX_HEAD,
@@ -212,7 +211,13 @@ class Runner(probes.Runner):
     """Run an application over these connections."""
 
     def __init__(self, app: web.Application, runtime: Runtime, upgrades: Upgrades) -> None:
-        super().__init__(app, runtime, shutdown_timeout=2.0, keepalive_timeout=KEEP_ALIVE_S, max_headers=MAX_FIELDS)
+        super().__init__(
+            app,
+            runtime,
+            shutdown_timeout=2.0,
+            keepalive_timeout=runtime.settings.keep_alive_seconds,
+            max_headers=MAX_FIELDS,
+        )
         self._counts = Connections(runtime.settings)
         self._upgrades = upgrades
 

@@ -9,7 +9,6 @@ from core.base.settings import Settings
 
 # From the connection, or from the first byte of a later request, to the end of the headers; all times are real seconds.
 HEADERS_S = 10.0
-KEEP_ALIVE_S = 75
 MAX_HEAD = 65_536  # bytes of a request line and its headers
 MAX_FIELDS = 100
 LINGER_S = 1.0  # after a refusal: closing at once could discard the answer while the client is still sending

@@ -179,6 +179,9 @@ class Settings:
     operator_sign_in_per_minute: int = _setting("20", parse.bounded(1, 1_000_000), "requests, 1 to 1000000")
     http_connections: int = _setting("10000", parse.bounded(1, 1_000_000), "connections, 1 to 1000000")
     http_connections_per_address: int = _setting("6000", parse.bounded(1, 1_000_000), "connections, 1 to 1000000")
+    keep_alive_seconds: int = _setting(
+        "75", parse.bounded(1, 3600), "seconds, 1 to 3600; longer than a proxy keeps idle connections to the service"
+    )
     docs_enabled: bool = _setting("true", parse.flag, "true or false", production="false")
     ws_frames_per_second: int = _setting("30", parse.bounded(1, 1_000_000), "frames, 1 to 1000000")
     ws_frames_burst: int = _setting("200", parse.bounded(1, 1_000_000), "frames, 1 to 1000000")

@@ -12,12 +12,14 @@ import pytest
 
 from tests.access.routes import ROUTES, named
 from tests.access.wire import Answer, ask, check_error, check_headers
-from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
+from tests.http.sign_in.people import another_api, end_api
+from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, within
 from tools.client import Client
 from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 
+PROBES = {"/healthz", "/readyz", "/metrics"}
 NOT_FOUND, NOT_ALLOWED = (404, "NOT_FOUND"), (405, "METHOD_NOT_ALLOWED")
 INVALID, MEDIA = (422, "VALIDATION_ERROR"), (415, "UNSUPPORTED_MEDIA_TYPE")
 TOO_LARGE, MALFORMED = (413, "BODY_TOO_LARGE"), (400, "MALFORMED")
@@ -71,7 +73,8 @@ async def test_unsupported_method_is_405_and_allow_names_the_supported_methods(
         taken.setdefault((route.listener, route.path), set()).add(route.method)
     for (listener, path), methods in taken.items():
         base = stack.addresses.public if listener == "public" else stack.addresses.internal
-        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "PROPFIND"} - methods:
+        taken_too = {"HEAD"} if path in PROBES else set()
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "PROPFIND"} - methods - taken_too:
             answer = await ask(http, base + re.sub(r"\{\w+\}", new_id(), path), method)
             allowed = set(answer.headers.get("Allow", "").split(", "))
             if answer.status == 404:  # another path, which takes the method, matched
@@ -84,6 +87,35 @@ async def test_unsupported_method_is_405_and_allow_names_the_supported_methods(
                 assert answer.said == NOT_ALLOWED
             assert methods <= allowed, (method, path, answer)
             assert method not in allowed
+
+
+async def test_probes_answer_head_like_get_on_every_listener(stack: Stack, http: aiohttp.ClientSession) -> None:
+    for listener in ("PUBLIC", "INTERNAL", "REALTIME", "JOBS"):
+        for path in sorted(PROBES):
+            url = f"http://127.0.0.1:{stack.ports[listener]}{path}"
+            async with http.get(url) as got, http.head(url) as head:
+                assert (head.status, await head.read()) == (got.status, b""), url
+            assert got.status == (404 if listener == "PUBLIC" and path != "/healthz" else 200), url
+            assert head.headers["Content-Type"] == got.headers["Content-Type"], url
+
+
+async def test_idle_connections_stay_open_for_keep_alive_seconds(stack: Stack) -> None:
+    port = free_port()
+    base = another_api(stack, "short", KEEP_ALIVE_SECONDS="1")
+    stack.start("realtime", key="short-realtime", REALTIME_PORT=str(port), KEEP_ALIVE_SECONDS="1")
+    stack.wait_ready("realtime", port=port)
+    try:
+        for listener in (int(base.rpartition(":")[2]), port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener)
+            for _ in range(2):  # the second request comes on the connection of the first
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b" 200 " in await reader.readuntil(b"}")
+            async with asyncio.timeout(within(10)):
+                await reader.read()  # until the service closes
+            writer.close()
+    finally:
+        end_api(stack, "short")
+        end_api(stack, "short-realtime")
 
 
 @pytest.mark.parametrize(**named(ROUTES))
@@ -365,7 +397,7 @@ async def test_garbage_instead_of_http_is_400_with_an_error_body(stack: Stack, l
     [
         (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
         (b"GET http://elsewhere/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 200),
-        (b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+        (b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
         (b"PROPFIND /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 405),
         (b"TRACE /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 405),
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404),

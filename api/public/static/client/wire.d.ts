@@ -225,6 +225,7 @@ export type ErrorCode =
   | "OTP_RATE_LIMIT_PHONE"
   | "PAYMENT_NOT_CONFIRMED"
   | "PAYMENT_NOT_PENDING"
+  | "PRICE_CHANGED"
   | "PROVIDER_DISABLED"
   | "RATE_LIMITED"
   | "RECENT_SIGN_IN_REQUIRED"
@@ -630,7 +631,7 @@ export interface OtpConfig {
 /**
  * A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode. With
  * `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no mitra is
- * available, too.
+ * available, too. With `expected_amount`, the price that the customer was shown, another price is refused.
  */
 export interface PaymentBody {
   mode?: "call" | "chat" | null;
@@ -641,6 +642,7 @@ export interface PaymentBody {
   session_id?: string | null;
   topics?: string[] | null;
   accept_wait?: boolean;
+  expected_amount?: number | null;
 }
 
 /**
@@ -771,12 +773,16 @@ export interface RequestBody {
   payment_request_id: string;
 }
 
-/** A payment request for a chat with a mitra from an earlier session. */
+/**
+ * A payment request for a chat with a mitra from an earlier session. With `expected_amount`, the price that the
+ * customer was shown, another price is refused.
+ */
 export interface ReturningBody {
   mitra_id: string;
   mode: "call" | "chat";
   duration_minutes: number;
   topics?: string[] | null;
+  expected_amount?: number | null;
 }
 
 /** How a session's topic is marked. */
@@ -1177,6 +1183,15 @@ export interface PeerAbsentFrame {
   since: string;
 }
 
+/** The other party has another name now, in an open session. Sent when a party's name changes. */
+export interface PeerRenamedFrame {
+  type: "peer_renamed";
+  server_time: string;
+  event_id: string;
+  session_id: string;
+  display_name: string;
+}
+
 /** The other party, `user_type`, is back. Sent to the party who got `peer_absent`. */
 export interface PeerReturnedFrame {
   type: "peer_returned";
@@ -1395,6 +1410,7 @@ export type ChatCustomerFrame =
   | NewMessageFrame
   | PartyTypingFrame
   | PeerAbsentFrame
+  | PeerRenamedFrame
   | PeerReturnedFrame
   | PongFrame
   | SessionClockAdjustedFrame
@@ -1419,6 +1435,7 @@ export type ChatMitraFrame =
   | NewMessageFrame
   | PartyTypingFrame
   | PeerAbsentFrame
+  | PeerRenamedFrame
   | PeerReturnedFrame
   | PongFrame
   | SessionClockAdjustedFrame
