@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from core.base import id_ranges, ids
+from core.base import ids
 from core.base.field_types import Party
 from core.storage import sql_files
 from core.storage.records import many
@@ -109,6 +109,6 @@ async def purge_presence(tx: Tx) -> int:
     return await tx.execute(SQL["purge_presence"], AT_ONCE)
 
 
-async def purge(tx: Tx) -> int:
-    """Delete up to AT_ONCE absences that were declared longer than KEEP ago; return how many."""
-    return await tx.execute(SQL["purge"], id_ranges.first_id(tx.now - KEEP), AT_ONCE)
+async def purge(tx: Tx, *, end_id: str) -> int:
+    """Delete up to AT_ONCE absences with ids before `end_id`, the first id that is kept (for KEEP); return how many."""
+    return await tx.execute(SQL["purge"], end_id, AT_ONCE)

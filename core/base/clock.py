@@ -15,6 +15,7 @@ import datetime as dt
 import time
 
 UTC = dt.UTC
+EARLIEST, LATEST = dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(9999, 12, 31, tzinfo=UTC)
 SLEW_S = 1.0  # the largest difference that is slewed, in real seconds
 SLEW_RATE = 0.1  # seconds of correction per second: the largest slewed difference takes ten seconds
 
@@ -64,6 +65,15 @@ class Clock:
     def service_time(self, real: dt.datetime) -> dt.datetime:
         """Return the service time of a moment of real time."""
         return real if self.scale == 1 else self.anchor + (real - self.anchor) * self.scale
+
+    def real_time(self, moment: dt.datetime) -> dt.datetime:
+        """Return the real time of a moment of service time, within the years 1 to 9999."""
+        if self.scale == 1:
+            return moment
+        try:
+            return self.anchor + (moment - self.anchor) / self.scale
+        except OverflowError:
+            return LATEST if moment > self.anchor else EARLIEST
 
     def real_seconds_until(self, moment: dt.datetime) -> float:
         """Return how many real seconds remain until a moment of service time; negative when it has passed."""

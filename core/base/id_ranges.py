@@ -1,5 +1,9 @@
 """Ranges of ids by time. A UUIDv7 begins with its milliseconds, so the ids of a month are a range (docs/scale.md).
 
+Ids have real time. Where service time is scaled, which production refuses, the time of a row tells nothing about its id:
+pass the scale, and the bounds hold every id. To compare ids with a moment of service time alone, convert it
+(`Clock.real_time`).
+
 Bounds are texts that compare like ids, but no row has them: `first_id` is below every id of its moment. A month is the
 moment at which it begins, in UTC.
 """
@@ -22,20 +26,20 @@ def first_id(moment: dt.datetime) -> str:
     return _bound((moment - EPOCH) // MILLISECOND)
 
 
-def since(moment: dt.datetime, *, older: dt.timedelta = SLACK) -> str:
+def since(moment: dt.datetime, *, older: dt.timedelta = SLACK, scale: float = 1) -> str:
     """Return a bound that no id of a row from `moment` or later is below: that of a month.
 
-    `older`: by how much an id may be older than its row, as that of a session is older than its invitations.
+    `scale` is that of the time of rows. `older`: by how much an id may be older than its row, as that of a session is older than its invitations.
 
     A tighter bound would find no fewer partitions. But PostgreSQL would take it for a condition that halves the rows of
     a partition, and not see that the condition on their time does so already.
     """
-    return first_id(month_of(max(moment, EPOCH + older) - older))
+    return first_id(month_of(max(moment, EPOCH + older) - older) if scale == 1 else EPOCH)
 
 
-def until(moment: dt.datetime) -> str:
-    """Return a bound that every id of a row from before `moment` is below: that of a month."""
-    return first_id(months_after(month_of(min(moment, LATEST) + SLACK), 1))
+def until(moment: dt.datetime, *, scale: float = 1) -> str:
+    """Return a bound that every id of a row from before `moment` is below: that of a month. `scale` as for `since`."""
+    return first_id(months_after(month_of((min(moment, LATEST) if scale == 1 else LATEST) + SLACK), 1))
 
 
 def _bound(milliseconds: int) -> str:

@@ -1,8 +1,12 @@
 """Sweeps: declare silent parties of active sessions absent, and end absences (docs/fairness.md#absent-party)."""
 
+from collections.abc import Awaitable
+
 from core.absences import store
+from core.base.id_ranges import first_id
 from core.runtime import Runtime
 from core.steps import absences
+from core.storage.transaction import Tx
 
 
 async def sweep(runtime: Runtime) -> None:
@@ -29,7 +33,11 @@ async def _end_returned(runtime: Runtime) -> int:
 
 async def purge(runtime: Runtime) -> None:
     """Sweep: delete the signs of life of sessions that are over, and old absences."""
-    for remove in (store.purge_presence, store.purge):
+
+    def old(tx: Tx) -> Awaitable[int]:
+        return store.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - store.KEEP)))
+
+    for remove in (store.purge_presence, old):
         while True:
             async with runtime.transaction() as tx:
                 gone = await remove(tx)

@@ -14,7 +14,7 @@ async def make_ahead(runtime: Runtime) -> list[str]:
     Each has a separate transaction, which locks writers out for less than two seconds. Raises Unavailable if another
     transaction holds a lock for longer, or the database does not answer; partitions that were made before stay.
     """
-    now = runtime.now()
+    now = runtime.clock.real_now()  # as ids
     made: list[str] = []
     for table, month in partitions.missing(await partitions.partitions(runtime.db), now):
         async with runtime.transaction() as tx:
@@ -34,6 +34,6 @@ async def keep_ahead(runtime: Runtime) -> None:
             log.info("made partitions", names=made)
     except Unavailable:
         log.warning("making a partition waits for the next sweep, because a table is locked")
-    left = partitions.months_ahead(await partitions.partitions(runtime.db), runtime.now())
+    left = partitions.months_ahead(await partitions.partitions(runtime.db), runtime.clock.real_now())
     for table, months in left.items():
         metrics.PARTITION_MONTHS_AHEAD.labels(table).set(months)

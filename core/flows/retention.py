@@ -37,7 +37,8 @@ async def remove_webhook_months(runtime: Runtime) -> None:
     A month is detached first. That waits until no statement reads it, and if it is interrupted, the next sweep finishes
     it. Through a pooler a detachment can't be concurrent; it then locks the table for a moment.
     """
-    await _remove_months(runtime, WEBHOOK_LOGS, _end_of(runtime, "retention_webhook_days") or EPOCH)
+    end = _end_of(runtime, "retention_webhook_days")
+    await _remove_months(runtime, WEBHOOK_LOGS, EPOCH if end is None else runtime.clock.real_time(end))
 
 
 async def remove_trail_months(runtime: Runtime) -> None:
@@ -64,7 +65,7 @@ async def remove_unproven_calls(runtime: Runtime) -> None:
     before = _end_of(runtime, "retention_invalid_webhook_days")
     while before is not None:
         async with runtime.transaction() as tx:
-            gone = await webhooks.remove_unproven(tx, before=before, end_id=until(before))
+            gone = await webhooks.remove_unproven(tx, before=before, end_id=until(before, scale=runtime.clock.scale))
         if gone < webhooks.REMOVED_AT_ONCE:
             return
 
@@ -100,8 +101,9 @@ async def remove_codes(runtime: Runtime) -> None:
             break
     before = _end_of(runtime, "retention_otp_days")
     while before is not None:
+        bound = first_id(runtime.clock.real_time(before))
         async with runtime.transaction() as tx:
-            gone = await logins.remove_codes(tx, before=before, end_id=first_id(before), limit=AT_ONCE)
+            gone = await logins.remove_codes(tx, before=before, end_id=bound, limit=AT_ONCE)
         if gone < AT_ONCE:
             return
 

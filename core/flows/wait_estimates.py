@@ -1,5 +1,6 @@
 """Estimate how long customers wait, and purge old promises (docs/fairness.md#honest-promise)."""
 
+from core.base.id_ranges import first_id
 from core.leases import store as leases
 from core.promises import rules
 from core.promises import store as promises
@@ -40,6 +41,6 @@ async def purge(runtime: Runtime) -> None:
     """Sweep: delete the promises whose retention has ended."""
     while True:
         async with runtime.transaction() as tx:
-            gone = await promises.purge(tx)
+            gone = await promises.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - promises.KEEP_FOR)))
         if gone < promises.AT_ONCE:
             return

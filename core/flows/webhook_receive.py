@@ -182,7 +182,7 @@ async def _record(runtime: Runtime, call: Received) -> bool:
 async def close_abandoned_calls(runtime: Runtime) -> None:
     """Sweep: stamp calls of the last month whose process died before it answered."""
     age = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
-    await _close(runtime, age, since(runtime.now() - webhooks.ORPHANED_FOR))
+    await _close(runtime, age, since(runtime.now() - webhooks.ORPHANED_FOR, scale=runtime.clock.scale))
 
 
 async def close_old_calls(runtime: Runtime) -> None:

@@ -61,7 +61,7 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     Raises ValueError if this is not a line of a fallback file or is past its retention, and Unavailable if the database
     does not answer.
     """
-    call = _from_line(line)
+    call = _from_line(line, runtime.clock.scale)
     days = runtime.config.number("retention_webhook_days")
     if days and call.received_at < runtime.now() - dt.timedelta(days=days):
         raise ValueError("this call is older than calls are kept (retention_webhook_days)")
@@ -75,14 +75,15 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     )
 
 
-def _from_line(line: bytes) -> Received:
+def _from_line(line: bytes, scale: float) -> Received:
     try:
         call = msgspec.json.decode(line, type=Received)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError("this is not a line of a fallback file") from error
     if ids.parse_id(call.id) is None or call.received_at.tzinfo is None or call.replay_of is not None:
         raise ValueError("this line is not a call that the webhook received")
-    if not since(call.received_at) <= call.id.lower() < until(call.received_at):  # a month without partition, perhaps
+    begin_id, end_id = since(call.received_at, scale=scale), until(call.received_at, scale=scale)
+    if not begin_id <= call.id.lower() < end_id:  # a month without partition, perhaps
         raise ValueError("this line is not a call that the webhook received")
     texts = ("external_id", "gateway_invoice_id", "status", "amount", "app_tag")
     return attrs.evolve(

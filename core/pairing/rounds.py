@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from core.base import id_ranges, ids, logs, metrics
+from core.base import ids, logs, metrics
 from core.mitras.rules import AvailabilityPolicy
 from core.pairing.eligible import BEGIN_ROUNDS
 from core.storage import sql_files
@@ -46,6 +46,6 @@ async def _attempt(tx: Tx, step: str, sql: str, *args: Any) -> None:
         log.warning("storing rounds of searches failed", step=step, error=f"{type(error).__name__}: {error}")
 
 
-async def purge(tx: Tx) -> int:
-    """Delete up to AT_ONCE rounds that began longer than KEEP ago; return how many."""
-    return await tx.execute(SQL["purge"], id_ranges.first_id(tx.now - KEEP), AT_ONCE)
+async def purge(tx: Tx, *, end_id: str) -> int:
+    """Delete up to AT_ONCE rounds with ids before `end_id`, the first id that is kept (for KEEP); return how many."""
+    return await tx.execute(SQL["purge"], end_id, AT_ONCE)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.base import id_ranges
 from core.promises.rules import DAYS, JUDGED, Estimate, Interval, Promise, Verdict, Waits
 from core.promises.tables import WaitEstimate, WaitPromise
 from core.storage import sql_files
@@ -61,6 +60,6 @@ async def keep(tx: Tx, payment_request_id: str, promise: Promise) -> None:
     await KEEP_PROMISE.execute(tx, payment_request_id=payment_request_id, made_at=tx.now, **attrs.asdict(promise))
 
 
-async def purge(tx: Tx) -> int:
-    """Delete up to AT_ONCE promises that were made longer than KEEP_FOR ago; return how many."""
-    return await tx.execute(SQL["purge"], id_ranges.first_id(tx.now - KEEP_FOR), AT_ONCE)
+async def purge(tx: Tx, *, end_id: str) -> int:
+    """Delete up to AT_ONCE promises with ids before `end_id`, the first id that is kept (for KEEP_FOR); return how many."""
+    return await tx.execute(SQL["purge"], end_id, AT_ONCE)

@@ -68,8 +68,11 @@ ORDER BY n.notified_at DESC, n.id DESC
 LIMIT {limit}"""
 
 
-def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None) -> tuple[str, list[Any]]:
-    """Return (SQL, arguments) of the activity log, with invitations from `begin` on; None: with all."""
+def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None, scale: float = 1) -> tuple[str, list[Any]]:
+    """Return (SQL, arguments) of the activity log, with invitations from `begin` on; None: with all.
+
+    `scale` is that of service time.
+    """
     where = Conditions()
     where.add("n.mitra_id = {0}", which.mitra_id)
     where.add("n.notified_at >= {0}", begin)
@@ -77,7 +80,9 @@ def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None) -> t
     where.behind("n.notified_at", "n.id", before_at=page.before_at, before_id=page.before_id)
     end = newest_first.end_of(page, which.until)
     where.within(
-        "n.session_id", begin_id=begin and id_ranges.since(begin, older=SEARCH), end_id=end and id_ranges.until(end)
+        "n.session_id",
+        begin_id=begin and id_ranges.since(begin, older=SEARCH, scale=scale),
+        end_id=end and id_ranges.until(end, scale=scale),
     )
     limit = where.arg(page.limit + 1)
     return LOG.format(where=where, limit=limit), where.args
@@ -98,11 +103,11 @@ async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItem
 async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> Found:
     begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
     for begin in begins[:-1]:
-        statement, args = log_query(page, which, begin)
+        statement, args = log_query(page, which, begin, runtime.clock.scale)
         report = await runtime.reports.fetch(statement, *args)
         if len(report.rows) > page.limit:
             return report
-    statement, args = log_query(page, which, begins[-1])
+    statement, args = log_query(page, which, begins[-1], runtime.clock.scale)
     return await runtime.reports.fetch(statement, *args)
 
 
@@ -208,9 +213,9 @@ SUMMARY = _SUMMARY.format(of_one="", one="")
 SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $6", one="WHERE m.id = $6")
 
 
-def summary_args(begin: dt.datetime, end: dt.datetime, now: dt.datetime) -> list[Any]:
-    """Return the arguments of SUMMARY, which are the first ones of SUMMARY_OF_ONE."""
-    return [begin, end, now, id_ranges.since(begin, older=SEARCH), id_ranges.until(end)]
+def summary_args(begin: dt.datetime, end: dt.datetime, now: dt.datetime, scale: float = 1) -> list[Any]:
+    """Return the arguments of SUMMARY, which are the first ones of SUMMARY_OF_ONE. `scale` is that of service time."""
+    return [begin, end, now, id_ranges.since(begin, older=SEARCH, scale=scale), id_ranges.until(end, scale=scale)]
 
 
 async def summary(
@@ -225,7 +230,7 @@ async def summary(
     begin = since or max(end, EARLIEST) - USUAL
     if begin >= end:
         raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
-    args = summary_args(begin, end, now)
+    args = summary_args(begin, end, now, runtime.clock.scale)
     with translate_db_errors():
         if mitra_id is None:
             report = await runtime.reports.fetch(SUMMARY, *args)

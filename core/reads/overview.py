@@ -76,7 +76,7 @@ async def overview(runtime: Runtime) -> Overview:
     now, policy = runtime.now(), availability_policy(runtime.config)
     with translate_db_errors():
         work = await present.present(runtime.db, policy, now=now)
-        row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR))
+        row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR, scale=runtime.clock.scale))
         hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
         sweeps = await present.overdue(runtime.db, now=now)
     return Overview(

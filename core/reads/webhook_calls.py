@@ -134,8 +134,11 @@ async def replayed_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookL
     return await _read(runtime, actor, log_id)
 
 
-def _query(page: Page, which: WebhookFilter, begin: dt.datetime | None) -> tuple[str, list[Any]]:
-    """Return (SQL, arguments) of a page of calls from `begin` on; None: from the first one on."""
+def _query(page: Page, which: WebhookFilter, begin: dt.datetime | None, scale: float) -> tuple[str, list[Any]]:
+    """Return (SQL, arguments) of a page of calls from `begin` on; None: from the first one on.
+
+    `scale` is that of service time.
+    """
     where = Conditions()
     if which.q is not None:
         named = parse_id(which.q)
@@ -147,7 +150,8 @@ def _query(page: Page, which: WebhookFilter, begin: dt.datetime | None) -> tuple
     where.add("processing_result = {0}", which.processing_result)
     where.behind("received_at", "id", before_at=page.before_at, before_id=page.before_id)
     end = newest_first.end_of(page, which.until)
-    where.within("id", begin_id=begin and id_ranges.since(begin), end_id=end and id_ranges.until(end))
+    begin_id = begin and id_ranges.since(begin, scale=scale)
+    where.within("id", begin_id=begin_id, end_id=end and id_ranges.until(end, scale=scale))
     body = "raw_body" if which.bodies else NO_BODY
     return PAGE.format(raw_body=body, where=where, limit=where.arg(page.limit + 1)), where.args
 
@@ -155,11 +159,11 @@ def _query(page: Page, which: WebhookFilter, begin: dt.datetime | None) -> tuple
 async def _page(runtime: Runtime, page: Page, which: WebhookFilter) -> list[Any]:
     begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
     for begin in begins[:-1] if which.q is None else ():  # a search finds few calls, wherever they are
-        statement, args = _query(page, which, begin)
+        statement, args = _query(page, which, begin, runtime.clock.scale)
         rows = await runtime.db.fetch(statement, *args)
         if len(rows) > page.limit:
             return rows
-    statement, args = _query(page, which, begins[-1])
+    statement, args = _query(page, which, begins[-1], runtime.clock.scale)
     return await runtime.db.fetch(statement, *args)
 
 

@@ -51,6 +51,14 @@ def test_row_whose_id_is_up_to_a_day_off_is_in_the_range_of_its_time(
     assert id_ranges.since_named(made) <= made
 
 
+@given(MOMENTS, MOMENTS, st.sampled_from([0.01, 0.5, 10, 60, 10_000]), st.binary(max_size=8))
+def test_row_of_scaled_time_is_in_the_range_of_its_time_whatever_its_id(
+    service: dt.datetime, real: dt.datetime, scale: float, name: bytes
+) -> None:
+    made = ids.id_of(real, name)
+    assert id_ranges.since(service, scale=scale) <= made < id_ranges.until(service, scale=scale)
+
+
 @given(MOMENTS, COUNTS, COUNTS)
 def test_months_are_counted_like_numbers(moment: dt.datetime, one: int, other: int) -> None:
     month = month_of(moment.replace(year=max(2100, min(moment.year, 8900))))

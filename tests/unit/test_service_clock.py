@@ -65,3 +65,15 @@ def test_clock_difference_of_more_than_a_second_is_a_step():
 def test_service_times_are_aware_and_utc():
     clock = clock_at(ANCHOR, scale=60)
     assert clock.now().utcoffset() == clock.real_now().utcoffset() == dt.timedelta(0)
+
+
+@given(st.datetimes(timezones=st.just(dt.UTC)), st.sampled_from([0.01, 0.5, 1, 10, 60, 10_000]))
+def test_real_time_is_the_inverse_of_service_time(real: dt.datetime, scale: float) -> None:
+    clock = clock_at(ANCHOR, scale=scale)
+    try:
+        service = clock.service_time(real)
+    except OverflowError:  # no row can have this time
+        service = dt.datetime.max.replace(tzinfo=dt.UTC) if real > ANCHOR else dt.datetime.min.replace(tzinfo=dt.UTC)
+        assert abs(clock.real_time(service) - ANCHOR) <= abs(real - ANCHOR)
+    else:
+        assert abs(clock.real_time(service) - real) < dt.timedelta(seconds=1)

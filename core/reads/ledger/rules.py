@@ -92,7 +92,7 @@ def _after_an_hour(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
 
 
 def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    return (first_id(months_after(month_of(now), 2)),)
+    return (first_id(months_after(month_of(runtime.clock.real_time(now)), 2)),)
 
 
 ARGUMENTS: Mapping[str, Arguments] = {
