@@ -115,6 +115,17 @@ async def test_start_with_a_history_offers_a_known_mitra_or_a_new_one(world: Wor
     await dewi.sees_heading("What is on your mind?")
 
 
+async def test_names_show_their_whole_first_letter_in_their_own_direction(world: World, dewi: CustomerApp) -> None:
+    await at_home(dewi)
+    for name, letter in (("😀 Rina", "😀"), ("👩🏽‍⚕️ Dr. Ayu", "👩🏽‍⚕️"), ("مريم", "م")):
+        await with_history(world, dewi, await world.mitra(name))
+        await dewi.page.reload()
+        row = dewi.page.get_by_role("link", name=name)
+        await expect(row.locator(".avatar")).to_have_text(letter)
+        direction = await row.locator("strong").evaluate("element => getComputedStyle(element).direction")
+        assert direction == ("rtl" if name == "مريم" else "ltr")
+
+
 # -- 3. the code
 
 

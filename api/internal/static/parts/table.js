@@ -12,7 +12,11 @@ export function table(caption, columns, rows) {
       "tr",
       { role: "row" },
       columns.map(({ label, cell, number }) =>
-        h("td", { role: "cell", "data-label": label, class: number && "number" }, h("span", {}, cell(row) ?? "–")),
+        h(
+          "td",
+          { role: "cell", "data-label": label, class: number && "number" },
+          h("span", { dir: "auto" }, cell(row) ?? "–"),
+        ),
       ),
     ),
   );
@@ -30,5 +34,5 @@ export const facts = (pairs) =>
   h(
     "dl",
     { class: "facts" },
-    pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]),
+    pairs.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", { dir: "auto" }, value ?? "–")]),
   );

@@ -5,6 +5,7 @@ import { t } from "/try/shared/words.js";
 import { composer } from "./composer.js";
 import { countdown } from "./countdown.js";
 import { icon } from "./icons.js";
+import { firstLetter } from "./links.js";
 import { MessageLog } from "./message_log.js";
 import { clock as minutes, timeOfDay } from "./times.js";
 
@@ -41,7 +42,7 @@ function creditText({ addedSeconds, reason }) {
 export function chatView(scope, sessionId, { party, back = null, end = [], update = null, frozen = (_chat) => null }) {
   const client = scope.client;
   const chatOf = (state) => state.chats[sessionId];
-  const name = h("h1", { tabindex: "-1" });
+  const name = h("h1", { tabindex: "-1", dir: "auto" });
   const avatar = h("span", { class: "avatar", "aria-hidden": "true" });
   const badges = h("span", { class: "badges" });
   const notices = h("div", { class: "notices" });
@@ -89,7 +90,7 @@ export function chatView(scope, sessionId, { party, back = null, end = [], updat
     const { session } = chat;
     const other = session[party]?.display_name;
     name.textContent = other ?? t("No name");
-    avatar.textContent = (other ?? "?").trim().charAt(0).toUpperCase();
+    avatar.textContent = firstLetter(other ?? "?");
     showBadges(session, chat.digest);
     clock.hidden = countsTo(session) === null;
     clock.classList.toggle("urgent", session.status === "active" && chat.warned);

@@ -13,14 +13,17 @@ export const rowLink = (href, start, title, text, end = icon("next")) =>
     "a",
     { class: "row-link", href },
     start,
-    h("span", { class: "row-main" }, h("strong", {}, title), text && h("small", {}, text)),
+    h("span", { class: "row-main" }, h("strong", { dir: "auto" }, title), text && h("small", { dir: "auto" }, text)),
     end,
   );
 
+/** Return the first letter of a name as people see it: an emoji or a letter with its accents is one. */
+export function firstLetter(name) {
+  const trimmed = name.trim();
+  const [first] = Intl.Segmenter ? new Intl.Segmenter().segment(trimmed) : [{ segment: [...trimmed][0] ?? "" }];
+  return (first?.segment ?? "").toUpperCase();
+}
+
 /** The circle with the first letter of a name; `online` adds a mark for a mitra who is online. */
 export const avatar = (name, online = false) =>
-  h(
-    "span",
-    { class: `avatar ${online ? "online" : ""}`, "aria-hidden": "true" },
-    (name ?? "?").charAt(0).toUpperCase(),
-  );
+  h("span", { class: `avatar ${online ? "online" : ""}`, "aria-hidden": "true" }, firstLetter(name ?? "?"));

@@ -28,8 +28,8 @@ function preview({ session, extension, messages }) {
 class ChatRow {
   constructor({ client, scope }, id, isOpen) {
     this.scope = scope.child();
-    this.name = h("strong", {});
-    this.last = h("small", {});
+    this.name = h("strong", { dir: "auto" });
+    this.last = h("small", { dir: "auto" });
     this.count = h("span", { class: "count" });
     this.picture = h("span", {});
     const left = countdown(this.scope, () => client.state.chats[id] && countsTo(client.state.chats[id].session), {
