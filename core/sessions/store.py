@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from core.base import ids
-from core.base.actor import UserType
 from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
 from core.sessions.rules import EndedBy
 from core.sessions.sensitivity import Sensitivity
-from core.sessions.states import UNENDED, SessionStatus
+from core.sessions.states import SessionStatus
 from core.sessions.tables import ChatSession as Sessions
 from core.sessions.tables import SessionClosure as Closures
 from core.sessions.tables import SessionSensitivityLog as SensitivityLogs
@@ -82,13 +81,6 @@ HELD_BY = statement(
         Sessions.mitra_id == p.mitra_id, Sessions.status.is_in([SessionStatus.ACTIVE, SessionStatus.EXPIRED])
     )
 )
-# A search becomes a chat while its lock is awaited, so it is locked as well.
-LOCK_UNENDED = """SELECT id::text
-FROM chat_sessions
-WHERE {} = ANY($1::uuid[]) AND status = ANY($2)
-ORDER BY id
-FOR NO KEY UPDATE"""
-LOCK_UNENDED_OF_CUSTOMERS, LOCK_UNENDED_OF_MITRAS = (LOCK_UNENDED.format(side) for side in ("customer_id", "mitra_id"))
 OF_PAYMENT = f"""SELECT {names_of(Session)}
 FROM chat_sessions
 WHERE payment_request_id = $1
@@ -130,12 +122,6 @@ async def lock(tx: Tx, session_id: str) -> Session | None:
 async def held_by(reader: Reader, mitra_id: str) -> list[str]:
     """Return the ids of the sessions that count against a mitra's capacity."""
     return [one["id"] for one in await HELD_BY.all(reader, mitra_id=mitra_id)]
-
-
-async def lock_unended(tx: Tx, party_ids: Sequence[str], side: UserType) -> list[str]:
-    """Lock the sessions of customers or mitras that have not ended, searches included; return their ids."""
-    query = LOCK_UNENDED_OF_MITRAS if side is UserType.MITRA else LOCK_UNENDED_OF_CUSTOMERS
-    return [row["id"] for row in await tx.fetch(query, party_ids, sorted(UNENDED))]
 
 
 async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datetime) -> list[Held]:

@@ -99,13 +99,6 @@ def _both(at: dt.datetime, session: Session, frame: dict[str, Any]) -> list[Noti
     return found
 
 
-async def peer_renamed(tx: Tx, session_id: str, recipient_id: str, recipient_type: UserType, display_name: str) -> None:
-    """Send a party of a session the other one's new name. Only the newest unacknowledged name is kept."""
-    await deliveries.forget(tx, [recipient_id], "peer_renamed", session_id=session_id)
-    frame = {"type": "peer_renamed", "session_id": session_id, "display_name": display_name}
-    await deliveries.add(tx, [_notice(await tx.event_time(), recipient_id, recipient_type, session_id, frame)])
-
-
 async def extension_requested(tx: Tx, session: Session, extension: Extension) -> None:
     """Ask the mitra for more minutes."""
     assert session.mitra_id is not None

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from core.base.actor import UserType
-from core.sessions import store as sessions
-from core.sessions import views
+from core.deliveries import store as deliveries
+from core.sessions import unended, views
 from core.sessions.states import OPEN
-from core.steps import announce
+from core.steps.announce import _notice  # the frame of one event; announce.py has no room for this one
 from core.storage.transaction import Tx
 
 
@@ -18,13 +18,13 @@ async def watched(tx: Tx, party_ids: Sequence[str], side: UserType) -> AsyncIter
     The sessions are locked, so that a chat that begins at the same moment shows the new name. The caller must hold the
     locks of the customers' or mitras' rows, and none of a later rank.
     """
-    locked = await sessions.lock_unended(tx, party_ids, side)
+    locked = await unended.lock_unended(tx, party_ids, side)
     before = await _names(tx, locked, side)
     yield
     after = await _names(tx, locked, side)
     for session_id, (name, other) in after.items():
         if name is not None and name != before[session_id][0]:
-            await announce.peer_renamed(tx, session_id, other, _opposite(side), name)
+            await _send(tx, session_id, other, _opposite(side), name)
 
 
 async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tuple[str | None, str]]:
@@ -37,6 +37,13 @@ async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tu
             own, other = (view.mitra, view.customer) if mitra_named else (view.customer, view.mitra)
             found[view.id] = own.display_name, other.id
     return found
+
+
+async def _send(tx: Tx, session_id: str, recipient_id: str, recipient_type: UserType, display_name: str) -> None:
+    """Send a party the other one's new name. Only the newest unacknowledged name is kept."""
+    await deliveries.forget(tx, [recipient_id], "peer_renamed", session_id=session_id)
+    frame = {"type": "peer_renamed", "session_id": session_id, "display_name": display_name}
+    await deliveries.add(tx, [_notice(await tx.event_time(), recipient_id, recipient_type, session_id, frame)])
 
 
 def _opposite(side: UserType) -> UserType:
