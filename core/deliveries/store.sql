@@ -174,7 +174,8 @@ RETURNING
 
 -- name: forget
 -- Delete the deliveries of the event $2 to the recipients $1, and note in the trail that they were given up at $3.
--- With a session ($4) only its deliveries. Return how many. Rows are locked in the order of their ids, as acknowledgements do.
+-- With a session ($4) only its deliveries. Return how many.
+-- Rows are locked in the order of their ids, as acknowledgements do.
 WITH gone AS (
   DELETE FROM deliveries
   WHERE
