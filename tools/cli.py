@@ -75,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--password-stdin", action="store_true", required=True)
     reset = add("reset-totp", data.reset_totp, "remove an operator's second factor and sign them out", operator)
     reset.add_argument("--email", required=True)
+    unlock = add("unlock", data.unlock, "end the lockout of an operator after too many failed sign-ins", operator)
+    unlock.add_argument("--email", required=True)
     with_gateway = commands.add_parser(
         "gateway", help="compare with the payment gateway, or act as it for development"
     ).add_subparsers(required=True, metavar="WHAT")

@@ -19,6 +19,7 @@ from api.refusals import STATUS, Refusal
 from core.base import http_texts
 from core.base.errors import DomainError
 from core.base.languages import Text
+from core.operators.totp import TotpRequired
 from tools.errors_advice import ADVICE, Repeat
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -90,7 +91,7 @@ def routes() -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     for handler in [*apps.PUBLIC, *apps.INTERNAL]:
         access: Access = handler.opt["access"]
-        for error in access.refusals:
+        for error in (*access.refusals, *((TotpRequired,) if access.step_up else ())):
             for method in handler.http_methods:
                 for path in handler.paths:
                     address = re.sub(r"\{(\w+):\w+\}", r"{\1}", path)

@@ -53,7 +53,7 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
         stored = before.password_hash if before and not before.disabled else ""
         right = await runtime.passwords.verify(password, stored)
         async with runtime.transaction() as tx:
-            attempt = await lockout.begin(tx, email=email, address=ip_address)
+            attempt = await lockout.begin(runtime, tx, email=email, address=ip_address)
             operator = attempt.operator
             right = right and operator is not None and not operator.disabled and operator.password_hash == stored
             if right and operator is not None:
@@ -100,7 +100,7 @@ async def verify_second_factor(
             raise LoginTokenInvalid
         noted.account = known.email
         async with runtime.transaction() as tx:
-            attempt = await lockout.begin(tx, email=known.email, address=ip_address)
+            attempt = await lockout.begin(runtime, tx, email=known.email, address=ip_address)
             operator = attempt.operator
             if operator is None or operator.id != read.operator_id or operator.disabled or not operator.has_totp:
                 raise LoginTokenInvalid

@@ -13,7 +13,7 @@ from core.customers import store as customers
 from core.logins import passwords
 from core.logins import store as logins
 from core.mitras import store as mitras
-from core.operators import roles
+from core.operators import attempts, roles
 from core.operators import store as operators
 from core.operators.rules import ADMINISTRATOR
 from core.pricing import rules as pricing_rules
@@ -179,6 +179,24 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
             after={"by": "sesi operator reset-totp"},
         )
     return code
+
+
+async def unlock_operator(runtime: Runtime, *, email: str) -> None:
+    """End the lockout of an operator's account, also at single addresses. Raises LookupError if no operator has this e-mail."""
+    async with runtime.transaction() as tx:
+        operator = await operators.lock_by_email(tx, email)
+        if operator is None:
+            raise LookupError(email)
+        await attempts.forgive(tx, operator.email)
+        await operators.audit(
+            tx,
+            operator_id=operator.id,  # as for `reset_totp`
+            action="operator.unlocked",
+            object_type="operator",
+            object_id=operator.id,
+            before=None,
+            after={"by": "sesi operator unlock"},
+        )
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:

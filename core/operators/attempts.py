@@ -1,10 +1,8 @@
-"""Count failed sign-ins of operators: by e-mail and address, and by e-mail from all addresses.
+"""Count failed sign-ins of operators: by e-mail from all addresses, and by e-mail and address.
 
-An attacker who knows an operator's e-mail must not be able to lock the operator out, and must not get unlimited guesses
-by changing addresses. So failures are counted twice. The count of one address locks the e-mail for that address only.
-The count of all addresses has a higher limit and locks the e-mail for every address except those from which its
-operator has signed in lately. Unknown e-mails are counted in the same way, so that an attacker can't tell them from
-known ones.
+The count of all addresses locks the e-mail, unless `cc_login_lockout_scope` says that one address is locked alone
+(`core/steps/lockout.py`). Unknown e-mails are counted in the same way, so that an attacker can't tell them from known
+ones.
 
 docs/product.md#sign-in-of-operators has the limits.
 """
@@ -39,6 +37,9 @@ WRITE_UNKNOWN = statement(
     UnknownLogins.update(failed_login_count=p.failed, lockout_until=p.until).where(
         UnknownLogins.email_hash == p.email_hash
     )
+)
+FORGIVE_OPERATOR = statement(
+    Operators.update(failed_login_count=0, lockout_until=None).where(Operators.email == p.email)
 )
 FORGIVE = statement(
     Addresses.update(failed_login_count=0, lockout_until=None).where(Addresses.email_hash == p.email_hash)
@@ -109,7 +110,8 @@ async def write(tx: Tx, attempt: Attempt, *, here: Count, everywhere: Count, sig
 
 
 async def forgive(tx: Tx, email: str) -> None:
-    """End the lockouts of an e-mail at every address."""
+    """End the lockouts of an operator's e-mail, of the account and at every address."""
+    await FORGIVE_OPERATOR.execute(tx, email=email.lower())
     await FORGIVE.execute(tx, email_hash=_email_hash(email))
 
 

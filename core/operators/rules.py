@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -134,6 +134,17 @@ def require(permissions: Mapping[str, str], area: str, level: str) -> None:
     """Check that the permissions give `level` in an area. Raises Forbidden."""
     if not allows(permissions, area, level):
         raise Forbidden
+
+
+class _Texts(Protocol):
+    """The configuration rows that are texts (core/config/cache.py)."""
+
+    def text(self, name: str) -> str: ...
+
+
+def locks_by_address(config: _Texts) -> bool:
+    """Return whether failed sign-ins lock single addresses (`cc_login_lockout_scope`), not the account."""
+    return config.text("cc_login_lockout_scope") == "address"
 
 
 def locked_for(lockout_until: dt.datetime | None, *, now: dt.datetime) -> int | None:

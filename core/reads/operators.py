@@ -7,7 +7,7 @@ import attrs
 from core.base.errors import NotFound
 from core.base.field_types import OperatorId, RoleId
 from core.base.pages import Items, Page, cut
-from core.operators.rules import Permissions
+from core.operators.rules import Permissions, locks_by_address
 from core.runtime import Runtime
 from core.storage import sql_files
 from core.storage.records import many
@@ -45,11 +45,11 @@ class RoleView:
 
 SQL = sql_files.load(__file__)
 OPERATOR = f"""{SQL["operators"]}
-WHERE o.id = $2"""
+WHERE o.id = $3"""
 OPERATORS = f"""{SQL["operators"]}
-WHERE $2::timestamptz IS NULL OR (o.created_at, o.id) < ($2, $3::uuid)
+WHERE $3::timestamptz IS NULL OR (o.created_at, o.id) < ($3, $4::uuid)
 ORDER BY o.created_at DESC, o.id DESC
-LIMIT $4"""
+LIMIT $5"""
 ROLE = f"""{SQL["roles"]}
 WHERE r.id = $1"""
 ROLES = f"""{SQL["roles"]}
@@ -64,6 +64,7 @@ async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]
         rows = await runtime.db.fetch(
             OPERATORS,
             runtime.now(),
+            locks_by_address(runtime.config),
             page.before_at,
             page.before_id,
             page.limit + 1,
@@ -77,7 +78,8 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(OperatorForOperators, await runtime.db.fetch(OPERATOR, runtime.now(), operator_id))
+        found = await runtime.db.fetch(OPERATOR, runtime.now(), locks_by_address(runtime.config), operator_id)
+    rows = many(OperatorForOperators, found)
     if not rows:
         raise NotFound
     return rows[0]

@@ -1,5 +1,6 @@
 -- name: operators
--- All operators. Until `locked_until`, sign-ins from some or all addresses are refused. $1 is now.
+-- All operators. Until `locked_until`, sign-ins from some or all addresses are refused. $1 is now; $2 says that single
+-- addresses are locked (`cc_login_lockout_scope`).
 SELECT
   o.id,
   o.email,
@@ -14,7 +15,10 @@ SELECT
     (
       SELECT max(a.lockout_until)
       FROM operator_sign_in_addresses AS a
-      WHERE a.email_hash = encode(sha256(convert_to(o.email, 'UTF8')), 'hex') AND a.lockout_until > $1
+      WHERE
+        $2::boolean
+        AND a.email_hash = encode(sha256(convert_to(o.email, 'UTF8')), 'hex')
+        AND a.lockout_until > $1
     )
   ) AS locked_until,
   o.created_at

@@ -25,7 +25,12 @@ SELECT
       AND token_valid
       AND id >= $2
       AND received_at >= $1 - interval '1 hour'
-  ) AS webhook_errors_last_hour;
+  ) AS webhook_errors_last_hour,
+  (
+    SELECT count(*)::int
+    FROM control_center_users
+    WHERE lockout_until > $1 AND NOT disabled
+  ) AS operators_locked;
 
 
 -- name: hours

@@ -1,4 +1,4 @@
-"""Refuse and count failed attempts at operators' secrets: passwords and second-factor codes.
+"""Refuse and count failed attempts at operators' secrets: passwords and codes, of the second factor or for enrolment.
 
 docs/product.md#sign-in-of-operators has the rules.
 """
@@ -19,7 +19,8 @@ from core.steps import failed_sign_ins
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
-# An address from which the operator has signed in within this time is exempt from the lockout of all addresses.
+# With the scope `address`, an address from which the operator has signed in within this time is exempt from the lockout
+# of all addresses.
 TRUSTED_FOR = dt.timedelta(days=30)
 
 
@@ -30,21 +31,27 @@ async def look(runtime: Runtime, *, email: str, address: str) -> Attempt:
     """
     with translate_db_errors():
         attempt = await attempts.read(runtime.db, email=email, address=who_has(address))
-    _refuse_locked(attempt, now=runtime.now())
+    _refuse_locked(runtime, attempt, now=runtime.now())
     return attempt
 
 
-async def begin(tx: Tx, *, email: str, address: str) -> Attempt:
+async def begin(runtime: Runtime, tx: Tx, *, email: str, address: str) -> Attempt:
     """Lock the counts of an e-mail and an address, and the operator. Raises AccountLocked."""
     attempt = await attempts.lock(tx, email=email, address=who_has(address))
-    _refuse_locked(attempt, now=tx.now)
+    _refuse_locked(runtime, attempt, now=tx.now)
     return attempt
 
 
-def _refuse_locked(attempt: Attempt, *, now: dt.datetime) -> None:
+def _refuse_locked(runtime: Runtime, attempt: Attempt, *, now: dt.datetime) -> None:
+    everywhere = rules.locked_for(attempt.everywhere.lockout_until, now=now)
+    if not rules.locks_by_address(runtime.config):
+        if everywhere is not None:
+            metrics.LIMITED.labels("operator_lockout").inc()
+            raise AccountLocked(retry_after_seconds=everywhere)
+        return
     trusted = attempt.signed_in_at is not None and now < attempt.signed_in_at + TRUSTED_FOR
     here = rules.locked_for(attempt.here.lockout_until, now=now)
-    everywhere = None if trusted else rules.locked_for(attempt.everywhere.lockout_until, now=now)
+    everywhere = None if trusted else everywhere
     if here is not None or everywhere is not None:
         metrics.LIMITED.labels("operator_lockout" if here is not None else "operator_lockout_everywhere").inc()
         raise AccountLocked(retry_after_seconds=max(here or 0, everywhere or 0))
@@ -63,15 +70,13 @@ async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
         )
         return Count(failed=failed, lockout_until=until)
 
-    await attempts.write(
-        tx,
-        attempt,
-        here=counted(attempt.here, "cc_login_max_attempts", "cc_login_lockout_minutes"),
-        everywhere=counted(
-            attempt.everywhere, "cc_login_max_attempts_everywhere", "cc_login_lockout_everywhere_minutes"
-        ),
-        signed_in=False,
-    )
+    here, everywhere = attempt.here, attempt.everywhere
+    if rules.locks_by_address(runtime.config):
+        here = counted(here, "cc_login_max_attempts", "cc_login_lockout_minutes")
+        everywhere = counted(everywhere, "cc_login_max_attempts_everywhere", "cc_login_lockout_everywhere_minutes")
+    else:
+        everywhere = counted(everywhere, "cc_login_max_attempts", "cc_login_lockout_minutes")
+    await attempts.write(tx, attempt, here=here, everywhere=everywhere, signed_in=False)
 
 
 async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_address: str) -> Operator:
@@ -88,7 +93,7 @@ async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_ad
         await look(runtime, email=before.email, address=ip_address)
         right = await runtime.passwords.verify(password, before.password_hash)
         async with runtime.transaction() as tx:
-            attempt = await begin(tx, email=before.email, address=ip_address)
+            attempt = await begin(runtime, tx, email=before.email, address=ip_address)
             if right and attempt.operator is not None and attempt.operator.password_hash == before.password_hash:
                 return before
             await count_failure(runtime, tx, attempt)

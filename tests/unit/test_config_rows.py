@@ -23,7 +23,7 @@ DEFAULTS = {
     "otp_max_per_hour": 2000,
     "anonymous_max_per_address_per_hour": 3000,
     "otp_resend_cooldown_seconds": 60, "otp_verify_max_attempts": 5, "cc_login_max_attempts": 5,
-    "cc_login_lockout_minutes": 15, "cc_login_max_attempts_everywhere": 50,
+    "cc_login_lockout_minutes": 15, "cc_login_lockout_scope": "account", "cc_login_max_attempts_everywhere": 50,
     "cc_login_lockout_everywhere_minutes": 60, "require_mitra_ping": True, "mitra_stale_after_seconds": 45,
     "reachability_probe": False,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,

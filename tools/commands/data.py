@@ -133,6 +133,20 @@ def reset_totp(args: argparse.Namespace) -> int:
     return with_runtime(work)
 
 
+def unlock(args: argparse.Namespace) -> int:
+    """End an operator's lockout."""
+
+    async def work(runtime: Runtime) -> int:
+        try:
+            await setup.unlock_operator(runtime, email=args.email)
+        except LookupError as error:
+            raise Failed(f"no operator has the e-mail address {args.email}") from error
+        console.print(f"Operator {args.email} can sign in again.", markup=False)
+        return 0
+
+    return with_runtime(work)
+
+
 def _print_enrolment_code(code: str | None) -> None:
     if code is not None:
         console.print(

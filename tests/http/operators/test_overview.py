@@ -70,7 +70,7 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
     assert counts(seen) == {
         "mitras_online": 2, "mitras_busy": 1, "mitras_free": 2, "searching": 1, "active": 1, "expired": 0, "closing": 1, "absent": 0,
         "failures_open": 1, "failures_open_amount": 12_000, "pending_payments": 1, "confirmed_amount_24h": 4 * 12_000,
-        "webhook_errors_last_hour": 2,
+        "webhook_errors_last_hour": 2, "operators_locked": 0,
     }  # fmt: skip
     hours = seen["hours"]
     sums = [sum(hour[name] for hour in hours) for name in ("chats", "paid_amount", "failures")]

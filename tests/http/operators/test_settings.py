@@ -68,7 +68,8 @@ SWITCHES = {
 }
 VERSIONS = {"minimum_version_android", "minimum_version_ios", "minimum_version_web"}
 OTHERS = {
-    "extension_default_action_on_timeout", "anonymity", "price_tiers", "support_handles", "maintenance", *VERSIONS,
+    "extension_default_action_on_timeout", "cc_login_lockout_scope", "anonymity", "price_tiers", "support_handles",
+    "maintenance", *VERSIONS,
 }  # fmt: skip
 LEGACY = {
     "mitra_ping_interval_seconds", "free_trial_enabled", "free_trial_duration_minutes", "anonymity", "price_tiers",

@@ -152,6 +152,7 @@ export const INDONESIAN = {
   "payments pending": "pembayaran ditunggu",
   "paid in 24 hours": "dibayar dalam 24 jam",
   "failures to act on": "kegagalan untuk ditangani",
+  "operators locked out": "operator terkunci",
   "webhook errors in the last hour": "galat webhook dalam sejam",
   "Needs attention": "Perlu ditangani orang",
   "Nothing needs your attention.": "Tidak ada yang menunggu Anda.",

@@ -13,6 +13,7 @@ export const ROWS = {
   days: "hari",
   auto_approve: "setujui otomatis",
   reject: "tolak",
+  address: "alamat",
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
   "OTP requests for a phone number in an hour, of customers and mitras together.":
     "Permintaan OTP per telepon dalam sejam, dari pelanggan dan mitra bersama-sama.",
@@ -22,11 +23,15 @@ export const ROWS = {
   "OTP requests from an address in an hour.": "Permintaan OTP dari satu alamat dalam sejam.",
   "Wait before another code may be requested.": "Jeda sebelum kode lain dapat diminta.",
   "Attempts to verify one code.": "Percobaan memeriksa satu kode.",
-  "Failed operator logins before a lockout.": "Gagal masuk operator sebelum terkunci.",
+  "Consecutive failed logins that lock an operator's account, or one address of it.":
+    "Gagal masuk berturut-turut yang mengunci akun operator, atau satu alamatnya.",
   "How long a lockout lasts.": "Lama terkunci.",
-  "Failed logins with one e-mail from all addresses before new addresses are locked out.":
-    "Gagal masuk dengan satu e-mail dari semua alamat sebelum alamat baru dikunci.",
-  "How long a lockout of new addresses lasts.": "Lama alamat baru terkunci.",
+  "Whether failed logins lock the account, or only the address that they came from.":
+    "Apakah gagal masuk mengunci akun, atau hanya alamat asalnya.",
+  "With the scope `address`: failed logins from all addresses before new addresses are locked out.":
+    "Dengan lingkup `address`: gagal masuk dari semua alamat sebelum alamat baru dikunci.",
+  "With the scope `address`: how long a lockout of new addresses lasts.":
+    "Dengan lingkup `address`: lama alamat baru terkunci.",
   "Whether silent mitras are taken offline.": "Apakah mitra yang diam dijadikan luring.",
   "Silence after which a mitra is offline.": "Lama diam sebelum mitra menjadi luring.",
   "Whether a push asks the phone of a silent mitra for a heartbeat.":

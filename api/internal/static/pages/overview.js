@@ -130,6 +130,12 @@ class OverviewPage extends Page {
         area: "webhooks",
         bad: numbers.webhook_errors_last_hour > 0,
       }),
+      numbers.operators_locked > 0 &&
+        tile(t("operators locked out"), number(numbers.operators_locked), {
+          to: address("/operators"),
+          area: "operators",
+          bad: true,
+        }),
     );
   }
 
