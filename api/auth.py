@@ -10,7 +10,7 @@ from core.base import languages
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unauthenticated
 from core.base.languages import Language
-from core.operators.rules import PasswordChangeRequired, require
+from core.operators.rules import PasswordChangeRequired, allows, require
 from core.operators.totp import TotpEnrolmentRequired
 from core.reads import callers
 from core.runtime import Runtime
@@ -27,7 +27,8 @@ class Access:
     Without `kinds` the route is public. `optional`: a token is read if there is one. `foreign_body`: the body is not in
     our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who
     have yet to replace a password that another person chose may call it. `step_up`: an operator with a second factor
-    must have entered a code within the last 5 minutes. `by_itself`: a phone calls it without a human, so the handler
+    must have entered a code within the last 5 minutes. `or_area`: this area admits like `area`; the handler decides
+    about each object by its own area. `by_itself`: a phone calls it without a human, so the handler
     decides whether the request is a sign of life (`note_sign`). `refusals` leaves out those that follow from the rest (no token,
     wrong kind, invalid body).
     """
@@ -36,6 +37,7 @@ class Access:
     kinds: frozenset[UserType] = frozenset()
     area: str | None = None
     level: str = "read"
+    or_area: str | None = None
     optional: bool = False
     foreign_body: bool = False
     enrolling: bool = False
@@ -83,6 +85,7 @@ def operators(
     enrolling: bool = False,
     password_due: bool = False,
     step_up: bool = False,
+    or_area: str | None = None,
 ) -> dict[str, Any]:
     """Declare a route for operators with a permission; without an `area`, for any operator."""
     return _declare(
@@ -91,6 +94,7 @@ def operators(
             kinds=frozenset({UserType.OPERATOR}),
             area=area,
             level=level,
+            or_area=or_area,
             enrolling=enrolling,
             password_due=password_due,
             step_up=step_up,
@@ -138,7 +142,7 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
             raise PasswordChangeRequired
     elif actor.must_enrol and not access.enrolling:
         raise TotpEnrolmentRequired
-    if access.area is not None:
+    if access.area is not None and not (access.or_area and allows(actor.permissions, access.or_area, access.level)):
         require(actor.permissions, access.area, access.level)
     if access.step_up:
         await callers.require_step_up(state.runtime, actor)

@@ -111,7 +111,8 @@ def _add_headers(responses: Schema, names: Iterable[str]) -> None:
 def _description(handler: Any, access: Access) -> str:
     rest = " ".join((handler.fn.__doc__ or "").partition("\n\n")[2].split())
     if access.area:
-        who = f"For operators with `{access.area}`: `{access.level}`."
+        areas = " or ".join(f"`{area}`" for area in (access.area, access.or_area) if area)
+        who = f"For operators with {areas}: `{access.level}`."
     elif access.kinds:
         who = f"For {' and '.join(sorted(WHO[kind] for kind in access.kinds))}."
     elif access.optional:

@@ -170,6 +170,7 @@ class ChangePoll:
     db: Database
     config: Config
     cadence_seconds: int  # of the heartbeats of mitras
+    production: bool
     caches: Caches
     publisher: Publisher
 
@@ -213,4 +214,4 @@ class ChangePoll:
         If two reads overlap, the older one may finish last. The next poll notices the version and reads again.
         """
         values, self.config.version = await config_store.read_all(self.db)
-        self.config.values = effective(values, cadence_seconds=self.cadence_seconds)
+        self.config.values = effective(values, cadence_seconds=self.cadence_seconds, production=self.production)

@@ -114,6 +114,7 @@ class Runtime:
             db=self.db,
             config=self.config,
             cadence_seconds=self.settings.mitra_heartbeat_cadence_seconds,
+            production=self.settings.production,
             caches=self.caches,
             publisher=self.publisher,
         )

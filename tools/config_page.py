@@ -17,6 +17,10 @@ Values that operators change while the service runs (`GET` and `PUT /internal/co
 a second. Made by `make pages` from `core/config/keys.py`, which is also the source for the seed, the validation and the control
 center; a test keeps it current. Settings, which come from the environment and are fixed while a process runs, are in
 [settings.md](settings.md).
+
+Rows marked *sensitive* (limits of sign-in, lockout, retention) are the area `security` of operators' rights: `config` neither reads
+nor changes them, and a change needs a fresh code of the second factor. With `ENVIRONMENT=production` some have narrower bounds; a
+value that was stored before counts as the nearest one within them. A shorter retention takes effect a day after the change.
 """
 SETTINGS_HEAD = """# Settings
 
@@ -77,7 +81,8 @@ def _bounds(key: Key) -> str:
     if key.name == "mitra_stale_after_seconds":
         return f"the heartbeat cadence to {key.bounds[1] if key.bounds else ''}"
     if key.bounds is not None:
-        return f"{key.bounds[0]} to {key.bounds[1]}"
+        there = key.in_production
+        return f"{key.bounds[0]} to {key.bounds[1]}" + (f"; in production {there[0]} to {there[1]}" if there else "")
     if key.shape is Shape.FLAG:
         return "true, false"
     if key.shape is Shape.VERSION:
@@ -90,7 +95,8 @@ def _bounds(key: Key) -> str:
 def _row(key: Key) -> str:
     default = json.dumps(key.default, ensure_ascii=False)
     shown = default if len(default) <= 40 else "see `core/config/keys.py`"
-    return f"| `{key.name}` | {key.meaning} | {shown} | {key.unit or ''} | {_bounds(key)} |"
+    name = f"`{key.name}`" + (" (sensitive)" if key.sensitive else "")
+    return f"| {name} | {key.meaning} | {shown} | {key.unit or ''} | {_bounds(key)} |"
 
 
 def page() -> str:

@@ -14,8 +14,13 @@ from core.base.languages import Text
 from core.base.pages import Items
 from core.config.keys import KEYS
 from core.flows import operator_work
-from core.reads import configuration
+from core.operators.rules import require
+from core.operators.totp import TotpRequired
+from core.reads import callers, configuration
 from core.runtime import Runtime
+
+# The handler decides by the row: sensitive ones are in the area `security`, and need a fresh code.
+WRITING = operators("config", "write", TotpRequired, or_area="security")
 
 
 @attrs.frozen(kw_only=True)
@@ -43,10 +48,10 @@ class MitraPingPatch:
     stale_after_seconds: float | None = optional_number(1, 3600)
 
 
-@get("/internal/config", **operators("config"))
-async def config_rows(runtime: Runtime) -> Items[configuration.ConfigurationRow]:
-    """List all configuration rows."""
-    return Items(items=await configuration.rows(runtime))
+@get("/internal/config", **operators("config", or_area="security"))
+async def config_rows(runtime: Runtime, actor: Actor) -> Items[configuration.ConfigurationRow]:
+    """List all configuration rows of the areas that you may read."""
+    return Items(items=await configuration.rows(runtime, actor))
 
 
 @get("/internal/config/mitra-ping", **operators("config"))
@@ -91,19 +96,25 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
     return await mitra_ping.fn(runtime)
 
 
-@get("/internal/config/{key:str}", **operators("config"))
-async def config_row(key: str, runtime: Runtime) -> configuration.ConfigurationRow:
-    """Return a configuration row."""
-    return await configuration.row(runtime, key)
+@get("/internal/config/{key:str}", **operators("config", or_area="security"))
+async def config_row(key: str, runtime: Runtime, actor: Actor) -> configuration.ConfigurationRow:
+    """Return a configuration row.
+
+    A sensitive one needs `security`.
+    """
+    return await configuration.row(runtime, actor, key)
 
 
-@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
+@put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **WRITING)
 async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigurationRow:
-    """Set the value of a configuration row."""
+    """Set the value of a configuration row.
+
+    A sensitive one needs `security` and a fresh code.
+    """
     return await _set_config(runtime, actor, key, data)
 
 
-@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **operators("config", "write"))
+@patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **WRITING)
 async def patch_config(
     key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
 ) -> configuration.ConfigurationRow:
@@ -117,12 +128,15 @@ async def patch_config(
 async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigurationRow:
     if key not in KEYS:
         raise NotFound
+    require(actor.permissions, KEYS[key].area, "write")
+    if KEYS[key].sensitive:
+        await callers.require_step_up(runtime, actor)
     if set(data) != {"value"}:
         raise ValidationFailed.of(
             "value", Text(en="is required and must be the only field", id="wajib diisi, tanpa yang lain")
         )
     await operator_work.set_config(runtime, actor, {key: data["value"]})
-    return await configuration.row(runtime, key)
+    return await configuration.row(runtime, actor, key)
 
 
 ROUTES = [config_rows, mitra_ping, set_mitra_ping, config_row, put_config, patch_config]

@@ -28,7 +28,8 @@ class Shape(enum.Enum):
 class Key:
     """One row of `app_config`. `used` is False for legacy rows that no code reads.
 
-    A number with `fraction` need not be a whole one.
+    A number with `fraction` need not be a whole one. `sensitive` rows bound what a stranger may try or what is deleted for
+    ever: they are in the operators' area `security`. `in_production` is narrower than `bounds`, and holds in production.
     """
 
     name: str
@@ -40,6 +41,17 @@ class Key:
     fraction: bool = False
     choices: tuple[str, ...] = ()
     used: bool = True
+    sensitive: bool = False
+    in_production: tuple[int, int] | None = None
+
+    @property
+    def area(self) -> str:
+        """Return the area of operators' rights that the row is in."""
+        return "security" if self.sensitive else "config"
+
+    def bounds_in(self, *, production: bool) -> tuple[int, int] | None:
+        """Return the bounds of new values; None for a row that is no number."""
+        return self.in_production if production and self.in_production is not None else self.bounds
 
 
 def number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning: str, *, used: bool = True) -> Key:
@@ -47,9 +59,22 @@ def number(name: str, default: int, bounds: tuple[int, int], unit: str, meaning:
     return Key(name=name, shape=Shape.NUMBER, default=default, bounds=bounds, unit=unit, meaning=meaning, used=used)
 
 
+def limit(
+    name: str,
+    default: int,
+    bounds: tuple[int, int],
+    unit: str,
+    meaning: str,
+    *,
+    in_production: tuple[int, int] | None = None,
+) -> Key:
+    """Return a sensitive row whose value is a whole number within bounds."""
+    return attrs.evolve(number(name, default, bounds, unit, meaning), sensitive=True, in_production=in_production)
+
+
 def days(name: str, default: int, meaning: str) -> Key:
-    """Return a row whose value is a number of days."""
-    return number(name, default, DAYS, "days", meaning)
+    """Return a sensitive row whose value is a number of days."""
+    return limit(name, default, DAYS, "days", meaning)
 
 
 def flag(name: str, meaning: str, *, default: bool, used: bool = True) -> Key:

@@ -3,7 +3,21 @@
 Seeding, validation, reading and the operators' pages all use this table.
 """
 
-from core.config.forms import BLAST, HOURS, LIMIT, MINUTES, SECONDS, Key, Shape, days, document, flag, number, version
+from core.config.forms import (
+    BLAST,
+    HOURS,
+    LIMIT,
+    MINUTES,
+    SECONDS,
+    Key,
+    Shape,
+    days,
+    document,
+    flag,
+    limit,
+    number,
+    version,
+)
 
 _SUPPORT = {
     "primary": {"label": "WhatsApp", "deeplink": "https://wa.me/62800000000"},
@@ -19,58 +33,72 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
-        number(
+        limit(
             "otp_max_per_phone_per_hour",
             3,
             LIMIT,
             "requests",
             "OTP requests for a phone number in an hour, of customers and mitras together.",
+            in_production=(0, 10),
         ),
-        number("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
-        number(
+        limit("otp_max_per_ip_per_hour", 10, LIMIT, "requests", "OTP requests from an address in an hour."),
+        limit(
             "otp_max_per_hour",
             2000,
             LIMIT,
             "codes",
             "Codes sent to all customers in an hour; half are reserved for phone numbers with an account. 0: no limit.",
         ),
-        number(
+        limit(
             "anonymous_max_per_address_per_hour",
             3_000,
             LIMIT,
             "requests",
             "Anonymous sign-ins from an address in an hour.",
         ),
-        number("otp_resend_cooldown_seconds", 60, SECONDS, "seconds", "Wait before another code may be requested."),
-        number("otp_verify_max_attempts", 5, LIMIT, "attempts", "Attempts to verify one code."),
-        number(
+        limit(
+            "otp_resend_cooldown_seconds",
+            60,
+            SECONDS,
+            "seconds",
+            "Wait before another code may be requested.",
+            in_production=(30, 3_600),
+        ),
+        limit("otp_verify_max_attempts", 5, LIMIT, "attempts", "Attempts to verify one code.", in_production=(0, 10)),
+        limit(
             "cc_login_max_attempts",
             5,
             LIMIT,
             "attempts",
             "Consecutive failed logins that lock an operator's account, or one address of it.",
+            in_production=(0, 20),
         ),
-        number("cc_login_lockout_minutes", 15, MINUTES, "minutes", "How long a lockout lasts."),
+        limit(
+            "cc_login_lockout_minutes", 15, MINUTES, "minutes", "How long a lockout lasts.", in_production=(5, 1_440)
+        ),
         Key(
             name="cc_login_lockout_scope",
             shape=Shape.CHOICE,
             default="account",
             choices=("account", "address"),
+            sensitive=True,
             meaning="Whether failed logins lock the account, or only the address that they came from.",
         ),
-        number(
+        limit(
             "cc_login_max_attempts_everywhere",
             50,
             LIMIT,
             "attempts",
             "With the scope `address`: failed logins from all addresses before new addresses are locked out.",
+            in_production=(0, 500),
         ),
-        number(
+        limit(
             "cc_login_lockout_everywhere_minutes",
             60,
             MINUTES,
             "minutes",
             "With the scope `address`: how long a lockout of new addresses lasts.",
+            in_production=(5, 1_440),
         ),
         flag("require_mitra_ping", "Whether silent mitras are taken offline.", default=True),
         Key(

@@ -42,16 +42,22 @@ def loaded(key: Key, row: Any) -> Any:
     return value
 
 
-def effective(values: dict[str, Any], *, cadence_seconds: int) -> dict[str, Any]:
+def effective(values: dict[str, Any], *, cadence_seconds: int, production: bool = False) -> dict[str, Any]:
     """Return the values with `mitra_stale_after_seconds` raised to at least the heartbeat cadence.
 
-    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat).
+    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat). In production,
+    a value beyond the bounds that hold there counts as the nearest one within them.
     """
     name = "mitra_stale_after_seconds"
-    return {**values, name: max(values[name], cadence_seconds)}
+    found = {**values, name: max(values[name], cadence_seconds)}
+    for key in KEYS.values() if production else ():
+        if key.in_production is not None:
+            low, high = key.in_production
+            found[key.name] = min(max(found[key.name], low), high)
+    return found
 
 
-def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
+def check(key: Key, value: Any, *, cadence_seconds: int = 1, production: bool = False) -> None:
     """Check a new value by the key's type and bounds.
 
     Raises ValidationFailed about `value`, with a message that states the rule.
@@ -61,7 +67,7 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1) -> None:
     if key.shape is Shape.CHOICE and value not in key.choices:
         raise _refusal(key, field_messages.one_of(key.choices))
     if key.shape is Shape.NUMBER:
-        _check_number(key, value, cadence_seconds)
+        _check_number(key, value, cadence_seconds, production)
     if key.shape is Shape.VERSION and not (value is None or (isinstance(value, str) and VERSION.fullmatch(value))):
         raise _refusal(
             key, Text(en="must be null or a version such as 1.4.0", id="harus null atau versi seperti 1.4.0")
@@ -143,9 +149,10 @@ def _refusal(key: Key, rule: Text) -> ValidationFailed:
     return ValidationFailed.of("value", Text(en=f"{key.name} {rule.en}", id=f"{key.name} {rule.id}"))
 
 
-def _check_number(key: Key, value: Any, cadence_seconds: int) -> None:
-    assert key.bounds is not None
-    low, high = key.bounds
+def _check_number(key: Key, value: Any, cadence_seconds: int, production: bool) -> None:
+    bounds = key.bounds_in(production=production)
+    assert bounds is not None
+    low, high = bounds
     if key.name == "mitra_stale_after_seconds":
         low = cadence_seconds
     kinds = (int, float) if key.fraction else int

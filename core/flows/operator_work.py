@@ -68,12 +68,13 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
 
     Raises NotFound, ValidationFailed.
     """
-    cadence = runtime.settings.mitra_heartbeat_cadence_seconds
+    settings = runtime.settings
+    cadence, production = settings.mitra_heartbeat_cadence_seconds, settings.production
     if not values.keys() <= KEYS.keys():
         raise NotFound
     values = {name: with_checked_texts(KEYS[name], value) for name, value in values.items()}
     for name, value in values.items():
-        check(KEYS[name], value, cadence_seconds=cadence)
+        check(KEYS[name], value, cadence_seconds=cadence, production=production)
     async with runtime.transaction() as tx:
         for name, value in sorted(values.items()):  # always lock rows in the same order
             before = await config_store.lock(tx, KEYS[name])
@@ -81,7 +82,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
             await operators.audit(
                 tx,
                 operator_id=actor.user_id,
-                action="config.set",
+                action=operators.CONFIG_SET,
                 object_type="app_config",
                 object_id=name,
                 before={"value": before},

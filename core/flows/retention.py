@@ -17,6 +17,7 @@ from core.logins import removal as logins
 from core.logins.otp import WINDOW
 from core.runtime import Runtime
 from core.steps import blanking
+from core.steps.retention import end_of
 from core.storage import partitions
 from core.webhooks import store as webhooks
 
@@ -25,19 +26,13 @@ WEBHOOK_LOGS, DELIVERY_TRAIL = "webhook_logs", "delivery_trail"
 AT_ONCE = 1_000  # rows in a transaction
 
 
-def _end_of(runtime: Runtime, row: str) -> dt.datetime | None:
-    """Return the time before which the retention of a configuration row has ended; None if it never ends."""
-    days = runtime.config.number(row)
-    return runtime.now() - dt.timedelta(days=days) if days else None
-
-
 async def remove_webhook_months(runtime: Runtime) -> None:
     """Sweep: remove the months of webhook calls that ended before the retention, and finish what a sweep left undone.
 
     A month is detached first. That waits until no statement reads it, and if it is interrupted, the next sweep finishes
     it. Through a pooler a detachment can't be concurrent; it then locks the table for a moment.
     """
-    end = _end_of(runtime, "retention_webhook_days")
+    end = await end_of(runtime, "retention_webhook_days")
     await _remove_months(runtime, WEBHOOK_LOGS, EPOCH if end is None else runtime.clock.real_time(end))
 
 
@@ -62,7 +57,7 @@ async def _remove_months(runtime: Runtime, table: str, before: dt.datetime) -> N
 
 async def remove_unproven_calls(runtime: Runtime) -> None:
     """Sweep: delete old webhook calls without a valid token."""
-    before = _end_of(runtime, "retention_invalid_webhook_days")
+    before = await end_of(runtime, "retention_invalid_webhook_days")
     while before is not None:
         async with runtime.transaction() as tx:
             gone = await webhooks.remove_unproven(tx, before=before, end_id=until(before, scale=runtime.clock.scale))
@@ -72,7 +67,7 @@ async def remove_unproven_calls(runtime: Runtime) -> None:
 
 async def blank_sessions(runtime: Runtime) -> None:
     """Sweep: blank the texts of sessions that ended before the retention, and finish what a process left undone."""
-    before = _end_of(runtime, "retention_messages_days")
+    before = await end_of(runtime, "retention_messages_days")
     await _blank_messages(runtime)
     while before is not None:
         async with runtime.transaction() as tx:
@@ -99,7 +94,7 @@ async def remove_codes(runtime: Runtime) -> None:
             gone = await logins.remove_marks(tx, before=tx.now - WINDOW, limit=AT_ONCE)
         if gone < AT_ONCE:
             break
-    before = _end_of(runtime, "retention_otp_days")
+    before = await end_of(runtime, "retention_otp_days")
     while before is not None:
         bound = first_id(runtime.clock.real_time(before))
         async with runtime.transaction() as tx:
@@ -110,7 +105,7 @@ async def remove_codes(runtime: Runtime) -> None:
 
 async def remove_auth_sessions(runtime: Runtime) -> None:
     """Sweep: delete auth sessions that ended long ago. A token of theirs is refused as before: it is unknown now."""
-    before = _end_of(runtime, "retention_ended_auth_sessions_days")
+    before = await end_of(runtime, "retention_ended_auth_sessions_days")
     while before is not None:
         async with runtime.transaction() as tx:
             gone = await logins.remove_ended(tx, before=before, limit=AT_ONCE)
@@ -123,7 +118,7 @@ async def remove_unused_customers(runtime: Runtime) -> None:
 
     It looks at every old anonymous customer, because no column says whether one has paid.
     """
-    before = _end_of(runtime, "retention_unused_anonymous_days")
+    before = await end_of(runtime, "retention_unused_anonymous_days")
     place = customers.FIRST
     while before is not None:
         async with runtime.transaction() as tx:

@@ -1,7 +1,5 @@
 """Process a stored webhook call again, and import calls from the fallback file (docs/protocol.md#webhook)."""
 
-import datetime as dt
-
 import attrs
 import msgspec
 
@@ -15,6 +13,7 @@ from core.operators import store as operators
 from core.payments.rules import NotReplayable
 from core.runtime import Runtime
 from core.steps import webhook_calls
+from core.steps.retention import end_of
 from core.steps.webhook_calls import ANSWER_S, Answer
 from core.webhooks import store as webhooks
 from core.webhooks.store import Received
@@ -62,8 +61,8 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     does not answer.
     """
     call = _from_line(line, runtime.clock.scale)
-    days = runtime.config.number("retention_webhook_days")
-    if days and call.received_at < runtime.now() - dt.timedelta(days=days):
+    before = await end_of(runtime, "retention_webhook_days")
+    if before is not None and call.received_at < before:
         raise ValueError("this call is older than calls are kept (retention_webhook_days)")
     if not trust_unsealed and not runtime.webhook_sink.is_sealed(line):
         call = attrs.evolve(call, token_valid=False)

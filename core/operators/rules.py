@@ -12,6 +12,7 @@ from core.base.languages import Text
 
 AREAS = (
     "config",
+    "security",
     "pricing",
     "mitras",
     "customers",

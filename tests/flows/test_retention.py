@@ -11,7 +11,7 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.field_types import Id
 from core.customers import store as customers
-from core.flows import login_anonymous, login_tokens, payment_request, retention
+from core.flows import login_anonymous, login_tokens, operator_work, payment_request, retention, setup
 from core.logins.otp import WINDOW
 from core.logins.refresh import RefreshInvalid
 from core.reads import chats
@@ -300,3 +300,44 @@ def test_customer_who_is_busy_while_the_sweep_looks_is_kept(clean_harness: Harne
         assert await runtime.db.fetchval(LEFT + "customers") == [paying]
 
     clean_harness.run(play())
+
+
+def test_shorter_retention_takes_effect_a_day_later_and_a_longer_one_at_once(empty_harness: Harness) -> None:
+    runtime = empty_harness.runtime
+    clock = runtime.clock = HandClock(runtime.now())
+
+    async def play() -> None:
+        await runtime.db.fetch(
+            "INSERT INTO roles (id, name, permissions, created_at) VALUES ($1, 'all', '{\"*\": \"write\"}', now())",
+            ids.new_id(),
+        )
+        made = await setup.create_operator(
+            runtime, email="a@example.test", display_name="Ana", role="all", password="a quite long password 7"
+        )
+        assert made is not None
+        operator = Actor(user_type=UserType.OPERATOR, user_id=Id(made.id), auth_session_id="", expires_at=2**40, ids=())
+
+        async def keep(days: int) -> None:
+            await operator_work.set_config(runtime, operator, {"retention_otp_days": days})
+
+        async def left() -> list[str]:
+            await retention.remove_codes(runtime)
+            return await runtime.db.fetchval(f"{LEFT} otp_requests")
+
+        of_20_days, of_5_days = await add_codes(runtime, runtime.now() - 20 * DAY, runtime.now() - 5 * DAY)
+        for days in (10, 1, 3):  # the value of a day ago was 30
+            await keep(days)
+            assert await left() == sorted([of_20_days, of_5_days])
+        clock.advance(86_399)
+        assert await left() == sorted([of_20_days, of_5_days])
+        await keep(0)  # always: undone in time
+        clock.advance(10 * 86_400)
+        await keep(40)
+        assert await left() == sorted([of_20_days, of_5_days])
+        clock.advance(86_401)
+        await keep(18)  # the older code is 31 days old, and was to be kept for 40
+        clock.advance(86_400)
+        await keep(30)  # longer, so at once: its 30 days hold, not the 18
+        assert await left() == [of_5_days]
+
+    empty_harness.run(play())

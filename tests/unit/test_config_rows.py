@@ -71,6 +71,32 @@ def refused(key: Key, value: Any, *, cadence_seconds: int = CADENCE) -> str:
     return field["message"].en
 
 
+def test_sensitive_rows_are_limits_of_sign_in_lockout_and_retention():
+    beginnings = ("otp_", "cc_login_", "anonymous_", "retention_")
+    assert {name for name, key in KEYS.items() if key.sensitive} == {n for n in KEYS if n.startswith(beginnings)}
+    assert {key.area for key in KEYS.values()} == {"config", "security"}
+
+
+@pytest.mark.parametrize("key", [key for key in NUMBERS if key.in_production])
+def test_bounds_of_production_hold_only_there(key: Key):
+    assert key.bounds is not None
+    assert key.in_production is not None
+    (low, high), (narrow_low, narrow_high) = key.bounds, key.in_production
+    assert low <= narrow_low <= key.default <= narrow_high <= high
+    beyond = {low, high} - set(range(narrow_low, narrow_high + 1))
+    for value in beyond:
+        check(key, value)
+        assert loaded(key, stored(key, value)) == value  # stored by an earlier release
+        with pytest.raises(ValidationFailed):
+            check(key, value, production=True)
+        values = {name: one.default for name, one in KEYS.items()} | {key.name: value}
+        assert effective(values, cadence_seconds=CADENCE)[key.name] == value
+        assert effective(values, cadence_seconds=CADENCE, production=True)[key.name] in key.in_production
+    for value in key.in_production:
+        check(key, value, production=True)
+    assert beyond
+
+
 def test_config_keys_and_defaults_equal_the_documented_ones():
     assert {name: key.default for name, key in KEYS.items() if name in DEFAULTS} == DEFAULTS
     assert set(KEYS) == set(DEFAULTS) | {"price_tiers", "support_handles"}

@@ -51,7 +51,7 @@ route("/customers/:id", "customer-page", "customers");
 route("/pricing", "pricing-page", "pricing");
 route("/pricing/tiers/:id", "tier-history-page", "pricing");
 route("/pricing/promotion", "promotion-history-page", "pricing");
-route("/settings", "settings-page", "config");
+route("/settings", "settings-page", ["config", "security"]);
 route("/webhooks", "webhooks-page", "webhooks");
 route("/webhooks/:id", "webhook-page", "webhooks");
 route("/operators", "operators-page", "operators");
@@ -81,7 +81,7 @@ const MENU = [
   ],
   [
     ["/pricing", "Pricing", "pricing"],
-    ["/settings", "Settings", "config"],
+    ["/settings", "Settings", ["config", "security"]],
     ["/operators", "Operators", "operators"],
     ["/roles", "Roles", "operators"],
     ["/audit-log", "Audit log", "audit"],

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.http.operators.steps import at_once, audits
+from core.config.keys import KEYS
+from tests.http.operators.second_factor import an_enrolled_operator
+from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, refused, within
 from tools.throwaway import free_port
 
@@ -156,6 +158,34 @@ async def test_structured_config_values_are_validated(world: World) -> None:
             assert (await operator.call("PUT", path(key), {"value": good}))["value"] == good
         finally:
             await operator.call("PUT", path(key), {"value": before})
+
+
+async def test_sensitive_rows_need_their_own_area_and_a_fresh_code(world: World) -> None:
+    sensitive = [key for key, row in KEYS.items() if row.sensitive]
+    setter, guard = (
+        await an_operator(world, {"config": "write"}),
+        await an_enrolled_operator(world, {"security": "write"}),
+    )
+    reader = await an_operator(world, {"security": "read"})
+    rows = {row["key"]: row for row in (await (await world.operator()).get("/internal/config"))["items"]}
+    for client, seen in ((setter.client, set(KEYS) - set(sensitive)), (reader.client, set(sensitive))):
+        assert {row["key"] for row in (await client.get("/internal/config"))["items"]} == seen
+    for key in sensitive:
+        assert rows[key]["area"] == "security"
+        same = {"value": rows[key]["value"]}
+        await refused(setter.client.get(path(key)), 403, "FORBIDDEN")
+        await refused(setter.client.call("PUT", path(key), same), 403, "FORBIDDEN")
+        await refused(setter.client.call("PATCH", path(key), {}), 403, "FORBIDDEN")
+        await refused(reader.client.call("PUT", path(key), same), 403, "FORBIDDEN")
+        await refused(guard.client.call("PUT", path(key), same), 403, "TOTP_REQUIRED")
+        assert (await guard.client.get(path(key)))["value"] == same["value"]
+    await refused(guard.client.get(path("maintenance")), 403, "FORBIDDEN")
+    await refused(guard.client.call("PUT", path("maintenance"), {"value": None}), 403, "FORBIDDEN")
+    assert (await setter.client.call("PUT", path("maintenance"), {"value": None}))["area"] == "config"
+    await guard.step_up()
+    for method in ("PUT", "PATCH"):
+        saved = await guard.client.call(method, path(sensitive[0]), {"value": rows[sensitive[0]]["value"]})
+        assert saved["updated_by"]["id"] == guard.id
 
 
 async def test_threshold_below_the_cadence_is_refused_and_nothing_is_written(world: World) -> None:

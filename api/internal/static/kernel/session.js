@@ -44,11 +44,11 @@ export const session = {
     this.operator = null;
   },
 
-  /** Whether the operator may read or write an area. The service enforces it; this only hides what it would refuse. */
+  /** Whether the operator may read or write an area, or one of several. The service enforces it; this only hides what it would refuse. */
   may(area, access = "read") {
     const permissions = this.operator?.permissions ?? {};
-    const rank = Math.max(RANK[permissions[area]] ?? 0, RANK[permissions["*"]] ?? 0);
-    return rank >= RANK[access];
+    const areas = [area, "*"].flat();
+    return areas.some((one) => (RANK[permissions[one]] ?? 0) >= RANK[access]);
   },
 };
 

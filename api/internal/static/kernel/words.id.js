@@ -152,6 +152,9 @@ export const INDONESIAN = {
   "payments pending": "pembayaran ditunggu",
   "paid in 24 hours": "dibayar dalam 24 jam",
   "failures to act on": "kegagalan untuk ditangani",
+  "limits of sign-in, lockout and retention": "batas masuk, penguncian dan retensi",
+  "A shorter time takes effect a day after the change. Until then you can undo it.":
+    "Waktu yang lebih singkat berlaku sehari setelah diubah. Sebelum itu Anda dapat membatalkannya.",
   "operators locked out": "operator terkunci",
   "webhook errors in the last hour": "galat webhook dalam sejam",
   "Needs attention": "Perlu ditangani orang",

@@ -17,6 +17,7 @@ const EVERYTHING = "*";
 const AREAS = {
   [EVERYTHING]: "everything",
   config: "settings",
+  security: "limits of sign-in, lockout and retention",
   pricing: "prices",
   mitras: "mitras",
   customers: "customers",

@@ -23,7 +23,7 @@ const GROUPS = [
   ["Extensions", ["extension_", "max_extensions"]],
   ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_"]],
   ["Unresponsive mitras", ["require_mitra", "mitra_", "reachability_"]],
-  ["Sign-in by code", ["otp_"]],
+  ["Sign-in by code", ["otp_", "anonymous_"]],
   ["Operator sign-in", ["cc_login"]],
   ["Contacts", ["support_"]],
   ["Retention", ["retention_"]],
@@ -139,6 +139,8 @@ class SettingsPage extends Page {
           "section",
           { class: "card" },
           h("h2", {}, t(name)),
+          name === "Retention" &&
+            h("p", { class: "quiet" }, t("A shorter time takes effect a day after the change. Until then you can undo it.")),
           rows.map((row) => this.#row(row)),
         ),
       ),
@@ -172,7 +174,7 @@ class SettingsPage extends Page {
   }
 
   #value(made, row) {
-    const can = row.used && session.may("config", "write") ? control(row) : null;
+    const can = row.used && session.may(row.area, "write") ? control(row) : null;
     if (!can) return h("p", {}, told(row, row.value));
     return form({
       label: row.key,
