@@ -7,6 +7,7 @@ from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import query_id, query_time
+from core.base.actor import Actor
 from core.base.pages import ReportItems, read_page
 from core.reads import audit_log as reads
 from core.reads.audit_log import AuditEntry, AuditFilter
@@ -16,6 +17,7 @@ from core.runtime import Runtime
 @get("/internal/audit-log", **operators("audit"))
 async def audit_log(
     runtime: Runtime,
+    actor: Actor,
     operator_id: str | None = None,
     action: str | None = None,
     object_type: str | None = None,
@@ -34,7 +36,7 @@ async def audit_log(
         since=query_time("from", since),
         until=query_time("to", to),
     )
-    return await reads.audit_log(runtime, read_page(cursor, limit), which)
+    return await reads.audit_log(runtime, actor, read_page(cursor, limit), which)
 
 
 ROUTES = [audit_log]

@@ -45,7 +45,7 @@ async def seed_history_session(data: HistoryBody, runtime: Runtime, actor: Actor
         ended_at=query_time("ended_at", data.ended_at),
         topics=data.topics,
     )
-    return await support.session(runtime, session_id)
+    return await support.session(runtime, actor, session_id, noted=False)
 
 
 ROUTES = [seed_history_session]

@@ -39,6 +39,7 @@ class RefundBody:
 @get("/internal/failed-pairings", **operators("failed_pairings"))
 async def failed_pairings(
     runtime: Runtime,
+    actor: Actor,
     cause_tag: str | None = None,
     operator_action: str | None = None,
     superseded: bool = False,
@@ -62,13 +63,16 @@ async def failed_pairings(
     which = FailureFilter(
         cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
     )
-    return await reads.failed_pairings(runtime, read_page(cursor, limit), which)
+    return await reads.failed_pairings(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/failed-pairings/{failure_id:str}", **operators("failed_pairings"))
-async def failed_pairing(failure_id: str, runtime: Runtime) -> FailedPairing:
-    """Return a failed pairing, also a superseded one."""
-    return await reads.failed_pairing(runtime, path_id(failure_id))
+async def failed_pairing(failure_id: str, runtime: Runtime, actor: Actor) -> FailedPairing:
+    """Return a failed pairing, also a superseded one.
+
+    Without `customers.pii`, notes and reasons are hidden.
+    """
+    return await reads.failed_pairing(runtime, actor, path_id(failure_id))
 
 
 @patch(
@@ -86,7 +90,7 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
     if data.operator_action is OperatorAction.REFUNDED:
         await callers.require_step_up(runtime, actor)
     await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action, note=data.note)
-    return await reads.failed_pairing(runtime, found)
+    return await reads.failed_pairing(runtime, actor, found, noted=False)
 
 
 @post(
@@ -113,7 +117,7 @@ async def refund_failure(failure_id: str, data: RefundBody, runtime: Runtime, ac
     """
     found = path_id(failure_id)
     await refund.request(runtime, actor, failure_id=found, reason=data.reason)
-    return await reads.failed_pairing(runtime, found)
+    return await reads.failed_pairing(runtime, actor, found, noted=False)
 
 
 ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure]

@@ -47,9 +47,9 @@ async def payment_request(request_id: str, runtime: Runtime) -> support.SupportP
 
 
 @get("/internal/payment-requests/{request_id:str}/timeline", **operators("payments"))
-async def payment_timeline(request_id: str, runtime: Runtime) -> timeline.Timeline:
+async def payment_timeline(request_id: str, runtime: Runtime, actor: Actor) -> timeline.Timeline:
     """Return the timeline of a payment: everything that happened to it, and why it led to no chat, if so."""
-    return await timeline.timeline(runtime, path_id(request_id))
+    return await timeline.timeline(runtime, actor, path_id(request_id))
 
 
 @post(

@@ -22,6 +22,7 @@ from core.sessions.states import SessionStatus
 @get("/internal/sessions", **operators("sessions"))
 async def sessions(
     runtime: Runtime,
+    actor: Actor,
     q: str | None = None,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
@@ -31,7 +32,8 @@ async def sessions(
 ) -> Items[support.SupportSession]:
     """List sessions, newest first.
 
-    `q` is a part of a party's name, or the id of a session, party or payment request.
+    `q` is a part of a party's name, or the id of a session, party or payment request. Without `customers.pii`, goodbyes
+    and topics are hidden.
     """
     which = LookUp(
         q=q,
@@ -39,13 +41,16 @@ async def sessions(
         until=query_time("to", to),
         status=query_choice("status", status, SessionStatus),
     )
-    return await support.sessions(runtime, read_page(cursor, limit), which)
+    return await support.sessions(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/sessions/{session_id:str}", **operators("sessions"))
-async def session(session_id: str, runtime: Runtime) -> support.SupportSession:
-    """Return a session."""
-    return await support.session(runtime, path_id(session_id))
+async def session(session_id: str, runtime: Runtime, actor: Actor) -> support.SupportSession:
+    """Return a session.
+
+    Without `customers.pii`, goodbyes and topics are hidden.
+    """
+    return await support.session(runtime, actor, path_id(session_id))
 
 
 @get("/internal/sessions/{session_id:str}/receipt", **operators("sessions", "read", SessionNotCompleted))
@@ -78,7 +83,7 @@ async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) ->
     """
     found = path_id(session_id)
     await session_end.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
-    return await support.session(runtime, found)
+    return await support.session(runtime, actor, found, noted=False)
 
 
 ROUTES = [sessions, session, receipt, end]

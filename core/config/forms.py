@@ -28,8 +28,7 @@ class Shape(enum.Enum):
 class Key:
     """One row of `app_config`. `used` is False for legacy rows that no code reads.
 
-    A number with `fraction` need not be a whole one. `sensitive` rows bound what a stranger may try or what is deleted for
-    ever: they are in the operators' area `security`. `in_production` is narrower than `bounds`, and holds in production.
+    A number with `fraction` need not be a whole one. `sensitive` rows bound what a stranger may try, or delete data: they are in the operators' area `security`. `in_production` is narrower than `bounds`, and holds in production.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Key:
         return "security" if self.sensitive else "config"
 
     def bounds_in(self, *, production: bool) -> tuple[int, int] | None:
-        """Return the bounds of new values; None for a row that is no number."""
+        """Return the bounds of new values; None for a row whose value is not a number."""
         return self.in_production if production and self.in_production is not None else self.bounds
 
 

@@ -5,9 +5,13 @@ from typing import Any
 
 import attrs
 
+from core.base.actor import Actor
 from core.base.field_types import Id
 from core.base.pages import Page, ReportItems, as_report, cut
+from core.operators.rules import allows
 from core.operators.store import LIST
+from core.reads import free_texts
+from core.reads.people import masked_contact
 from core.runtime import Runtime
 from core.sessions.views import Person
 from core.storage.conditions import Conditions
@@ -64,14 +68,48 @@ LIMIT {{limit}}"""
 OF_OBJECT = f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'ids' ? {{0}}))"
 
 
-def _entry(row: Any) -> AuditEntry:
+# The fields of `before` and `after` that only operators with this area read, and what stands for them.
+PRIVATE = {
+    "phone": ("customers.pii", masked_contact),
+    "reason": ("customers.pii", free_texts.hidden),
+    "note": ("customers.pii", free_texts.hidden),
+    "email": ("operators", masked_contact),
+}
+
+
+def _shown(actor: Actor, change: Any) -> Any:
+    """Return `before` or `after` as the operator may see it."""
+    if not isinstance(change, dict):
+        return change
+
+    def value(name: str, held: Any) -> Any:
+        if name not in PRIVATE or not isinstance(held, str):
+            return held
+        area, hide = PRIVATE[name]
+        return held if allows(actor.permissions, area, "read") else hide(held)
+
+    return {name: value(name, held) for name, held in change.items()}
+
+
+def _texts(entry: AuditEntry) -> dict[str, Any]:
+    """Return the personal texts of an entry that `customers.pii` shows."""
+    both = [change for change in (entry.before, entry.after) if isinstance(change, dict)]
+    return {name: any(change.get(name) for change in both) for name in ("phone", "reason", "note")}
+
+
+def _entry(actor: Actor, row: Any) -> AuditEntry:
     values = as_dict(row)
+    values |= {name: _shown(actor, values[name]) for name in ("before", "after")}
     operator = Person(id=values.pop("operator_id"), display_name=values.pop("operator_name"))
     return AuditEntry(**values, operator=operator)
 
 
-async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> ReportItems[AuditEntry]:
-    """List rows of the audit log, newest first."""
+async def audit_log(runtime: Runtime, actor: Actor, page: Page, which: AuditFilter) -> ReportItems[AuditEntry]:
+    """List rows of the audit log, newest first.
+
+    Without `customers.pii`, mitras' phones, reasons and notes are masked; with it, an audit row records that they were
+    read. Without `operators`, operators' e-mails are masked. Raises Unavailable if the audit row can't be written.
+    """
     where = Conditions()
     if which.operator_id == COMMAND_LINE:
         where.plain("a.operator_id IS NULL")
@@ -86,4 +124,9 @@ async def audit_log(runtime: Runtime, page: Page, which: AuditFilter) -> ReportI
     limit = where.arg(page.limit + 1)
     with translate_db_errors():
         report = await runtime.reports.fetch(PAGE.format(where=where, limit=limit), *where.args)
-    return as_report(cut([_entry(row) for row in report.rows], page, at="created_at"), lag_s=report.lag_s)
+    found = cut([_entry(actor, row) for row in report.rows], page, at="created_at")
+    reading = free_texts.Reading(actor=actor)
+    for entry in found.items:
+        reading.add(entry.id, **_texts(entry))
+    await reading.note(runtime, "operator_audit_log", listed=True)
+    return as_report(found, lag_s=report.lag_s)

@@ -5,12 +5,14 @@ from typing import Any
 
 import attrs
 
+from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Count, Id, MitraId, PaymentRequestId
 from core.base.pages import Items, Page, cut
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
 from core.payments.channels import ALLOWED, Refundability, outlook
+from core.reads import free_texts
 from core.refunds import rules
 from core.refunds.states import OPEN, RefundStatus
 from core.runtime import Runtime
@@ -117,8 +119,9 @@ class FailedPairing:
     refund: RefundView | None
 
 
-def _failed_pairing(runtime: Runtime, row: Any) -> FailedPairing:
-    values, now = as_dict(row), runtime.now()
+def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
+    shown = free_texts.row_as(row, "note", "refund_reason", may_read=free_texts.readable(actor))
+    values, now = as_dict(shown), runtime.now()
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     by, name = values.pop("actioned_by"), values.pop("operator_name")
     refund = _refund(values, now=now)
@@ -172,8 +175,12 @@ class FailureFilter:
     oldest_first: bool = False
 
 
-async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) -> Items:
-    """List failed pairings, newest first unless the page says oldest first, and without superseded ones by default."""
+async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: FailureFilter) -> Items[FailedPairing]:
+    """List failed pairings, newest first unless the page says oldest first, and without superseded ones by default.
+
+    Without `customers.pii`, notes and reasons are hidden; with it, an audit row records that they were read. Raises
+    Unavailable if it can't be written.
+    """
     where = Conditions()
     where.add("f.cause_tag = {0}", which.cause_tag)
     if which.operator_action == "none":
@@ -188,16 +195,29 @@ async def failed_pairings(runtime: Runtime, page: Page, which: FailureFilter) ->
     limit = where.arg(page.limit + 1)
     with translate_db_errors():
         rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
-    return cut([_failed_pairing(runtime, row) for row in rows], page, at="created_at")
+    found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
+    await _note_texts(runtime, actor, found.items, listed=True)
+    return found
 
 
-async def failed_pairing(runtime: Runtime, failure_id: str) -> FailedPairing:
-    """Return one failed pairing.
+async def _note_texts(runtime: Runtime, actor: Actor, shown: list[FailedPairing], *, listed: bool) -> None:
+    """Write the audit row about notes and reasons that the operator reads."""
+    reading = free_texts.Reading(actor=actor)
+    for one in shown:
+        reading.add(one.id, note=one.note, reason=one.refund and one.refund.reason)
+    await reading.note(runtime, "pairing_failure", listed=listed)
 
-    Raises NotFound for an unknown id.
+
+async def failed_pairing(runtime: Runtime, actor: Actor, failure_id: str, *, noted: bool = True) -> FailedPairing:
+    """Return one failed pairing, with texts as `failed_pairings`.
+
+    Without `noted`, the row of the operator's write covers the reading. Raises NotFound for an unknown id.
     """
     with translate_db_errors():
         row = await runtime.db.fetchrow(FAILURE, failure_id)
     if row is None:
         raise NotFound
-    return _failed_pairing(runtime, row)
+    found = _failed_pairing(runtime, actor, row)
+    if noted:
+        await _note_texts(runtime, actor, [found], listed=False)
+    return found

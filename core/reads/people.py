@@ -122,7 +122,8 @@ async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     return operator_view(operator)
 
 
-def _masked(text: str | None) -> str | None:
+def masked_contact(text: str | None) -> str | None:
+    """Return a phone number or e-mail address with its middle masked."""
     if text is None:
         return None
     name, at, domain = text.partition("@")
@@ -158,4 +159,4 @@ async def shown_to(
 
 def masked(view: CustomerView) -> CustomerView:
     """Return a customer with masked phone and e-mail."""
-    return attrs.evolve(view, phone=_masked(view.phone), email=_masked(view.email))
+    return attrs.evolve(view, phone=masked_contact(view.phone), email=masked_contact(view.email))

@@ -1,6 +1,6 @@
 """Look-ups for support: customers, sessions, payment requests (docs/product.md#support).
 
-Goodbyes are shown, messages never.
+Goodbyes and topics are shown with `customers.pii`, messages never.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from core.base.phones import like_numbers
 from core.operators.rules import allows
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
+from core.reads import free_texts
 from core.reads.look_up import NAMED, LookUp, accounts_named, filters, fitting, named
 from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
@@ -130,7 +131,8 @@ class SupportSession(SessionView):
     mitra_absent_since: Time | None
 
 
-async def _sessions(runtime: Runtime, rows: list[Any]) -> list[SupportSession]:
+async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[SupportSession]:
+    may_read = free_texts.readable(actor)
     away = {
         (absence.session_id, absence.user_type): absence.since
         for absence in await absences.open_of(runtime.db, [str(row["id"]) for row in rows])
@@ -138,7 +140,11 @@ async def _sessions(runtime: Runtime, rows: list[Any]) -> list[SupportSession]:
     found = []
     for row in rows:
         two = views.two_sided(row)
-        view = attrs.evolve(two.customer, closures=two.closures)
+        topics, closures = two.customer.topics, two.closures
+        if not may_read:
+            topics = free_texts.each_hidden(topics)
+            closures = [attrs.evolve(one, message=free_texts.hidden(one.message) or "") for one in closures]
+        view = attrs.evolve(two.customer, topics=topics, closures=closures)
         values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
         found.append(
             SupportSession(
@@ -151,10 +157,11 @@ async def _sessions(runtime: Runtime, rows: list[Any]) -> list[SupportSession]:
     return found
 
 
-async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportSession]:
-    """List sessions, newest first.
+async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
+    """List sessions, newest first. Without `customers.pii`, goodbyes and topics are hidden; with it, a row records them.
 
-    `q` is a part of a party's name, or the id of a session, party or payment request.
+    `q` is a part of a party's name, or the id of a session, party or payment request. Raises Unavailable if the audit
+    row can't be written.
     """
     where = filters("s", page, which)
     limit = where.arg(page.limit + 1)
@@ -170,19 +177,31 @@ async def sessions(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
                 among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
                 found = newest("chat_sessions", "s", among, where, limit)
         statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
-        found_sessions = await _sessions(runtime, await runtime.db.fetch(statement, *where.args))
-    return cut(found_sessions, page, at="created_at")
+        found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
+    shown = cut(found_sessions, page, at="created_at")
+    await _note_texts(runtime, actor, shown.items, listed=True)
+    return shown
 
 
-async def session(runtime: Runtime, session_id: str) -> SupportSession:
-    """Return one session.
+async def _note_texts(runtime: Runtime, actor: Actor, shown: list[SupportSession], *, listed: bool) -> None:
+    """Write the audit row about goodbyes and topics that the operator reads."""
+    reading = free_texts.Reading(actor=actor)
+    for one in shown:
+        reading.add(one.id, closures=[goodbye for goodbye in one.closures if goodbye.message], topics=one.topics)
+    await reading.note(runtime, "session", listed=listed)
+
+
+async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: bool = True) -> SupportSession:
+    """Return one session, with texts as `sessions`. Without `noted`, the row of the operator's write covers the reading.
 
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        found = await _sessions(runtime, await runtime.db.fetch(SESSION, session_id))
+        found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
     if not found:
         raise NotFound
+    if noted:
+        await _note_texts(runtime, actor, found, listed=False)
     return found[0]
 
 

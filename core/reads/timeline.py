@@ -4,11 +4,15 @@ Each source is read once, and each of its rows becomes a line of text. The sente
 only on the payment's state, its live failure and the last round of its search, not on the lines.
 """
 
+from typing import Any
+
 import attrs
 
 from core.base import id_ranges
+from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.languages import Text
+from core.reads import free_texts
 from core.reads.absences import of_absence
 from core.reads.event_trail import MOST, EventTrail, trails_of
 from core.reads.failure_entries import explanation, of_failures
@@ -81,11 +85,19 @@ def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bo
     return Text(en=f"{why.en} {last.en}", id=f"{why.id} {last.id}")
 
 
-async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
+async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> Timeline:
     """Return the timeline of a payment.
 
-    Raises NotFound for an unknown id.
+    Without `customers.pii`, texts that people wrote and errors are hidden; with it, an audit row records that they were
+    read. Raises NotFound for an unknown id, Unavailable if the audit row can't be written.
     """
+    reading, may_read = free_texts.Reading(actor=actor), free_texts.readable(actor)
+
+    def shown(rows: list[Any], field: str) -> list[Any]:
+        for row in rows:
+            reading.add(payment_request_id, **{field: row[field]})
+        return [free_texts.row_as(row, field, may_read=may_read) for row in rows]
+
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
     entries: list[TimelineEntry] = []
@@ -94,24 +106,28 @@ async def timeline(runtime: Runtime, payment_request_id: str) -> Timeline:
         audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
         by_operator = any(row["status"] == "searching" for row in audits)
         entries += of_payment(found)
-        entries += map(of_audit_row, audits)
+        entries += map(of_audit_row, shown(audits, "reason"))
         since = id_ranges.since_named(payment_request_id)
-        entries += map(of_webhook_call, await db.fetch(SQL["webhook_calls"], payment_request_id, since))
+        entries += map(
+            of_webhook_call, shown(await db.fetch(SQL["webhook_calls"], payment_request_id, since), "processing_error")
+        )
         for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
             entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
         entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
         rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
         entries += of_rounds(rounds)
-        entries += of_failures(await db.fetch(SQL["failures"], payment_request_id), by_operator=by_operator)
+        failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
+        entries += of_failures(failures, by_operator=by_operator)
         for row in await db.fetch(SQL["extensions"], payment_request_id):
             entries += of_extension(row)
         entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
         for row in await db.fetch(SQL["absences"], payment_request_id):
             entries += of_absence(row)
-        entries += map(of_goodbye, await db.fetch(SQL["goodbyes"], payment_request_id))
+        entries += map(of_goodbye, shown(await db.fetch(SQL["goodbyes"], payment_request_id), "message"))
         stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
     if not entries:
         raise NotFound
+    await reading.note(runtime, "payment_request", listed=False)
     order = {kind: n for n, kind in enumerate(ORDER)}
     entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
     why = why_no_chat(found, rounds, by_operator=by_operator)

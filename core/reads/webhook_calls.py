@@ -11,9 +11,8 @@ from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
-from core.operators.rules import allows
 from core.payments.gateway_calls import ProcessingResult
-from core.reads import disclosure, newest_first
+from core.reads import disclosure, free_texts, newest_first
 from core.runtime import Runtime
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
@@ -100,11 +99,27 @@ ABOUT = """(
 
 
 def _call(row: Any, actor: Actor) -> WebhookLogView:
-    """Return a call as the operator may see it: without `customers.pii`, personal fields are masked."""
-    body = row["raw_body"].decode("utf-8", "replace")
-    if body and not allows(actor.permissions, "customers.pii", "read"):
+    """Return a call as the operator may see it: without `customers.pii`, personal fields and errors are masked."""
+    body, may_read = row["raw_body"].decode("utf-8", "replace"), free_texts.readable(actor)
+    if body and not may_read:
         body = without_personal_fields(body)
-    return WebhookLogView(**{**as_dict(row), "raw_body": body})
+    shown = free_texts.row_as(row, "processing_error", may_read=may_read)
+    return WebhookLogView(**{**as_dict(shown), "raw_body": body})
+
+
+async def _note(runtime: Runtime, actor: Actor, calls: list[WebhookLogView], *, listed: bool) -> None:
+    """Write the audit row about reading bodies, and errors with `customers.pii`."""
+    may_read = free_texts.readable(actor)
+    read = {
+        call.id: [name for name in ("raw_body", "processing_error")[: 1 + may_read] if getattr(call, name)]
+        for call in calls
+    }
+    ids = [call_id for call_id, names in read.items() if names]
+    fields = sorted({name for names in read.values() for name in names}, reverse=True)
+    if listed:
+        await disclosure.several(runtime, actor, object_type="webhook_log", ids=ids, fields=fields)
+    elif ids:
+        await disclosure.one(runtime, actor, object_type="webhook_log", object_id=ids[0], fields=fields)
 
 
 async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLogView:
@@ -121,8 +136,7 @@ async def webhook_call(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLo
     Raises NotFound for an unknown id, and Unavailable if the audit row can't be written.
     """
     call = await _read(runtime, actor, log_id)
-    if call.raw_body:
-        await disclosure.one(runtime, actor, object_type="webhook_log", object_id=call.id, fields=["raw_body"])
+    await _note(runtime, actor, [call], listed=False)
     return call
 
 
@@ -175,6 +189,5 @@ async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: Webho
     with translate_db_errors():
         rows = await _page(runtime, page, which)
     found = cut([_call(row, actor) for row in rows], page, at="received_at")
-    ids = [call.id for call in found.items if call.raw_body]
-    await disclosure.several(runtime, actor, object_type="webhook_log", ids=ids, fields=["raw_body"])
+    await _note(runtime, actor, found.items, listed=True)
     return found

@@ -6,7 +6,7 @@ from core.config.keys import KEYS
 from core.operators import store as operators
 from core.runtime import Runtime
 
-# A shorter retention deletes for ever, so it takes effect after this time: until then a mistake can be undone.
+# A shorter retention deletes data, so it takes effect after this time: until then a mistake can be undone.
 SHORTER_AFTER = dt.timedelta(days=1)
 
 

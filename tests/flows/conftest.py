@@ -149,6 +149,10 @@ def _actor(user_type: UserType, user_id: str) -> Actor:
     return Actor(user_type=user_type, user_id=user_id, auth_session_id=ids.new_id(), expires_at=2**40, ids=(user_id,))
 
 
+# An operator without rights, as reads for operators see them: they hide what people wrote.
+READER = _actor(UserType.OPERATOR, ids.new_id())
+
+
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """Yield a new, migrated and seeded database with a runtime over it; nothing runs in the background."""

@@ -27,7 +27,7 @@ from core.sessions.rules import CreditReason
 from core.sessions.states import SessionStatus
 from core.steps import time_credits
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Harness, rows
+from tests.flows.conftest import READER, Harness, rows
 from tests.tiers import examples
 
 SECOND = dt.timedelta(seconds=1)
@@ -261,16 +261,16 @@ def test_operators_see_the_absence_in_the_session_the_overview_and_the_timeline(
         it.pass_(AFTER + 2)
         await it.sign("customer")
         await it.sweep()
-        seen = await support.session(on.runtime, it.chat.id)
+        seen = await support.session(on.runtime, READER, it.chat.id)
         assert (seen.customer_absent_since, seen.mitra_absent_since) == (None, began)
         assert (await overview.overview(on.runtime)).absent == 1
         it.pass_(10)
         await it.sign("mitra")
         await it.sweep()
-        seen = await support.session(on.runtime, it.chat.id)
+        seen = await support.session(on.runtime, READER, it.chat.id)
         assert (seen.customer_absent_since, seen.mitra_absent_since) == (None, None)
         assert (await overview.overview(on.runtime)).absent == 0
-        entries = (await timeline(on.runtime, str(payment))).entries
+        entries = (await timeline(on.runtime, READER, str(payment))).entries
         assert [(one.kind, one.at - began, one.text) for one in entries if one.kind.startswith("party")] == [
             ("party_absent", (AFTER + 2) * SECOND, "The mitra was away: no sign of life for 32 s."),
             ("party_returned", (AFTER + 12) * SECOND, "The mitra returned after 42 s."),

@@ -20,7 +20,7 @@ from core.pricing.rules import Past, Promotion, eligible
 from core.reads import chats, look_up, mitra_desk, support
 from core.reads.failed_pairings import FailureFilter, failed_pairings
 from core.reads.look_up import LookUp
-from tests.flows.conftest import ADDRESS, WISH, Harness
+from tests.flows.conftest import ADDRESS, READER, WISH, Harness
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"
 
@@ -52,7 +52,7 @@ def test_session_begun_before_the_account_shows_the_account_name(clean_harness: 
         assert paid.customer.display_name == "Sari"
         joined = attrs.evolve(account, ids=(account.user_id, paid.customer.id))
         await pairing_leave.cancel(runtime, joined, payment_request_id=left.payment_request_id)
-        (failure,) = (await failed_pairings(runtime, Page(), FailureFilter())).items
+        (failure,) = (await failed_pairings(runtime, READER, Page(), FailureFilter())).items
         assert failure.customer.display_name == "Sari"
 
     clean_harness.run(play())
@@ -73,7 +73,7 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
                 monkeypatch.setattr(look_up, "AT_MOST", few)
                 for q in (account.user_id, "kenc"):
                     which = LookUp(q=q)
-                    chats_found = (await support.sessions(runtime, Page(), which)).items
+                    chats_found = (await support.sessions(runtime, READER, Page(), which)).items
                     paid_for = (await support.payments(runtime, Page(), which)).items
                     assert [one.id for one in chats_found] == expected, (q, few)
                     assert [one.session_id for one in paid_for] == expected, (q, few)

@@ -37,7 +37,7 @@ from core.sessions import store as sessions
 from core.sessions.rules import SessionNotActive
 from core.steps import extend, session_clock
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import ADDRESS, Harness, rows
+from tests.flows.conftest import ADDRESS, READER, Harness, rows
 from tests.flows.test_outage_records import HUB, HUB2, ago, begin, begin_lasting, recorded
 from tests.flows.test_time_credits import ROW, SECOND, aged, give
 from tests.tiers import examples
@@ -287,7 +287,9 @@ def test_audit_adds_credits_to_the_paid_time_and_the_timeline_shows_them(fair: H
         assert (await violations(fair, ends), await violations(fair, twice)) == ([], [])
         payment = await chat.row("SELECT payment_request_id::text AS id FROM chat_sessions WHERE id = $1")
         told = [
-            one.text for one in (await timeline(fair.runtime, payment["id"])).entries if one.kind == "time_credited"
+            one.text
+            for one in (await timeline(fair.runtime, READER, payment["id"])).entries
+            if one.kind == "time_credited"
         ]
         assert [text.partition(" from ")[0] for text in told] == [
             "The session got 30 s back: no realtime process was running",

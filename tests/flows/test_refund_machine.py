@@ -21,7 +21,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.providers.gateway import Gateway
 from core.reads import failed_pairings as reads
 from core.reads.ledger.audit import audit
-from tests.flows.conftest import Harness
+from tests.flows.conftest import READER, Harness
 from tests.http.gateway.simulated_gateway import SECRET_KEY, NoReply, Reply, SimulatedGateway, error_reply
 from tests.tiers import parts
 from tests.verdicts import check_books
@@ -66,7 +66,7 @@ class RefundMachine(RuleBasedStateMachine):
 
     def _check(self) -> None:
         for failure_id in self.failures:
-            view = self.run(reads.failed_pairing(self.harness.runtime, failure_id))
+            view = self.run(reads.failed_pairing(self.harness.runtime, READER, failure_id))
             action = view.operator_action and view.operator_action.value
             status = view.refund and view.refund.status.value
             before, acted = self.seen[failure_id]
@@ -87,7 +87,7 @@ class RefundMachine(RuleBasedStateMachine):
     def operator_clicks(self, n: int, who: int) -> None:
         failure_id = self.failures[n]
         status, action = self.seen[failure_id]
-        view = self.run(reads.failed_pairing(self.harness.runtime, failure_id))
+        view = self.run(reads.failed_pairing(self.harness.runtime, READER, failure_id))
         refused = self.step(
             refund.request(self.harness.runtime, self.operators[who], failure_id=failure_id, reason=None)
         )

@@ -33,7 +33,7 @@ from core.reads.ledger.audit import audit
 from core.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
 from core.refunds.store import Refund
 from core.steps.erasing import Requester
-from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness
+from tests.flows.conftest import ADDRESS, READER, WAITING, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 from tests.verdicts import check_books
@@ -74,7 +74,7 @@ class Desk:
 
     async def view(self) -> FailedPairing:
         """Return the failure."""
-        return await reads.failed_pairing(self.harness.runtime, self.failure_id)
+        return await reads.failed_pairing(self.harness.runtime, READER, self.failure_id)
 
     async def status(self) -> tuple[str | None, str | None]:
         """Return (status of the refund, operator's action), and check that the audit finds nothing."""

@@ -33,7 +33,7 @@ from core.reads.search_rounds import SearchRound, alike, of_last
 from core.reads.timeline import timeline
 from core.sessions import transitions
 from core.sessions.store import Session
-from tests.flows.conftest import WISH, Harness
+from tests.flows.conftest import READER, WISH, Harness
 from tests.flows.test_waves import at_once, begin, crowd, next_round, next_wave, now, outcome, rows, rows_read
 from tests.tiers import examples
 
@@ -62,7 +62,7 @@ async def found(harness: Harness, search: Session, *fields: str) -> list[tuple[A
 async def why(harness: Harness, search: Session) -> tuple[str | None, str | None]:
     """Return why there was no chat, in both languages."""
     assert search.payment_request_id is not None
-    told = await timeline(harness.runtime, search.payment_request_id)
+    told = await timeline(harness.runtime, READER, search.payment_request_id)
     return told.why_no_chat, told.why_no_chat_in_indonesian
 
 
@@ -134,7 +134,7 @@ def test_idle_rounds_are_counted_and_share_an_entry(clean_harness: Harness) -> N
             assert await found(clean_harness, search, *FUNNEL, *ENDS) == [(0,) * 10] * 4
             await check_counts(clean_harness, search)
             assert search.payment_request_id is not None
-            told = await timeline(clean_harness.runtime, search.payment_request_id)
+            told = await timeline(clean_harness.runtime, READER, search.payment_request_id)
             assert [one.text for one in told.entries if one.kind == "round_ended"] == [
                 "Each round from 1 to 3 had 0 online."
             ]

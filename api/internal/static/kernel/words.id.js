@@ -155,6 +155,7 @@ export const INDONESIAN = {
   "limits of sign-in, lockout and retention": "batas masuk, penguncian dan retensi",
   "A shorter time takes effect a day after the change. Until then you can undo it.":
     "Waktu yang lebih singkat berlaku sehari setelah diubah. Sebelum itu Anda dapat membatalkannya.",
+  "{n} words, hidden": "{n} kata, disembunyikan",
   "operators locked out": "operator terkunci",
   "webhook errors in the last hour": "galat webhook dalam sejam",
   "Needs attention": "Perlu ditangani orang",
@@ -522,7 +523,8 @@ export const INDONESIAN = {
   prices: "harga",
   mitras: "mitra",
   customers: "pelanggan",
-  "phones and e-mails of customers": "telepon dan e-mail pelanggan",
+  "phones and e-mails of customers, and texts that people wrote":
+    "telepon dan e-mail pelanggan, dan teks tulisan orang",
   "operators and roles": "operator dan peran",
   "overview and activity": "ringkasan dan aktivitas",
   "failed pairings": "gagal dipasangkan",

@@ -2,7 +2,7 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
-import { linked, nameOf } from "../parts/linked.js";
+import { linked, nameOf, written } from "../parts/linked.js";
 import { ListPage, pick } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { askForRefund, isOpen, outlookChip, refundFacts } from "../parts/refund.js";
@@ -128,7 +128,7 @@ class FailedPairingPage extends Page {
         [t("Payment"), linked("payments", `/payments/${id}`, id, "id")],
         ...refundFacts(failure),
         [t("Action"), stand(failure)],
-        failure.note && [t("Note"), failure.note],
+        failure.note && [t("Note"), written(failure.note)],
         failure.actioned_at && [
           t("By"),
           h("span", {}, failure.actioned_by?.display_name ?? "–", ", ", time(failure.actioned_at)),

@@ -175,11 +175,12 @@ class OverviewPage extends Page {
   }
 
   #errors({ items }) {
+    const why = (one) => (session.may("customers.pii") && one.processing_error) || result.say(one.processing_result);
     const lines = items.map((one) =>
       h(
         "li",
         {},
-        h("a", { href: address(`/webhooks/${one.id}`) }, one.processing_error ?? result.say(one.processing_result)),
+        h("a", { href: address(`/webhooks/${one.id}`) }, why(one)),
         h("span", {}, result.chip(one.processing_result), " ", h("small", {}, age(one.received_at))),
       ),
     );

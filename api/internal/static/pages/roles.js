@@ -21,7 +21,7 @@ const AREAS = {
   pricing: "prices",
   mitras: "mitras",
   customers: "customers",
-  "customers.pii": "phones and e-mails of customers",
+  "customers.pii": "phones and e-mails of customers, and texts that people wrote",
   operators: "operators and roles",
   activity: "overview and activity",
   failed_pairings: "failed pairings",

@@ -3,7 +3,7 @@
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { ENDABLE } from "../kernel/words.core.js";
-import { linked, nameOf } from "../parts/linked.js";
+import { linked, nameOf, written } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chat, chip, mode } from "../parts/status.js";
@@ -122,7 +122,10 @@ class SessionPage extends Page {
         [t("State"), chat.chip(found.status)],
         [t("Kind"), mode(found.mode)],
         [t("Topic"), found.topic_sensitivity === "sensitive" ? chip(t("sensitive"), "warn") : t("regular")],
-        found.topics?.length && [t("Topics"), found.topics.join(", ")],
+        found.topics?.length && [
+          t("Topics"),
+          found.topics.flatMap((one, n) => (n ? [", ", written(one)] : [written(one)])),
+        ],
         [t("Customer"), person("customers", "/customers", found.customer)],
         [t("Mitra"), person("mitras", "/mitras", found.mitra)],
         [t("Minutes"), number(found.duration_minutes ?? 0)],
@@ -137,7 +140,7 @@ class SessionPage extends Page {
         found.mitra_absent_since && [t("Mitra away since"), time(found.mitra_absent_since)],
         [t("Time up"), time(found.expires_at)],
         [t("Ended"), h("span", {}, time(found.ended_at), found.ended_by && `, ${t(ENDED_BY[found.ended_by])}`)],
-        ...found.closures.map((one) => [goodbye(one), one.blanked ? t("The text was removed.") : one.message]),
+        ...found.closures.map((one) => [goodbye(one), one.blanked ? t("The text was removed.") : written(one.message)]),
         paid && [t("Payment"), linked("payments", `/payments/${paid}`, paid, "id")],
         [t("Id"), h("span", { class: "id" }, found.id)],
       ]),

@@ -140,7 +140,11 @@ class SettingsPage extends Page {
           { class: "card" },
           h("h2", {}, t(name)),
           name === "Retention" &&
-            h("p", { class: "quiet" }, t("A shorter time takes effect a day after the change. Until then you can undo it.")),
+            h(
+              "p",
+              { class: "quiet" },
+              t("A shorter time takes effect a day after the change. Until then you can undo it."),
+            ),
           rows.map((row) => this.#row(row)),
         ),
       ),

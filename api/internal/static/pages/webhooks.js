@@ -2,6 +2,7 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
+import { written } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip, result } from "../parts/status.js";
@@ -120,7 +121,7 @@ class WebhookPage extends Page {
         [t("App"), one.app_tag],
         [t("Result"), became(one)],
         [t("Answer"), one.http_status],
-        one.processing_error && [t("Error"), one.processing_error],
+        one.processing_error && [t("Error"), written(one.processing_error)],
         one.replay_of && [
           t("Replay of"),
           h("a", { class: "id", href: address(`/webhooks/${one.replay_of}`) }, one.replay_of),

@@ -7,6 +7,7 @@ import { field } from "../shared/form.js";
 import { rupiah } from "../shared/format.js";
 import { age, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
+import { written } from "./linked.js";
 import { refund } from "./status.js";
 
 const OPEN = ["requested", "pending"];
@@ -48,7 +49,7 @@ export function refundFacts(failure) {
         isOpen(failure) && [" (", age(made.requested_at), ")"],
       ),
     ],
-    made?.reason && [t("Reason"), made.reason],
+    made?.reason && [t("Reason"), written(made.reason)],
     made?.failure_code && [t("The gateway's reason"), h("code", {}, made.failure_code)],
   ];
 }

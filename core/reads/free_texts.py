@@ -1,0 +1,62 @@
+"""Texts that people wrote: goodbyes, topics, reasons, notes, and what went wrong with a call of the gateway.
+
+Operators read them with `customers.pii` only, and each page of them leaves an audit row (docs/product.md#audit-log).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.operators.rules import allows
+from core.reads import disclosure
+from core.runtime import Runtime
+
+
+def readable(actor: Actor) -> bool:
+    """Return whether the operator may read texts that people wrote."""
+    return allows(actor.permissions, "customers.pii", "read")
+
+
+def hidden(text: str | None) -> str | None:
+    """Return what stands for a text that the operator may not read. No text stays none."""
+    if not text:
+        return text
+    words = len(text.split())
+    return f"{words} {'word' if words == 1 else 'words'}, hidden"
+
+
+def row_as(row: Any, *fields: str, may_read: bool) -> Mapping[str, Any]:
+    """Return a row of the database with the texts in `fields` hidden unless `may_read`."""
+    return row if may_read else {**row, **{name: hidden(row[name]) for name in fields}}
+
+
+@attrs.define(kw_only=True)
+class Reading:
+    """The texts of one page that an operator reads: which objects have some, and in which fields."""
+
+    actor: Actor
+    ids: list[str] = attrs.field(factory=list)
+    fields: set[str] = attrs.field(factory=set)
+
+    def add(self, object_id: str, **texts: Any) -> None:
+        """Add an object with its texts by their fields; those that are empty don't count."""
+        if found := {name for name, text in texts.items() if text}:
+            self.ids.append(object_id)
+            self.fields |= found
+
+    async def note(self, runtime: Runtime, object_type: str, *, listed: bool) -> None:
+        """Write the audit row about the texts, if there are any and the operator may read them. Raises Unavailable."""
+        if not self.ids or not readable(self.actor):
+            return
+        fields = sorted(self.fields)
+        if listed:
+            await disclosure.several(runtime, self.actor, object_type=object_type, ids=self.ids, fields=fields)
+        else:
+            await disclosure.one(runtime, self.actor, object_type=object_type, object_id=self.ids[0], fields=fields)
+
+
+def each_hidden(texts: Iterable[str] | None) -> list[str] | None:
+    """Return what stands for several texts."""
+    return None if texts is None else [hidden(text) or "" for text in texts]
