@@ -4,9 +4,9 @@ from typing import Any
 
 import attrs
 from attrs.validators import max_len, optional
-from litestar import get, patch, post
+from litestar import Request, get, patch, post
 
-from api.auth import operators
+from api.auth import client_ip, operators
 from api.parameters import path_id
 from api.request_bodies import Body, JsonObject, no_nulls, structure, text
 from core.base.actor import Actor
@@ -15,7 +15,15 @@ from core.base.pages import Items, read_page
 from core.flows import operator_accounts, operator_roles
 from core.flows.operator_accounts import OperatorChange
 from core.flows.operator_roles import RoleChange
-from core.operators.rules import AREAS, EmailTaken, LastAdministrator, Permissions, RoleNameTaken
+from core.operators.rules import (
+    AREAS,
+    AccountLocked,
+    EmailTaken,
+    LastAdministrator,
+    LoginInvalid,
+    Permissions,
+    RoleNameTaken,
+)
 from core.operators.totp import TotpNotEnrolled
 from core.reads import operators as reads
 from core.runtime import Runtime
@@ -36,12 +44,13 @@ class OperatorBody:
 
 @attrs.frozen(kw_only=True)
 class OperatorPatch:
-    """Changes of an operator; absent fields stay unchanged."""
+    """Changes of an operator; absent fields stay unchanged. For a new password of your own, `current_password` is needed."""
 
     email: str | None = None
     display_name: str | None = None
     role_id: RoleId | None = None
     password: str | None = attrs.field(default=None, repr=False)
+    current_password: str | None = attrs.field(default=None, validator=optional(max_len(1024)), repr=False)
     disabled: bool | None = None
 
 
@@ -98,10 +107,10 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
     dto=JsonObject,
     return_dto=None,
     body=OperatorPatch,
-    **operators("operators", "write", EmailTaken, LastAdministrator, step_up=True),
+    **operators("operators", "write", EmailTaken, LastAdministrator, LoginInvalid, AccountLocked, step_up=True),
 )
 async def change_operator(
-    operator_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+    operator_id: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> reads.OperatorForOperators:
     """Change an operator.
 
@@ -111,7 +120,9 @@ async def change_operator(
     no_nulls(data)
     body = structure(data, OperatorPatch)
     change = OperatorChange(**{field.name: getattr(body, field.name) for field in attrs.fields(OperatorPatch)})
-    await operator_accounts.change_operator(runtime, actor, operator_id=found, change=change)
+    await operator_accounts.change_operator(
+        runtime, actor, operator_id=found, change=change, ip_address=client_ip(request)
+    )
     return await reads.operator(runtime, found)
 
 

@@ -13,11 +13,11 @@ from core.logins import store as logins
 from core.operators import attempts, roles, rules
 from core.operators import store as operators
 from core.operators.roles import Role
-from core.operators.rules import EmailTaken
+from core.operators.rules import EmailTaken, LoginInvalid
 from core.operators.store import Operator
 from core.runtime import Runtime
+from core.steps import lockout, operator_rights
 from core.steps import logins as login_steps
-from core.steps import operator_rights
 from core.storage.transaction import Tx
 
 
@@ -29,6 +29,7 @@ class OperatorChange:
     display_name: str | None = None
     role_id: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
+    current_password: str | None = attrs.field(default=None, repr=False)
     disabled: bool | None = None
 
 
@@ -98,15 +99,28 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
     return operator_id
 
 
-async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, change: OperatorChange) -> None:
+async def _present_password(runtime: Runtime, actor: Actor, change: OperatorChange, ip_address: str) -> str:
+    """Check the caller's present password, and return its hash. Raises ValidationFailed, LoginInvalid, AccountLocked."""
+    if change.current_password is None:
+        raise ValidationFailed.of("current_password", field_messages.REQUIRED)
+    password = change.current_password
+    return (await lockout.check_password(runtime, actor, password=password, ip_address=ip_address)).password_hash
+
+
+async def change_operator(
+    runtime: Runtime, actor: Actor, *, operator_id: str, change: OperatorChange, ip_address: str
+) -> None:
     """Change an operator. If the operator is disabled or gets a new password, they are signed out everywhere.
 
-    Raises NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator.
+    A caller who changes their own password gives the present one; a wrong one counts as a failed sign-in. Raises
+    NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator, LoginInvalid, AccountLocked.
     """
+    own = operator_id == actor.user_id
     email = None if change.email is None else _email(change.email)
     name = None if change.display_name is None else names.checked(change.display_name)
     if change.password is not None:
         passwords.check_new(change.password)
+    present = await _present_password(runtime, actor, change, ip_address) if own and change.password else None
     hashed = None if change.password is None else await runtime.passwords.make(change.password)
     async with runtime.transaction() as tx:
         rights = await operator_rights.hold_rights(tx, actor)
@@ -114,6 +128,8 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
         before = await operators.lock(tx, operator_id)
         if before is None:
             raise NotFound
+        if present is not None and before.password_hash != present:
+            raise LoginInvalid  # changed since the check above
         # Changing an operator's password or e-mail lets you sign in as them, so you must already hold all their rights.
         rules.may_grant(rights, before.permissions)
         role_id = before.role_id if change.role_id is None else (await _role(tx, rights, change.role_id)).id
@@ -126,7 +142,7 @@ async def change_operator(runtime: Runtime, actor: Actor, *, operator_id: str, c
             role_id=role_id,
             password_hash=before.password_hash if hashed is None else hashed,
             disabled=disabled,
-            password_change_due=operator_id != actor.user_id and runtime.settings.initial_passwords_due,
+            password_change_due=not own and runtime.settings.initial_passwords_due,
         )
         if not kept:
             raise EmailTaken

@@ -87,7 +87,8 @@ async def test_password_change_is_due_only_if_another_operator_set_it(world: Wor
     await change(device, PASSWORD, OWN)
     device._base = strict
     path = f"/internal/operators/{account['id']}"
-    await device.call("PATCH", path, {"password": PASSWORD})  # changed by the operator themselves; signs out everywhere
+    own = {"password": PASSWORD, "current_password": OWN}
+    await device.call("PATCH", path, own)  # changed by the operator themselves; signs out everywhere
     device = await signed_in(world, account["email"])
     assert device.user["password_change_due"] is False
     await root.call("PATCH", path, {"display_name": "Sari the second"})

@@ -318,3 +318,22 @@ async def test_concurrent_mutual_demotion_leaves_one_administrator(separate_stac
     await (await world.operator()).close()
     world._operator = None
     await world.close()
+
+
+async def test_own_new_password_needs_the_present_one(world: World) -> None:
+    me, other = await an_operator(world, {"*": "write"}), await an_operator(world, {})
+    path, new = f"/internal/operators/{me.id}", "another good one 9"
+    count = "SELECT failed_login_count FROM control_center_users WHERE email = $1"
+    error = await refused(me.client.call("PATCH", path, {"password": new}), 422, "VALIDATION_ERROR")
+    assert [field["field"] for field in error["details"]["fields"]] == ["current_password"]
+    me.client.refresh_token, kept = None, me.client.refresh_token  # the client would refresh after a 401 and call again
+    wrong = {"password": new, "current_password": "not the password 41"}
+    await refused(me.client.call("PATCH", path, wrong), 401, "LOGIN_INVALID")
+    assert (await world.stack.sql(count, me.email))[0][0] == 1
+    assert (await signed_in(world, me.email)).user["id"] == me.id  # unchanged
+    me.client.refresh_token = kept
+    await me.client.call("PATCH", path, {"password": new, "current_password": PASSWORD})
+    assert (await signed_in(world, me.email, new)).user["id"] == me.id
+    root = await world.operator()
+    await root.call("PATCH", f"/internal/operators/{other.id}", {"password": new})  # another's needs none
+    assert (await signed_in(world, other.email, new)).user["id"] == other.id

@@ -161,11 +161,13 @@ class OperatorsPage extends ListPage {
         h("input", { type: "email", name: "email", required: true, value: one?.email ?? "", autocomplete: "off" }),
       ),
       field(t("Role"), select({ name: "role_id" }, roles, one?.role_id)),
-      field(
-        one ? t("New password") : t("Password"),
-        h("input", { type: "password", name: "password", autocomplete: "new-password" }),
-        one ? t("leave empty to keep the current one") : t(RULES),
-      ),
+      // One's own password is changed in the account, which asks for the present one.
+      one?.id !== session.operator.id &&
+        field(
+          one ? t("New password") : t("Password"),
+          h("input", { type: "password", name: "password", autocomplete: "new-password" }),
+          one ? t("leave empty to keep the current one") : t(RULES),
+        ),
     ];
   }
 
