@@ -169,8 +169,7 @@ class ChangePoll:
 
     db: Database
     config: Config
-    cadence_seconds: int  # of the heartbeats of mitras
-    production: bool
+    settings: Settings
     caches: Caches
     publisher: Publisher
 
@@ -214,4 +213,5 @@ class ChangePoll:
         If two reads overlap, the older one may finish last. The next poll notices the version and reads again.
         """
         values, self.config.version = await config_store.read_all(self.db)
-        self.config.values = effective(values, cadence_seconds=self.cadence_seconds, production=self.production)
+        cadence = self.settings.mitra_heartbeat_cadence_seconds
+        self.config.values = effective(values, cadence_seconds=cadence, production=self.settings.production)

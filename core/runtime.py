@@ -113,8 +113,7 @@ class Runtime:
         self.changes = ChangePoll(
             db=self.db,
             config=self.config,
-            cadence_seconds=self.settings.mitra_heartbeat_cadence_seconds,
-            production=self.settings.production,
+            settings=self.settings,
             caches=self.caches,
             publisher=self.publisher,
         )

@@ -3,7 +3,7 @@
 Operators read them with `customers.pii` only, and each page of them leaves an audit row (docs/product.md#audit-log).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ from core.base.actor import Actor
 from core.operators.rules import allows
 from core.reads import disclosure
 from core.runtime import Runtime
+from core.sessions.views import SessionView
 
 
 def readable(actor: Actor) -> bool:
@@ -57,6 +58,18 @@ class Reading:
             await disclosure.one(runtime, self.actor, object_type=object_type, object_id=self.ids[0], fields=fields)
 
 
-def each_hidden(texts: Iterable[str] | None) -> list[str] | None:
-    """Return what stands for several texts."""
-    return None if texts is None else [hidden(text) or "" for text in texts]
+def in_session(view: SessionView, *, may_read: bool) -> SessionView:
+    """Return a session with its topics and goodbyes, hidden unless `may_read`."""
+    if may_read:
+        return view
+    topics = None if view.topics is None else [hidden(topic) or "" for topic in view.topics]
+    closures = [attrs.evolve(one, message=hidden(one.message) or "") for one in view.closures]
+    return attrs.evolve(view, topics=topics, closures=closures)
+
+
+async def note_sessions(runtime: Runtime, actor: Actor, shown: Sequence[SessionView], *, listed: bool) -> None:
+    """Write the audit row about the topics and goodbyes that the operator reads. Raises Unavailable."""
+    reading = Reading(actor=actor)
+    for one in shown:
+        reading.add(one.id, closures=[goodbye for goodbye in one.closures if goodbye.message], topics=one.topics)
+    await reading.note(runtime, "session", listed=listed)

@@ -140,11 +140,7 @@ async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[Sup
     found = []
     for row in rows:
         two = views.two_sided(row)
-        topics, closures = two.customer.topics, two.closures
-        if not may_read:
-            topics = free_texts.each_hidden(topics)
-            closures = [attrs.evolve(one, message=free_texts.hidden(one.message) or "") for one in closures]
-        view = attrs.evolve(two.customer, topics=topics, closures=closures)
+        view = free_texts.in_session(attrs.evolve(two.customer, closures=two.closures), may_read=may_read)
         values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
         found.append(
             SupportSession(
@@ -158,10 +154,9 @@ async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[Sup
 
 
 async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
-    """List sessions, newest first. Without `customers.pii`, goodbyes and topics are hidden; with it, a row records them.
+    """List sessions, newest first, with goodbyes and topics as core/reads/free_texts.py says.
 
-    `q` is a part of a party's name, or the id of a session, party or payment request. Raises Unavailable if the audit
-    row can't be written.
+    `q` is a part of a party's name, or the id of a session, party or payment request.
     """
     where = filters("s", page, which)
     limit = where.arg(page.limit + 1)
@@ -179,29 +174,18 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
         statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
         found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
     shown = cut(found_sessions, page, at="created_at")
-    await _note_texts(runtime, actor, shown.items, listed=True)
+    await free_texts.note_sessions(runtime, actor, shown.items, listed=True)
     return shown
 
 
-async def _note_texts(runtime: Runtime, actor: Actor, shown: list[SupportSession], *, listed: bool) -> None:
-    """Write the audit row about goodbyes and topics that the operator reads."""
-    reading = free_texts.Reading(actor=actor)
-    for one in shown:
-        reading.add(one.id, closures=[goodbye for goodbye in one.closures if goodbye.message], topics=one.topics)
-    await reading.note(runtime, "session", listed=listed)
-
-
 async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: bool = True) -> SupportSession:
-    """Return one session, with texts as `sessions`. Without `noted`, the row of the operator's write covers the reading.
-
-    Raises NotFound for an unknown id.
-    """
+    """Return one session. Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound."""
     with translate_db_errors():
         found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
     if not found:
         raise NotFound
     if noted:
-        await _note_texts(runtime, actor, found, listed=False)
+        await free_texts.note_sessions(runtime, actor, found, listed=False)
     return found[0]
 
 
@@ -257,10 +241,7 @@ async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
 
 
 async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
-    """Return one payment request.
-
-    Raises NotFound for an unknown id.
-    """
+    """Return one payment request. Raises NotFound."""
     with translate_db_errors():
         row = await runtime.db.fetchrow(PAYMENT, payment_request_id)
     if row is None:

@@ -73,6 +73,7 @@ LEFT_OUT = {
     "core.reads.look_up.fitting": "the lists of core.reads.support run its query",
     "core.reads.look_up.named": "the lists of core.reads.support run its query",
     "core.reads.look_up.accounts_named": "the lists of core.reads.support run its query",
+    "core.reads.free_texts.note_sessions": "runs no query; `support.sessions` covers the audit row that it writes",
     "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
     "core.reads.reconciliation.reconcile": "asks the gateway; the other functions of its module have its queries",
     "core.reads.refund_reconciliation.compare": "asks the gateway; the other functions of its module have its queries",
@@ -81,7 +82,11 @@ LEFT_OUT = {
 }
 # Functions whose caller is a mitra; the default is a customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
-OPERATOR = {"customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call"}
+OPERATOR = {
+    "customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call",
+    "core.reads.configuration.row", "core.reads.configuration.rows", "core.reads.support.session", "core.reads.support.sessions",
+    "failed_pairing", "failed_pairings", "timeline", "audit_log",
+}  # fmt: skip
 # Typical values from the database: a customer with many sessions and their latest one, the busiest mitra, and so on.
 TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
       SELECT customer_id FROM chat_sessions GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1) ORDER BY created_at DESC LIMIT 1),
@@ -228,6 +233,7 @@ class Caller:
         from core.logins import store as logins_store
         from core.messages import store as messages
         from core.mitras import presence_checks
+        from core.operators import store as operators
         from core.outages import store as outages
         from core.pairing import store as pairing
         from core.pushes import store as pushes
@@ -271,6 +277,7 @@ class Caller:
             (trail.add, {"db": self.by_type[Database], "marks": [mark]}),
             (pushes.add, {"planned": [planned]}),
             (configuration.row, {"name": "max_customers_per_mitra"}),
+            (operators.values_before, {"row": "retention_otp_days", "since": self.now - dt.timedelta(days=1)}),
             (session_transitions.create, {"session": Session(**new)}),
             (session_transitions.pair, {"session_id": searching}),
             (session_transitions.end_search, {"session_id": searching, "status": SessionStatus.FAILED}),
@@ -359,7 +366,8 @@ class Caller:
         """Return the caller of a function."""
         if function.__name__ in MITRA:
             return self.mitra
-        return self.operator if function.__name__ in OPERATOR else self.customer
+        names = {function.__name__, f"{function.__module__}.{function.__name__}"}
+        return self.operator if names & OPERATOR else self.customer
 
     def value(self, name: str, hint: Any) -> Any:
         """Return a typical value of an argument. Raises NoArgument."""

@@ -161,7 +161,7 @@ class OperatorsPage extends ListPage {
         h("input", { type: "email", name: "email", required: true, value: one?.email ?? "", autocomplete: "off" }),
       ),
       field(t("Role"), select({ name: "role_id" }, roles, one?.role_id)),
-      // One's own password is changed in the account, which asks for the present one.
+      // Operators change their own password in their account, which asks for the present one.
       one?.id !== session.operator.id &&
         field(
           one ? t("New password") : t("Password"),
