@@ -72,6 +72,7 @@ DEADLINES = (
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_sweeps.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
+    Sweep(name="signed_out", every_s=20, run=mitra_status.take_signed_out_offline),
     Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
     Sweep(name="absences", every_s=5, run=absent_parties.sweep),
     Sweep(name="send_codes", every_s=5, run=login_otp_send.send_overdue),

@@ -87,6 +87,7 @@ def constants() -> list[tuple[str, str, str]]:
         ("polls of the gateway after an invoice was made", f"{', '.join(first)} and {last} min", "service"),
         ("sweep for stale payment requests", f"every {every['expire_payments']}", "service"),
         ("sweep for paid requests without a search", f"every {every['announce_again']}", "service"),
+        ("sweep for mitras without a device", f"every {every['signed_out']}", "service"),
         ("estimate of the wait for a mitra", f"every {every['estimate_waits']}", "service"),
         ("repeats of the number of asked mitras", f"at most every {_duration(REPEAT_AFTER)}", "service"),
         ("lifetime of a sign-in code", f"{_duration(otp.LIFETIME)}, {otp.CODE_LENGTH} digits", "service"),

@@ -98,7 +98,9 @@ PRESENCE = Machine(
         ("online", "offline"): (
             Cause("The mitra goes offline.", MITRA),
             Cause("No heartbeat for `mitra_stale_after_seconds`, while `require_mitra_ping` is on.", JOBS),
-            Cause("An operator takes the mitra offline, or deactivates them.", OPERATOR),
+            Cause("An operator takes the mitra offline, deactivates them or changes their number.", OPERATOR),
+            Cause("Their last auth session ends: by logout, removal, or reuse of a refresh token.", MITRA),
+            Cause("Their last auth session has expired.", JOBS),
         ),
     },
 )

@@ -12,6 +12,8 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.flows import operator_work
 from core.flows.operator_work import MitraChange, PhoneTaken
+from core.operators.totp import TotpRequired
+from core.reads import callers
 from core.reads import mitras as reads
 from core.runtime import Runtime
 
@@ -77,18 +79,20 @@ async def mitra(mitra_id: str, runtime: Runtime) -> reads.MitraForOperators:
     dto=JsonObject,
     return_dto=None,
     body=MitraPatch,
-    **operators("mitras", "write", PhoneTaken),
+    **operators("mitras", "write", PhoneTaken, TotpRequired),
 )
 async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.MitraForOperators:
     """Change a mitra.
 
-    A mitra who is deactivated goes offline.
+    A mitra who is deactivated goes offline and is signed out, and so does one whose phone number changes. A new number
+    needs a code of the second factor within the last 5 minutes, if the operator has one.
     """
     found = path_id(mitra_id)
     no_nulls(data)
     body = structure(data, MitraPatch)
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
-    await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change)
+    stepped_up = body.phone is None or await callers.has_stepped_up(runtime, actor)
+    await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change, stepped_up=stepped_up)
     return await reads.mitra_for_operator(runtime, found)
 
 

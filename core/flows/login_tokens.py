@@ -13,8 +13,8 @@ from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.refresh import Held, RefreshInvalid, Verdict
 from core.runtime import Runtime
-from core.steps import failed_sign_ins, tokens
-from core.steps import logins as login_steps
+from core.steps import failed_sign_ins, sign_off, tokens
+from core.steps import push_tokens as push_token_steps
 from core.steps.failed_sign_ins import Attempt
 
 
@@ -70,7 +70,7 @@ async def _refresh(
             raise RefreshInvalid
         if verdict is Verdict.REUSED:
             reused = True
-            await login_steps.revoke(tx, auth_session_id=auth_session_id)
+            await sign_off.revoke(tx, auth_session_id=auth_session_id)
         elif verdict is Verdict.RETRY:
             following = refresh.repeated_successor(refresh_token, held, keys=keys)
         else:
@@ -105,13 +105,16 @@ async def _refresh(
 
 
 async def log_out(runtime: Runtime, actor: Actor) -> None:
-    """Revoke the caller's auth session. Within a second its sockets are closed and its access token is refused."""
+    """Revoke the caller's auth session. Within a second its sockets are closed and its access token is refused.
+
+    A mitra without another device goes offline.
+    """
     async with runtime.transaction() as tx:
-        await login_steps.revoke(tx, auth_session_id=actor.auth_session_id)
+        await sign_off.revoke(tx, auth_session_id=actor.auth_session_id)
 
 
 async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str) -> None:
-    """Revoke one of the caller's own devices, which may be this one.
+    """Revoke one of the caller's own devices, which may be this one. A mitra without any device left goes offline.
 
     Raises NotFound for revoked devices and those of other users.
     """
@@ -119,7 +122,7 @@ async def revoke_device(runtime: Runtime, actor: Actor, *, auth_session_id: str)
         found = await logins.lock_auth_session(tx, auth_session_id)
         if found is None or (found.user_type, found.user_id) != (actor.user_type.value, actor.user_id):
             raise NotFound
-        if not await login_steps.revoke(tx, auth_session_id=auth_session_id):
+        if not await sign_off.revoke(tx, auth_session_id=auth_session_id):
             raise NotFound
 
 
@@ -134,4 +137,4 @@ async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | No
         if owners is None:
             raise Unauthenticated
         for owner in owners:
-            await login_steps.refresh_push_token(tx, *owner)
+            await push_token_steps.refresh_push_token(tx, *owner)

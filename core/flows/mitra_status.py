@@ -8,13 +8,13 @@ from typing import Any
 from core.base import logs, metrics
 from core.base.actor import Actor
 from core.base.clock import real_sleep
-from core.base.errors import NotFound, Unavailable
+from core.base.errors import NotFound, Unauthenticated, Unavailable
 from core.events.signals import DeadlineSet, MitrasFreed
 from core.mitras import store as mitras
 from core.mitras.rules import Channel, MitraOffline, StatusReason
 from core.pairing import store as pairing
 from core.runtime import Runtime
-from core.steps import presence
+from core.steps import presence, sign_off
 from core.steps.presence import NotTaken
 
 AT_ONCE = 200  # mitras taken offline in one transaction, and the open invitations that it closes
@@ -26,12 +26,15 @@ log = logs.get("presence")
 async def go_online(runtime: Runtime, actor: Actor) -> None:
     """Take the calling mitra online and invite them to every running blast.
 
-    Raises MitraOffline for an inactive mitra.
+    Raises MitraOffline for an inactive mitra, and Unauthenticated if all their auth sessions have ended since the
+    request came: the mitra's lock decides which was first.
     """
     async with runtime.transaction() as tx:
         mitra = await mitras.lock(tx, actor.user_id)
         if mitra is None or not mitra.is_active:
             raise MitraOffline
+        if not await mitras.is_signed_in(tx, mitra.id, now=tx.now):
+            raise Unauthenticated
         await presence.bring_online(tx, mitra.id)
         tx.emit(MitrasFreed(mitra_ids=[mitra.id]))
         tx.emit(DeadlineSet(at=tx.now + runtime.config.seconds("mitra_stale_after_seconds")))
@@ -123,6 +126,17 @@ async def _take_silent(runtime: Runtime, *, limit: int, **which: Any) -> tuple[l
             raise
         log.exception("taking silent mitras offline failed", mitra_ids=found[:10])
         return found, NotTaken(apart=found if len(found) > 1 else ())
+
+
+async def take_signed_out_offline(runtime: Runtime) -> None:
+    """Sweep: take mitras offline whose last auth session has expired. Until then they are not eligible already."""
+    for mitra_id in await mitras.online_without_sign_in(runtime.db, now=runtime.now()):
+        try:
+            async with runtime.transaction() as tx:
+                await mitras.lock(tx, mitra_id)
+                await sign_off.leave_if_signed_out(tx, mitra_id)
+        except Exception:  # one failure must not keep other mitras online
+            log.exception("taking a signed-out mitra offline failed", mitra_id=mitra_id)
 
 
 async def close_orphaned_invitations(runtime: Runtime) -> dt.datetime | None:

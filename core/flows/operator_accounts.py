@@ -16,8 +16,7 @@ from core.operators.roles import Role
 from core.operators.rules import EmailTaken, LoginInvalid
 from core.operators.store import Operator
 from core.runtime import Runtime
-from core.steps import lockout, operator_rights
-from core.steps import logins as login_steps
+from core.steps import lockout, operator_rights, sign_off
 from core.storage.transaction import Tx
 
 
@@ -150,7 +149,7 @@ async def change_operator(
         if hashed is not None:
             await attempts.forgive(tx, email or before.email)
         if disabled or hashed is not None:
-            await login_steps.revoke(tx, user_id=operator_id)
+            await sign_off.revoke(tx, user_id=operator_id)
         after = await operators.get(tx, operator_id)
         assert after is not None
         seen = {**_seen(after), "password_changed": hashed is not None}

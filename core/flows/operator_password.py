@@ -9,8 +9,7 @@ from core.operators import attempts
 from core.operators import store as operators
 from core.operators.rules import LoginInvalid
 from core.runtime import Runtime
-from core.steps import lockout, operator_rights
-from core.steps import logins as login_steps
+from core.steps import lockout, operator_rights, sign_off
 
 
 async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
@@ -42,5 +41,5 @@ async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: 
             disabled=operator.disabled,
         )
         await attempts.forgive(tx, operator.email)
-        await login_steps.revoke_others(tx, actor)
+        await sign_off.revoke_others(tx, actor)
         await operator_rights.audit(tx, actor, "operator.password_changed", operator.id, None, None)

@@ -19,8 +19,7 @@ from core.operators import store as operators
 from core.operators.store import Operator
 from core.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, TotpRequired, TotpRequiredByRole
 from core.runtime import Runtime
-from core.steps import failed_sign_ins, lockout, second_factor
-from core.steps import logins as login_steps
+from core.steps import failed_sign_ins, lockout, second_factor, sign_off
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
@@ -87,7 +86,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
             return False
         hashes = [totp.hash_of(one, operator_id=operator.id) for one in codes]
         await store.enrol(tx, operator.id, secret=held.totp_pending, step=step, recovery_codes=hashes)
-        await login_steps.revoke_others(tx, actor)
+        await sign_off.revoke_others(tx, actor)
         await _audit(tx, actor, "operator.totp_enrolled", operator.id)
         return True
 
@@ -110,7 +109,7 @@ async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip
         if not await second_factor.use(runtime, tx, operator.id, code):
             return False
         await store.clear(tx, operator.id)
-        await login_steps.revoke_others(tx, actor)
+        await sign_off.revoke_others(tx, actor)
         await _audit(tx, actor, "operator.totp_removed", operator.id)
         return True
 

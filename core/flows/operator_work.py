@@ -18,15 +18,16 @@ from core.mitras import store as mitras
 from core.mitras.rules import StatusReason
 from core.mitras.store import Mitra
 from core.operators import store as operators
+from core.operators.totp import TotpRequired
 from core.pairing_failures import store as failures
 from core.pairing_failures.rules import OperatorAction
 from core.refunds import store as refunds
 from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
-from core.steps import extend, presence, renames
-from core.steps import logins as login_steps
+from core.steps import extend, presence, renames, sign_off
 from core.steps import pushes as push_steps
 from core.steps import refunds as refund_steps
+from core.storage.transaction import Tx
 
 
 class PhoneTaken(DomainError):
@@ -125,32 +126,35 @@ class MitraChange:
     is_active: bool | None = None
 
 
-async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange) -> None:
+async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange, stepped_up: bool) -> None:
     """Change a mitra. Deactivating them takes them offline, signs them out and ends their sessions' open extensions.
 
-    Lock order: mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken.
+    A new phone number is a new way to sign in, and the old one may be in other hands: it signs the mitra out, too, and
+    needs `stepped_up`, that the operator has entered a code of their second factor lately or has none. Lock order: auth
+    sessions, mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken, TotpRequired.
     """
     countries = runtime.settings.otp_countries
     number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
     name = None if change.display_name is None else names.checked(change.display_name)
     async with runtime.transaction() as tx:
         await mitras.hold_logins(tx, mitra_id)
-        if change.is_active is False:
+        if change.is_active is False or number is not None:
             await logins.lock_all(tx, mitra_id)
         before = await mitras.lock(tx, mitra_id)
         if before is None or await erasing.is_erased(tx, mitra_id):
             raise NotFound
-        if number is not None and number != before.phone:
+        has_new_number = number is not None and number != before.phone
+        if has_new_number and not stepped_up:
+            raise TotpRequired
+        if has_new_number:
+            assert number is not None
             await mitras.hold_phone(tx, number)
         if change.is_active is False:
-            held = await presence.lock_sessions(tx, mitra_id)
+            await _take_leave(runtime, tx, mitra_id)
+        if change.is_active is False or has_new_number:
             # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
             # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
-            notice = await presence.take_offline(tx, mitra_id, StatusReason.DEACTIVATED)
-            assert notice is not None
-            await push_steps.plan_farewell(runtime, tx, notice)
-            for session in held:  # tell the customer now, not at `answer_by`
-                await extend.trip(runtime, tx, session)
+            await sign_off.revoke(tx, user_id=mitra_id)
         renamed = [] if name in (None, before.display_name) else [mitra_id]
         async with renames.watched(tx, renamed, UserType.MITRA):
             after = await mitras.update(
@@ -162,8 +166,6 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             )
         if after is None:
             raise PhoneTaken
-        if not after.is_active:
-            await login_steps.revoke(tx, user_id=mitra_id)
         await operators.audit(
             tx,
             operator_id=actor.user_id,
@@ -173,6 +175,19 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
             before=_seen(before),
             after=_seen(after),
         )
+
+
+async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str) -> None:
+    """Take a mitra offline who is deactivated, and tell their devices and the customers of their open extensions.
+
+    The caller must hold the lock of the mitra's row.
+    """
+    held = await presence.lock_sessions(tx, mitra_id)
+    notice = await presence.take_offline(tx, mitra_id, StatusReason.DEACTIVATED)
+    assert notice is not None
+    await push_steps.plan_farewell(runtime, tx, notice)
+    for session in held:  # now, not at `answer_by`
+        await extend.trip(runtime, tx, session)
 
 
 async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:

@@ -20,7 +20,7 @@ from core.pushes.store import Push
 from core.runtime import Runtime
 from core.sessions import unacknowledged
 from core.steps import inbox
-from core.steps import logins as login_steps
+from core.steps import push_tokens as push_token_steps
 from core.steps.pushes import Due, content_of, plan
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
@@ -143,7 +143,7 @@ async def _forget_token(runtime: Runtime, push: Push) -> None:
         await pushes.done(tx, [push.id])
         await _note(tx, [push], Stage.GIVEN_UP)
         for owner in await push_tokens.drop(tx, push.push_token):
-            await login_steps.refresh_push_token(tx, *owner)
+            await push_token_steps.refresh_push_token(tx, *owner)
 
 
 async def _note(tx: Tx, found: list[Push], stage: Stage) -> None:

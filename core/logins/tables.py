@@ -32,6 +32,8 @@ class AuthSession(Table, tablename="auth_sessions", db=columns.ENGINE):
     # Until when (real time) an operator may do actions that need a fresh code of the second factor.
     stepped_up_until = columns.moment()
     revoked_at = columns.moment()
+    # The auth session that the same device got when its anonymous customer signed in.
+    replaced_by = columns.plain_id()
     # Real time of the revocation, for the processes that poll for changes.
     revoked_real_at = columns.moment()
 

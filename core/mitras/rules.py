@@ -1,7 +1,7 @@
 """When a mitra is available for a session (docs/product.md#eligible-mitras).
 
 `check_available` decides about one mitra. The database function `free_mitras`
-(piccolo_migrations/sql/0012_search_rounds.sql) decides the same about all mitras, for the availability count and for
+(piccolo_migrations/sql/0022_available_mitras.sql) decides the same about all mitras, for the availability count and for
 invitations. tests/flows/test_availability.py compares the two.
 
 Capacity is one of the conditions. `presence` in core/mitras/store.py counts the sessions of one mitra, `free_mitras`
@@ -37,7 +37,7 @@ class StatusReason(enum.StrEnum):
 
 
 class MitraOffline(DomainError):
-    """The mitra is not active, not online, or has been silent for too long."""
+    """The mitra is not active, not online, not signed in, or has been silent for too long."""
 
     code = "MITRA_OFFLINE"
     message = Text(en="The mitra is offline.", id="Mitra sedang offline.")
@@ -99,6 +99,7 @@ class Presence:
 
     is_active: bool
     is_online: bool
+    is_signed_in: bool  # has a living auth session
     silent_since: dt.datetime | None  # None while offline; excused silence does not count (core/outages/rules.py)
     active_session_count: int
 
@@ -106,10 +107,10 @@ class Presence:
 def check_available(presence: Presence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
     """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
-    Raises MitraOffline if the mitra is missing, inactive, offline or silent for too long, else MitraAtCapacity if they
-    have as many sessions as allowed.
+    Raises MitraOffline if the mitra is missing, inactive, offline, signed out or silent for too long, else
+    MitraAtCapacity if they have as many sessions as allowed.
     """
-    if presence is None or not (presence.is_active and presence.is_online):
+    if presence is None or not (presence.is_active and presence.is_online and presence.is_signed_in):
         raise MitraOffline
     stale_after = dt.timedelta(seconds=policy.stale_after_seconds)
     if policy.require_ping and (presence.silent_since is None or presence.silent_since + stale_after <= now):

@@ -115,6 +115,16 @@ async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presen
     return one(Presence, await reader.fetchrow(SQL["presence"], mitra_id, now))
 
 
+async def is_signed_in(reader: Reader, mitra_id: str, *, now: dt.datetime) -> bool:
+    """Return whether a mitra has a living auth session."""
+    return await reader.fetchval(SQL["is_signed_in"], mitra_id, now)
+
+
+async def online_without_sign_in(reader: Reader, *, now: dt.datetime) -> list[str]:
+    """Return the ids of the mitras who are online although all their auth sessions have ended."""
+    return [row["mitra_id"] for row in await reader.fetch(SQL["online_without_sign_in"], now)]
+
+
 async def any_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
     """Return whether a mitra can take a session now (see core/mitras/rules.py)."""
     return await reader.fetchval(SQL["any_free"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity)

@@ -14,6 +14,10 @@ RETURNING id, phone, display_name, is_active, created_at;
 SELECT
   m.is_active,
   o.is_online,
+  EXISTS(
+    SELECT 1 FROM signed_in_mitras($2) AS i
+    WHERE i.mitra_id = m.id
+  ) AS is_signed_in,
   (
     SELECT silent_since FROM mitra_silences($2) AS s
     WHERE s.mitra_id = m.id
@@ -26,6 +30,24 @@ SELECT
 FROM mitras AS m
 JOIN mitra_online_status AS o ON o.mitra_id = m.id
 WHERE m.id = $1;
+
+-- name: is_signed_in
+-- Whether a mitra ($1) has a living auth session now ($2).
+SELECT EXISTS(
+  SELECT 1 FROM signed_in_mitras($2) AS i
+  WHERE i.mitra_id = $1
+);
+
+-- name: online_without_sign_in
+-- The mitras who are online although they have no living auth session now ($1).
+SELECT o.mitra_id::text
+FROM mitra_online_status AS o
+WHERE
+  o.is_online AND NOT EXISTS (
+    SELECT 1 FROM signed_in_mitras($1) AS i
+    WHERE i.mitra_id = o.mitra_id
+  )
+ORDER BY o.mitra_id;
 
 -- name: any_free
 -- Whether a mitra could take a session now.

@@ -41,16 +41,18 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
     )
 
 
-async def require_step_up(runtime: Runtime, actor: Actor) -> None:
-    """Check that a caller with a second factor has entered a code within the last 5 minutes of real time.
-
-    Raises TotpRequired if not.
-    """
+async def has_stepped_up(runtime: Runtime, actor: Actor) -> bool:
+    """Return whether a caller has entered a code within the last 5 minutes of real time, or has no second factor."""
     if not actor.has_totp:
-        return
+        return True
     with translate_db_errors():
         until = await logins.stepped_up_until(runtime.db, actor.auth_session_id)
-    if until is None or until <= runtime.clock.real_now():
+    return until is not None and until > runtime.clock.real_now()
+
+
+async def require_step_up(runtime: Runtime, actor: Actor) -> None:
+    """Check that a caller has stepped up. Raises TotpRequired if not."""
+    if not await has_stepped_up(runtime, actor):
         raise TotpRequired
 
 

@@ -15,14 +15,16 @@ from core.sessions.states import SessionStatus
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 
-# The mitras of a customer's sessions, each with the last session. $1 are the customer's ids.
+# The mitras of a customer's sessions, each with the last session. $1 are the customer's ids, $5 is now.
 MITRAS_OF_CUSTOMER = f"""SELECT
   h.mitra_id,
   m.display_name,
   s.id AS last_session_id,
   h.last_session_at,
   s.topics,
-  coalesce(o.is_online, false) AS mitra_is_online,
+  m.is_active AND coalesce(o.is_online, false) AND EXISTS (
+    SELECT 1 FROM signed_in_mitras($5) AS i WHERE i.mitra_id = h.mitra_id
+  ) AS mitra_is_online,
   h.sessions_count,
   s.status,
   {views.CLOSURES}
@@ -71,6 +73,7 @@ async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
             page.before_at,
             page.before_id,
             page.limit + 1,
+            runtime.now(),
         )
     return cut([_history_row(row) for row in rows], page, at="last_session_at", tiebreak="mitra_id")
 

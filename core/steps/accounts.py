@@ -15,8 +15,7 @@ from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.store import AuthSession
 from core.runtime import Runtime
-from core.steps import erased_identities, renames, tokens
-from core.steps import logins as login_steps
+from core.steps import erased_identities, renames, sign_off, tokens
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
@@ -54,11 +53,11 @@ async def sign_in(
             await _check_joins(runtime, tx, known.id)
             async with renames.watched(tx, [anonymous.user_id], UserType.CUSTOMER):
                 await customers.join(tx, anonymous.user_id, account_id=known.id)
-            await login_steps.revoke(tx, user_id=anonymous.user_id)
+            await sign_off.revoke(tx, user_id=anonymous.user_id)
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:
         customer = await customers.upgrade(tx, anonymous.user_id, identity)
-        await login_steps.revoke(tx, user_id=customer.id, but=anonymous.id)
+        await sign_off.revoke(tx, user_id=customer.id, but=anonymous.id)
     else:
         customer = await customers.create_known(tx, ids.new_id(), identity)
     if known is None and await erased_identities.had_first_session(runtime, tx, identity):

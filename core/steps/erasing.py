@@ -29,8 +29,7 @@ from core.payments.rules import SessionInProgress
 from core.pricing import store as pricing
 from core.pushes import store as pushes
 from core.runtime import Runtime
-from core.steps import erased_identities, money
-from core.steps import logins as login_steps
+from core.steps import erased_identities, money, sign_off
 from core.storage.transaction import Tx
 
 
@@ -139,7 +138,7 @@ async def _forget_codes(runtime: Runtime, tx: Tx, phone: str) -> None:
 
 async def _sign_out(tx: Tx, user_id: str, rows: Sequence[str]) -> None:
     """Revoke all devices of a user and erase what is stored of them and for them."""
-    await login_steps.revoke(tx, user_id=user_id)
+    await sign_off.revoke(tx, user_id=user_id)
     await logins.blank_devices(tx, rows)
     await forget_stored(tx, rows)
 

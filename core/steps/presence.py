@@ -26,18 +26,20 @@ async def bring_online(tx: Tx, mitra_id: str) -> None:
         await announce.mitra_status_changed(tx, [mitra_id], is_online=True, reason=StatusReason.SELF)
 
 
-async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason) -> Notice | None:
+async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason | None) -> Notice | None:
     """Take a mitra offline, close their open invitations as `IGNORED`, and fail a targeted search for them.
 
     The caller must hold the lock of the mitra's row. The sessions of the open invitations are locked here, in order of
     their ids. An invitation created concurrently is not visible yet; the `close_orphaned_invitations` sweep closes it.
 
-    Returns the event stored for the mitra's devices. None if the mitra was offline already or chose to go offline; a
-    deactivation always stores one, because it ends their auth sessions.
+    Without a reason no event is sent: the mitra has no device that could get it. Returns the event stored for the
+    mitra's devices. None if the mitra was offline already or chose to go offline; a deactivation always stores one,
+    because it ends their auth sessions.
     """
     asking = await _lock_asking(tx, mitra_id)
     notices = []
-    if await mitras.go_offline(tx, [mitra_id]) or reason is StatusReason.DEACTIVATED:
+    gone = await mitras.go_offline(tx, [mitra_id])
+    if reason is not None and (gone or reason is StatusReason.DEACTIVATED):
         notices = await announce.mitra_status_changed(tx, [mitra_id], is_online=False, reason=reason)
     for session in asking:
         await _ignore(tx, [mitra_id], session)

@@ -9,7 +9,7 @@ from core.operators import totp
 from core.operators.second_factor import SecondFactor
 from core.operators.store import Operator
 from core.runtime import Runtime
-from core.steps import logins as login_steps
+from core.steps import sign_off
 from core.storage.transaction import Tx
 
 log = logs.get("logins")
@@ -81,5 +81,5 @@ async def reset(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
     Returns a new enrolment code if the role requires a second factor, else None.
     """
     await store.clear(tx, operator.id)
-    await login_steps.revoke(tx, user_id=operator.id)
+    await sign_off.revoke(tx, user_id=operator.id)
     return await give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None

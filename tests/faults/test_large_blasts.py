@@ -16,6 +16,9 @@ COUNT = 5_000
 CROWD = """WITH made AS (
   INSERT INTO mitras (id, phone, display_name, is_active)
   SELECT gen_random_uuid(), '+6289' || lpad(n::text, 9, '0'), 'Ayu', true FROM generate_series(1, $1::int) AS n RETURNING id
+), signed AS (
+  INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at)
+  SELECT id, 'mitra', id, id::text, now() + interval '30 days' FROM made
 )
 INSERT INTO mitra_online_status (id, mitra_id, is_online, last_online_at, last_heartbeat_at)
 SELECT gen_random_uuid(), id, true, now(), now() + interval '10 minutes' FROM made"""

@@ -23,6 +23,8 @@ from core.mitras import store as mitras
 from core.providers.gateway import Gateway
 from core.runtime import Runtime, open_runtime
 from core.sessions import store as sessions
+from core.steps import tokens
+from core.steps.tokens import Opening
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tests.stack import Stack
 from tools.embedded.ownership import Servers
@@ -54,14 +56,23 @@ class Harness:
         return _actor(UserType.CUSTOMER, made.id)
 
     async def mitra(self) -> Actor:
-        """Return a new mitra, who is offline."""
+        """Return a new mitra, who is signed in and offline."""
         self.people += 1
         async with self.runtime.transaction() as tx:
             made = await mitras.create(
                 tx, phone=f"+628{self.people:09d}", display_name=f"Mitra {self.people}", is_active=True
             )
         assert made is not None
-        return _actor(UserType.MITRA, made.id)
+        return await self.sign_in(_actor(UserType.MITRA, made.id))
+
+    async def sign_in(self, user: Actor) -> Actor:
+        """Open the auth session of a user, and return the user."""
+        opening = Opening(auth_session_id=user.auth_session_id)
+        async with self.runtime.transaction() as tx:
+            await tokens.issue(
+                self.runtime, tx, user_type=user.user_type, user_id=user.user_id, device={}, opening=opening
+            )
+        return user
 
     async def report_paid(self, request_id: str, amount: int, *, invoice: str | None = None, **more: Any) -> str:
         """Let the gateway report a request as paid; return the processing result."""

@@ -26,6 +26,11 @@ MITRAS = """INSERT INTO mitras (id, phone, display_name, is_active, created_at)
 PRESENCES = """INSERT INTO mitra_online_status (id, mitra_id, is_online, last_heartbeat_at, heartbeat_channel, updated_at)
   SELECT mitra_id, mitra_id, is_online, $5::timestamptz - make_interval(secs => silence), channel, $5
   FROM unnest($1::uuid[], $2::bool[], $3::float8[], $4::text[]) p(mitra_id, is_online, silence, channel)"""
+# Each mitra has an auth session that has ended, and perhaps one that ends in some seconds.
+SIGN_INS = """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at, revoked_at)
+  SELECT gen_random_uuid(), 'mitra', user_id, gen_random_uuid()::text, $3::timestamptz + make_interval(secs => ends), revoked_at
+  FROM unnest($1::uuid[], $2::float8[]) s(user_id, rest)
+  CROSS JOIN LATERAL (VALUES (rest, NULL::timestamptz), (60.0, $3), (-1.0, NULL)) x(ends, revoked_at)"""
 SESSIONS = """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at)
   SELECT id, id, mitra_id, status, $4, $4, $4 FROM unnest($1::uuid[], $2::uuid[], $3::text[]) s(id, mitra_id, status)"""
 LEASES = """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
@@ -38,11 +43,12 @@ INVITATIONS = """INSERT INTO chat_request_notifications (id, session_id, mitra_i
 
 @attrs.frozen(kw_only=True)
 class Candidate:
-    """A generated mitra. `silence` is in seconds. `invitations` are those to one session, None for an open one."""
+    """A generated mitra. `silence` is in seconds, and so is `signed_in`, until the auth session ends. `invitations` are those to one session, None for an open one."""
 
     id: str
     is_active: bool
     is_online: bool
+    signed_in: float
     silence: float
     channel: Channel
     sessions: list[SessionStatus]
@@ -84,6 +90,7 @@ def scenes(draw: st.DrawFn) -> tuple[AvailabilityPolicy, list[Candidate], list[L
                 id=st.builds(ids.new_id),
                 is_active=st.sampled_from((True, True, True, False)),
                 is_online=st.sampled_from((True, True, True, False)),
+                signed_in=st.sampled_from((60.0, 60.0, MICROSECOND, 0.0, -1.0)),
                 silence=near(policy.stale_after_seconds),
                 channel=st.sampled_from(Channel),
                 sessions=load,
@@ -119,6 +126,7 @@ async def insert(tx: Tx, candidates: list[Candidate], leases: list[Lease]) -> st
         PRESENCES, everyone, [one.is_online for one in candidates], [one.silence for one in candidates],
         [one.channel.value for one in candidates], tx.now,
     )  # fmt: skip
+    await tx.fetch(SIGN_INS, everyone, [one.signed_in for one in candidates], tx.now)
     held = [(one.id, status.value) for one in candidates for status in one.sessions]
     await tx.fetch(
         SESSIONS, [ids.new_id() for _ in held], [mitra for mitra, _ in held], [status for _, status in held], tx.now

@@ -609,10 +609,15 @@ class MoneyMachine(RuleBasedStateMachine):
                         tripped.append(pending["payment_request_id"])
         become |= dict.fromkeys(tripped, "failed_pairing")
         change = MitraChange(is_active=active)
-        work = operator_work.change_mitra(self.harness.runtime, self.operator, mitra_id=mitra_id, change=change)
+        work = operator_work.change_mitra(
+            self.harness.runtime, self.operator, mitra_id=mitra_id, change=change, stepped_up=True
+        )
         self.act(work, become=become)
         assert (mitra_id in self.seen.inactive) == (not active)
         assert active or mitra_id not in self.seen.online
+        if active:  # a deactivation has signed them out
+            again = attrs.evolve(self.mitras[mitra], auth_session_id=ids.new_id())
+            self.mitras[mitra] = self.harness.run(self.harness.sign_in(again))
         for payment_id in tripped:
             assert self.seen.failures[payment_id]["cause_tag"] == "extension_safeguard_tripped"
 

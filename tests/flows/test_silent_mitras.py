@@ -27,6 +27,9 @@ STALE_S = 45
 CROWD = """WITH made AS (
   INSERT INTO mitras (id, phone, display_name, is_active)
   SELECT i, '+6282' || lpad(n::text, 9, '0'), 'Ayu', true FROM unnest($1::uuid[]) WITH ORDINALITY AS x (i, n)
+), signed AS (
+  INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at)
+  SELECT i, 'mitra', i, i::text, now() + interval '30 days' FROM unnest($1::uuid[]) AS i
 )
 INSERT INTO mitra_online_status (id, mitra_id, is_online, last_online_at, last_heartbeat_at)
 SELECT i, i, true, $2, $2 FROM unnest($1::uuid[]) AS i"""

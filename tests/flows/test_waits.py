@@ -286,7 +286,9 @@ def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(clean_har
         async with runtime.db.pool.acquire() as searching:
             async with searching.transaction():
                 await searching.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", session.id)
-                work = operator_work.change_mitra(runtime, operator, mitra_id=mitra.user_id, change=change)
+                work = operator_work.change_mitra(
+                    runtime, operator, mitra_id=mitra.user_id, change=change, stepped_up=True
+                )
                 task = asyncio.create_task(work)
                 await clean_harness.until(WAITING, 1)
                 # A search that invites the mitra refers to the row.

@@ -25,6 +25,8 @@ CROWD = (
        SELECT gen_random_uuid(), '+62811' || n, 'Mitra ' || n, true FROM generate_series(1, $1::int) n""",
     """INSERT INTO mitra_online_status (id, mitra_id, is_online, last_online_at, last_heartbeat_at)
        SELECT gen_random_uuid(), id, true, now(), now() FROM mitras LIMIT $1::int""",
+    """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at)
+       SELECT id, 'mitra', id, id::text, now() + interval '30 days' FROM mitras LIMIT $1::int""",
     """INSERT INTO chat_sessions (id, customer_id, status, round_number, round_ends_at, search_ends_at, duration_minutes)
        SELECT uuidv7(), id, 'searching', 1, now() + interval '1 hour', now() + interval '1 hour', 12 FROM customers LIMIT $1::int""",
     """INSERT INTO chat_sessions (id, customer_id, status, created_at, ended_at, duration_minutes)
@@ -52,7 +54,7 @@ async def watch(database: Stack) -> AsyncIterator[Watch]:
     connection = await asyncpg.connect(database.database_url)
     try:
         await connection.execute("SET session_replication_role = replica")  # the searches have no payments
-        for sql, count in zip(CROWD, (SEARCHES, MITRAS, MITRAS, SEARCHES, PAST, MITRAS), strict=True):
+        for sql, count in zip(CROWD, (SEARCHES, MITRAS, MITRAS, MITRAS, SEARCHES, PAST, MITRAS), strict=True):
             await connection.execute(sql, count)
         await connection.execute("ANALYZE")
         async with connection.transaction():

@@ -18,16 +18,18 @@ BEATS = (
 
 
 @pytest.mark.parametrize(
-    ("active", "online", "beat", "count", "ping"),
-    list(itertools.product((True, False), (True, False), BEATS, (0, 2, 3, 4), (True, False))),
+    ("active", "online", "signed_in", "beat", "count", "ping"),
+    list(itertools.product(*[(True, False)] * 3, BEATS, (0, 2, 3, 4), (True, False))),
 )
-def test_mitra_is_available_exactly_if_active_online_fresh_and_below_capacity(
-    active: bool, online: bool, beat: dt.datetime | None, count: int, ping: bool
+def test_mitra_is_available_exactly_if_active_online_signed_in_fresh_and_below_capacity(
+    active: bool, online: bool, signed_in: bool, beat: dt.datetime | None, count: int, ping: bool
 ):
-    presence = Presence(is_active=active, is_online=online, silent_since=beat, active_session_count=count)
+    presence = Presence(
+        is_active=active, is_online=online, is_signed_in=signed_in, silent_since=beat, active_session_count=count
+    )
     policy = AvailabilityPolicy(require_ping=ping, stale_after_seconds=STALE_S, capacity=3)
     fresh = beat is not None and NOW - beat < dt.timedelta(seconds=STALE_S)
-    if not (active and online and (fresh or not ping)):
+    if not (active and online and signed_in and (fresh or not ping)):
         with pytest.raises(MitraOffline):
             check_available(presence, policy, now=NOW)
     elif count >= 3:
@@ -43,7 +45,7 @@ def test_mitra_without_a_status_row_is_offline():
 
 
 def test_capacity_of_zero_makes_no_mitra_available():
-    presence = Presence(is_active=True, is_online=True, silent_since=NOW, active_session_count=0)
+    presence = Presence(is_active=True, is_online=True, is_signed_in=True, silent_since=NOW, active_session_count=0)
     with pytest.raises(MitraAtCapacity):
         check_available(
             presence, AvailabilityPolicy(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW

@@ -184,12 +184,12 @@ ROWS = (
              CASE WHEN place % 3 > 0 THEN used END, '{"platform": "android", "app_version": "3.2.1"}'::jsonb,
              CASE WHEN NOT gone AND pg_temp.u(place, 66) < 0.7 THEN 'grown-' || id END, CASE WHEN NOT gone AND pg_temp.u(place, 66) < 0.7 THEN used END,
              at, used, used + interval '30 days', CASE WHEN gone THEN used END, CASE WHEN gone THEN used END
-           FROM (SELECT d.*, pg_temp.id(at, 12, {customers_base} * 4 + place) AS id, has_joined OR pg_temp.u(place, 67) < 0.15 AS gone,
-               at + power(pg_temp.u(place, 68), 3) * ('{now}'::timestamptz - at) AS used
-             FROM (SELECT 'customer' AS kind, id AS user_id, at, has_joined, no * 4 AS place FROM g_customers
-               UNION ALL SELECT 'customer', id, at + interval '5 minutes', has_joined, no * 4 + 1 FROM g_customers WHERE pg_temp.u(no, 69) < 0.25
-               UNION ALL SELECT 'mitra', id, at, false, no * 4 + 2 FROM g_mitras
-               UNION ALL SELECT 'mitra', id, at + interval '20 days', false, no * 4 + 3 FROM g_mitras) d) e""",
+           FROM (SELECT d.*, pg_temp.id(at, 12, {customers_base} * 4 + place) AS id, has_joined OR pg_temp.u(place, 67) < 0.15 AND NOT stays AS gone,
+               at + power(CASE WHEN stays THEN 1 ELSE pg_temp.u(place, 68) END, 3) * ('{now}'::timestamptz - at) AS used
+             FROM (SELECT 'customer' AS kind, id AS user_id, at, has_joined, no * 4 AS place, false AS stays FROM g_customers
+               UNION ALL SELECT 'customer', id, at + interval '5 minutes', has_joined, no * 4 + 1, false FROM g_customers WHERE pg_temp.u(no, 69) < 0.25
+               UNION ALL SELECT 'mitra', id, at, false, no * 4 + 2, false FROM g_mitras
+               UNION ALL SELECT 'mitra', id, at + interval '20 days', false, no * 4 + 3, online FROM g_mitras) d) e""",
     ),
     (
         "otp_requests",

@@ -5,6 +5,7 @@ See docs/product.md#second-factor.
 
 import asyncio
 import random
+import secrets
 import time
 from typing import Any
 
@@ -317,6 +318,20 @@ async def test_other_actions_on_a_failed_pairing_need_no_fresh_code(world: World
     me = await an_enrolled_operator(world, {"failed_pairings": "write"})
     path = f"/internal/failed-pairings/{await a_failure(world)}"
     assert (await me.client.call("PATCH", path, {"operator_action": "no_action"}))["operator_action"] == "no_action"
+
+
+async def test_only_a_new_number_of_a_mitra_needs_a_fresh_code(world: World) -> None:
+    me, root = await an_enrolled_operator(world, {"mitras": "write"}), await world.operator()
+    mitra = await world.mitra(online=False)
+    path, before = f"/internal/mitras/{mitra.user['id']}", mitra.user["phone"]
+    for body in ({"display_name": "Sari"}, {"phone": before.replace("+62", "0"), "display_name": "Ayu"}):
+        assert (await answer(me.client.call("PATCH", path, body)))[0] == 200
+    new = f"+62813{secrets.randbelow(10**8):08d}"
+    await refused(me.client.call("PATCH", path, {"phone": new, "is_active": False}), 403, "TOTP_REQUIRED")
+    kept = await root.get(path)
+    assert (kept["phone"], kept["is_active"]) == (before, True)
+    await me.step_up()
+    assert (await me.client.call("PATCH", path, {"phone": new}))["phone"] == new
 
 
 async def test_fresh_code_works_once_and_wrong_codes_lock(world: World) -> None:

@@ -1,5 +1,6 @@
 """A customer's history and both sides' unread counts: one payload each."""
 
+import datetime as dt
 import types
 from typing import Any
 
@@ -101,7 +102,7 @@ async def test_history_of_many_mitras_is_one_statement(world: World) -> None:
     actor = Actor(
         user_type=UserType.CUSTOMER, user_id=user_id, auth_session_id=new_id(), expires_at=2**40, ids=(user_id,)
     )
-    runtime: Any = types.SimpleNamespace(db=counting)
+    runtime: Any = types.SimpleNamespace(db=counting, now=lambda: dt.datetime.now(dt.UTC))
     try:
         found = await histories.customer_history(runtime, actor, read_page(None, None))
     finally:

@@ -1,0 +1,56 @@
+"""End sign-ins: a device's tokens, sockets and push token end together, and a mitra without any device goes offline.
+
+Every end of a sign-in that has a cause comes through `revoke`: logout, removal of a device, reuse of a refresh token,
+deactivation, a changed number or factor, erasure, the sign-in of an anonymous customer
+(docs/product.md#end-of-a-sign-in). An auth session that expires has no
+transaction: the sweep of `core/flows/mitra_status.py` calls `leave_if_signed_out`.
+
+Lock order: auth sessions, their customer or mitra, then the sessions that ask the mitra.
+"""
+
+from core.base.actor import Actor, UserType
+from core.events.signals import LoginsRevoked
+from core.logins import store as logins
+from core.mitras import store as mitras
+from core.steps import presence
+from core.steps.push_tokens import refresh_push_token
+from core.storage.transaction import Tx
+
+
+async def revoke(
+    tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
+) -> bool:
+    """Revoke one device, or all of a user's except `but`. Return whether any device was revoked.
+
+    Within a second its access token is refused and its sockets are closed. It gets no more pushes. A mitra whose last
+    auth session this was goes offline, and their open invitations are closed.
+    """
+    ended = await logins.revoke(tx, auth_session_id=auth_session_id, user_id=user_id, but=but)
+    if ended:
+        tx.emit(LoginsRevoked(auth_session_ids=[one.id for one in ended]))
+    for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
+        await refresh_push_token(tx, *owner)
+    for mitra_id in {one.user_id for one in ended if one.user_type == UserType.MITRA}:
+        # Of two devices that sign out at once, the second to get this lock sees that none is left.
+        await mitras.lock(tx, mitra_id)
+        await leave_if_signed_out(tx, mitra_id)
+    return bool(ended)
+
+
+async def leave_if_signed_out(tx: Tx, mitra_id: str) -> None:
+    """Take a mitra offline who has no living auth session, and so no device to tell.
+
+    The caller must hold the lock of the mitra's row.
+    """
+    if not await mitras.is_signed_in(tx, mitra_id, now=tx.now):
+        await presence.take_offline(tx, mitra_id, None)
+
+
+async def revoke_others(tx: Tx, actor: Actor) -> None:
+    """Revoke all of the caller's devices except the calling one.
+
+    The caller of this function must hold their auth sessions' locks.
+    """
+    for device in await logins.living(tx, actor.user_id):
+        if device != actor.auth_session_id:
+            await revoke(tx, auth_session_id=device)
