@@ -30,8 +30,8 @@ from core.storage.host import SERVER
 LOOK_EVERY_S = 0.8  # a revoked token or an old configuration value is used for a second at most
 OVERLAP_S = 10.0  # the most between a revocation's timestamp and its commit
 CLOCK_EVERY_S = 60.0
-# The server that answers, the version of the configuration, and the auth sessions revoked and the accounts joined in the
-# last $1 seconds.
+# The server that answers, the version of the configuration, and the auth sessions revoked (of those, the replaced ones)
+# and the accounts joined in the last $1 seconds.
 # statement_timestamp(), not clock_timestamp(): the latter is volatile and can't bound an index scan.
 CHANGES = f"""SELECT
   {SERVER},
@@ -41,6 +41,11 @@ CHANGES = f"""SELECT
     FROM auth_sessions
     WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1)
   ) AS revoked,
+  ARRAY(
+    SELECT id::text
+    FROM auth_sessions
+    WHERE revoked_real_at > statement_timestamp() - make_interval(secs => $1) AND replaced_by IS NOT NULL
+  ) AS replaced,
   ARRAY(
     SELECT account_belongs_to::text || ' ' || id::text
     FROM customers
@@ -194,9 +199,11 @@ class ChangePoll:
         """
         row = await read_changes(self.db, back_s=back_s)
         self.db.note_server(row)
-        fresh = [sid for sid in row["revoked"] if sid not in self.caches.revoked]
-        if fresh:
-            await self.publisher.receive(LoginsRevoked(auth_session_ids=fresh))
+        fresh = {sid for sid in row["revoked"] if sid not in self.caches.revoked}
+        for replaced in (True, False):
+            found = [sid for sid in fresh if (sid in row["replaced"]) is replaced]
+            if found:
+                await self.publisher.receive(LoginsRevoked(auth_session_ids=found, replaced=replaced))
         for pair in row["joined"]:  # repeated for OVERLAP_S, because a read of the account may have been in progress
             customer_id, joined_id = pair.split()
             await self.publisher.receive(AccountJoined(customer_id=customer_id, joined_id=joined_id))

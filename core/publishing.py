@@ -46,7 +46,7 @@ class Caches:
     def apply(self, signal: Signal) -> None:
         """Apply a signal of this process or another."""
         if isinstance(signal, signals.LoginsRevoked):
-            self.revoked.add(signal.auth_session_ids, now=monotonic())
+            self.revoked.add(signal.auth_session_ids, now=monotonic(), replaced=signal.replaced)
         if isinstance(signal, signals.AccountJoined):
             self.accounts.forget(signal.customer_id)
         if isinstance(signal, signals.PaymentConfirmed) and signal.customer_id is not None:

@@ -89,13 +89,15 @@ ALL = (
     ),
     CloseCode(
         code=NOT_AUTHENTICATED,
-        meaning="No valid `auth` frame came in time, the token has expired, or a later `auth` had another user's token.",
+        meaning="No valid `auth` frame came in time, the token has expired, the anonymous customer has signed in and the "
+        "socket has the earlier token, or a later `auth` had another user's token.",
         reconnect=False,
-        then="Refresh the token first, then connect.",
+        then="Connect with a newer token if you have one; else refresh the token first.",
     ),
     CloseCode(
         code=REVOKED,
-        meaning="The auth session has ended: by logout, by removing the device, or because a refresh token was used twice.",
+        meaning="The auth session has ended: by logout, by removing the device, because a refresh token was used twice, or because "
+        "the account was erased or deactivated or its phone number changed.",
         reconnect=False,
         then="Sign in again.",
     ),

@@ -39,7 +39,10 @@ class Revocation:
                 self.close(self._hub.connections.of_login(login))
 
     def close(self, connections: Iterable[Connection]) -> None:
-        """Close sockets whose auth session has ended. Mitras' pairing sockets are sent the reason first."""
+        """Close sockets whose auth session has ended. Mitras' pairing sockets are sent the reason first.
+
+        With 4401 if their device has the tokens of the next auth session, because 4403 signs an app out.
+        """
         waiting = []
         for connection in connections:
             actor = connection.actor
@@ -49,6 +52,8 @@ class Revocation:
             if connection.path == "pairing" and actor.user_type is UserType.MITRA and connection.listens:
                 connection.leaving = True
                 waiting.append(connection)
+            elif self._hub.runtime.caches.revoked.is_replaced(actor.auth_session_id):
+                connection.close(close_codes.NOT_AUTHENTICATED)
             else:
                 connection.close(close_codes.REVOKED)
         if waiting:

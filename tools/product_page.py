@@ -94,6 +94,11 @@ def constants() -> list[tuple[str, str, str]]:
         ("time in which a used refresh token gets the same answer", _duration(refresh.RETRY_WINDOW), "service"),
         ("time in which a used identity token gets the same answer", _duration(identity.REPEAT), "service"),
         ("time in which an idempotency key gets the same answer", _duration(idempotency.KEEP), "service"),
+        (
+            "time in which a sign-in that ended its own token gets the same answer",
+            _duration(idempotency.SIGN_IN_REPEAT),
+            "service",
+        ),
         ("anonymous customers who may join one account in a day", f"{JOINS_A_DAY}", "real"),
         ("time for which an unacknowledged event is sent again", _duration(delivery.KEEP_S), "real"),
         ("age of the number of available mitras", "at most 2 s", "real"),

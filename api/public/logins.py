@@ -7,6 +7,7 @@ import attrs
 from litestar import Request, get, post
 
 from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, parties
+from api.idempotency import key_of_sign_in
 from api.request_bodies import Body, optional_text, phone_code, text
 from api.shared_answers import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
 from core.base.actor import Actor, UserType
@@ -151,6 +152,7 @@ async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runti
     dto=Body[CodeBody],
     return_dto=None,
     headers=("X-Locale",),
+    idempotent=True,
     **anyone(*VERIFYING, optional=True),
 )
 async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
@@ -163,6 +165,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
         otp_request_id=data.otp_request_id,
         code=data.code,
         caller=await optional_actor(request),
+        keyed=key_of_sign_in(request, "otp/verify", data),
         device=device_of(request),
         ip_address=client_ip(request),
     )
@@ -198,6 +201,7 @@ async def _by_identity(
         identity_token=data.identity_token,
         nonce=data.nonce,
         caller=await optional_actor(request),
+        keyed=key_of_sign_in(request, f"identity-{provider}", data),
         device=device_of(request),
         ip_address=client_ip(request),
     )
@@ -210,6 +214,7 @@ async def _by_identity(
     dto=Body[IdentityBody],
     return_dto=None,
     headers=("X-Locale",),
+    idempotent=True,
     **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
 )
 async def sign_in_by_identity_a(
@@ -229,6 +234,7 @@ async def sign_in_by_identity_a(
     dto=Body[IdentityBody],
     return_dto=None,
     headers=("X-Locale",),
+    idempotent=True,
     **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
 )
 async def sign_in_by_identity_b(

@@ -13,9 +13,13 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LoginsRevoked(Signal, frozen=True, kw_only=True):
-    """These auth sessions ended: their tokens are refused and their sockets closed."""
+    """These auth sessions ended: their tokens are refused and their sockets closed.
+
+    `replaced`: their devices have the tokens of the next auth session, so their users are not signed out.
+    """
 
     auth_session_ids: list[str]
+    replaced: bool = False
 
 
 class AccountJoined(Signal, frozen=True, kw_only=True):

@@ -5,16 +5,17 @@ The provider's keys are fetched before the transaction. The four cases of docs/p
 
 from typing import Any
 
-from core.base.actor import Actor, UserType
+from core.base.actor import Actor
 from core.customers import store as customers
 from core.customers.rules import Identity
 from core.customers.store import Customer
-from core.logins import identity, refresh
+from core.idempotency.rules import KeyedRequest
+from core.logins import identity
 from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.identity import IdentityTokenInvalid, ProviderDisabled, Use
 from core.runtime import Runtime
-from core.steps import accounts, failed_sign_ins, identity_check, tokens
+from core.steps import accounts, failed_sign_ins, identity_check, repeated_sign_ins, tokens
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
@@ -28,18 +29,22 @@ async def sign_in_by_identity(
     identity_token: str,
     nonce: str | None,
     caller: Actor | None,
+    keyed: KeyedRequest | None,
     device: dict[str, Any],
     ip_address: str,
 ) -> tuple[Tokens, Customer]:
     """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer). A token works once.
 
-    The same token again within 60 s gets the same auth session, because the first answer may have been lost. Raises
-    ProviderDisabled, IdentityTokenInvalid, RateLimited, Unavailable (the provider's keys can't be read).
+    The same token again within 60 s gets the same auth session, because the first answer may have been lost; a repeat
+    of the `keyed` request of an anonymous customer does within five minutes. Raises ProviderDisabled, IdentityTokenInvalid, RateLimited, Unavailable (the provider's keys can't be read).
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:
         raise ProviderDisabled
     with failed_sign_ins.noted(runtime, way=f"identity {provider}", address=ip_address) as attempt:
+        again = await repeated_sign_ins.find(runtime, keyed, _secrets(runtime, identity_token))
+        if again is not None:
+            return again
         claims = await identity_check.verify(runtime, configured, identity_token, nonce)
         attempt.account = claims.subject
         proven = Identity(kind=identity_check.KINDS[provider], value=claims.subject, email=claims.email)
@@ -53,7 +58,9 @@ async def sign_in_by_identity(
             )
             if earlier is not None:
                 return await _again(runtime, tx, identity_token, earlier)
-            return await accounts.sign_in(runtime, tx, identity=proven, caller=caller, device=device, opening=opening)
+            return await accounts.sign_in(
+                runtime, tx, identity=proven, caller=caller, device=device, opening=opening, keyed=keyed
+            )
 
 
 async def _again(runtime: Runtime, tx: Tx, identity_token: str, earlier: Use) -> tuple[Tokens, Customer]:
@@ -61,24 +68,24 @@ async def _again(runtime: Runtime, tx: Tx, identity_token: str, earlier: Use) ->
 
     Raises IdentityTokenInvalid.
     """
-    login = await logins.lock_auth_session(tx, earlier.auth_session_id)
-    if tx.now >= earlier.used_at + identity.REPEAT or login is None or login.revoked_at is not None:
+    if tx.now >= earlier.used_at + identity.REPEAT:
         raise IdentityTokenInvalid
-    firsts = (
-        refresh.make(
-            key=seal, auth_session_id=login.id, generation=0, secret=identity.secret_of(identity_token, key=key)
-        )
-        for seal in runtime.keys.refresh
-        for key in runtime.keys.identity_tokens
+    again = await tokens.first_again(
+        runtime,
+        tx,
+        earlier.auth_session_id,
+        within=identity.REPEAT,
+        secrets=_secrets(runtime, identity_token),
     )
-    first = next((token for token in firsts if refresh.hash_of(token) == login.refresh_token_hash), None)
-    customer = await customers.get(tx, login.user_id)
-    if first is None or customer is None:
+    customer = None if again is None else await customers.get(tx, again[1])
+    if again is None or customer is None:
         raise IdentityTokenInvalid
-    issued = tokens.with_access(
-        runtime, user_type=UserType.CUSTOMER, user_id=customer.id, auth_session_id=login.id, refresh_token=first
-    )
-    return issued, customer
+    return again[0], customer
+
+
+def _secrets(runtime: Runtime, identity_token: str) -> list[bytes]:
+    """Return what the secret of the first refresh token may be that was given for an identity token."""
+    return [identity.secret_of(identity_token, key=key) for key in runtime.keys.identity_tokens]
 
 
 async def purge_used_tokens(runtime: Runtime) -> None:

@@ -5,11 +5,14 @@ from typing import Any
 from core.base.actor import Actor, UserType
 from core.customers.rules import Identity, IdentityKind
 from core.customers.store import Customer
+from core.idempotency.rules import KeyedRequest
 from core.logins.access import Tokens
+from core.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.mitras import store as mitras
 from core.mitras.store import Mitra
 from core.runtime import Runtime
-from core.steps import accounts, code_check, failed_sign_ins, tokens
+from core.steps import accounts, code_check, failed_sign_ins, repeated_sign_ins, tokens
+from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
 
@@ -42,16 +45,37 @@ async def verify_mitra(
 
 
 async def verify_customer(
-    runtime: Runtime, *, otp_request_id: str, code: str, caller: Actor | None, device: dict[str, Any], ip_address: str
+    runtime: Runtime,
+    *,
+    otp_request_id: str,
+    code: str,
+    caller: Actor | None,
+    keyed: KeyedRequest | None,
+    device: dict[str, Any],
+    ip_address: str,
 ) -> tuple[Tokens, Customer]:
     """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer).
 
-    Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, RateLimited, Unavailable.
+    A repeat of the `keyed` request of an anonymous customer within five minutes gets the same tokens. Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, RateLimited, Unavailable.
     """
 
     async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Customer]:
         identity = Identity(kind=IdentityKind.PHONE, value=phone)
-        return await accounts.sign_in(runtime, tx, identity=identity, caller=caller, device=device)
+        opening = None if keyed is None else Opening(secret=secrets[0])
+        return await accounts.sign_in(
+            runtime, tx, identity=identity, caller=caller, device=device, opening=opening, keyed=keyed
+        )
 
+    secrets = [] if keyed is None else [repeated_sign_ins.secret_of(keyed, key=k) for k in runtime.keys.keyed_sign_ins]
     with failed_sign_ins.noted(runtime, way="customer code", address=ip_address) as attempt:
-        return await code_check.verify(runtime, UserType.CUSTOMER, otp_request_id, code, sign_in, attempt)
+        again = await repeated_sign_ins.find(runtime, keyed, secrets)
+        if again is not None:
+            return again
+        try:
+            return await code_check.verify(runtime, UserType.CUSTOMER, otp_request_id, code, sign_in, attempt)
+        except (OtpInvalid, OtpExpired, OtpAttemptsExceeded):
+            # The first request may have used the code while this one waited for the code's lock.
+            again = await repeated_sign_ins.find(runtime, keyed, secrets)
+            if again is None:
+                raise
+            return again

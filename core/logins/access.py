@@ -94,8 +94,9 @@ class AccessTokens:
         now: dt.datetime,
         seconds: int,
         newcomer: bool = False,
+        jti: str | None = None,
     ) -> str:
-        """Return a token that is valid for `seconds` of service time."""
+        """Return a token that is valid for `seconds` of service time. With the same `jti` and time it is the same."""
         issued = int(now.timestamp())
         claims = {
             "sub": user_id,
@@ -104,7 +105,7 @@ class AccessTokens:
             "aud": audience_of(user_type),
             "iat": issued,
             "exp": issued + seconds,
-            "jti": ids.new_id(),
+            "jti": jti or ids.new_id(),
             **({"newcomer": True} if newcomer else {}),
         }
         return jwt.encode(claims, self._keys[self._kid], algorithm=ALGORITHM, headers={"kid": self._kid})

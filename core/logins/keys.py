@@ -24,6 +24,7 @@ class Purpose(enum.StrEnum):
     CODE_MAKER = "sesi code maker"
     LOGGED_ACCOUNT = "sesi logged account"
     IDENTITY_TOKEN = "sesi identity token"  # noqa: S105 - a name
+    KEYED_SIGN_IN = "sesi keyed sign-in"
     LOGIN_TOKEN = "sesi operator login token"  # noqa: S105 - a name
     TOTP_SECRET = "sesi operator totp secret"  # noqa: S105 - a name
     DEVELOPMENT_IDENTITY = "sesi development identity"
@@ -47,6 +48,7 @@ class Keys:
         self.codes = [*self._derived(Purpose.CODE), *self._secrets]
         self.code_maker = derive(self._secrets[0], Purpose.CODE_MAKER)
         self.identity_tokens = self._derived(Purpose.IDENTITY_TOKEN)
+        self.keyed_sign_ins = self._derived(Purpose.KEYED_SIGN_IN)
         self.login_tokens = self._derived(Purpose.LOGIN_TOKEN)
         self.totp_secrets = self._derived(Purpose.TOTP_SECRET)
         self.development_identity = derive(self._secrets[0], Purpose.DEVELOPMENT_IDENTITY)

@@ -3,6 +3,7 @@
 import attrs
 
 from core.base.languages import Language, parse_locale
+from core.logins.store import Ended
 from core.logins.tables import AuthSession as AuthSessions
 from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
@@ -49,6 +50,11 @@ async def move(
     since = None if push_token is None else tx.now
     await tx.execute(SQL["give"], auth_session_id, push_token, since, locale)
     return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
+
+
+async def inherit(tx: Tx, auth_session_id: str, ended: Ended) -> None:
+    """Give a new auth session the push token of the one that it replaces, which this transaction has ended."""
+    await tx.execute(SQL["inherit"], auth_session_id, ended.push_token, ended.push_token_at, ended.locale)
 
 
 @attrs.frozen(kw_only=True)

@@ -16,6 +16,12 @@ UPDATE auth_sessions
 SET push_token = $2, push_token_at = $3, locale = coalesce($4, locale)
 WHERE id = $1;
 
+-- name: inherit
+-- Give a new device ($1) the push token of the one that it replaces, and its language if it has not named one.
+UPDATE auth_sessions
+SET push_token = $2, push_token_at = $3, locale = coalesce(locale, $4)
+WHERE id = $1;
+
 -- name: devices
 -- The $3 active devices of each recipient that registered a push token last, newest first, with those of an account
 -- that a customer has joined.

@@ -34,18 +34,29 @@ class AuthSession:
     rotated_at: dt.datetime | None
     used_tokens: dict[str, dt.datetime] | None = attrs.field(converter=_times)
     refresh_generation: int | None
+    created_at: dt.datetime
     expires_at: dt.datetime
     revoked_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """An auth session that was active; `push_token` is the one it had."""
+    """An auth session that was active; `push_token` is the one it had, `locale` the language of its pushes."""
 
     id: str
     user_type: str
     user_id: str
     push_token: str | None
+    push_token_at: dt.datetime | None
+    locale: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Replacement:
+    """The auth session `old` of a device, and the one that follows it with the next sign-in."""
+
+    old: str
+    new: str
 
 
 SQL = sql_files.load(__file__)
@@ -173,13 +184,14 @@ async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime 
 
 
 async def revoke(
-    tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, but: str | None = None
+    tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, replaced: Replacement | None = None
 ) -> list[Ended]:
-    """End one auth session, or all of a user's except `but`. Return those that were active.
+    """End one auth session, or all of a user's. Return those that were active.
 
-    Their push tokens are deleted.
+    Their push tokens are deleted. `replaced` is noted with the one among them that it names.
     """
-    return many(Ended, await tx.fetch(SQL["revoke"], auth_session_id, user_id, tx.now, but))
+    old, new = (None, None) if replaced is None else (replaced.old, replaced.new)
+    return many(Ended, await tx.fetch(SQL["revoke"], auth_session_id, user_id, tx.now, old, new))
 
 
 async def lock_all(tx: Tx, user_id: str) -> None:

@@ -13,22 +13,29 @@ SET
 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL;
 
 -- name: revoke
--- End an auth session ($1), or all of a user ($2) except $4; return those that were active with their push tokens.
+-- End an auth session ($1), or all of a user ($2); return those that were active with what they knew of pushes. The
+-- auth session $5 follows that of $4 on the same device.
 WITH living AS (
   SELECT
     id,
-    push_token
+    push_token,
+    push_token_at
   FROM auth_sessions
-  WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL AND id IS DISTINCT FROM $4::uuid
+  WHERE (id = $1 OR user_id = $2) AND revoked_at IS NULL
   ORDER BY id
   FOR UPDATE
 )
 
 UPDATE auth_sessions a
-SET revoked_at = $3, revoked_real_at = clock_timestamp(), push_token = NULL, push_token_at = NULL
+SET
+  revoked_at = $3,
+  revoked_real_at = clock_timestamp(),
+  push_token = NULL,
+  push_token_at = NULL,
+  replaced_by = CASE WHEN a.id = $4 THEN $5::uuid END
 FROM living
 WHERE a.id = living.id
-RETURNING a.id, a.user_type, a.user_id, living.push_token;
+RETURNING a.id, a.user_type, a.user_id, living.push_token, living.push_token_at, a.locale;
 
 -- name: forget_identity_tokens
 -- Delete up to $1 used identity tokens that have expired.

@@ -11,11 +11,14 @@ from core.customers import store as customers
 from core.customers.rules import Identity, resolve
 from core.customers.store import Customer
 from core.events.signals import AccountJoined
+from core.idempotency.rules import KeyedRequest
+from core.logins import push_tokens
 from core.logins import store as logins
 from core.logins.access import Tokens
-from core.logins.store import AuthSession
+from core.logins.store import AuthSession, Ended, Replacement
 from core.runtime import Runtime
-from core.steps import erased_identities, renames, sign_off, tokens
+from core.steps import erased_identities, renames, repeated_sign_ins, sign_off, tokens
+from core.steps import push_tokens as push_token_steps
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
 
@@ -30,12 +33,14 @@ async def sign_in(
     caller: Actor | None,
     device: dict[str, Any],
     opening: Opening | None = None,
+    keyed: KeyedRequest | None = None,
 ) -> tuple[Tokens, Customer]:
     """Find or make the customer of a proven phone or identity, and open an auth session for the device.
 
     `caller` is the user of the request's Bearer token. It counts only if it is an anonymous customer whose auth session
-    has not been revoked. If they join an account, all their auth sessions are revoked; if they are upgraded, all except
-    the caller's.
+    has not been revoked. If they join an account or are upgraded, all their auth sessions are revoked: an earlier token
+    may have been copied, and must not become the account. The new auth session keeps the caller's push token. `keyed`
+    is their request, for a repeat of its answer.
 
     Returns (tokens, customer). Raises RateLimited if too many anonymous customers have joined the account lately,
     because each one makes reads of the account slower. A sign-in without a Bearer token joins nothing and is never
@@ -43,6 +48,24 @@ async def sign_in(
     """
     await customers.hold_identity(tx, identity)
     anonymous = await _anonymous(tx, caller)
+    opening = opening or Opening()
+    customer = await _resolve(runtime, tx, identity, anonymous)
+    before = None
+    if anonymous is not None:
+        replaced = Replacement(old=anonymous.id, new=opening.auth_session_id)
+        before = await sign_off.replace(tx, user_id=anonymous.user_id, replaced=replaced)
+    issued = await tokens.issue(
+        runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device, opening=opening
+    )
+    if before is not None:
+        customer = await _inherit(tx, customer, opening.auth_session_id, before)
+        if keyed is not None:
+            await repeated_sign_ins.keep(tx, keyed, opening.auth_session_id)
+    return issued, customer
+
+
+async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: AuthSession | None) -> Customer:
+    """Return the customer of a proven identity, by the case that applies. The caller holds the identity's lock."""
     known = await customers.by_identity(tx, identity)
     case = resolve(known=known is not None, anonymous=anonymous is not None)
     if known is not None:
@@ -53,20 +76,23 @@ async def sign_in(
             await _check_joins(runtime, tx, known.id)
             async with renames.watched(tx, [anonymous.user_id], UserType.CUSTOMER):
                 await customers.join(tx, anonymous.user_id, account_id=known.id)
-            await sign_off.revoke(tx, user_id=anonymous.user_id)
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:
         customer = await customers.upgrade(tx, anonymous.user_id, identity)
-        await sign_off.revoke(tx, user_id=customer.id, but=anonymous.id)
     else:
         customer = await customers.create_known(tx, ids.new_id(), identity)
     if known is None and await erased_identities.had_first_session(runtime, tx, identity):
         await erasing.set_had_first_session(tx, customer.id)
     log.info("customer resolved", case=case.value, by=identity.kind.value, user_id=customer.id)
-    issued = await tokens.issue(
-        runtime, tx, user_type=UserType.CUSTOMER, user_id=customer.id, device=device, opening=opening
-    )
-    return issued, customer
+    return customer
+
+
+async def _inherit(tx: Tx, customer: Customer, auth_session_id: str, before: Ended) -> Customer:
+    """Give a new auth session the push token of the one that it replaces. Return the customer as changed since."""
+    if before.push_token is not None:
+        await push_tokens.inherit(tx, auth_session_id, before)
+        await push_token_steps.refresh_push_token(tx, UserType.CUSTOMER.value, customer.id)
+    return await customers.get(tx, customer.id) or customer
 
 
 async def _check_joins(runtime: Runtime, tx: Tx, account_id: str) -> None:

@@ -1,6 +1,7 @@
 """Open a device's auth session and make its first tokens (docs/product.md#devices)."""
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -37,13 +38,14 @@ def with_access(
     refresh_token: str,
     newcomer: bool = False,
     ends: dt.datetime | None = None,
+    opened_at: dt.datetime | None = None,
 ) -> Tokens:
     """Make a new access token and return it with the refresh token.
 
     `newcomer`: see `customers.store.is_newcomer`. The access token expires at `ends` at the latest; None sets no such
-    limit.
+    limit. With `opened_at`, when the auth session began, it is the first one of the auth session.
     """
-    now, seconds = runtime.now(), runtime.settings.access_token_seconds
+    now, seconds = opened_at or runtime.now(), runtime.settings.access_token_seconds
     if ends is not None:
         seconds = max(1, min(seconds, int((ends - now).total_seconds())))
     access = runtime.tokens.make(
@@ -53,6 +55,7 @@ def with_access(
         now=now,
         seconds=seconds,
         newcomer=newcomer,
+        jti=auth_session_id if opened_at is not None else None,
     )
     return Tokens(access_token=access, refresh_token=refresh_token, expires_in=seconds)
 
@@ -100,4 +103,35 @@ async def issue(
         auth_session_id=auth_session_id,
         refresh_token=token,
         newcomer=newcomer,
+        opened_at=tx.now,
     )
+
+
+async def first_again(
+    runtime: Runtime, tx: Tx, auth_session_id: str, *, within: dt.timedelta, secrets: Iterable[bytes]
+) -> tuple[Tokens, str] | None:
+    """Return the first tokens of a customer's auth session again, and the customer's id.
+
+    `secrets` are what the first refresh token's secret may be. None if the auth session began longer ago than `within`,
+    has ended, or has refreshed its tokens since, so that its device has had the answer.
+    """
+    login = await logins.lock_auth_session(tx, auth_session_id)
+    if login is None or login.revoked_at is not None or tx.now >= login.created_at + within:
+        return None
+    firsts = (
+        refresh.make(key=seal, auth_session_id=login.id, generation=0, secret=secret)
+        for secret in secrets
+        for seal in runtime.keys.refresh
+    )
+    first = next((token for token in firsts if refresh.hash_of(token) == login.refresh_token_hash), None)
+    if first is None:
+        return None
+    issued = with_access(
+        runtime,
+        user_type=UserType.CUSTOMER,
+        user_id=login.user_id,
+        auth_session_id=login.id,
+        refresh_token=first,
+        opened_at=login.created_at,
+    )
+    return issued, login.user_id

@@ -6,6 +6,7 @@ import { refusal, settle, tokens, user, World } from "./world.mjs";
 
 const ME = "GET /api/client/auth/me";
 const REFRESH = "POST /api/shared/auth/refresh";
+const VERIFY = "POST /api/client/auth/otp/verify";
 const expired = refusal("UNAUTHENTICATED");
 
 test("two calls with an expired token cause one refresh, and are sent once more", async () => {
@@ -207,7 +208,7 @@ test("an anonymous customer signs in with a phone and keeps what they have", asy
   await world.answer(ME, 401, expired); // an expired token would be ignored
   await world.answer(REFRESH, 200, tokens(2));
   await world.answer(ME, 200, user("customer"));
-  const verify = await world.request("POST /api/client/auth/otp/verify");
+  const verify = await world.request(VERIFY);
   assert.equal(verify.headers.Authorization, "Bearer A2");
   assert.deepEqual(verify.body, { otp_request_id: "019aa4b6-5f00-7000-8000-a00000000001", code: "123456" });
   await world.close(4403); // the anonymous sign-in ends before the answer arrives
@@ -226,13 +227,36 @@ test("an anonymous customer signs in with a phone and keeps what they have", asy
   assert.deepEqual([...world.stored.keys()].sort(), [`${known.id}:outbox`, "tokens"]);
 });
 
+test("a sign-in whose answer is lost is repeated with its key, and the end of its own token signs nobody out", async () => {
+  const world = new World();
+  const client = await world.client();
+  await world.authenticate();
+  const signIn = client.verifyCode("019aa4b6-5f00-7000-8000-a00000000001", "123456");
+  await world.answer(ME, 200, user("customer"));
+  const first = await world.request(VERIFY);
+  await world.close(4401); // the service has ended the anonymous sign-in
+  await world.answer(REFRESH, 401, refusal("REFRESH_INVALID"));
+  first.reject(new Error("lost"));
+  await world.advance(1000);
+  const second = await world.request(VERIFY);
+  assert.equal(second.headers.Authorization, first.headers.Authorization);
+  assert.equal(second.headers["Idempotency-Key"], first.headers["Idempotency-Key"]);
+  assert.ok(second.headers["Idempotency-Key"]);
+  const known = user("customer", { is_anonymous: false });
+  second.resolve({ status: 200, header: () => null, text: JSON.stringify({ ...tokens(3), customer: known }) });
+  assert.deepEqual(await signIn, known);
+  await settle();
+  assert.deepEqual([client.state.signedOut, client.state.user], [null, known]);
+  assert.equal(await world.authenticate(), "A3");
+});
+
 test("a sign-in that fails after 4403 leaves the user signed out", async () => {
   const world = new World();
   const client = await world.client();
   await world.authenticate();
   const signIn = client.verifyCode("019aa4b6-5f00-7000-8000-a00000000001", "123456");
   await world.answer(ME, 200, user("customer"));
-  const verify = await world.request("POST /api/client/auth/otp/verify");
+  const verify = await world.request(VERIFY);
   await world.close(4403);
   verify.resolve({ status: 401, header: () => null, text: JSON.stringify(refusal("OTP_INVALID")) });
   await assert.rejects(signIn, { code: "OTP_INVALID" });

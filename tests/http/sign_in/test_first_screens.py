@@ -65,7 +65,7 @@ async def test_onboarding_flags_follow_the_customers_actions(world: World) -> No
     await world.until(lambda: raw(mitra, "POST", path), lambda seen: seen[0] == 200, timeout=5)
     await world.config("early_end_mitra_enabled", False)
     await now(has_live_session=False)
-    await by_phone(world, client, new_number())
+    store_tokens(client, await by_phone(world, client, new_number()))
     await now(is_anonymous=False)
 
 

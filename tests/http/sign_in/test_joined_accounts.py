@@ -158,7 +158,7 @@ async def test_sockets_reconnect_after_merge_and_find_the_active_session(
     await theirs.say(session_id, "halo")
     joined = await join(world, family)
     async with asyncio.timeout(within(1)):
-        assert [await socket.code() for socket in before] == [4403] * 4
+        assert [await socket.code() for socket in before] == [4401] * 4
         assert [await socket.code() for socket in old] == [GOING_AWAY] * 4
     for socket in bystander:
         await socket.say({"type": "ping"})
@@ -384,7 +384,7 @@ async def test_merge_without_valkey_is_visible_everywhere_within_a_second(
         ]
         async with asyncio.timeout(within(1)):
             assert [await socket.code() for socket in old] == [GOING_AWAY] * 4
-            assert [await socket.code() for socket in before] == [4403] * 4
+            assert [await socket.code() for socket in before] == [4401] * 4
         phone = await at(family.old, second.realtime).open("chat")
         assert phone.frames[0]["sessions"] == []
     finally:

@@ -1,4 +1,4 @@
-"""An upgrade ends the other auth sessions of the anonymous row; an account's ids are bounded.
+"""An upgrade ends the auth sessions of the anonymous row; an account's ids are bounded.
 
 See docs/product.md#merging-accounts.
 """
@@ -18,7 +18,7 @@ from tests.http.sign_in.people import (
     store_tokens,
 )
 from tests.sockets.plain_socket import bare_and_known, token_like
-from tests.stack import World, new_id, within
+from tests.stack import World, new_id, refused, within
 from tools.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ JOINED = """WITH made AS (
   RETURNING id::text, status"""
 
 
-async def test_upgrade_ends_other_auth_sessions_of_the_row(world: World, provider_a: IdentityServer) -> None:
+async def test_upgrade_ends_the_auth_sessions_of_the_row(world: World, provider_a: IdentityServer) -> None:
     client, other = await anonymous(world), new_id()
     await world.stack.sql(
         """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, expires_at, created_at)
@@ -51,7 +51,11 @@ async def test_upgrade_ends_other_auth_sessions_of_the_row(world: World, provide
     assert answer["customer"]["id"] == client.user["id"]
     assert await socket.code(within(1)) == 4403
     await world.until(lambda: me_status(copied), lambda status: status == 401, timeout=within(1))
-    assert await me_status(client) == 200
+    # A copy of the caller's own tokens must not become the account either.
+    await world.until(lambda: me_status(client), lambda status: status == 401, timeout=within(1))
+    await refused(
+        client.post("/api/shared/auth/refresh", {"refresh_token": client.refresh_token}), 401, "REFRESH_INVALID"
+    )
     assert await me_status(store_tokens(device(world), answer)) == 200
 
 

@@ -48,10 +48,11 @@ export class Account {
   }
 
   /**
-   * Sign in. An anonymous customer keeps what they have. Raises SesiError.
+   * Sign in. An anonymous customer keeps what they have: their request ends its own token, so it has a key, and a
+   * repeat gets the same answer. Raises SesiError.
    * @param {string} route
    * @param {object} [body]
-   * @param {boolean} [once] without repeats
+   * @param {boolean} [once] without repeats, unless there is a key
    * @returns {Promise<User>}
    */
   async signIn(route, body, once) {
@@ -62,8 +63,9 @@ export class Account {
       if (isAnonymous(tokens.current?.user)) await this.call("GET /api/client/auth/me");
       const before = tokens.current;
       const token = isAnonymous(before?.user) && route !== ANONYMOUS ? before?.access : null;
-      const attempt = () => rest.once(route, { body, fields: TOKEN_FIELDS }, token);
-      const answer = await (once ? attempt() : rest.repeat(attempt));
+      const idempotencyKey = token ? this.#device.ports.id() : undefined;
+      const attempt = () => rest.once(route, { body, fields: TOKEN_FIELDS, idempotencyKey }, token);
+      const answer = await (once && !token ? attempt() : rest.repeat(attempt));
       if (before && !isAnonymous(before.user)) await this.#device.ended("self");
       const user = await tokens.keep(answer);
       this.#endedMeanwhile = null;

@@ -15,10 +15,11 @@ export declare class Account {
      */
     call(route: string, options?: CallOptions, once?: boolean): Promise<any>;
     /**
-     * Sign in. An anonymous customer keeps what they have. Raises SesiError.
+     * Sign in. An anonymous customer keeps what they have: their request ends its own token, so it has a key, and a
+     * repeat gets the same answer. Raises SesiError.
      * @param {string} route
      * @param {object} [body]
-     * @param {boolean} [once] without repeats
+     * @param {boolean} [once] without repeats, unless there is a key
      * @returns {Promise<User>}
      */
     signIn(route: string, body?: object, once?: boolean): Promise<User>;
