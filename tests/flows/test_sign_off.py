@@ -21,7 +21,7 @@ from core.reads import catalogue
 from tests.flows.chats import completed_chat
 from tests.flows.conftest import ADDRESS, WISH, Harness, rows
 
-# Of the mitras $1: those without a living auth session ($2 is now) who are online, have an open invitation, or are free.
+# Those mitras among $1 without a living auth session ($2 is now) who are online, have an open invitation, or are free.
 AVAILABLE = """SELECT m.id::text, o.is_online,
     EXISTS (SELECT 1 FROM chat_request_notifications n WHERE n.mitra_id = m.id AND n.response IS NULL) AS is_asked,
     EXISTS (SELECT 1 FROM free_mitras($2, false, 45, 3) f WHERE f.mitra_id = m.id) AS is_free

@@ -199,7 +199,7 @@ TABLE: dict[str, tuple[Make, dict[str, dict[str, str]]]] = {
     "deactivation": (by_operator(is_active=False), {"own": DIES, "other": DIES}),
     "mitra renamed": (by_operator(display_name="Sari"), {"own": LIVES, "other": LIVES}),  # no way to sign in changes
     "erasure": (erasure, {"own": DIES, "other": DIES}),
-    "logout": (logout, {"own": DIES, "other": LIVES}),  # each device is signed in by itself
+    "logout": (logout, {"own": DIES, "other": LIVES}),  # a device is signed in alone
     "removal": (removal, {"own": DIES, "other": LIVES}),
     "reuse": (reuse, {"own": DIES, "other": LIVES}),  # the copied token is of one device
     # The device from which it was changed has proven the old password.

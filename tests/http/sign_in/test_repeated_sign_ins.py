@@ -1,4 +1,4 @@
-"""A sign-in that ends the token of its own request can be repeated with an Idempotency-Key
+"""A sign-in that ends the token of the request can be repeated with an Idempotency-Key
 (docs/protocol.md#moving-from-anonymous-to-known)."""
 
 import asyncio
