@@ -12,7 +12,7 @@ from core.base.errors import DomainError
 from core.base.languages import Text
 
 KEEP = dt.timedelta(hours=24)  # service time for which the first answer is repeated
-SIGN_IN_REPEAT = dt.timedelta(minutes=5)  # the same for a sign-in that ends the token of its own request
+SIGN_IN_REPEAT = dt.timedelta(minutes=5)  # the same for a sign-in that ends the token of the request
 WAIT_S = 5.0  # real seconds that a repeat waits for the first request to end
 CLAIM_S = 20.0  # real seconds after which a claim without an answer belongs to a dead process
 MAX_KEY = 255

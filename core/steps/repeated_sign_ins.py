@@ -23,7 +23,7 @@ from core.storage.transaction import Tx
 
 
 class Opened(msgspec.Struct):
-    """What is stored for the key: the auth session that the sign-in opened."""
+    """The stored answer: the id of the auth session that the sign-in opened."""
 
     auth_session_id: str
 

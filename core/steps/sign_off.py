@@ -53,7 +53,7 @@ async def _follow(tx: Tx, ended: Sequence[Ended]) -> None:
     for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
         await refresh_push_token(tx, *owner)
     for mitra_id in {one.user_id for one in ended if one.user_type == UserType.MITRA}:
-        # Of two devices that sign out at once, the second to get this lock sees that none is left.
+        # If two devices sign out at once, the second one to get this lock sees that none is left.
         await mitras.lock(tx, mitra_id)
         await leave_if_signed_out(tx, mitra_id)
 
