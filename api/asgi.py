@@ -10,8 +10,18 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def path_of(scope: Scope) -> str:
-    """Return a request's path without a slash at the end; `/` for the root."""
-    return scope["path"].rstrip("/") or "/"
+    """Return a request's path without one slash at the end; `/` for the root."""
+    return scope["path"].removesuffix("/") or "/"
+
+
+def is_alias(scope: Scope) -> bool:
+    """Return whether a path is another form of a route's path, which the framework would route like it.
+
+    Such a path has an empty segment (but for one slash at the end), a segment `.` or `..`, or an encoded slash.
+    """
+    segments = path_of(scope).split("/")[1:]
+    plain_root = segments == [""]
+    return b"%2f" in scope["raw_path"].lower() or (not plain_root and not {"", ".", ".."}.isdisjoint(segments))
 
 
 def headers_of(scope: Scope) -> dict[str, str]:

@@ -14,7 +14,7 @@ from litestar.config.cors import CORSConfig
 
 from api.admission import Admission, Slot
 from api.answer_headers import finish
-from api.asgi import App, Receive, Scope, Send, forwarded_of, headers_of, host_of, is_preflight, path_of
+from api.asgi import App, Receive, Scope, Send, forwarded_of, headers_of, host_of, is_alias, is_preflight, path_of
 from api.auth import bearer
 from api.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
 from api.plain_answers import Refused, fail, refusal_of_request, refuse
@@ -109,7 +109,8 @@ class Gatekeeper:
 
     def is_refresh(self, scope: Scope) -> bool:
         """Return whether a request presents a refresh token."""
-        return self._listener == "public" and scope["method"] == "POST" and path_of(scope) == REFRESH
+        is_route = self._listener == "public" and scope["method"] == "POST" and path_of(scope) == REFRESH
+        return is_route and not is_alias(scope)
 
     def admit_refresh(self, scope: Scope) -> Refused | None:
         """Admit a refresh whose body is complete. Return None, or the whole answer if it is refused.
@@ -165,6 +166,8 @@ class Gatekeeper:
 
         `held` releases the request's places in the limits.
         """
+        if is_alias(scope):  # before any limit is chosen by the path
+            raise NotFound
         by_token = self.is_refresh(scope)
         self._check_exposure(scope, headers)
         self._check_preflight(scope, headers)

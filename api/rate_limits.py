@@ -1,5 +1,7 @@
 """The token buckets that each request is charged to (docs/protocol.md#http)."""
 
+import attrs
+
 from api.asgi import Scope, host_of, is_preflight, path_of
 from api.refusals import SIGN_IN, UNLIMITED
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address
@@ -11,16 +13,17 @@ REFRESH = "/api/shared/auth/refresh"
 # Routes that apps poll. Without a valid token they have a separate limit per address, so that other requests from the
 # same address can't use it up and take mitras offline.
 POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
-WELL_KNOWN = "/.well-known/"
 # Static files have a separate limit for each address: a page loads dozens of them, and must not use up its API calls.
-STATIC = ("/client/", "/try/", "/dev/inbox")
+# The receipts' public keys and preflights share it: they cost as little, and a full address must not block them.
+STATIC = ("/.well-known/", "/client/", "/try/", "/dev/inbox")
+INTERNAL_STATIC = ("/internal/static/", "/docs/", "/readyz/", "/metrics/")
 # Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS, STATIC_FILES = 12_000, 12_000, 12_000
 BURST = 6_000  # of refreshes and static files: as many as an address may have connections, because each may be a phone after an outage
 
 
 class RateLimits:
-    """The rate limits of one listener. `browsers`: it answers CORS preflights, which are free."""
+    """The rate limits of one listener. `browsers`: it answers CORS preflights."""
 
     def __init__(self, runtime: Runtime, *, listener: str, browsers: bool) -> None:
         self._runtime = runtime
@@ -35,6 +38,7 @@ class RateLimits:
             per_minute=settings.rate_limit_address_per_minute,
             burst=settings.rate_limit_address_burst,
         )
+        self._internal_address = attrs.evolve(self._address, name="internal_address")
         self._refresh = Limit(name="refresh", per_minute=per_minute, burst=burst)
         self._refresh_address = Limit(name="refresh_address", per_minute=REFRESHES, burst=BURST)
         self._stray_polls = Limit(name="stray_polls", per_minute=STRAY_POLLS, burst=STRAY_POLLS)
@@ -48,10 +52,10 @@ class RateLimits:
         """Return the token buckets that a request is charged to. `claims` are those of its token, if it has a valid one."""
         path = path_of(scope)
         if self._browsers and is_preflight(scope, headers):
-            return ()
+            return charges_of_address(self._static, host_of(scope))
         if self._listener == "internal":
             return self._of_internal(scope, path, claims)
-        if path in UNLIMITED or path.startswith(WELL_KNOWN):
+        if path in UNLIMITED:
             return ()
         if f"{path}/".startswith(STATIC):
             return charges_of_address(self._static, host_of(scope))
@@ -67,7 +71,12 @@ class RateLimits:
     def _of_internal(self, scope: Scope, path: str, claims: Claims | None) -> Charges:
         if path in SIGN_IN:
             return charges_of_address(self._sign_in, host_of(scope))
-        return () if claims is None else (Charge(self._operator, claims.user_id),)
+        if claims is not None:
+            return (Charge(self._operator, claims.user_id),)
+        if path in UNLIMITED:
+            return ()
+        stranger = self._static if f"{path}/".startswith(INTERNAL_STATIC) else self._internal_address
+        return charges_of_address(stranger, host_of(scope))
 
     def of_refresh(self, scope: Scope, auth_session_id: str) -> Charges:
         """Return the token buckets of a refresh with one of our tokens."""

@@ -84,7 +84,7 @@ def _of_request(handler: Any, access: Access, signature: Signature) -> Iterator[
     """Yield the refusals that follow from a route's method, parameters and body."""
     yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
     yield from (refusal_of(ExposedDevelopment), refusal_of(HttpsRequired))
-    if _is_limited(handler, access):
+    if not UNLIMITED & set(handler.paths):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:
         yield from (MALFORMED, REQUEST_TIMEOUT)
@@ -95,12 +95,6 @@ def _of_request(handler: Any, access: Access, signature: Signature) -> Iterator[
         yield refusal_of(ValidationFailed)
     if signature.path or signature.query:  # a NUL in the path or query is answered with NotFound
         yield refusal_of(NotFound)
-
-
-def _is_limited(handler: Any, access: Access) -> bool:
-    if "public" in access.listeners:
-        return not UNLIMITED & set(handler.paths)
-    return bool(access.kinds or SIGN_IN & set(handler.paths))
 
 
 @cache
