@@ -1,7 +1,7 @@
 """Limits of request bodies: bytes, and time to arrive (docs/protocol.md#http)."""
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from api.asgi import Receive, Scope, path_of
@@ -30,8 +30,10 @@ class RequestTimeout(DomainError):
     code, message = REQUEST_TIMEOUT.code, REQUEST_TIMEOUT.message
 
 
-async def read_in_time(scope: Scope, receive: Receive, headers: dict[str, str], *, most: int) -> bytes | None:
-    """Read the body within BODY_S; of a webhook call, about `most` bytes. None if the client has disconnected.
+async def read_in_time(
+    scope: Scope, receive: Receive, headers: dict[str, str], *, most: Callable[[], int]
+) -> bytes | None:
+    """Read the body within BODY_S; of a webhook call over MAX_BODY, about `most()` bytes. None if the client has disconnected.
 
     Raises TooLarge, or RequestTimeout if the body has not arrived in time.
     """
@@ -52,8 +54,8 @@ def _is_webhook(scope: Scope) -> bool:
     return path_of(scope) == WEBHOOK
 
 
-async def _read(scope: Scope, receive: Receive, most: int) -> bytes | None:
-    """Read the body; of a webhook call, about `most` bytes. None if the client has disconnected.
+async def _read(scope: Scope, receive: Receive, most: Callable[[], int]) -> bytes | None:
+    """Read the body; of a webhook call over MAX_BODY, about `most()` bytes. None if the client has disconnected.
 
     Raises TooLarge.
     """
@@ -70,7 +72,7 @@ async def _read(scope: Scope, receive: Receive, most: int) -> bytes | None:
             raise TooLarge
         if size - len(part) <= MAX_BODY:
             parts.append(part)
-        if size > most:
+        if size > MAX_BODY and size > most():
             break  # the rest is not read: the call is stored, truncated, and refused
         if not message.get("more_body"):
             break

@@ -20,7 +20,7 @@ from api.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
 from api.plain_answers import Refused, fail, refusal_of_request, refuse
 from api.plain_reads import PlainReads
 from api.rate_limits import REFRESH, RateLimits
-from api.refusals import UNLIMITED, WEBHOOK
+from api.refusals import UNLIMITED
 from api.request_records import PROBES, RequestRecords
 from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
@@ -173,7 +173,7 @@ class Gatekeeper:
         self._check_preflight(scope, headers)
         if not by_token:
             await self._charge(self._limits.of_request(scope, headers, claims))
-        body = await read_in_time(scope, receive, headers, most=self._most(scope, headers))
+        body = await read_in_time(scope, receive, headers, most=lambda: self._most(headers))
         if body is None:
             return None
         scope["state"]["body_size"] = len(body)
@@ -229,10 +229,9 @@ class Gatekeeper:
         if headers.get("access-control-request-method", "GET") not in self._cors.allow_methods:
             raise Forbidden(http_texts.METHOD_FORBIDDEN)
 
-    def _most(self, scope: Scope, headers: dict[str, str]) -> int:
-        """Return how many bytes of the body to read."""
-        genuine = path_of(scope) == WEBHOOK and webhook_receive.is_genuine(self._runtime, headers)
-        return MAX_READ if genuine else MAX_BODY
+    def _most(self, headers: dict[str, str]) -> int:
+        """Return how many bytes of a webhook body over MAX_BODY to read, which is refused whatever its token."""
+        return MAX_READ if webhook_receive.is_genuine(self._runtime, headers) else MAX_BODY
 
     def _claims(self, headers: dict[str, str]) -> Claims | None:
         """Return the claims of the request's token; None without a valid one for this listener."""

@@ -48,9 +48,9 @@ from core.storage.reports import Reports
 from core.storage.transaction import Tx
 from core.transactions import open_transaction, translate_db_errors
 from core.webhooks.flood_counts import FloodCounts
+from core.webhooks.unproven import UnprovenCalls
 
 GATEWAY_SLOTS, VOID_SLOTS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
-UNPROVEN_CALLS = 2  # database connections for storing webhook calls without a valid token
 CODE_SENDS = 16  # concurrent calls to the OTP provider that no request waits for
 CLOCK_MARGIN_S = 60.0  # how much clocks may differ when an access token expires
 
@@ -86,7 +86,6 @@ class Runtime:
     reaction_slots: asyncio.Semaphore  # for reactions that work in the database
     gateway_slots: asyncio.Semaphore  # for polls of the gateway that no customer waits for
     void_slots: asyncio.Semaphore  # for voiding invoices; separate, so that voiding never delays polls
-    unproven_calls: asyncio.Semaphore  # for storing webhook calls without a valid token
     code_sends: asyncio.Semaphore  # for sending sign-in codes to mitras
     reaction: Reaction | None
     node: str = attrs.field(factory=ids.new_id)
@@ -104,6 +103,7 @@ class Runtime:
     changes: ChangePoll = attrs.field(init=False)
     readiness: Readiness = attrs.field(init=False)
     flood_counts: FloodCounts = attrs.field(init=False)
+    unproven_calls: UnprovenCalls = attrs.field(init=False)
     callers_ids: BatchLoader[tuple[str, ...]] = attrs.field(init=False)
     inbox: Inbox | None = attrs.field(init=False, default=None)  # not in production
 
@@ -119,6 +119,7 @@ class Runtime:
         )
         self.readiness = Readiness(self.db, self.bus)
         self.flood_counts = FloodCounts(self.db)
+        self.unproven_calls = UnprovenCalls(self.db, self.settings)
         self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=(), pause_s=PAUSE_S)
         if self.settings.development_routes:
             self.inbox = Inbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
@@ -238,7 +239,6 @@ async def open_runtime(
             reaction_slots=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),
             void_slots=asyncio.Semaphore(VOID_SLOTS),
-            unproven_calls=asyncio.Semaphore(UNPROVEN_CALLS),
             code_sends=asyncio.Semaphore(CODE_SENDS),
             reaction=react,
         )

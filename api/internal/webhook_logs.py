@@ -8,10 +8,12 @@ from litestar.params import QueryParameter
 from api.auth import operators
 from api.parameters import path_id, query_time
 from core.base.actor import Actor
+from core.base.errors import GatewayUnavailable
 from core.base.pages import Items, read_page
 from core.flows import webhook_replay
+from core.operators.totp import TotpRequired
 from core.payments.rules import NotReplayable
-from core.reads import webhook_calls
+from core.reads import callers, webhook_calls
 from core.reads.webhook_calls import WebhookFilter, WebhookLogView
 from core.runtime import Runtime
 
@@ -28,7 +30,7 @@ async def webhook_logs(
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[WebhookLogView]:
-    """List the gateway's calls, newest first.
+    """List the gateway's calls, newest first; with bodies at most 20 on a page, whatever `limit` says.
 
     Personal fields in bodies are masked without `customers.pii`. An audit row records which bodies were read; with
     `bodies=false` they are left out, without an audit row.
@@ -52,13 +54,22 @@ async def webhook_log(log_id: str, runtime: Runtime, actor: Actor) -> WebhookLog
     return await webhook_calls.webhook_call(runtime, actor, path_id(log_id))
 
 
-@post("/internal/webhook-logs/{log_id:str}/replay", status_code=200, **operators("webhooks", "write", NotReplayable))
+@post(
+    "/internal/webhook-logs/{log_id:str}/replay",
+    status_code=200,
+    **operators("webhooks", "write", NotReplayable, GatewayUnavailable, TotpRequired),
+)
 async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookLogView:
     """Replay a stored call.
 
-    It runs through the same handler again, as a new call; the answer is the new call's row.
+    It runs through the same handler again, as a new call; the answer is the new call's row. A call without a valid
+    token changes nothing by itself: the gateway is asked about its invoice, and the answer's row has the source `poll`.
+    That needs a fresh code of the second factor, if you have one.
     """
-    new_id = await webhook_replay.replay(runtime, actor, webhook_log_id=path_id(log_id))
+    stored = await webhook_replay.stored_call(runtime, path_id(log_id))
+    if not stored.token_valid:
+        await callers.require_step_up(runtime, actor)
+    new_id = await webhook_replay.replay(runtime, actor, webhook_log_id=stored.id)
     return await webhook_calls.replayed_call(runtime, actor, new_id)
 
 

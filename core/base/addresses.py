@@ -76,6 +76,14 @@ def unmapped(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def plain_of(host: str) -> str:
+    """Return a client's address, an IPv4-mapped one as IPv4; a host that is not an address as it is."""
+    try:
+        return str(unmapped(host))
+    except ValueError:
+        return host
+
+
 class TrustedProxies:
     """The proxies whose X-Forwarded-For header is trusted: the addresses and networks in TRUSTED_PROXIES."""
 

@@ -123,6 +123,13 @@ class Settings:
         secret=True,
         blank=True,
     )
+    gateway_source_networks: tuple[str, ...] = _setting(
+        "",
+        parse.networks,
+        "addresses or CIDR networks that the gateway calls from, comma separated; they have no share of the limits of "
+        "calls without a valid token",
+        blank=True,
+    )
     refunds_enabled: bool = _setting("false", parse.flag, "true or false")
     gateway_app_tag: str = _setting("sesi", str, "the tag of this application generation")
     gateway_payment_methods: tuple[str, ...] = _setting(

@@ -1,5 +1,7 @@
 """Process a stored webhook call again, and import calls from the fallback file (docs/protocol.md#webhook)."""
 
+import json
+
 import attrs
 import msgspec
 
@@ -10,44 +12,112 @@ from core.base.errors import NotFound
 from core.base.id_ranges import since, until
 from core.base.plain_json import plain_text
 from core.operators import store as operators
+from core.payments import gateway_calls
+from core.payments.gateway_calls import Case
 from core.payments.rules import NotReplayable
+from core.providers.invoices import Invoice
 from core.runtime import Runtime
-from core.steps import webhook_calls
+from core.steps import gateway_events, payer_data, webhook_calls
 from core.steps.retention import end_of
 from core.steps.webhook_calls import ANSWER_S, Answer
+from core.storage.transaction import Tx
 from core.webhooks import store as webhooks
-from core.webhooks.store import Received
+from core.webhooks.store import MAX_BODY, Received
 
 
 async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
     """Process a stored call again, as if it had arrived at its original time. Return the new log row's id.
 
-    Raises NotFound, NotReplayable (the call had no valid token), Unavailable.
+    A call without a valid token changes nothing: the gateway is asked about its invoice, and only the answer counts.
+    Raises NotFound, NotReplayable (the gateway can't be asked about such a call), GatewayUnavailable, Unavailable.
     """
+    stored = await stored_call(runtime, webhook_log_id)
+    if not stored.token_valid:
+        return await _ask_gateway(runtime, actor, stored)
     async with runtime.transaction() as tx:
-        stored = await webhooks.get(tx, webhook_log_id)
-        if stored is None:
-            raise NotFound
-        if not stored.token_valid:
-            raise NotReplayable
         first = await webhooks.get(tx, stored.replay_of) if stored.replay_of is not None else None
-        came_at = (first or stored).received_at
+        came_at = first.received_at if first is not None and first.token_valid else stored.received_at
         call = attrs.evolve(stored, id=ids.new_id(), received_at=tx.now, replay_of=stored.replay_of or stored.id)
         await webhooks.record(tx, call)
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action="webhook.replayed",
-            object_type="webhook_log",
-            object_id=webhook_log_id,
-            before=None,
-            after={"webhook_log_id": call.id},
-        )
+        await _audit(tx, actor, stored, call)
     answer_by = monotonic() + ANSWER_S
     await webhook_calls.process(
         runtime, call, webhook_calls.parse(call.raw_body), answer_by, recorded=True, came_at=came_at
     )
     return call.id
+
+
+async def stored_call(runtime: Runtime, webhook_log_id: str) -> Received:
+    """Return a call as it was received. Raises NotFound, Unavailable."""
+    async with runtime.transaction() as tx:
+        stored = await webhooks.get(tx, webhook_log_id)
+    if stored is None:
+        raise NotFound
+    return stored
+
+
+async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
+    """Ask the gateway about the invoice that a call without a valid token names, and apply the answer.
+
+    The answer is logged as a replay, as it is for a poll. Return the new log row's id.
+    """
+    if runtime.gateway is None or stored.gateway_invoice_id is None:
+        raise NotReplayable
+    invoice = await runtime.gateway.get(stored.gateway_invoice_id)
+    async with runtime.transaction() as tx:
+        case = await _apply(runtime, tx, invoice)
+        call = await _logged(tx, stored, invoice)
+        await webhooks.record(tx, call)
+        await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=None)
+        await _audit(tx, actor, stored, call)
+    return call.id
+
+
+async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> Case:
+    if invoice is None:
+        return Case.UNKNOWN
+    if invoice.status not in gateway_calls.PAID_STATUSES and invoice.status != "EXPIRED":
+        return Case.IGNORED_STATUS
+    return await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)
+
+
+async def _logged(tx: Tx, stored: Received, invoice: Invoice | None) -> Received:
+    """Return the log row of the gateway's answer; without an invoice its body is empty."""
+    body = {} if invoice is None else invoice.body
+    raw_body = b""
+    if invoice is not None:
+        request_id = ids.parse_id(body.get("external_id"))
+        raw_body = await payer_data.stored_body(
+            tx, json.dumps(body).encode(), request_id=request_id, invoice_id=invoice.id
+        )
+    return Received(
+        id=ids.new_id(),
+        received_at=tx.now,
+        source_ip="",
+        headers={},
+        token_valid=True,  # it comes from the gateway's API
+        external_id=plain_text(body.get("external_id")),
+        gateway_invoice_id=stored.gateway_invoice_id,
+        status=plain_text(body.get("status")),
+        amount=plain_text(body.get("amount")),
+        app_tag=None,
+        raw_body=raw_body[:MAX_BODY],
+        truncated=len(raw_body) > MAX_BODY,
+        replay_of=stored.replay_of or stored.id,
+        source=webhooks.POLL,
+    )
+
+
+async def _audit(tx: Tx, actor: Actor, stored: Received, call: Received) -> None:
+    await operators.audit(
+        tx,
+        operator_id=actor.user_id,
+        action="webhook.replayed",
+        object_type="webhook_log",
+        object_id=stored.id,
+        before=None,
+        after={"webhook_log_id": call.id},
+    )
 
 
 async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:

@@ -63,10 +63,14 @@ class NotPreviousMitra(DomainError):
 
 
 class NotReplayable(DomainError):
-    """The call came without a valid token, so its sender is unknown."""
+    """The call came without a valid token, and the gateway can't be asked about it: it is disabled, or the call names
+    no invoice."""
 
     code = "NOT_REPLAYABLE"
-    message = Text(en="The callback token is missing or invalid.", id="Token panggilan tidak ada atau tidak sah.")
+    message = Text(
+        en="The callback token is missing or invalid, and the gateway can't be asked.",
+        id="Token panggilan tidak ada atau tidak sah, dan gateway tidak dapat ditanya.",
+    )
 
 
 def in_order(methods: tuple[str, ...], *, qris_first: bool) -> tuple[str, ...]:

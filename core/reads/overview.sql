@@ -22,7 +22,7 @@ SELECT
     FROM webhook_logs
     WHERE
       http_status >= 400
-      AND token_valid
+      AND (token_valid OR processing_result = 'error')
       AND id >= $2
       AND received_at >= $1 - interval '1 hour'
   ) AS webhook_errors_last_hour,

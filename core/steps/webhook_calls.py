@@ -69,7 +69,14 @@ async def process(
             case, note = await _act(runtime, tx, call, body, came_at or call.received_at)
             if recorded:
                 await payer_data.mask(tx, call)
-                await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=note)
+                await webhooks.stamp(
+                    tx,
+                    call.id,
+                    http_status=case.http_status,
+                    result=case.result,
+                    error=note,
+                    token_valid=call.token_valid,
+                )
     except Exception as error:
         if not isinstance(error, Unavailable | TimeoutError):
             log.exception("processing a webhook call failed", webhook_log_id=call.id)
@@ -113,6 +120,7 @@ async def _failed(runtime: Runtime, call: Received, recorded: bool, error: Excep
                     http_status=Case.ERROR.http_status,
                     result=Case.ERROR.result,
                     error=type(error).__name__,
+                    token_valid=call.token_valid,
                 )
         except Exception as second:
             log.warning("storing the result of a webhook call failed", error=type(second).__name__)

@@ -1,7 +1,6 @@
 """Writes of webhook_logs (docs/product.md#how-a-payment-is-confirmed).
 
-A call is stored before it is handled, and its result is stored once. A call without a valid token is stored in one
-statement. The gateway's answer to a poll is stored only if it reports money that does not fit the request.
+A call is stored before its token is compared, and its result is stored once. The gateway's answer to a poll is stored only if it reports money that does not fit the request.
 """
 
 import datetime as dt
@@ -41,6 +40,9 @@ class Received:
     truncated: bool
     replay_of: str | None = None
     source: str = WEBHOOK
+    # Of a body that is cut because its call came without a valid token: its length and SHA-256 (hex).
+    bytes: int | None = None
+    body_sha256: str | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return what the fallback file stores next to the body."""
@@ -78,7 +80,7 @@ REMOVE_UNPROVEN = f"""
   WITH old AS MATERIALIZED (
     SELECT id
     FROM webhook_logs
-    WHERE NOT token_valid AND received_at < $1 AND id < $2
+    WHERE NOT token_valid AND processing_result IN ('unauthorized', 'flood') AND received_at < $1 AND id < $2
     ORDER BY received_at
     LIMIT {REMOVED_AT_ONCE}
     FOR UPDATE SKIP LOCKED
@@ -101,15 +103,20 @@ CLAIM = statement(
     )
 )
 STAMP = statement(
-    Calls.update(http_status=p.http_status, processing_result=p.result, processing_error=p.error).where(
-        Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_error == ORPHANED)
-    )
+    Calls.update(
+        http_status=p.http_status, processing_result=p.result, processing_error=p.error, token_valid=p.token_valid
+    ).where(Calls.id == p.id, Calls.http_status.is_null() | (Calls.processing_error == ORPHANED))
 )
 
 
 async def record(tx: Tx, call: Received) -> bool:
     """Store a call before it is handled. Return False if it is stored already."""
     return bool(await RECORD.execute(tx, **attrs.asdict(call)))
+
+
+async def record_first(reader: Reader, call: Received) -> None:
+    """Store a call before its token is compared. It may be repeated, because the call's id is unique."""
+    await RECORD.all(reader, **attrs.asdict(call))
 
 
 async def record_unauthorized(reader: Reader, call: Received) -> None:
@@ -138,12 +145,14 @@ async def claim_call(tx: Tx, log_id: str) -> bool:
     return bool(await CLAIM.execute(tx, id=log_id))
 
 
-async def stamp(tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None) -> None:
-    """Store a call's result, once.
+async def stamp(
+    tx: Tx, log_id: str, *, http_status: int, result: str, error: str | None, token_valid: bool = True
+) -> None:
+    """Store a call's result, once, and whether its token was valid: the row is older than that knowledge.
 
     A slow handler may replace the result that the sweep gave to its call as an orphan.
     """
-    await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error)
+    await STAMP.execute(tx, id=log_id, http_status=http_status, result=result, error=error, token_valid=token_valid)
 
 
 async def close_abandoned_calls(tx: Tx, *, before: dt.datetime, begin_id: str) -> list[Abandoned]:

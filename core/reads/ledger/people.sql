@@ -164,14 +164,15 @@ WHERE
 -- proves: I10
 -- reads: whole tables
 -- returns: rows that count no call; rows of counted calls that lack the body's hash and size, had a valid token or
--- have another result.
+-- have another result; rows of other calls with a hash or size whose body is not cut.
 SELECT
   id::text,
   format('%s calls, %s', calls, processing_result)
 FROM webhook_logs
 WHERE
   calls < 1
-  OR (processing_result IS NOT DISTINCT FROM 'flood') <> (body_sha256 IS NOT NULL AND bytes IS NOT NULL)
+  OR processing_result = 'flood' AND (body_sha256 IS NULL OR bytes IS NULL)
+  OR processing_result IS DISTINCT FROM 'flood' AND num_nulls(body_sha256, bytes) < 2 AND NOT truncated
   OR processing_result = 'flood' AND token_valid
   OR calls > 1 AND processing_result IS DISTINCT FROM 'flood';
 
@@ -382,7 +383,7 @@ WHERE
       ORDER BY id
       LIMIT 1
     )
-    OR NOT f.token_valid
+    OR NOT f.token_valid AND w.source <> 'poll'
     OR f.replay_of IS NOT NULL
     OR coalesce(a.n, 0) <> 1
   );

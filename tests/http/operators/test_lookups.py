@@ -361,7 +361,7 @@ async def test_replay_adds_a_row_and_changes_nothing_twice(world: World) -> None
     assert {(status, one["processing_result"]) for status, one in seen} == {(200, "duplicate")}
 
 
-async def test_replay_of_call_without_valid_token_is_refused(world: World) -> None:
+async def test_replay_of_call_without_valid_token_is_refused_while_the_gateway_is_disabled(world: World) -> None:
     operator, customer = await world.operator(), await world.customer()
     payment = await world.request(customer)
     await world.webhook(payment, token="wrong")
