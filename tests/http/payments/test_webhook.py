@@ -25,8 +25,15 @@ LOG_FIELDS = {
 async def log_rows(world: World, mark: str) -> list[dict[str, Any]]:
     """Return the log rows whose body contains `mark`, newest first."""
     operator = await world.operator()
-    newest = await operator.get("/internal/webhook-logs", limit=200)
-    return [row for row in newest["items"] if mark in row["raw_body"]]
+    rows: list[dict[str, Any]] = []
+    more: dict[str, Any] = {}
+    while len(rows) < 200:  # a page with bodies has at most 20
+        page = await operator.get("/internal/webhook-logs", limit=200, **more)
+        rows += page["items"]
+        if page["next_cursor"] is None:
+            break
+        more = {"cursor": page["next_cursor"]}
+    return [row for row in rows if mark in row["raw_body"]]
 
 
 async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, str, dict[str, Any]]:
