@@ -63,7 +63,7 @@ async def replay(log_id: str, runtime: Runtime, actor: Actor) -> WebhookLogView:
     """Replay a stored call.
 
     It runs through the same handler again, as a new call; the answer is the new call's row. A call without a valid
-    token changes nothing by itself: the gateway is asked about its invoice, and the answer's row has the source `poll`.
+    token has no direct effect: the gateway is asked about its invoice, and the answer's row has the source `poll`.
     That needs a fresh code of the second factor, if you have one.
     """
     stored = await webhook_replay.stored_call(runtime, path_id(log_id))

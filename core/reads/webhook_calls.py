@@ -26,8 +26,8 @@ class WebhookLogView:
 
     The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
     A row with the `processing_result` `flood` stands for `calls` calls without a valid token from one address in one
-    minute; `bytes` is the size of their bodies, and `body_sha256` (hex) is that of the newest. Of a larger body that came
-    without a valid token, only the first 4 KiB are kept; then these two fields say its length and hash.
+    minute; `bytes` is the size of their bodies, and `body_sha256` (hex) is that of the newest. Only the first 4 KiB of a
+    larger body without a valid token are kept; these two fields then say its length and hash.
     """
 
     id: Id

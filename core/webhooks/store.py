@@ -40,7 +40,7 @@ class Received:
     truncated: bool
     replay_of: str | None = None
     source: str = WEBHOOK
-    # Of a body that is cut because its call came without a valid token: its length and SHA-256 (hex).
+    # The length and SHA-256 (hex) of a body that is cut because its call came without a valid token.
     bytes: int | None = None
     body_sha256: str | None = None
 

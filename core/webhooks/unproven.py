@@ -1,4 +1,4 @@
-"""Webhook calls that are stored before their token is compared: how many of them, and how much of their bodies.
+"""Limit the webhook calls that are stored before their token is compared, and the size of their bodies.
 
 Anyone can send such calls, so those without a valid token share three budgets (docs/security.md#limits). What is used of
 them is counted in webhook_logs. So the budgets hold over all processes, but for the few calls that other processes store
@@ -35,7 +35,7 @@ SQL = sql_files.load(__file__)
 
 @attrs.frozen(kw_only=True)
 class Look:
-    """What is used of the budgets of the last minute, and the times of the oldest calls in it."""
+    """The used parts of the budgets of the last minute, and the times of the oldest calls in it."""
 
     calls: Used
     large: Used

@@ -1,6 +1,6 @@
 -- name: calls
--- The calls without a valid token since $1 that are stored, and those of the network $2: how many, how many have a body of
--- more than $4 bytes, and the time of the oldest. $3 is the bound of their ids.
+-- The calls without a valid token since $1 that are stored, and those of the network $2: how many, how many have a body
+-- of more than $4 bytes, and the time of the oldest. $3 is the bound of their ids.
 SELECT
   count(*)::int AS calls,
   (count(*) FILTER (WHERE w.near))::int AS calls_of_network,
@@ -12,7 +12,7 @@ FROM (
   SELECT
     received_at,
     octet_length(raw_body) > $4 AS large,
-    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN source_ip::inet <<= $2::inet ELSE false END AS near
+    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE false END AS near
   FROM webhook_logs
   WHERE processing_result = 'unauthorized' AND received_at > $1 AND id >= $3
 ) AS w;
@@ -26,7 +26,7 @@ SELECT
 FROM (
   SELECT
     octet_length(raw_body) AS size,
-    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN source_ip::inet <<= $2::inet ELSE false END AS near
+    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE false END AS near
   FROM webhook_logs
   WHERE processing_result = 'unauthorized' AND received_at > $1 AND id >= $3
 ) AS w;
