@@ -195,6 +195,7 @@ export type ErrorCode =
   | "DISCOUNT_NOT_ELIGIBLE"
   | "DISPLAY_NAME_REQUIRED"
   | "EARLY_END_DISABLED"
+  | "EXPOSED_DEVELOPMENT"
   | "EXTENSION_LIMIT"
   | "EXTENSION_PENDING"
   | "EXTENSION_RESOLVED"
@@ -203,6 +204,7 @@ export type ErrorCode =
   | "FREE_REQUEST_OPEN"
   | "GATEWAY_UNAVAILABLE"
   | "HEADERS_TOO_LARGE"
+  | "HTTPS_REQUIRED"
   | "IDEMPOTENCY_IN_FLIGHT"
   | "IDEMPOTENCY_MISMATCH"
   | "IDENTITY_TOKEN_INVALID"
@@ -1505,9 +1507,9 @@ export interface Routes {
   /** Return the public keys of receipts as a JWK set (RFC 7517), also those that no longer sign. */
   "GET /.well-known/sesi-receipts.json": { answer: JwkSet };
   /** Sign in as a customer with identity provider A. */
-  "POST /api/client/auth/identity-a": { body: IdentityBody; answer: CustomerTokens };
+  "POST /api/client/auth/identity-a": { body: IdentityBody; answer: CustomerTokens; idempotent: true };
   /** Sign in as a customer with identity provider B. */
-  "POST /api/client/auth/identity-b": { body: IdentityBody; answer: CustomerTokens };
+  "POST /api/client/auth/identity-b": { body: IdentityBody; answer: CustomerTokens; idempotent: true };
   /** Return the calling customer. */
   "GET /api/client/auth/me": { answer: Customer };
   /** Erase the caller's personal data and sign all their devices out. */
@@ -1517,7 +1519,7 @@ export interface Routes {
   /** Send a phone code to a customer. */
   "POST /api/client/auth/otp/request": { body: PhoneBody; answer: CodeRequest };
   /** Sign in as a customer with a phone code. */
-  "POST /api/client/auth/otp/verify": { body: CodeBody; answer: CustomerTokens };
+  "POST /api/client/auth/otp/verify": { body: CodeBody; answer: CustomerTokens; idempotent: true };
   /** Set the caller's display name. */
   "PATCH /api/client/auth/profile": { body: ProfileBody; answer: Customer };
   /** Cancel a payment request or its search. */

@@ -191,8 +191,9 @@ export declare class Client {
      * Make a payment request for more minutes of a session.
      * @param {string} sessionId
      * @param {number} durationMinutes
+     * @param {number} [expectedAmount] the price that the customer was shown; another one is refused
      */
-    extend(sessionId: string, durationMinutes: number): Promise<PaymentRequest>;
+    extend(sessionId: string, durationMinutes: number, expectedAmount?: number): Promise<PaymentRequest>;
     /**
      * Answer a customer who asks for more minutes.
      * @param {string} sessionId

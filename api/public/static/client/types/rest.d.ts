@@ -19,13 +19,14 @@ export declare class Rest {
      */
     constructor(device: import("./device.js").Device, api: string, headers: Record<string, string | undefined>);
     /**
-     * Send one request and return its answer, null for 204. Raises SesiError.
+     * Send one request and return its answer, null for 204. A program between app and service may answer instead of it:
+     * what is no JSON object with the `fields` of the options counts as no answer. Raises SesiError.
      * @param {string} route method and path, such as `GET /api/client/auth/me`
      * @param {CallOptions} [options]
      * @param {string | null} [token] access token
      * @returns {Promise<any>}
      */
-    once(route: string, { path, query, body, idempotencyKey }?: CallOptions, token?: string | null): Promise<any>;
+    once(route: string, { path, query, body, idempotencyKey, fields }?: CallOptions, token?: string | null): Promise<any>;
     /**
      * Run `attempt` until it succeeds, fails for good, or has failed too often. Raises SesiError.
      * @template T

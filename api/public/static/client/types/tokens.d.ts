@@ -4,6 +4,10 @@ export type SignedIn = {
     refresh: string;
     user: Account;
 };
+/** @import { Account } from "./types.d.ts" */
+/** @typedef {{ access: string, refresh: string, user: Account }} SignedIn */
+/** What an answer with tokens has. */
+export declare const TOKEN_FIELDS: string[];
 /** The tokens of this device. One refresh serves all calls, sockets and tabs. */
 export declare class Tokens {
     #private;
