@@ -192,6 +192,12 @@ async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], run
     return mitra_tokens(tokens, await people.mitra_me(runtime, mitra.id))
 
 
+BY_IDENTITY: dict[str, Any] = {
+    "status_code": 200, "dto": Body[IdentityBody], "return_dto": None, "headers": ("X-Locale",), "idempotent": True,
+    **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
+}  # fmt: skip
+
+
 async def _by_identity(
     provider: str, data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
@@ -208,42 +214,24 @@ async def _by_identity(
     return customer_tokens(tokens, people.customer_view(customer))
 
 
-@post(
-    "/api/client/auth/identity-a",
-    status_code=200,
-    dto=Body[IdentityBody],
-    return_dto=None,
-    headers=("X-Locale",),
-    idempotent=True,
-    **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
-)
+@post("/api/client/auth/identity-a", **BY_IDENTITY)
 async def sign_in_by_identity_a(
     data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
     """Sign in as a customer with identity provider A.
 
-    With the token of an anonymous customer, that customer becomes verified, or joins the account that has this
-    identity.
+    With the token of an anonymous customer, that one becomes verified, or joins the account that has this identity.
     """
     return await _by_identity("a", data, request, runtime)
 
 
-@post(
-    "/api/client/auth/identity-b",
-    status_code=200,
-    dto=Body[IdentityBody],
-    return_dto=None,
-    headers=("X-Locale",),
-    idempotent=True,
-    **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
-)
+@post("/api/client/auth/identity-b", **BY_IDENTITY)
 async def sign_in_by_identity_b(
     data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
     """Sign in as a customer with identity provider B.
 
-    With the token of an anonymous customer, that customer becomes verified, or joins the account that has this
-    identity.
+    With the token of an anonymous customer, that one becomes verified, or joins the account that has this identity.
     """
     return await _by_identity("b", data, request, runtime)
 
