@@ -285,17 +285,14 @@ async def test_ended_device_loses_its_push_token_and_user_falls_back_to_another(
     assert (await refusal(third, "PUT", PUSH, {"push_token": a_token()}))[0] == 401
 
 
-async def test_merge_removes_the_anonymous_devices_push_token(world: World, provider_a: IdentityServer) -> None:
+async def test_merge_moves_the_anonymous_devices_push_token(world: World, provider_a: IdentityServer) -> None:
     subject, token = new_subject(), a_token()
     account = store_tokens(device(world), await by_identity(device(world), provider_a, subject))
     client = await anonymous(world)
     await register(client, token)
     joined = store_tokens(device(world), await by_identity(client, provider_a, subject))
-    assert (await push_tokens_of(world, client), await column(world, client), await column(world, account)) == (
-        [None],
-        None,
-        None,
-    )
+    assert await push_tokens_of(world, client, joined) == [None, token]
+    assert [await column(world, one) for one in (client, account)] == [None, token]
     await register(joined, token)
     assert await column(world, account) == token
 
