@@ -37,7 +37,7 @@ from core.promises.rules import hour_of, same_hours
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import logins
+from core.steps.push_tokens import refresh_push_token
 from core.storage.database import Database
 from core.storage.transaction import Reader, Tx
 from tools.bench.plan_watch import WatchedDatabase
@@ -63,7 +63,7 @@ ASKING = (
     "paid_time",
 )
 EXTRA = (
-    logins.refresh_push_token,
+    refresh_push_token,
     background.read_changes,
 )
 # Functions that are not called, with the reason.
