@@ -1,8 +1,7 @@
-"""Limit the webhook calls that are stored before their token is compared, and the size of their bodies.
+"""Budgets of webhook calls whose token is not compared yet, or not valid.
 
-Anyone can send such calls, so those without a valid token share three budgets (docs/security.md#limits). What is used of
-them is counted in webhook_logs. So the budgets hold over all processes, but for the few calls that other processes store
-at the same moment.
+Anyone can send such calls, so they share three budgets (docs/security.md#limits). Their use is counted in webhook_logs. So
+the budgets hold over all processes, but for the few calls that other processes store at the same moment.
 """
 
 import asyncio
@@ -96,7 +95,7 @@ class UnprovenCalls:
         return wait_s
 
     async def _look(self, network: Network, *, now: dt.datetime) -> Look:
-        row = await self._fetch("calls", now - MINUTE, network, KEPT)
+        row = await self._fetch(SQL["calls"], now - MINUTE, network, KEPT)
         return Look(
             calls=Used(by_all=row["calls"], by_network=row["calls_of_network"]),
             large=Used(by_all=row["large"], by_network=row["large_of_network"]),
@@ -104,8 +103,8 @@ class UnprovenCalls:
             oldest_of_network=row["oldest_of_network"],
         )
 
-    async def _fetch(self, name: str, begin: dt.datetime, network: Network, *more: Any) -> Any:
-        row = await self._db.fetchrow(SQL[name], begin, network.cidr, since(begin), *more)
+    async def _fetch(self, statement: str, begin: dt.datetime, network: Network, *more: Any) -> Any:
+        row = await self._db.fetchrow(statement, begin, network.cidr, since(begin), *more)
         assert row is not None
         return row
 
@@ -125,7 +124,7 @@ class UnprovenCalls:
         if not _fits(large, network, most=LARGE, exempt=exempt):
             metrics.LIMITED.labels("webhook_unproven_bodies").inc()
             return False
-        row = await self._fetch("bodies", now - HOUR, network)
+        row = await self._fetch(SQL["bodies"], now - HOUR, network)
         stored = Used(by_all=row["stored"], by_network=row["stored_of_network"])
         fits = _fits(stored, network, most=STORED, exempt=exempt)
         if not fits:
