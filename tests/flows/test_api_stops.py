@@ -13,7 +13,7 @@ from core.base.connections import Connections
 from core.runtime import Runtime
 from tests.flows.conftest import Harness
 
-REQUEST = b"POST /nowhere HTTP/1.1\r\nHost: sesi\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
 async def started(runtime: Runtime, *, accepts: bool) -> tuple[Server, socket.socket]:

@@ -18,7 +18,7 @@ from core.reads.timeline import timeline
 from core.runtime import Runtime
 from core.steps import blanking
 from tests.flows.chats import GOODBYE, META, SECRET, Chat, a_chat, completed_chat
-from tests.flows.conftest import WAITING, Harness
+from tests.flows.conftest import READER, WAITING, Harness
 
 KEPT = """SELECT id, session_id, seq, sender_type, sender_id, client_message_id, type, status, delivered_at, read_at, created_at
   FROM chat_messages WHERE session_id = $1 ORDER BY seq"""
@@ -121,7 +121,7 @@ def test_readers_see_no_text_from_the_moment_a_session_is_marked(clean_harness: 
         ):
             assert [(one.message, one.blanked) for one in items[0].closures] == [("", True)] * 2
         paid = await chat.row("SELECT payment_request_id::text AS id FROM chat_sessions WHERE id = $1")
-        entries = [one.text for one in (await timeline(runtime, paid["id"])).entries if one.kind == "goodbye"]
+        entries = [one.text for one in (await timeline(runtime, READER, paid["id"])).entries if one.kind == "goodbye"]
         assert entries == [f"The {side} said goodbye; the text was removed" for side in ("customer", "mitra")]
 
     clean_harness.run(play())

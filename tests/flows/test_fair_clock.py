@@ -27,6 +27,7 @@ from core.flows import (
     payment_extension,
     session_timers,
 )
+from core.flows.payment_extension import MoreMinutes
 from core.outages import store as outages
 from core.outages.rules import LEASE_S, RENEW_EVERY_S
 from core.pairing.rules import RequestClosed
@@ -348,7 +349,7 @@ def test_extension_is_answered_after_its_time_while_the_clock_stands(fair: Harne
         chat = await a_chat(fair)
         await aged(chat, left=100)
         made = await payment_extension.request_extension(
-            fair.runtime, chat.customer, session_id=chat.id, duration_minutes=12, mode=None, address=ADDRESS
+            fair.runtime, chat.customer, MoreMinutes(session_id=chat.id, duration_minutes=12), address=ADDRESS
         )
         await fair.report_paid(made.payment_request_id, made.amount)
         await extension_ask.ask(fair.runtime, payment_request_id=made.payment_request_id)

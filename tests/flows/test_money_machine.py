@@ -37,6 +37,7 @@ from core.flows import (
     webhook_receive,
 )
 from core.flows.operator_work import MitraChange
+from core.flows.payment_extension import MoreMinutes
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.pairing_failures.rules import OperatorAction
@@ -682,9 +683,7 @@ class MoneyMachine(RuleBasedStateMachine):
         work = payment_extension.request_extension(
             self.harness.runtime,
             self._owner(session["customer_id"]),
-            session_id=session["id"],
-            duration_minutes=12,
-            mode=None,
+            MoreMinutes(session_id=session["id"], duration_minutes=12),
             address=ADDRESS,
         )
         made = self.act(work, become={}, error=error, new=0 if error else 1, free=free)

@@ -21,6 +21,7 @@ from core.flows import (
     session_end,
     session_timers,
 )
+from core.flows.payment_extension import MoreMinutes
 from core.messages import digests
 from core.outages.rules import OutageKind
 from core.reads.ledger.audit import audit
@@ -299,7 +300,7 @@ async def extend(chat: Chat) -> None:
     """Let the customer pay for 12 more minutes, and the mitra approve them."""
     runtime = chat.harness.runtime
     made = await payment_extension.request_extension(
-        runtime, chat.customer, session_id=chat.id, duration_minutes=12, mode=None, address=ADDRESS
+        runtime, chat.customer, MoreMinutes(session_id=chat.id, duration_minutes=12), address=ADDRESS
     )
     assert await chat.harness.report_paid(made.payment_request_id, made.amount) == "confirmed"
     await extension_ask.ask(runtime, payment_request_id=made.payment_request_id)

@@ -10,6 +10,7 @@ import pytest
 from core.base.actor import Actor
 from core.base.pages import Page
 from core.flows import mitra_status, pairing_start, payment_extension, payment_request
+from core.flows.payment_extension import MoreMinutes
 from core.mitras.rules import MitraOffline, NoMitraAvailable
 from core.payments.states import PaymentStatus
 from core.payments.views import PaymentRequestView
@@ -97,7 +98,7 @@ def test_chosen_mitra_and_extension_keep_their_rules(refusing: Harness) -> None:
         session_id = await refusing.start_session(customer, mitra)
         with rows(refusing.runtime, refuse_unservable_payments=True, max_customers_per_mitra=1):
             view = await payment_extension.request_extension(
-                refusing.runtime, customer, session_id=session_id, duration_minutes=12, mode=None, address=ADDRESS
+                refusing.runtime, customer, MoreMinutes(session_id=session_id, duration_minutes=12), address=ADDRESS
             )
             assert (view.is_extension, view.promised) == (True, None)
         await mitra_status.go_offline(refusing.runtime, mitra_id=mitra.user_id)

@@ -51,20 +51,24 @@ async def test_account_that_never_paid_gets_exactly_the_hourly_limit_of_invoices
 
 async def test_account_that_has_paid_has_exactly_its_high_limit_of_invoices(world: World) -> None:
     counted = """INSERT INTO invoices_asked (id, customer_id, address, has_paid, asked_at)
-      SELECT gen_random_uuid(), CASE WHEN $2 THEN $1::text::uuid ELSE gen_random_uuid() END, $3, true, now()
+      SELECT gen_random_uuid(), CASE WHEN $2 THEN $1::text::uuid ELSE gen_random_uuid() END, $3, true, $5::timestamptz
       FROM generate_series(1, $4::int)"""
     async with world.setting(**{ACCOUNT: 1, ADDRESS: 1}):
         customer = await from_address(world, "198.51.100.21")
         payment = await world.paid(customer)
         await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
         # The first invoice counts, too.
-        await world.stack.sql(counted, customer.user["id"], True, "198.51.100.22", PER_PAID_ACCOUNT - 4)
+        await world.stack.sql(
+            counted, customer.user["id"], True, "198.51.100.22", PER_PAID_ACCOUNT - 4, await world.service_time()
+        )
         outcomes = await at_once(*(world.request(customer) for _ in range(6)))
         assert sorted(outcomes) == ["RATE_LIMITED"] * 3 + ["ok"] * 3
         other = await from_address(world, "198.51.100.23")
         payment = await world.paid(other)
         await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
-        await world.stack.sql(counted, other.user["id"], False, "198.51.100.23", PER_ADDRESS_OF_PAID - 1)
+        await world.stack.sql(
+            counted, other.user["id"], False, "198.51.100.23", PER_ADDRESS_OF_PAID - 1, await world.service_time()
+        )
         outcomes = await at_once(*(world.request(other) for _ in range(3)))
         assert sorted(outcomes) == ["RATE_LIMITED"] * 2 + ["ok"]
 

@@ -152,7 +152,7 @@ async def test_seeded_session_makes_a_returning_customer(world: World) -> None:
     assert (await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/accept"))[
         "status"
     ] == "active"
-    assert [one["action"] for one in await audits(world, made["id"])] == ["session.seeded"]
+    assert [one["action"] for one in await audits(world, made["id"])] == ["session.seeded", "session.read"]
     check_books(await world.audit())
 
 
