@@ -412,14 +412,15 @@ class World:
 
     async def until(self, look: Any, good: Any, *, timeout: float = 20) -> Any:
         """Call `look` until `good(result)` holds and return the result. Fails after `timeout` seconds."""
-        seen = None
+        seen, pause_s = None, 0.03
         try:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = await look()
                     if good(seen):
                         return seen
-                    await asyncio.sleep(0.03)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(0.15, pause_s * 1.25)  # a look costs the service and the test some milliseconds
         except TimeoutError:
             raise NeverSeen(f"last: {seen}") from None
 

@@ -406,6 +406,7 @@ def test_random_steps_ask_in_order_and_within_the_size_of_a_wave(waves: Harness,
 
 
 @pytest.mark.parametrize("size", [0, 4_400])
+@pytest.mark.slow
 def test_blast_of_thousands_goes_on_exactly_after_its_process_dies(clean_harness: Harness, size: int) -> None:
     """The death is real as far as the database sees: nothing follows the first commit, until the jobs process looks."""
 

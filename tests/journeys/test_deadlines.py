@@ -152,11 +152,13 @@ def statements(stack: Stack) -> int:
 
 
 @TOGETHER.test()
+@pytest.mark.slow
 async def test_deadlines_close_together_take_effect_once_and_not_early(world: World) -> None:
     await check_each_once(world, *await sessions(world, 8))
 
 
 @TOGETHER.test(step=1)
+@pytest.mark.slow
 async def test_two_jobs_processes_act_once_and_one_continues_without_the_other(world: World) -> None:
     port = free_port()
     world.stack.start("jobs", key="jobs2", JOBS_PORT=str(port))
@@ -215,6 +217,7 @@ async def ends_within_a_wait(world: World, holder: asyncpg.Connection, session_i
 
 
 @TOGETHER.test(step=3)
+@pytest.mark.slow
 async def test_session_end_does_not_wait_for_blocked_jobs(world: World) -> None:
     _, _, ids = await sessions(world, 3)
     customer, silent = await friends(world)

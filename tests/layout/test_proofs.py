@@ -1,8 +1,11 @@
 """The page of proofs is complete and current."""
 
+import pytest
+
 from tools import proofs
 
 
+@pytest.mark.slow
 def test_every_cause_tag_event_and_error_code_is_named_by_a_test() -> None:
     assert proofs.unproved() == []
 

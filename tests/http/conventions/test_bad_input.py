@@ -227,6 +227,7 @@ def filled(callers: Callers, path: str) -> str:
     return path.replace("{}", callers.session_id, 1).replace("{}", new_id())
 
 
+@pytest.mark.slow
 async def test_odd_bodies_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, filled(callers, path)), {"data": body, "headers": JSON})
@@ -319,6 +320,7 @@ async def test_odd_ids_in_paths_never_answer_5xx(callers: Callers) -> None:
     assert set(statuses) <= {400, 404, 405, 422}
 
 
+@pytest.mark.slow
 async def test_odd_queries_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, f"{filled(callers, path)}?{query}"), {})
@@ -344,6 +346,7 @@ async def test_unsupported_method_is_405_or_404(callers: Callers) -> None:
     assert statuses.count(405) > len(statuses) / 2
 
 
+@pytest.mark.slow
 async def test_odd_headers_never_answer_5xx(callers: Callers) -> None:
     calls = [
         ((listener, method, filled(callers, path)), {"data": b"{}" if method != "GET" else None, "headers": odd})

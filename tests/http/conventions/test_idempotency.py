@@ -328,6 +328,7 @@ async def test_key_on_other_routes_is_ignored(world: World, http: aiohttp.Client
 # -- a process that dies
 
 
+@pytest.mark.slow
 async def test_repeat_after_killed_process_returns_at_most_one_request(world: World) -> None:
     stack = world.stack
     assert stack.undocumented_answers() == []  # these would be lost with the process

@@ -71,6 +71,7 @@ EXAMPLES = [
 
 
 @both
+@pytest.mark.slow
 def test_document_is_valid_openapi_3_1(listener: str) -> None:
     assert DOCUMENTS[listener]["openapi"] == "3.1.0"
     OpenAPIV31SpecValidator(DOCUMENTS[listener]).validate()

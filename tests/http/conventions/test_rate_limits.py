@@ -419,6 +419,7 @@ async def test_rate_limit_tokens_return_on_the_service_clock(
     two_processes.stack.stop("slow")
 
 
+@pytest.mark.slow
 async def test_very_high_limit_is_exact(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     base = start_api(
         two_processes.stack, "high", RATE_LIMIT_ADDRESS_PER_MINUTE="600000", RATE_LIMIT_ADDRESS_BURST="2000"

@@ -368,6 +368,7 @@ async def test_activity_reads_of_many_rows_use_an_index(stack: Stack, many: None
         await connection.close()
 
 
+@pytest.mark.slow
 async def test_activity_summary_of_many_rows_adds_up(world: World, many: None) -> None:
     """Read one page of many over HTTP."""
     operator = await world.operator()

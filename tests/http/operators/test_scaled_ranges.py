@@ -39,6 +39,7 @@ async def operator(world: World) -> Client:
     return await world.operator()
 
 
+@pytest.mark.slow
 async def test_range_that_covers_a_row_shows_it(world: World, operator: Client) -> None:
     for path, field in LISTS.items():
         everything = (await operator.get(path))["items"]

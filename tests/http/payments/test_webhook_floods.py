@@ -153,6 +153,7 @@ async def test_gateway_source_networks_are_exempt_from_shares_and_not_from_the_b
         assert stack.stop("api-exempt") == 0
 
 
+@pytest.mark.slow
 async def test_flood_of_large_bodies_from_one_block_grows_the_table_by_less_than_two_megabytes(world: World) -> None:
     """700 calls of 64 KiB, each from its own /64: half of the budgets, and then the share of the /48."""
     body, calls = os.urandom(WHOLE), 700
