@@ -20,7 +20,7 @@ def is_alias(scope: Scope) -> bool:
     Such a path has an empty segment (but for one slash at the end), a segment `.` or `..`, or an encoded slash.
     """
     segments = path_of(scope).split("/")[1:]
-    plain_root = segments == [""]
+    plain_root = scope["path"] in ("", "/")
     return b"%2f" in scope["raw_path"].lower() or (not plain_root and not {"", ".", ".."}.isdisjoint(segments))
 
 

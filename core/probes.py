@@ -135,7 +135,7 @@ class Runner(web.AppRunner):
     """Runs an application over HttpConnection."""
 
     def __init__(self, app: web.Application, runtime: Runtime, **options: Any) -> None:
-        super().__init__(app, access_log=None, **options)
+        super().__init__(app, access_log=None, keepalive_timeout=runtime.settings.keep_alive_seconds, **options)
         self._runtime = runtime
 
     async def _make_server(self) -> web.Server:

@@ -215,7 +215,6 @@ class Runner(probes.Runner):
             app,
             runtime,
             shutdown_timeout=2.0,
-            keepalive_timeout=runtime.settings.keep_alive_seconds,
             max_headers=MAX_FIELDS,
         )
         self._counts = Connections(runtime.settings)

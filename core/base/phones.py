@@ -16,12 +16,13 @@ from core.base.languages import Text
 
 MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
 PLUS = "+\uff0b"  # also full-width
-# Dots, brackets and slashes, also full-width; dashes that are not in the category Pd; marks of the direction of a text,
-# which come with a number that was copied from a contact list.
+# Dots and slashes of several scripts; dashes that are not in the category Pd; marks of the direction of a text, which come
+# with a number that was copied from a contact list.
 SEPARATORS = frozenset(
-    ".\uff0e\u00b7\u2024()[]{}\uff08\uff09\uff3b\uff3d\uff5b\uff5d/\uff0f\u2044\u2215"
-    "\u2053\u207b\u208b\u2212\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    ".\uff0e\u00b7\u2022\u2024\u2027\u3002\u30fb\uff61\uff65\u06d4/\uff0f\u2044\u2215\u29f8"
+    "\u02d7\u2043\u2053\u207b\u208b\u2212\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
+DASHES_AND_BRACKETS = ("Pd", "Ps", "Pe")
 NO_SPACE = "\x1c\x1d\x1e\x1f"  # control characters that Python counts as white space
 SCHEME = "tel:"  # of RFC 3966
 
@@ -110,7 +111,11 @@ def _international(typed: Typed) -> str:
 
 
 def _separates(sign: str) -> bool:
-    return sign in SEPARATORS or (sign.isspace() and sign not in NO_SPACE) or unicodedata.category(sign) == "Pd"
+    return (
+        sign in SEPARATORS
+        or (sign.isspace() and sign not in NO_SPACE)
+        or unicodedata.category(sign) in DASHES_AND_BRACKETS
+    )
 
 
 def _invalid() -> ValidationFailed:

@@ -47,7 +47,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def own_text(data: bytes, name: str) -> str | None:
-    """Return the text of an object's own field, the last of this name, also if the rest of the JSON is not valid.
+    """Return the text of the first object's own field, the last of this name, also if the rest of the JSON is not valid.
 
     None without one, and if it can't be read or has a lone surrogate.
     """
@@ -58,6 +58,8 @@ def own_text(data: bytes, name: str) -> str | None:
             depth += len(part)
         elif part[0] in "]}":
             depth -= len(part)
+            if depth <= 0:
+                return found  # another value after the object is not its own
         elif depth == 1 and part == key and [one.strip() for one in parts[at + 1 : at + 2]] == [":"]:
             found = _text(parts[at + 2]) if at + 2 < len(parts) else found
     return found

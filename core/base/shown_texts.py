@@ -13,6 +13,9 @@ from core.base.errors import ValidationFailed
 from core.base.languages import Text
 
 NFC = "NFC"
+SPACES = (
+    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # category Zs
+)
 # Unicode categories: control characters, invisible formatting (which can reverse a line or hide a part of it), line and
 # paragraph separators, lone surrogates.
 HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
@@ -42,8 +45,8 @@ def is_visible(text: str) -> bool:
 
 
 def as_line(text: str) -> str:
-    """Return a line as it is stored: in NFC, without white space around it."""
-    return unicodedata.normalize(NFC, text).strip()
+    """Return a line as it is stored: in NFC, without spaces around it. Line breaks around it stay, and are refused."""
+    return unicodedata.normalize(NFC, text).strip(SPACES)
 
 
 def fault_of_line(line: str, *, most: int) -> Text | None:

@@ -184,7 +184,7 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
 async def unlock_operator(runtime: Runtime, *, email: str) -> None:
     """End the lockout of an operator's account, also at single addresses. Raises LookupError if no operator has this e-mail."""
     async with runtime.transaction() as tx:
-        operator = await operators.lock_by_email(tx, email)
+        operator = await operators.lock_by_email(tx, email.strip())
         if operator is None:
             raise LookupError(email)
         await attempts.forgive(tx, operator.email)

@@ -28,11 +28,10 @@ def is_stuck(*, is_open: bool, requested_at: dt.datetime, now: dt.datetime) -> b
 
 
 def checked_note(name: str, text: str | None) -> str | None:
-    """Return an operator's note without spaces around it; None if it is empty. Raises ValidationFailed."""
-    note = (text or "").strip()
-    if note:
-        shown_texts.check_text(name, note, most=LONGEST_NOTE)
-    return note or None
+    """Return an operator's note as it was sent; None if it is empty. Raises ValidationFailed."""
+    if text:
+        shown_texts.check_text(name, text, most=LONGEST_NOTE)
+    return text or None
 
 
 class RefundsDisabled(DomainError):

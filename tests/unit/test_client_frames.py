@@ -209,6 +209,10 @@ def test_ref_that_is_not_a_short_string_is_not_returned(ref: Any):
     assert (error.code, error.ref) == ("UNKNOWN_TYPE", None)
 
 
+def test_ref_of_a_second_object_in_a_frame_is_not_returned():
+    assert refused("chat", '{"type":"ping","ref":"R"}{"ref":"S"}').ref == "R"
+
+
 def test_ref_of_200_characters_is_accepted():
     assert read("chat", json.dumps({"type": "ping", "ref": "r" * 200})).ref == "r" * 200
 

@@ -85,7 +85,7 @@ def test_text_that_is_not_a_phone_number_is_refused_with_its_field(text: str):
 # Prefixes of a national number, in the notations that people use.
 PREFIXES = ["0", "62", "+62", "0062", "+62 0", "+62 (0)", "\uff0b62", "(+62)", "tel:+62", " TEL:0", "\u202a+62 ", ""]
 SEPARATORS = ["", " ", "-", ".", "/", "(", ")", "[", "]", "\u00a0", "\u2009", "\t", "\u2013", "\u2011", "\u2212", "\u30a0",
-              "\u200e", "\u202c", "\u2069", "\u061c", "\uff0d", "\uff08", "\uff09"]  # fmt: skip
+              "\u200e", "\u202c", "\u2069", "\u061c", "\uff0d", "\uff08", "\uff09", "\u2022", "\u30fb", "\u06d4", "\u3010", "\u3011"]  # fmt: skip
 ZEROS = [0x30, 0x660, 0x6F0, 0x966, 0x9E6, 0xFF10, 0x1D7CE, 0x1FBF0]  # the digit zero of some scripts
 
 

@@ -82,6 +82,7 @@ async def test_every_alias_of_every_route_is_404_and_charged_to_no_limit(
         for route in plain.values()
         for alias in sorted(aliases_of(filled(route)))
     ]
+    calls += [(f"{base_of(low_limits, listener)}{root}", "GET") for root in ("//", "///", "/./", "/%2e")]
     assert len(calls) > 20 * BURST
     assert await statuses(http, calls) == {(404, "NOT_FOUND")}
 
