@@ -35,7 +35,7 @@ class Point:
 API = (
     Point("a payment request is created", "INSERT INTO payment_requests"),
     Point("a payment request is abandoned", r"payment_requests SET status = 'abandoned' WHERE \(payment_requests\.id"),
-    Point("the gateway's call is stored", "INSERT INTO webhook_logs"),
+    Point("the gateway's call is stored", "INSERT INTO webhook_logs", commit=False),
     Point(
         "the payment is confirmed",
         "payment_requests SET status = 'confirmed'|UPDATE webhook_logs SET http_status = \\$1",

@@ -37,7 +37,6 @@ from core.promises.rules import hour_of, same_hours
 from core.runtime import Runtime
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps.push_tokens import refresh_push_token
 from core.storage.database import Database
 from core.storage.transaction import Reader, Tx
 from tools.bench.plan_watch import WatchedDatabase
@@ -62,10 +61,7 @@ ASKING = (
     "digests",
     "paid_time",
 )
-EXTRA = (
-    refresh_push_token,
-    background.read_changes,
-)
+EXTRA = (background.read_changes,)
 # Functions that are not called, with the reason.
 LEFT_OUT = {
     "core.reads.disclosure.one": "writes an audit row, with operators.audit",
@@ -85,7 +81,7 @@ MITRA = {"chat_requests", "mitra_status", "mitra_history"}
 OPERATOR = {
     "customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call",
     "core.reads.configuration.row", "core.reads.configuration.rows", "core.reads.support.session", "core.reads.support.sessions",
-    "failed_pairing", "failed_pairings", "timeline", "audit_log",
+    "failed_pairing", "failed_pairings", "timeline", "audit_log", "has_stepped_up",
 }  # fmt: skip
 # Typical values from the database: a customer with many sessions and their latest one, the busiest mitra, and so on.
 TYPICAL = """WITH s AS (SELECT * FROM chat_sessions WHERE status = 'completed' AND last_seq > 5 AND customer_id = (
@@ -264,6 +260,10 @@ class Caller:
         planned = pushes.Planned(
             auth_session_id=text["auth_session_id"], push_token=text["push_token"], content={}, urgent=True, ttl=dt.timedelta(minutes=1)
         )  # fmt: skip
+        code = codes.OtpRequest(
+            id=text["otp_request_id"], phone=text["phone"], user_type="customer", code_hash=None, provider_reference=None,
+            attempts=0, used_at=None, created_at=self.now, expires_at=self.now, may_be_sent=False,
+        )  # fmt: skip
         a_wave = Asking(wave=Wave(number=1, ends_at=self.now), at_most=100)
         usual: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
             *(
@@ -312,6 +312,7 @@ class Caller:
             (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
             (codes.create, {"otp_request_id": ids.new_id()}),
+            (codes.use, {"locked": codes.Locked(named=code, living=(code,))}),
             (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
         )
         forms: dict[str, list[Call]] = {}
