@@ -29,9 +29,12 @@ async def add(tx: Tx, notices: list[Notice], *, as_sent: list[Notice] | None = N
     tx.outgoing.notices.extend(notices if as_sent is None else as_sent)
 
 
-async def forget(tx: Tx, recipient_ids: Sequence[str], event: str, *, session_id: str | None = None) -> None:
-    """Delete the recipients' pending deliveries of an event, of one session if given: a newer one replaces them."""
-    given_up = await tx.fetchval(SQL["forget"], recipient_ids, event, tx.now, session_id)
+async def forget(tx: Tx, recipient_ids: Sequence[str], event: str, *, session_ids: Sequence[str] | None = None) -> None:
+    """Delete the recipients' pending deliveries of an event: a newer one replaces them.
+
+    With sessions only theirs, and none that another transaction has locked: it is acknowledged or pushed just now.
+    """
+    given_up = await tx.fetchval(SQL["forget"], recipient_ids, event, tx.now, session_ids)
     tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(Stage.GIVEN_UP), given_up)
 
 

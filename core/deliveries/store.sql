@@ -174,19 +174,24 @@ RETURNING
 
 -- name: forget
 -- Delete the deliveries of the event $2 to the recipients $1, and note in the trail that they were given up at $3.
--- With a session ($4) only its deliveries. Return how many.
--- Rows are locked in the order of their ids, as acknowledgements do.
+-- With sessions ($4) only their deliveries. Return how many.
+-- Rows are locked in the order of their ids, as acknowledgements do. Those of sessions belong to users whose rows the
+-- transaction has not locked, and it may have locked other deliveries: it skips locked ones and never waits for them.
 WITH gone AS (
   DELETE FROM deliveries
   WHERE
     id = ANY(ARRAY(
       SELECT id
       FROM deliveries
-      WHERE
-        recipient_id = ANY($1::uuid[]) AND event = $2
-        AND ($4::uuid IS NULL OR session_id = $4)
+      WHERE recipient_id = ANY($1::uuid[]) AND event = $2 AND $4::uuid[] IS NULL
       ORDER BY id
       FOR UPDATE
+    ) || ARRAY(
+      SELECT id
+      FROM deliveries
+      WHERE recipient_id = ANY($1::uuid[]) AND event = $2 AND session_id = ANY($4::uuid[])
+      ORDER BY id
+      FOR UPDATE SKIP LOCKED
     ))
   RETURNING *
 ),

@@ -22,9 +22,9 @@ async def watched(tx: Tx, party_ids: Sequence[str], side: UserType) -> AsyncIter
     before = await _names(tx, locked, side)
     yield
     after = await _names(tx, locked, side)
-    for session_id, (name, other) in after.items():
-        if name is not None and name != before[session_id][0]:
-            await _send(tx, session_id, other, _opposite(side), name)
+    changed = {one: (name, other) for one, (name, other) in after.items() if name not in (None, before[one][0])}
+    if changed:
+        await _send(tx, changed, _opposite(side))
 
 
 async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tuple[str | None, str]]:
@@ -39,11 +39,17 @@ async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tu
     return found
 
 
-async def _send(tx: Tx, session_id: str, recipient_id: str, recipient_type: UserType, display_name: str) -> None:
-    """Send a party the other one's new name. Only the newest unacknowledged name is kept."""
-    await deliveries.forget(tx, [recipient_id], "peer_renamed", session_id=session_id)
-    frame = {"type": "peer_renamed", "session_id": session_id, "display_name": display_name}
-    await deliveries.add(tx, [_notice(await tx.event_time(), recipient_id, recipient_type, session_id, frame)])
+async def _send(tx: Tx, changed: dict[str, tuple[str, str]], recipient_type: UserType) -> None:
+    """Send the other parties of sessions the new names. Only the newest unacknowledged name of a session is kept."""
+    await deliveries.forget(
+        tx, sorted({other for _, other in changed.values()}), "peer_renamed", session_ids=list(changed)
+    )
+    at = await tx.event_time()
+    notices = []
+    for session_id, (name, other) in changed.items():
+        frame = {"type": "peer_renamed", "session_id": session_id, "display_name": name}
+        notices.append(_notice(at, other, recipient_type, session_id, frame))
+    await deliveries.add(tx, notices)
 
 
 def _opposite(side: UserType) -> UserType:
