@@ -24,6 +24,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.refunds import store as refunds
 from core.refunds.rules import RefundPending, checked_note
 from core.runtime import Runtime
+from core.sessions.states import HELD
 from core.steps import extend, presence, renames, sign_off
 from core.steps import pushes as push_steps
 from core.steps import refunds as refund_steps
@@ -149,12 +150,10 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         if has_new_number:
             assert number is not None
             await mitras.hold_phone(tx, number)
-        if change.is_active is False:
-            await _take_leave(runtime, tx, mitra_id)
         if change.is_active is False or has_new_number:
             # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
             # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
-            await sign_off.revoke(tx, user_id=mitra_id)
+            await _take_leave(runtime, tx, mitra_id, is_deactivated=change.is_active is False)
         renamed = [] if name in (None, before.display_name) else [mitra_id]
         async with renames.watched(tx, renamed, UserType.MITRA):
             after = await mitras.update(
@@ -177,17 +176,21 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         )
 
 
-async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str) -> None:
-    """Take a mitra offline who is deactivated, and tell their devices and the customers of their open extensions.
+async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated: bool) -> None:
+    """Take a mitra offline and sign them out.
 
-    The caller must hold the lock of the mitra's row.
+    If they are deactivated, tell their devices and the customers of their open extensions. The caller must hold the
+    lock of the mitra's row. All sessions that the change needs are locked here, before any payment.
     """
-    held = await presence.lock_sessions(tx, mitra_id)
-    notice = await presence.take_offline(tx, mitra_id, StatusReason.DEACTIVATED)
-    assert notice is not None
-    await push_steps.plan_farewell(runtime, tx, notice)
-    for session in held:  # now, not at `answer_by`
-        await extend.trip(runtime, tx, session)
+    locked = await presence.lock_sessions(tx, mitra_id)
+    reason = StatusReason.DEACTIVATED if is_deactivated else None
+    notice = await presence.take_offline(tx, mitra_id, reason, locked=locked)
+    if notice is not None:
+        await push_steps.plan_farewell(runtime, tx, notice)
+        for session in locked:  # now, not at `answer_by`
+            if session.mitra_id == mitra_id and session.status in HELD:
+                await extend.trip(runtime, tx, session)
+    await sign_off.revoke(tx, user_id=mitra_id)
 
 
 async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:

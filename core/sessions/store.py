@@ -9,7 +9,7 @@ from core.base import ids
 from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
 from core.sessions.rules import EndedBy
 from core.sessions.sensitivity import Sensitivity
-from core.sessions.states import SessionStatus
+from core.sessions.states import UNENDED, SessionStatus
 from core.sessions.tables import ChatSession as Sessions
 from core.sessions.tables import SessionClosure as Closures
 from core.sessions.tables import SessionSensitivityLog as SensitivityLogs
@@ -75,11 +75,8 @@ LOCK_IF_FREE = statement(
 )
 LOCK_FREE = f"""SELECT {names_of(Session)} FROM chat_sessions
   WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED"""
-# The states are those of HELD, in a fixed order.
-HELD_BY = statement(
-    Sessions.select(Sessions.id).where(
-        Sessions.mitra_id == p.mitra_id, Sessions.status.is_in([SessionStatus.ACTIVE, SessionStatus.EXPIRED])
-    )
+UNENDED_OF_MITRA = statement(
+    Sessions.select(Sessions.id).where(Sessions.mitra_id == p.mitra_id, Sessions.status.is_in(sorted(UNENDED)))
 )
 OF_PAYMENT = f"""SELECT {names_of(Session)}
 FROM chat_sessions
@@ -119,9 +116,9 @@ async def lock(tx: Tx, session_id: str) -> Session | None:
     return await LOCK.first(tx, id=session_id)
 
 
-async def held_by(reader: Reader, mitra_id: str) -> list[str]:
-    """Return the ids of the sessions that count against a mitra's capacity."""
-    return [one["id"] for one in await HELD_BY.all(reader, mitra_id=mitra_id)]
+async def unended_of_mitra(reader: Reader, mitra_id: str) -> list[str]:
+    """Return the ids of a mitra's sessions that have not ended."""
+    return [one["id"] for one in await UNENDED_OF_MITRA.all(reader, mitra_id=mitra_id)]
 
 
 async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datetime) -> list[Held]:

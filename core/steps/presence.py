@@ -26,17 +26,19 @@ async def bring_online(tx: Tx, mitra_id: str) -> None:
         await announce.mitra_status_changed(tx, [mitra_id], is_online=True, reason=StatusReason.SELF)
 
 
-async def take_offline(tx: Tx, mitra_id: str, reason: StatusReason | None) -> Notice | None:
+async def take_offline(
+    tx: Tx, mitra_id: str, reason: StatusReason | None, *, locked: Sequence[Session] | None = None
+) -> Notice | None:
     """Take a mitra offline, close their open invitations as `IGNORED`, and fail a targeted search for them.
 
     The caller must hold the lock of the mitra's row. The sessions of the open invitations are locked here, in order of
-    their ids. An invitation created concurrently is not visible yet; the `close_orphaned_invitations` sweep closes it.
+    their ids, unless the caller has them from `lock_sessions`. An invitation created concurrently is not visible yet; the `close_orphaned_invitations` sweep closes it.
 
     Without a reason no event is sent: the mitra has no device that could get it. Returns the event stored for the
     mitra's devices. None if the mitra was offline already or chose to go offline; a deactivation always stores one,
     because it ends their auth sessions.
     """
-    asking = await _lock_asking(tx, mitra_id)
+    asking = await _lock_asking(tx, mitra_id) if locked is None else locked
     notices = []
     gone = await mitras.go_offline(tx, [mitra_id])
     if reason is not None and (gone or reason is StatusReason.DEACTIVATED):
@@ -90,14 +92,15 @@ async def take_silent_offline(tx: Tx, mitra_ids: Sequence[str], *, most_invitati
 
 
 async def lock_sessions(tx: Tx, mitra_id: str) -> list[Session]:
-    """Lock a mitra's sessions and those that have an open invitation to them.
+    """Lock a mitra's sessions that have not ended and those that have an open invitation to them, and return them.
 
-    Return the mitra's own sessions, active or expired. The caller must hold the lock of the mitra's row. Sessions are
-    locked in order of their ids, as batches of messages do.
+    The caller must hold the lock of the mitra's row, so that the mitra gets no other session. Sessions are locked in
+    order of their ids, as batches of messages do. Nothing that follows in the transaction needs another session: a
+    second round of locks may find smaller ids, and deadlock with a batch.
     """
-    ids = {*await sessions.held_by(tx, mitra_id), *await pairing.open_invitations(tx, [mitra_id])}
+    ids = {*await sessions.unended_of_mitra(tx, mitra_id), *await pairing.open_invitations(tx, [mitra_id])}
     locked = [await sessions.lock(tx, session_id) for session_id in sorted(ids)]
-    return [session for session in locked if session is not None and session.mitra_id == mitra_id]
+    return [session for session in locked if session is not None]
 
 
 async def close_orphaned_invitations(tx: Tx, mitra_id: str) -> None:

@@ -59,11 +59,13 @@ async def _follow(tx: Tx, ended: Sequence[Ended]) -> None:
 
 
 async def leave_if_signed_out(tx: Tx, mitra_id: str) -> None:
-    """Take a mitra offline who has no living auth session, and so no device to tell.
+    """Take an online mitra offline who has no living auth session, and so no device to tell.
 
-    The caller must hold the lock of the mitra's row.
+    The caller must hold the lock of the mitra's row. Sessions are locked only if the mitra is online: a caller that has
+    taken them offline itself may hold later locks.
     """
-    if not await mitras.is_signed_in(tx, mitra_id, now=tx.now):
+    found = await mitras.presence(tx, mitra_id, now=tx.now)
+    if found is not None and found.is_online and not found.is_signed_in:
         await presence.take_offline(tx, mitra_id, None)
 
 

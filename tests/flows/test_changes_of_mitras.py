@@ -6,15 +6,23 @@ import attrs
 import pytest
 
 from core.base.actor import Actor
+from core.extensions import store as extensions
 from core.flows import (
+    extension_ask,
     mitra_status,
     operator_work,
+    pairing_start,
+    payment_extension,
+    session_end,
 )
 from core.flows.operator_work import MitraChange
+from core.flows.payment_extension import MoreMinutes
 from tests.flows.chats import Chat, a_chat
-from tests.flows.conftest import Harness
+from tests.flows.conftest import ADDRESS, WAITING, Harness
 
-HOLD_DELIVERY = "SELECT 1 FROM deliveries WHERE id = $1 FOR UPDATE"
+HOLD = "SELECT 1 FROM {} WHERE id = $1 FOR UPDATE"
+HOLD_SESSION, HOLD_DELIVERY, HOLD_PAYMENT = map(HOLD.format, ("chat_sessions", "deliveries", "payment_requests"))
+TAKE_SESSION = f"{HOLD_SESSION} NOWAIT"
 NAMES = """SELECT id::text, recipient_id::text, payload::json ->> 'display_name' AS name FROM deliveries
   WHERE event = 'peer_renamed' ORDER BY id"""
 
@@ -28,6 +36,13 @@ async def change(harness: Harness, mitra: Actor, **values: object) -> None:
         change=MitraChange(**values),  # pyright: ignore[reportArgumentType]
         stepped_up=True,
     )
+
+
+async def searching(harness: Harness) -> str:
+    """Begin a search that asks all free mitras; return its session."""
+    request_id = await harness.paid(await harness.customer())
+    await pairing_start.start(harness.runtime, payment_request_id=request_id)
+    return (await harness.session_of(request_id)).id
 
 
 async def second_chat(harness: Harness, first: Chat) -> Chat:
@@ -59,5 +74,58 @@ def test_new_name_waits_for_no_acknowledgement_of_the_last_one(
         after = await runtime.db.fetch(NAMES)
         assert {row["recipient_id"]: row["name"] for row in after} == {one.customer.user_id: "Ayu 2" for one in chats}
         assert len(after) == len(chats)
+
+    clean_harness.run(play())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"is_active": False}, {"phone": "+628990001234"}, {"is_active": False, "phone": "+628990001234"}],
+    ids="-".join,
+)
+def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harness, values: dict[str, object]) -> None:
+    async def play() -> None:
+        runtime = clean_harness.runtime
+        closing = await a_chat(clean_harness)
+        operator = await clean_harness.operator()
+        await session_end.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
+        await mitra_status.go_online(runtime, closing.mitra)
+        asking = await searching(clean_harness)
+        assert closing.id < asking
+        async with runtime.db.pool.acquire() as batch:
+            async with batch.transaction():
+                await batch.fetch(HOLD_SESSION, closing.id)
+                work = change(clean_harness, closing.mitra, display_name="Ayu", **values)
+                task = asyncio.create_task(work)
+                await clean_harness.until(WAITING, 1)
+                assert await batch.fetch(TAKE_SESSION, asking)  # still free
+            await task
+        names = [row["name"] for row in await runtime.db.fetch(NAMES)]
+        assert names == ["Ayu"]
+
+    clean_harness.run(play())
+
+
+def test_deactivation_locks_no_session_after_a_payment(clean_harness: Harness) -> None:
+    async def play() -> None:
+        runtime, chat = clean_harness.runtime, await a_chat(clean_harness)
+        await mitra_status.go_online(runtime, chat.mitra)
+        wish = MoreMinutes(session_id=chat.id, duration_minutes=12)
+        made = await payment_extension.request_extension(runtime, chat.customer, wish, address=ADDRESS)
+        await clean_harness.report_paid(made.payment_request_id, made.amount)
+        await extension_ask.ask(runtime, payment_request_id=made.payment_request_id)
+        async with runtime.db.pool.acquire() as search, search.transaction():
+            async with runtime.db.pool.acquire() as paying, paying.transaction():
+                await paying.fetch(HOLD_PAYMENT, made.payment_request_id)
+                task = asyncio.create_task(change(clean_harness, chat.mitra, is_active=False))
+                await clean_harness.until(WAITING, 1)
+                # The mitra goes offline with the commit, so a search still asks them.
+                await search.fetch(HOLD_SESSION, await searching(clean_harness))
+            async with asyncio.timeout(10):
+                await task
+        assert await extensions.pending_of(runtime.db, chat.id) is None
+        await mitra_status.close_orphaned_invitations(runtime)
+        left = "SELECT count(*)::int FROM chat_request_notifications WHERE mitra_id = $1 AND response IS NULL"
+        assert await runtime.db.fetchval(left, chat.mitra.user_id) == 0
 
     clean_harness.run(play())
