@@ -16,6 +16,7 @@ from core.payments import gateway_calls
 from core.payments.gateway_calls import Case
 from core.payments.rules import NotReplayable
 from core.providers.invoices import Invoice
+from core.refunds import calls as refund_calls
 from core.runtime import Runtime
 from core.steps import gateway_events, payer_data, webhook_calls
 from core.steps.retention import end_of
@@ -61,7 +62,7 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
 
     The answer is logged as a replay, as it is for a poll. Return the new log row's id.
     """
-    if runtime.gateway is None or stored.gateway_invoice_id is None:
+    if runtime.gateway is None or stored.gateway_invoice_id is None or refund_calls.is_event(stored.status):
         raise NotReplayable
     invoice = await runtime.gateway.get(stored.gateway_invoice_id)
     async with runtime.transaction() as tx:
@@ -76,8 +77,9 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
 async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> Case:
     if invoice is None:
         return Case.UNKNOWN
-    if invoice.status not in gateway_calls.PAID_STATUSES and invoice.status != "EXPIRED":
-        return Case.IGNORED_STATUS
+    call = gateway_calls.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
+    if call in (Case.NON_UUID, Case.FOREIGN_APP):  # of another system, which has its own eyes on that money
+        return call
     return await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)
 
 

@@ -63,6 +63,11 @@ def refund_in(body: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
+def is_event(status: str | None) -> bool:
+    """Return whether the logged status of a webhook call is that of an event about a refund."""
+    return status is not None and status.lower().startswith(EVENTS)
+
+
 def logged(body: Any) -> dict[str, Any]:
     """Return the fields of a webhook call by the names of an invoice, for its log row; {} if it is not an object."""
     refund = refund_in(body)

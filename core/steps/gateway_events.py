@@ -96,13 +96,15 @@ async def apply_polled(
 async def apply_found(tx: Tx, invoice: Invoice, *, app_tag: str) -> Case:
     """Lock the payment request of an invoice that the gateway returned, and apply its effect like `apply_polled`.
 
-    Money for an unknown request is logged as a conflict.
+    Money for an unknown request is logged as a conflict; another state of such an invoice is not.
     """
     call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
     first = None if isinstance(call, Case) else await store.get(tx, call.external_id)
     if first is None:
-        note = call.result if isinstance(call, Case) else Case.UNKNOWN.result
-        return await keep_conflict(tx, invoice, payment_request_id=None, note=note)
+        case = call if isinstance(call, Case) else Case.UNKNOWN
+        if invoice.status not in gateway_calls.PAID_STATUSES:
+            return case
+        return await keep_conflict(tx, invoice, payment_request_id=None, note=case.result)
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None

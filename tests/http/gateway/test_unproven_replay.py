@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.http.gateway.simulated_gateway import SimulatedGateway
-from tests.stack import World, payment_call, refused
+from tests.stack import World, new_id, payment_call, refused
 from tools.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -64,3 +64,41 @@ async def test_replay_of_a_call_that_names_no_invoice_is_refused(world: World, s
     await world.raw_webhook({"external_id": "nothing-here"}, token=None)
     (row,) = (await operator.get(CALLS, q="nothing-here"))["items"]
     await refused(operator.post(f"{CALLS}/{row['id']}/replay"), 409, "NOT_REPLAYABLE")
+
+
+@pytest.mark.parametrize(
+    ("invoice", "result"),
+    [
+        ({"status": "EXPIRED"}, "unknown_external_id"),
+        ({"status": "EXPIRED", "metadata": {"app": "another"}}, "ignored_foreign_app"),
+        ({"status": "PAID", "paid_amount": 5_000, "metadata": {"app": "another"}}, "ignored_foreign_app"),
+        ({"status": "PAID", "paid_amount": 5_000, "external_id": "order-17"}, "ignored_non_uuid_external_id"),
+        ({"status": "EXPIRED", "external_id": "order-18"}, "ignored_non_uuid_external_id"),
+        ({"status": "PENDING", "external_id": "order-19"}, "ignored_non_uuid_external_id"),
+        ({"status": "PAID", "paid_amount": 5_000}, "conflict"),  # money for an unknown request
+    ],
+)
+async def test_replay_about_an_invoice_of_no_request_is_judged_as_a_call_is(
+    world: World, simulated: SimulatedGateway, invoice: dict[str, Any], result: str
+) -> None:
+    operator = await world.operator()
+    made = simulated.make(**{"external_id": new_id(), "amount": 5_000, **invoice})
+    await world.raw_webhook({"id": made["id"], "external_id": "any"}, token="wrong")
+    (row,) = (await operator.get(CALLS, q=made["id"]))["items"]
+    again = await operator.post(f"{CALLS}/{row['id']}/replay")
+    assert again["processing_result"] == result
+    rows = (await operator.get(CALLS, q=made["id"]))["items"]
+    conflicts = [one for one in rows if one["processing_result"] == "conflict"]
+    assert len(conflicts) == (2 if result == "conflict" else 0)  # the answer, and the money that was found
+    assert (await world.audit())["violations"] == []
+
+
+async def test_replay_of_a_refund_event_is_refused(world: World, simulated: SimulatedGateway) -> None:
+    """The gateway has no invoice with the id of a refund. A body over 4 KiB is cut, so it is not JSON."""
+    operator = await world.operator()
+    for n, filler in enumerate(("", "x" * 5_000)):
+        refund = {"id": f"rfd-forged-{n}", "reference_id": new_id(), "status": "SUCCEEDED", "amount": 5_000}
+        await world.raw_webhook({"filler": filler, "event": "refund.succeeded", "data": refund}, token="wrong")
+        (row,) = (await operator.get(CALLS, q=refund["id"]))["items"]
+        await refused(operator.post(f"{CALLS}/{row['id']}/replay"), 409, "NOT_REPLAYABLE")
+        assert not simulated.calls("read", refund["id"])
