@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from core.base import ids, logs
-from core.base.addresses import plain_of, who_has
+from core.base.addresses import plain_of
 from core.base.errors import Unavailable
 from core.base.plain_json import plain_text
 from core.bus.buckets import Limit
@@ -33,6 +33,7 @@ UNPROVEN_LINES = Limit(name="webhook_unproven_lines", per_minute=60, burst=60)
 TOKEN = "x-callback-token"  # noqa: S105 - the name of a header
 HEADERS_KEPT = 40
 HEADERS_SIZE = 8_192  # characters of all names and values
+MOST_DIGITS = 15  # of an announced length
 
 
 @attrs.frozen(kw_only=True)
@@ -120,8 +121,7 @@ async def store_genuine(runtime: Runtime, call: Received, body: bytes, first: Fi
 
 async def count(runtime: Runtime, incoming: Incoming, first: First) -> None:
     """Count a call instead of storing it."""
-    address = who_has(incoming.source_ip)
-    await runtime.flood_counts.add(address=address, body=incoming.body, received_at=first.received_at)
+    await runtime.flood_counts.add(host=incoming.source_ip, body=incoming.body, received_at=first.received_at)
 
 
 async def keep_unproven(runtime: Runtime, incoming: Incoming, call: Received, first: First) -> None:
@@ -198,9 +198,17 @@ def received(incoming: Incoming, body: Any, first: First, *, kept: int, token_va
         app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
         raw_body=incoming.body[:kept],
         truncated=len(incoming.body) > kept,
-        bytes=len(incoming.body) if cut else None,
+        bytes=_length(incoming) if cut else None,
         body_sha256=hashlib.sha256(incoming.body).hexdigest() if cut else None,
     )
+
+
+def _length(incoming: Incoming) -> int:
+    """Return the length of a body. Of one over the limit the rest is not read; then the caller's word counts."""
+    size, announced = len(incoming.body), incoming.headers.get("content-length", "")
+    if size > MAX_BODY and len(announced) <= MOST_DIGITS and announced.isascii() and announced.isdigit():
+        return max(size, int(announced))
+    return size
 
 
 async def _record(runtime: Runtime, call: Received) -> bool:

@@ -1,5 +1,5 @@
 -- name: add
--- Add counts to the rows of their minute and address. Rows are written in the order of their ids, so that two processes
+-- Add counts to the rows of their minute and network. Rows are written in the order of their ids, so that two processes
 -- with the same addresses can't deadlock.
 INSERT INTO webhook_logs (
   id,

@@ -40,7 +40,8 @@ class Received:
     truncated: bool
     replay_of: str | None = None
     source: str = WEBHOOK
-    # The length and SHA-256 (hex) of a body that is cut because its call came without a valid token.
+    # The length and SHA-256 (hex) of a body that is cut because its call came without a valid token. The hash is that of
+    # what was read: at most MAX_BODY + 1 bytes.
     bytes: int | None = None
     body_sha256: str | None = None
 
@@ -75,12 +76,20 @@ CLOSE_ABANDONED_CALLS = f"""
   WHERE w.id = a.id AND w.id >= $3 AND w.http_status IS NULL
   RETURNING w.id::text, w.external_id, w.gateway_invoice_id
 """
-# Deletes calls without a valid token from before $1, whose ids are below $2.
+# Deletes calls without a valid token from before $1, whose ids are below $2. One without a result may have been genuine,
+# so it stays if it names a UUID, as calls about requests do.
 REMOVE_UNPROVEN = f"""
   WITH old AS MATERIALIZED (
     SELECT id
     FROM webhook_logs
-    WHERE NOT token_valid AND processing_result IN ('unauthorized', 'flood') AND received_at < $1 AND id < $2
+    WHERE
+      NOT token_valid
+      AND (
+        processing_result IN ('unauthorized', 'flood')
+        OR processing_result = 'error' AND pg_input_is_valid(external_id, 'uuid') IS NOT TRUE
+      )
+      AND received_at < $1
+      AND id < $2
     ORDER BY received_at
     LIMIT {REMOVED_AT_ONCE}
     FOR UPDATE SKIP LOCKED

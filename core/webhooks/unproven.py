@@ -25,6 +25,7 @@ KEPT = 4_096  # bytes of each body
 CALLS, LARGE = 600, 60  # stored in a minute; of them, with a whole body of more than KEPT bytes
 STORED = 32 * 1024 * 1024  # bytes of all bodies of an hour, up to which large ones are kept whole
 MINUTE, HOUR = dt.timedelta(minutes=1), dt.timedelta(hours=1)
+UNFINISHED = dt.timedelta(seconds=5)  # real time; a call without a result after this will get none from its process
 CONNECTIONS = 4  # of the database, for calls whose token is not compared yet or not valid
 REMEMBERED_S = 1.0  # seconds for which a refusal holds without another look
 REMEMBERED = 4_096  # networks with a refusal
@@ -47,7 +48,8 @@ class UnprovenCalls:
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
-        self._remembered_s = REMEMBERED_S / settings.sesi_time_scale
+        self._scale = settings.sesi_time_scale
+        self._remembered_s = REMEMBERED_S / self._scale
         self._gateway = TrustedProxies(settings.gateway_source_networks)
         self._refused: dict[str | None, tuple[float, int]] = {}  # network -> (monotonic time, seconds to wait)
         self._storing: Counter[str | None] = Counter()  # calls of this process whose token isn't compared yet
@@ -56,8 +58,8 @@ class UnprovenCalls:
 
     async def admit(self, host: str, *, now: dt.datetime) -> int:
         """Count a call that is about to be stored, until `done`. Return 0, or the seconds to wait if it must not be."""
-        network = shares.network_of(host)
-        if wait_s := self._remembered(network):
+        network, exempt = shares.network_of(host), self._gateway.trusts(host)
+        if wait_s := self._remembered(network, exempt=exempt):
             return wait_s
         before = self._storing.copy()
         look = await self._look(network, now=now)
@@ -67,7 +69,7 @@ class UnprovenCalls:
         )
         if shares.is_full(calls, most=CALLS):
             return self._refuse(EVERYBODY, look.oldest, now=now)
-        if not self._gateway.trusts(host) and shares.has_no_share_left(calls, network, most=CALLS):
+        if not exempt and shares.has_no_share_left(calls, network, most=CALLS):
             return self._refuse(network.cidr, look.oldest_of_network, now=now)
         self._storing[network.cidr] += 1
         return 0
@@ -79,8 +81,8 @@ class UnprovenCalls:
         if not self._storing[cidr]:
             del self._storing[cidr]
 
-    def _remembered(self, network: Network) -> int:
-        for one in (EVERYBODY, network.cidr):
+    def _remembered(self, network: Network, *, exempt: bool) -> int:
+        for one in (EVERYBODY,) if exempt else (EVERYBODY, network.cidr):
             until, wait_s = self._refused.get(one, (0.0, 0))
             if monotonic() < until:
                 return wait_s
@@ -95,7 +97,7 @@ class UnprovenCalls:
         return wait_s
 
     async def _look(self, network: Network, *, now: dt.datetime) -> Look:
-        row = await self._fetch(SQL["calls"], now - MINUTE, network, KEPT)
+        row = await self._fetch(SQL["calls"], now - MINUTE, network, KEPT, now - UNFINISHED * self._scale)
         return Look(
             calls=Used(by_all=row["calls"], by_network=row["calls_of_network"]),
             large=Used(by_all=row["large"], by_network=row["large_of_network"]),
@@ -104,7 +106,7 @@ class UnprovenCalls:
         )
 
     async def _fetch(self, statement: str, begin: dt.datetime, network: Network, *more: Any) -> Any:
-        row = await self._db.fetchrow(statement, begin, network.cidr, since(begin), *more)
+        row = await self._db.fetchrow(statement, begin, network.cidr, since(begin, scale=self._scale), *more)
         assert row is not None
         return row
 

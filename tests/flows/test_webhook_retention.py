@@ -186,6 +186,22 @@ def test_calls_without_a_valid_token_are_deleted_after_their_shorter_retention(l
     later.run(play())
 
 
+def test_call_without_a_result_is_deleted_with_those_without_a_token_unless_it_names_a_uuid(later: Harness) -> None:
+    runtime = later.runtime
+    old = runtime.now() - 8 * DAY
+    named = [None, "order-17", ids.id_of(old, b"request"), ids.id_of(old, b"request").upper()]
+
+    async def play() -> None:
+        made = await add(runtime, *(old + n * dt.timedelta(seconds=1) for n in range(4)), token_valid=False)
+        await runtime.db.fetch("UPDATE webhook_logs SET http_status = 500, processing_result = 'error'")
+        for call, external_id in zip(made, named, strict=True):
+            await runtime.db.fetch("UPDATE webhook_logs SET external_id = $2 WHERE id = $1", call, external_id)
+        await retention.remove_unproven_calls(runtime)
+        assert await runtime.db.fetchval(LEFT) == made[2:]
+
+    later.run(play())
+
+
 def test_audit_accepts_a_replay_whose_call_was_removed(later: Harness) -> None:
     runtime = later.runtime
 

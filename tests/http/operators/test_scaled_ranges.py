@@ -1,4 +1,4 @@
-"""Lists with a range of time while service time is scaled: ids have real time, rows service time."""
+"""Ranges of time while service time is scaled: ids have real time, rows service time."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -14,6 +14,9 @@ pytestmark = pytest.mark.anyio
 
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 LISTS = {"/internal/mitra-activity/log": "notified_at", "/internal/webhook-logs": "received_at"}
+STORED = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result)
+  SELECT uuidv7(), $1, format('10.%s.%s.1', n / 250, n % 250), false, '{}', 401, 'unauthorized'
+  FROM generate_series(1, 600) AS n"""
 
 
 class OldStack(Stack):
@@ -58,3 +61,9 @@ async def test_range_that_covers_a_row_shows_it(world: World, operator: Client) 
 async def rows(operator: Client, path: str, begin: dt.datetime, end: dt.datetime) -> list[dict[str, Any]]:
     """Return the rows of a list in a range."""
     return (await operator.get(path, **{"from": as_text(begin), "to": as_text(end)}))["items"]
+
+
+@pytest.mark.slow
+async def test_budget_of_calls_without_a_token_binds(world: World) -> None:
+    await world.stack.sql(STORED, await world.service_time())
+    assert (await world.raw_webhook({}, token=None, address="203.0.113.1"))[1]["processing_result"] == "flood"
