@@ -91,6 +91,8 @@ async def _look_and_store(runtime: Runtime, incoming: Incoming, first: First) ->
         call = received(incoming, webhook_calls.parse(incoming.body), first, kept=KEPT, token_valid=False)
         await webhooks.record_first(runtime.db, call)
         first.stored = True
+        if first.failed:  # it was answered without the row: a line of the fallback file or a count stands for it
+            await webhooks.forget_late(runtime.db, first.call_id)
     except Exception as error:
         log.warning("storing a webhook call failed", error=type(error).__name__)
         first.failed = True

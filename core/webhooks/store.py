@@ -99,12 +99,8 @@ REMOVE_UNPROVEN = f"""
   WHERE w.id = o.id AND w.id < $2
 """
 RECORD = statement(insert(Calls, names_of(Received)).on_conflict(Calls.id, "DO NOTHING"))
-RECORD_UNAUTHORIZED = statement(
-    insert(Calls, names_of(Received), http_status=401, processing_result="unauthorized").on_conflict(
-        Calls.id, "DO NOTHING"
-    )
-)
 GET = statement(Calls.select(*columns_of(Calls, Received)).where(Calls.id == p.id), Received)
+FORGET_LATE = statement(Calls.delete().where(Calls.id == p.id, Calls.http_status.is_null()))
 POLLED = f"SELECT id::text FROM webhook_logs WHERE gateway_invoice_id = ANY($1) AND source = '{POLL}'"
 CLAIM = statement(
     Calls.update(http_status=None, processing_result=None, processing_error=None).where(
@@ -128,12 +124,9 @@ async def record_first(reader: Reader, call: Received) -> None:
     await RECORD.all(reader, **attrs.asdict(call))
 
 
-async def record_unauthorized(reader: Reader, call: Received) -> None:
-    """Store a call without a valid token, with its result. One statement is enough, because the call has no effects.
-
-    It may be repeated, because the call's id is unique.
-    """
-    await RECORD_UNAUTHORIZED.all(reader, **attrs.asdict(call))
+async def forget_late(reader: Reader, call_id: str) -> None:
+    """Delete a call without a result that was stored too late: its process went on without it."""
+    await FORGET_LATE.all(reader, id=call_id)
 
 
 async def get(tx: Tx, log_id: str) -> Received | None:

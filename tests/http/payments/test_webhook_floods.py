@@ -377,3 +377,18 @@ async def test_sweep_marks_unfinished_calls_in_batches_and_skips_locked_rows(wor
     await world.stack.sql(
         "UPDATE webhook_logs SET http_status = 500, processing_result = 'error' WHERE http_status IS NULL"
     )
+
+
+async def test_call_that_is_stored_too_late_leaves_no_row_without_a_result(world: World) -> None:
+    """Its row would be closed as an error after a minute, although the call was answered."""
+    customer = await world.customer()
+    payment = await world.request(customer)
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE webhook_logs IN SHARE MODE")
+        status, answer = await world.webhook(payment)
+        refused_status, _ = await world.webhook(payment, token="wrong")
+    assert (status, answer["processing_result"], refused_status) == (200, "confirmed", 401)
+    left = "SELECT count(*)::int FROM webhook_logs WHERE external_id = $1 AND http_status IS NULL"
+    ours = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    await world.until(lambda: world.stack.sql(ours), lambda rows: rows[0][0] == 0)
+    await world.until(lambda: world.stack.sql(left, payment["payment_request_id"]), lambda rows: rows[0][0] == 0)
