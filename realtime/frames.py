@@ -5,6 +5,7 @@ The docstrings of the frames are their descriptions in the AsyncAPI document, so
 
 from typing import Annotated, Any
 
+import attrs
 import msgspec
 
 from core.base import field_messages
@@ -135,24 +136,36 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 INVALID_FRAME, UNKNOWN_TYPE = "INVALID_FRAME", "UNKNOWN_TYPE"
 
 
-class Unreadable(Exception):
-    """A client frame that can't be read. `ref` is the frame's own, or None if it could not be read either.
+@attrs.frozen(kw_only=True)
+class Fault:
+    """Why a frame can't be read. `ref` is the frame's own, or None if it could not be read either.
 
     `field` is the bad field of a VALIDATION_ERROR, else None.
     """
 
-    def __init__(self, code: str, text: Text, ref: str | None, field: str | None = None) -> None:
-        super().__init__(text.en)
-        self.text = text
-        self.code = code
-        self.ref = ref
-        self.field = field
+    code: str
+    text: Text
+    ref: str | None
+    field: str | None = None
 
     def details_in(self, language: Language) -> dict[str, Any] | None:
         """Return the details of the error frame; None without."""
         if self.field is None:
             return None
         return ValidationFailed.of(self.field, field_messages.NO_SURROGATES).details_in(language)
+
+
+class Unreadable(Exception):
+    """A client frame that can't be read. To say why takes time, so the sender is charged first."""
+
+    def __init__(self, path: str, data: bytes, why: str) -> None:
+        super().__init__(why)
+        self._path = path
+        self._data = data
+
+    def explain(self) -> Fault:
+        """Return why the frame can't be read."""
+        return _explain(self._path, self._data, str(self))
 
 
 class NotText(Unreadable):
@@ -167,10 +180,8 @@ def read(path: str, data: bytes) -> Any:
         try:
             data.decode()
         except UnicodeDecodeError:
-            raise NotText(
-                INVALID_FRAME, Text(en="The frame must be UTF-8.", id="Frame harus berupa UTF-8."), None
-            ) from error
-        raise _explain(path, data, error) from error
+            raise NotText(path, data, str(error)) from error
+        raise Unreadable(path, data, str(error)) from error
 
 
 def find_ref(data: bytes) -> str | None:
@@ -182,7 +193,7 @@ def _short(ref: Any) -> str | None:
     return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
 
 
-def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
+def _explain(path: str, data: bytes, why: str) -> Fault:
     half = False
     try:
         raw = msgspec.json.decode(data)
@@ -190,36 +201,35 @@ def _explain(path: str, data: bytes, error: Exception) -> Unreadable:
         raw = with_surrogates(data)
         half = raw is not None
         if not half:
-            return Unreadable(
-                INVALID_FRAME, Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), find_ref(data)
-            )
+            return _invalid(Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), find_ref(data))
     if not isinstance(raw, dict):
-        return Unreadable(
-            INVALID_FRAME, Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None
-        )
+        return _invalid(Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None)
     ref = _short(raw.get("ref"))
     if half:
         return _half(raw, ref)
     if not isinstance(raw.get("type"), str):
-        return Unreadable(
-            INVALID_FRAME, Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref
-        )
+        return _invalid(Text(en="The frame must have a `type`.", id="Frame harus memiliki `type`."), ref)
     if raw["type"] not in TYPES[path]:
-        return Unreadable(
-            UNKNOWN_TYPE,
-            Text(en="This endpoint has no frame of this type.", id="Tidak ada frame berjenis ini di sini."),
-            ref,
-        )
-    field, rule = field_messages.of_decoder(str(error))
+        text = Text(en="This endpoint has no frame of this type.", id="Tidak ada frame berjenis ini di sini.")
+        return Fault(code=UNKNOWN_TYPE, text=text, ref=ref)
+    field, rule = field_messages.of_decoder(why)
     name = f" `{field[:MAX_NAME]}`" if field else ""
-    text = Text(en=f"The field{name} {rule.en}.", id=f"Isian{name} {rule.id}.")
-    return Unreadable(INVALID_FRAME, text, ref)
+    return _invalid(Text(en=f"The field{name} {rule.en}.", id=f"Isian{name} {rule.id}."), ref)
 
 
-def _half(raw: dict[str, Any], ref: str | None) -> Unreadable:
+def _invalid(text: Text, ref: str | None) -> Fault:
+    return Fault(code=INVALID_FRAME, text=text, ref=ref)
+
+
+def _half(raw: dict[str, Any], ref: str | None) -> Fault:
     """Explain a frame with half a character, such as a text that was cut inside an emoji."""
-    field = next(name for name, value in raw.items() if has_surrogate([name, value]))
-    name = SURROGATE.sub("\ufffd", field)[:MAX_NAME]
-    return Unreadable(
-        ValidationFailed.code, ValidationFailed.message, None if ref and has_surrogate(ref) else ref, name
+    fields = list(raw.items())
+    while len(fields) > 1:
+        first = fields[: len(fields) // 2]
+        fields = first if has_surrogate(first) else fields[len(first) :]
+    return Fault(
+        code=ValidationFailed.code,
+        text=ValidationFailed.message,
+        ref=None if ref and has_surrogate(ref) else ref,
+        field=SURROGATE.sub("\ufffd", fields[0][0])[:MAX_NAME],
     )

@@ -191,8 +191,9 @@ class Sockets:
             if isinstance(error, frames.NotText):
                 connection.close(close_codes.NOT_TEXT)
             elif connection.pay(1, now):
-                details = error.details_in(connection.language)
-                connection.error(error.code, error.text, error.ref, **({} if details is None else {"details": details}))
+                fault = error.explain()
+                details = fault.details_in(connection.language)
+                connection.error(fault.code, fault.text, fault.ref, **({} if details is None else {"details": details}))
             return None
         kind = type(frame)
         if kind is frames.Sync:

@@ -1,5 +1,6 @@
 """Checks for JSON that PostgreSQL or another program can't store: NUL, lone surrogates, deep nesting."""
 
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -7,9 +8,16 @@ from typing import Any
 
 SURROGATE = re.compile(r"[\ud800-\udfff]")  # lone: those of a pair are one character
 ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-# The parts of a JSON text that tell where its own fields are, also if it is not valid or nested too deeply.
-# A string without an end takes the rest, so that the time is linear.
-PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]+|[\]}]+|[^"\[\]{}]+', re.DOTALL)
+# The parts of a JSON text that tell where its own fields are, also if it is not valid or nested too deeply. All are
+# possessive, so that the time is linear; a string without an end takes the rest.
+STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+BETWEEN = r'[^"\[\]{}]++'
+SHORT = rf"[\[{{](?:{BETWEEN}|{STRING}){{0,20}}+[\]}}]"  # a list or object with nothing nested, skipped at once
+OPENING = r'(?:[\[{]++(?:"[^"\\\[\]{}]*+"\s*+:\s*+)?+)++'
+CLOSING = r"(?:[\]}]\s*+)++"
+NESTED = re.compile(rf"(?:{BETWEEN}|{STRING}|{SHORT}){{0,2000}}+(?:({OPENING})|({CLOSING}))", re.DOTALL)
+OBJECT = re.compile(r"\s*+\{")
+MAX_STEPS = 250  # of a search for a text: half a millisecond for a frame
 UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")  # NUL and lone surrogates: valid in JSON, refused by PostgreSQL
 
 
@@ -47,22 +55,37 @@ def _refuse_constant(name: str) -> Any:
 
 
 def own_text(data: bytes, name: str) -> str | None:
-    """Return the text of the first object's own field, the last of this name, also if the rest of the JSON is not valid.
+    """Return the text of an object's own field, the last of this name, also if the rest of the JSON is not valid.
 
-    None without one, and if it can't be read or has a lone surrogate.
+    None without one, and if it can't be read or has a lone surrogate. The search ends early in JSON with very many
+    nested parts; then a text behind them is not found.
     """
-    parts = [part for part in PART.findall(data.decode(errors="replace")) if not part.isspace()]
-    depth, found, key = 0, None, json.dumps(name)
-    for at, part in enumerate(parts):
-        if part[0] in "[{":
-            depth += len(part)
-        elif part[0] in "]}":
-            depth -= len(part)
-            if depth <= 0:
-                return found  # another value after the object is not its own
-        elif depth == 1 and part == key and [one.strip() for one in parts[at + 1 : at + 2]] == [":"]:
-            found = _text(parts[at + 2]) if at + 2 < len(parts) else found
-    return found
+    text = data.decode(errors="replace")
+    begin, own = OBJECT.match(text), _own_part(name)
+    at, depth, found = begin.end() if begin else len(text), 1, None
+    for _ in range(MAX_STEPS):
+        part = (own if depth == 1 else NESTED).match(text, at)
+        if part is None:
+            break
+        at = part.end()
+        depth += _brackets(part[1], "[{") - _brackets(part[2], "]}")
+        if depth <= 0:
+            break  # another value after the object is not its own
+        if part[1] is part[2] is None:
+            found = part[3]
+    return None if found is None else _text(found)
+
+
+@functools.cache
+def _own_part(name: str) -> re.Pattern[str]:
+    """Return what finds the next field of this name, or else the next nested value or the end, in an object."""
+    key = rf"{re.escape(json.dumps(name))}\s*+:"
+    skipped = rf"(?:{BETWEEN}|(?!{key}){STRING}|{SHORT}){{0,2000}}+"
+    return re.compile(rf"{skipped}(?:({OPENING})|({CLOSING})|{key}\s*+({STRING})?)", re.DOTALL)
+
+
+def _brackets(run: str | None, kinds: str) -> int:
+    return 0 if run is None else sum(map(run.count, kinds))
 
 
 def _text(part: str) -> str | None:
@@ -81,7 +104,13 @@ def has_nul(value: Any) -> bool:
 
 def has_surrogate(value: Any) -> bool:
     """Return whether any text or key in a JSON value has a lone surrogate, which UTF-8 can't encode."""
-    return _has(value, lambda text: SURROGATE.search(text) is not None)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()  # in C: to walk through a large frame takes milliseconds
+    except UnicodeEncodeError:
+        return True
+    except (RecursionError, TypeError):
+        return _has(value, lambda text: SURROGATE.search(text) is not None)
+    return False
 
 
 def _has(value: Any, bad: Callable[[str], bool]) -> bool:
