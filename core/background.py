@@ -200,10 +200,10 @@ class ChangePoll:
         row = await read_changes(self.db, back_s=back_s)
         self.db.note_server(row)
         fresh = {sid for sid in row["revoked"] if sid not in self.caches.revoked}
-        for replaced in (True, False):
-            found = [sid for sid in fresh if (sid in row["replaced"]) is replaced]
+        succeeded = fresh & set(row["replaced"])
+        for found, replaced in ((succeeded, True), (fresh - succeeded, False)):
             if found:
-                await self.publisher.receive(LoginsRevoked(auth_session_ids=found, replaced=replaced))
+                await self.publisher.receive(LoginsRevoked(auth_session_ids=list(found), replaced=replaced))
         for pair in row["joined"]:  # repeated for OVERLAP_S, because a read of the account may have been in progress
             customer_id, joined_id = pair.split()
             await self.publisher.receive(AccountJoined(customer_id=customer_id, joined_id=joined_id))
