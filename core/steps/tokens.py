@@ -110,7 +110,7 @@ async def issue(
 async def first_again(
     runtime: Runtime, tx: Tx, auth_session_id: str, *, within: dt.timedelta, secrets: Iterable[bytes]
 ) -> tuple[Tokens, str] | None:
-    """Return the first tokens of a customer's auth session again, and the customer's id.
+    """Return the first tokens of a customer's auth session again, with the time that is left, and the customer's id.
 
     `secrets` are what the first refresh token's secret may be. None if the auth session began longer ago than `within`,
     has ended, or has refreshed its tokens since, so that its device has had the answer.
@@ -134,4 +134,5 @@ async def first_again(
         refresh_token=first,
         opened_at=login.created_at,
     )
-    return issued, login.user_id
+    left = issued.expires_in - int((tx.now - login.created_at).total_seconds())
+    return attrs.evolve(issued, expires_in=max(0, left)), login.user_id
