@@ -1,6 +1,7 @@
 """Push tokens of devices, which are columns of auth_sessions (docs/product.md#devices)."""
 
 import attrs
+from piccolo.query import OrderByRaw
 
 from core.base.languages import Language, parse_locale
 from core.logins.store import Ended
@@ -27,7 +28,7 @@ DROP = statement(
 NEWEST = statement(
     AuthSessions.select(AuthSessions.push_token)
     .where(AuthSessions.user_id == p.user_id, AuthSessions.push_token.is_not_null())
-    .order_by(AuthSessions.push_token_at, ascending=False)
+    .order_by(OrderByRaw("push_token_at IS NOT NULL"), AuthSessions.push_token_at, ascending=False)
     .limit(1)
 )
 

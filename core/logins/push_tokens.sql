@@ -45,10 +45,10 @@ CROSS JOIN
       AND a.push_token IS NOT NULL
       AND a.revoked_at IS NULL
       AND a.expires_at > $2
-    ORDER BY a.push_token_at DESC, a.id DESC
+    ORDER BY a.push_token_at DESC NULLS LAST, a.id DESC
     LIMIT $3
   ) AS d
-ORDER BY d.push_token_at DESC, d.auth_session_id DESC;
+ORDER BY d.push_token_at DESC NULLS LAST, d.auth_session_id DESC;
 
 -- name: make_room
 -- Remove the push tokens of a user's devices but those of the $2 that registered last. A locked device is skipped: it
@@ -64,7 +64,7 @@ WHERE
         SELECT b.id
         FROM auth_sessions AS b
         WHERE b.user_id = $1 AND b.push_token IS NOT NULL AND b.revoked_at IS NULL
-        ORDER BY b.push_token_at DESC
+        ORDER BY b.push_token_at DESC NULLS LAST
         OFFSET $2
       )
     FOR UPDATE OF a SKIP LOCKED

@@ -44,19 +44,23 @@ def a_push(recipient_id: str, *, urgent: bool) -> Due:
 def test_account_has_push_tokens_on_its_ten_newest_devices_only(clean_harness: Harness) -> None:
     async def devices() -> None:
         harness = clean_harness
-        for user_type, actor in (
-            (UserType.CUSTOMER, await harness.customer()),
-            (UserType.MITRA, await harness.mitra()),
+        for user_type, actor, earlier in (
+            (UserType.CUSTOMER, await harness.customer(), "now() - interval '1 day'"),
+            (UserType.MITRA, await harness.mitra(), "NULL"),
         ):
             made = await signed_in(harness, user_type, actor.user_id, PUSHED_DEVICES + 4)
             assert await harness.runtime.db.fetchval(HELD, actor.user_id) == PUSHED_DEVICES
             # Tokens that older processes left are not used either.
-            more = """UPDATE auth_sessions SET push_token = id::text, push_token_at = now() - interval '1 day'
+            more = f"""UPDATE auth_sessions SET push_token = id::text, push_token_at = {earlier}
               WHERE user_id = $1 AND push_token IS NULL"""
             await harness.runtime.db.fetch(more, actor.user_id)
-            async with harness.runtime.transaction() as tx:
-                found = (await push_tokens.devices(tx, [actor.user_id]))[actor.user_id]
-            assert [one.push_token for one in found] == made[::-1][:PUSHED_DEVICES]
+            assert await push_tokens.newest(harness.runtime.db, actor.user_id) == made[-1]
+            for _ in range(2):
+                async with harness.runtime.transaction() as tx:
+                    found = (await push_tokens.devices(tx, [actor.user_id]))[actor.user_id]
+                assert [one.push_token for one in found] == made[::-1][:PUSHED_DEVICES]
+                made += await signed_in(harness, user_type, actor.user_id, 1)
+                assert await harness.runtime.db.fetchval(HELD, actor.user_id) == PUSHED_DEVICES
 
     clean_harness.run(devices())
 
