@@ -5,6 +5,7 @@ import datetime as dt
 from core.config.keys import KEYS
 from core.operators import store as operators
 from core.runtime import Runtime
+from core.transactions import translate_db_errors
 
 # A shorter retention deletes data, so it takes effect after this time: until then a mistake can be undone.
 SHORTER_AFTER = dt.timedelta(days=1)
@@ -13,9 +14,11 @@ SHORTER_AFTER = dt.timedelta(days=1)
 async def end_of(runtime: Runtime, row: str) -> dt.datetime | None:
     """Return the time before which the retention of a configuration row has ended; None if it never ends.
 
-    It is the longest that the row has said within the last day.
+    It is the longest that the row has said within the last day. Raises Unavailable if the database does not answer.
     """
     since = runtime.now() - SHORTER_AFTER
-    before = [change["value"] for change in await operators.values_before(runtime.db, row, since=since)]
+    with translate_db_errors():
+        changes = await operators.values_before(runtime.db, row, since=since)
+    before = [change["value"] for change in changes]
     days = [runtime.config.number(row), *(KEYS[row].default if value is None else value for value in before)]
     return None if 0 in days else runtime.now() - dt.timedelta(days=max(days))

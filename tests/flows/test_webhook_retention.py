@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from core.base import ids
+from core.base.errors import Unavailable
 from core.base.id_ranges import month_of, months_after
 from core.flows import partition_upkeep, retention, webhook_replay
 from core.reads.ledger.audit import audit
@@ -246,5 +247,9 @@ def test_call_past_its_retention_is_not_imported(later: Harness) -> None:
             kept = await webhook_replay.import_call(runtime, line(runtime.now() - 99 * DAY), trust_unsealed=True)
         assert kept is not None
         assert kept.http_status == 400
+        async with runtime.db.pool.acquire() as other, other.transaction():
+            await other.execute("LOCK TABLE operator_audit_log IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(Unavailable):
+                await webhook_replay.import_call(runtime, line(runtime.now() - 99 * DAY), trust_unsealed=True)
 
     later.run(play())
