@@ -7,7 +7,6 @@ from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAX_REMEMBERED = 64  # characters: a client chooses what it forwards
-IPV4_PART, IPV6_PART = 10, 20  # the share of a network in a budget that all share: 1/10 for a /24, 1/20 for a /48
 WRITABLE = ("read-write", "primary")  # values of target_session_attrs that select the writable server
 
 
@@ -45,21 +44,6 @@ def networks_of(host: str) -> tuple[str, ...]:
         return (own,) if network.version == 4 else (own, str(network.supernet(new_prefix=48)))
     except ValueError:  # not an address, or a network that a proxy forwarded
         return (own,)
-
-
-@lru_cache(maxsize=4096)
-def share_of(host: str) -> tuple[str, int]:
-    """Return (network, part): a client's IPv4 /24 or IPv6 /48, which may use 1/part of a budget that all share.
-
-    Carriers put very many people behind few addresses, so shares bind only while a budget runs short. A host that is
-    not an address is its own network.
-    """
-    *_, widest = networks_of(host)
-    try:
-        network = ipaddress.ip_network(widest)
-        return (str(network.supernet(new_prefix=24)), IPV4_PART) if network.version == 4 else (widest, IPV6_PART)
-    except ValueError:
-        return widest, IPV4_PART
 
 
 def host_and_port(host: str, port: int) -> str:

@@ -9,9 +9,9 @@ import datetime as dt
 
 import attrs
 
-from core.base import fixed_codes, ids, logs, metrics, phones
+from core.base import fixed_codes, ids, logs, metrics, phones, shares
 from core.base.actor import UserType
-from core.base.addresses import share_of, who_has
+from core.base.addresses import who_has
 from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
 from core.base.fixed_codes import FixedCode
@@ -170,12 +170,17 @@ async def _check_budget(runtime: Runtime, tx: Tx, number: str, ip_address: str) 
     the commit.
     """
     owner = await customers.with_phone(tx, number)
-    stranger = Stranger(*share_of(ip_address)) if owner is None else None
+    stranger = _stranger_at(ip_address) if owner is None else None
     limit = runtime.config.number("otp_max_per_hour")
     if limit and not (owner and await invoice_counts.ever_paid(tx, [*await customers.ids_of(tx, owner)])):
         full, share_full = await codes.budget_full(tx, limit=limit, stranger=stranger, since=tx.now - otp.WINDOW)
         _refuse(otp.hit_by_budget(full, share_full, now=tx.now))
     return stranger
+
+
+def _stranger_at(ip_address: str) -> Stranger:
+    network = shares.network_of(ip_address)
+    return Stranger(network=network.cidr or who_has(ip_address), part=network.part)
 
 
 def _refuse(hit: Hit | None) -> None:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from core.base.addresses import IPV4_PART, IPV6_PART, TrustedProxies, share_of, who_has
+from core.base.addresses import TrustedProxies, who_has
 from core.base.connections import ONE_ADDRESS, Connections
 from core.base.environment import read as read_settings
+from core.base.shares import PART_OF_24, PART_OF_48, network_of
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
@@ -36,20 +37,21 @@ def seen_by_listener(peer: str, lines: list[str]) -> str:
 
 @given(st.ip_addresses())
 def test_share_of_an_address_is_that_of_every_address_in_its_network(address: Address) -> None:
-    network, part = share_of(str(address))
+    found = network_of(str(address))
     around = ipaddress.ip_network((address, 24 if address.version == 4 else 48), strict=False)
     mapped = getattr(address, "ipv4_mapped", None)
     if mapped is not None:
         around = ipaddress.ip_network((mapped, 24), strict=False)
-    assert (network, part) == (str(around), IPV4_PART if around.version == 4 else IPV6_PART)
-    assert share_of(str(around[0])) == share_of(str(around[-1])) == (network, part)
-    assert len(network) <= 45
+    assert (found.cidr, found.part) == (str(around), PART_OF_24 if around.version == 4 else PART_OF_48)
+    assert network_of(str(around[0])) == network_of(str(around[-1])) == found
+    assert len(str(found.cidr)) <= 45
 
 
 @given(st.one_of(st.text(max_size=80), st.sampled_from(["/", "10.0.0.0/8", "2001:db8::/32", "::/0", "fe80::1%eth0"])))
-def test_share_of_a_host_that_is_no_address_is_its_own(host: str) -> None:
-    network, _ = share_of(host)
-    assert network == who_has(host) or "/" in network
+def test_host_that_is_no_address_has_no_network(host: str) -> None:
+    network = network_of(host).cidr
+    assert network is None or ("/48" in network or "/24" in network)
+    assert len(who_has(host)) <= 45  # counted instead
 
 
 @given(st.sampled_from(HOSTS[:6]), st.lists(st.lists(WORDS, min_size=1, max_size=3).map(",".join), max_size=2))
