@@ -297,6 +297,25 @@ async def test_merge_moves_the_anonymous_devices_push_token(world: World, provid
     assert await column(world, account) == token
 
 
+async def test_push_token_registered_elsewhere_while_its_device_signs_in_has_one_owner(
+    world: World, provider_a: IdentityServer
+) -> None:
+    subject = new_subject()
+    others = [
+        store_tokens(device(world), await by_identity(device(world), provider_a, subject)),
+        *await mitra_devices(world),
+    ]
+    for round_ in range(8):
+        client, token = await anonymous(world), a_token()
+        await register(client, token)
+        joins = by_identity(client, provider_a, subject if round_ % 2 else new_subject())
+        puts = [register(one, token) for one in others]
+        answers = await all_at_once([joins, *puts] if round_ % 4 < 2 else [*puts, joins])
+        assert not [one for one in answers if isinstance(one, Refused)]
+        rows = await world.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", token)
+        assert len(rows) == 1
+
+
 async def test_upgrade_keeps_the_push_token(world: World, provider_a: IdentityServer) -> None:
     client, token = await anonymous(world), a_token()
     await register(client, token)
