@@ -21,12 +21,12 @@ from api.plain_answers import Refused, fail, refusal_of_request, refuse
 from api.plain_reads import PlainReads
 from api.rate_limits import REFRESH, RateLimits
 from api.refusals import UNLIMITED
-from api.request_records import PROBES, RequestRecords
+from api.request_records import RequestRecords
 from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated
-from core.base.exposure import ExposureCheck
+from core.base.exposure import PROBES, ExposureCheck
 from core.base.spans import Span
 from core.bus.buckets import Charges
 from core.flows import webhook_receive
@@ -209,6 +209,7 @@ class Gatekeeper:
     def _check_exposure(self, scope: Scope, headers: dict[str, str]) -> None:
         """Raise a refusal for a request of another machine in development, or without TLS in production."""
         refusal = self._exposure.refusal_of(
+            path=path_of(scope),
             client=host_of(scope),
             forwarded=forwarded_of(scope),
             host=headers.get("host"),

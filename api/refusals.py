@@ -16,7 +16,7 @@ from api.route_signatures import Signature, signature_of
 from core.base import http_texts, logs, metrics
 from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
-from core.base.exposure import ExposedDevelopment, HttpsRequired
+from core.base.exposure import PROBES, ExposedDevelopment, HttpsRequired
 from core.base.languages import Text
 from core.bus.rate_limit import RateLimited
 from core.operators.rules import PasswordChangeRequired
@@ -83,7 +83,8 @@ def _of_access(access: Access) -> Iterator[Refusal]:
 def _of_request(handler: Any, access: Access, signature: Signature) -> Iterator[Refusal]:
     """Yield the refusals that follow from a route's method, parameters and body."""
     yield from (INTERNAL_ERROR, refusal_of(Unavailable), BODY_TOO_LARGE)
-    yield from (refusal_of(ExposedDevelopment), refusal_of(HttpsRequired))
+    if not PROBES & set(handler.paths):
+        yield from (refusal_of(ExposedDevelopment), refusal_of(HttpsRequired))
     if not UNLIMITED & set(handler.paths):
         yield refusal_of(RateLimited)
     if "GET" not in handler.http_methods:

@@ -8,9 +8,8 @@ from prometheus_client import Counter
 from api.asgi import Scope, host_of, path_of
 from core.base import logs, metrics, traces
 from core.base.clock import Clock
+from core.base.exposure import PROBES
 from core.base.spans import NOTHING, Span
-
-PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # not traced
 
 
 class RequestRecords:

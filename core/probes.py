@@ -142,9 +142,10 @@ class Runner(web.AppRunner):
         return HttpServer(await super()._make_server(), HttpConnection, runtime=self._runtime)
 
 
-def exposure_of(check: ExposureCheck, peer: str, headers: Any) -> Refusal | None:
+def exposure_of(check: ExposureCheck, path: str, peer: str, headers: Any) -> Refusal | None:
     """Return why a request is refused for where it comes from, or None. `headers` are aiohttp's."""
     refused = check.refusal_of(
+        path=path,
         client=peer,
         forwarded=headers.getall("X-Forwarded-For", ()),
         host=headers.get("Host"),
@@ -193,7 +194,7 @@ def add_probes(app: web.Application, runtime: Runtime) -> None:
 
     @web.middleware
     async def from_here(request: web.Request, handler: Any) -> web.StreamResponse:
-        refused = exposure_of(check, request.remote or "", request.headers)
+        refused = exposure_of(check, request.path, request.remote or "", request.headers)
         return await handler(request) if refused is None else refuse(request, refused)
 
     app.middlewares.extend([from_here, in_our_words])

@@ -86,7 +86,7 @@ class Sockets:
         """Return the key that accepts an upgrade, or why it is refused."""
         if not self.accepting:
             return STOPPING
-        exposed = exposure_of(self._exposure, protocol.host, headers)
+        exposed = exposure_of(self._exposure, self._path, protocol.host, headers)
         if exposed is not None:
             return exposed
         accept = websocket.accept_key(headers)

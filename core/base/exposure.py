@@ -13,6 +13,7 @@ from core.base.settings import Settings
 
 LOG_EVERY_S = 60.0  # one line in this time, whatever others send
 UNENCRYPTED = frozenset({"http", "ws"})
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # monitors ask by any host and without TLS; they have no secret
 
 log = logs.get("exposure")
 
@@ -47,14 +48,16 @@ class ExposureCheck:
         self._logged_at = -LOG_EVERY_S
 
     def refusal_of(
-        self, *, client: str, forwarded: Iterable[str], host: str | None, scheme: str | None
+        self, *, path: str, client: str, forwarded: Iterable[str], host: str | None, scheme: str | None
     ) -> type[DomainError] | None:
-        """Return why a request is refused, or None.
+        """Return why a request is refused, or None; probes never are.
 
         `client` is the peer or the client that a proxy named; empty for a Unix socket. `forwarded`, `host` and `scheme`
         are the lines of X-Forwarded-For, Host and X-Forwarded-Proto. They need no trust: a forged one only refuses the
         client's own request.
         """
+        if path in PROBES:
+            return None
         if self._https_only:
             first = (scheme or "").partition(",")[0].strip().lower()
             return HttpsRequired if first in UNENCRYPTED else None

@@ -42,7 +42,8 @@ def refused(
     host: str | None = "127.0.0.1:8000",
     scheme: str | None = None,
 ) -> bool:
-    return check.refusal_of(client=client, forwarded=forwarded, host=host, scheme=scheme) is ExposedDevelopment
+    found = check.refusal_of(path="/api", client=client, forwarded=forwarded, host=host, scheme=scheme)
+    return found is ExposedDevelopment
 
 
 @pytest.mark.parametrize("word", HERE)
@@ -81,7 +82,7 @@ def test_any_headers_are_judged(host: str, forwarded: list[str]):
 @pytest.mark.parametrize("word", ELSEWHERE)
 def test_allowed_development_and_production_serve_other_machines(environ: dict[str, str], word: str):
     check = ExposureCheck(read(environ))
-    assert check.refusal_of(client=word, forwarded=(word,), host=word, scheme="https") is None
+    assert check.refusal_of(path="/api", client=word, forwarded=(word,), host=word, scheme="https") is None
 
 
 def test_test_environment_refuses_other_machines_too():
@@ -96,4 +97,15 @@ def test_test_environment_refuses_other_machines_too():
 def test_production_refuses_what_its_proxy_received_unencrypted(scheme: str | None, expected: object):
     for settings, judged in ((read(PRODUCTION), expected), (read({}), None)):
         check = ExposureCheck(settings)
-        assert check.refusal_of(client="127.0.0.1", forwarded=(), host="localhost", scheme=scheme) is judged
+        found = check.refusal_of(path="/api", client="127.0.0.1", forwarded=(), host="localhost", scheme=scheme)
+        assert found is judged
+
+
+@pytest.mark.parametrize("environ", [{}, PRODUCTION])
+def test_probes_are_answered_wherever_they_come_from(environ: dict[str, str]):
+    check = ExposureCheck(read(environ))
+    outside = {"client": "203.0.113.9", "forwarded": ("203.0.113.9",), "host": "api.example.com", "scheme": "http"}
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert check.refusal_of(path=path, **outside) is None
+    for path in ("/", "/healthz/x", "/api/healthz", "", "/metricsx", "//metrics"):
+        assert check.refusal_of(path=path, **outside) is not None

@@ -11,6 +11,7 @@ import urllib.parse
 
 import aiohttp
 
+from core.base.exposure import HttpsRequired
 from core.base.plaintext import is_loopback
 from tools.doctor import clocks
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
@@ -45,7 +46,7 @@ async def check(url: str) -> list[Finding]:
             return [*found, failure(CHECK, f"{base} does not answer ({type(error).__name__}): check the proxy and DNS")]
         found.append(_health(base, status))
         found += _clock(date)
-        found += await _inside(http, base)
+        found += [*await _scheme(http, base), *await _inside(http, base)]
     return found
 
 
@@ -80,6 +81,17 @@ def _health(base: str, status: int) -> Finding:
     return failure(
         CHECK, f"{base}/healthz answers {status}: let the proxy lead /healthz and /api/ to the api processes"
     )
+
+
+async def _scheme(http: aiohttp.ClientSession, base: str) -> list[Finding]:
+    """Check that the proxy says that requests come by TLS. `/healthz` does not need that."""
+    try:
+        async with http.get(f"{base}/api/doctor", allow_redirects=False) as answer:
+            refused = answer.status == 403 and HttpsRequired.code in await answer.text()
+    except LOST:
+        return []
+    what = f"{base}/api/ answers {HttpsRequired.code}: let the proxy pass on the X-Forwarded-Proto of the outermost TLS"
+    return [failure(CHECK, what)] if refused and base.startswith("https:") else []
 
 
 def _clock(date: str | None) -> list[Finding]:

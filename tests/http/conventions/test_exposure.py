@@ -46,7 +46,8 @@ async def test_every_listener_refuses_other_machines(stack: Stack, listener: str
         for headers in FROM_HERE:
             assert await answer(http, "GET", f"{base}/healthz", headers) == (200, "")
         for headers in FROM_ELSEWHERE:
-            for path in ("/healthz", "/metrics", "/dev/inbox.json", "/nowhere"):
+            assert await answer(http, "GET", f"{base}/healthz", headers) == (200, "")  # a monitor's
+            for path in ("/dev/inbox.json", "/nowhere"):
                 assert await answer(http, "GET", base + path, headers) == (403, "EXPOSED_DEVELOPMENT"), (headers, path)
 
 
@@ -86,9 +87,14 @@ async def test_production_refuses_requests_that_its_proxy_received_unencrypted(s
     outside = {"Host": "api.example.test", "X-Forwarded-For": "203.0.113.9"}
     async with aiohttp.ClientSession() as http:
         for port in ports.values():
-            url = f"http://127.0.0.1:{port}/healthz"
-            assert await answer(http, "GET", url, {**outside, "X-Forwarded-Proto": "https"}) == (200, "")
-            assert await answer(http, "GET", url, {**outside, "X-Forwarded-Proto": "http"}) == (403, "HTTPS_REQUIRED")
+            url = f"http://127.0.0.1:{port}"
+            for scheme in ("https", "http"):
+                probed = await answer(http, "GET", f"{url}/healthz", {**outside, "X-Forwarded-Proto": scheme})
+                assert probed == (200, "")
+            unknown = await answer(http, "GET", f"{url}/nowhere", {**outside, "X-Forwarded-Proto": "https"})
+            assert unknown[0] in (401, 404)
+            unencrypted = await answer(http, "GET", f"{url}/nowhere", {**outside, "X-Forwarded-Proto": "http"})
+            assert unencrypted == (403, "HTTPS_REQUIRED")
         refresh = f"http://127.0.0.1:{ports['PUBLIC_PORT']}{REFRESH}"
         assert await answer(http, "POST", refresh, {"X-Forwarded-Proto": "http"}) == (403, "HTTPS_REQUIRED")
         url = f"ws://127.0.0.1:{ports['REALTIME_PORT']}/ws/chat"
@@ -103,7 +109,7 @@ async def test_production_refuses_requests_that_its_proxy_received_unencrypted(s
 async def test_log_says_how_to_allow_it_once_in_a_while(stack: Stack) -> None:
     async with aiohttp.ClientSession() as http:
         for _ in range(3):
-            await answer(http, "GET", f"http://127.0.0.1:{stack.ports['JOBS']}/healthz", FROM_ELSEWHERE[0])
+            await answer(http, "GET", f"http://127.0.0.1:{stack.ports['JOBS']}/nowhere", FROM_ELSEWHERE[0])
     lines = [line for line in stack.log("jobs").splitlines() if "refused a request from elsewhere" in line]
     assert len(lines) == 1
     assert "ALLOW_EXPOSED_DEVELOPMENT" in lines[0]

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from core.base.exposure import HttpsRequired
 from tests.stack import Stack
 from tests.tools.doctor.certificates import Authority, Handler, serving
 from tests.tools.doctor.examined import examined, ready, texts
@@ -82,6 +83,17 @@ async def test_unhealthy_address_and_published_internal_listener_are_failures() 
     assert "/healthz answers 502" in texts(found, "public address", Result.FAILURE)
     inside = texts(found, "internal listener", Result.FAILURE)
     assert ("/internal/config answers 401" in inside, "/metrics answers 200" in inside) == (True, True)
+
+
+async def test_service_that_is_told_of_plain_http_behind_tls_is_a_failure(authority: Authority) -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        if request.path == "/healthz":
+            return web.Response()
+        return web.json_response({"error": {"code": HttpsRequired.code}}, status=403)
+
+    async with serving(handle, authority.context(days=80)) as url:
+        found = texts(await public.check(url), "public address", Result.FAILURE)
+    assert "X-Forwarded-Proto of the outermost TLS" in found
 
 
 @pytest.mark.parametrize("seconds", [-60, 60])
