@@ -84,11 +84,9 @@ def with_checked_texts(key: Key, value: Any) -> Any:
     Rows that were stored before are not checked again, because a service must keep them.
     Raises ValidationFailed about `value`.
     """
-    if key.shape is Shape.NOTICE and isinstance(value, dict):
+    if key.shape is Shape.NOTICE and _has_form_of_notice(value):  # else `check` states the whole form
         for name in NOTICE_TEXTS:
-            _refuse(
-                key, name, shown_texts.fault_of_text(value[name], most=MAX_NOTICE) if _is_text(value, name) else None
-            )
+            _refuse(key, name, shown_texts.fault_of_text(value[name], most=MAX_NOTICE))
     if key.name == "support_handles" and isinstance(value, dict):
         return {name: _handle(key, name, handle) for name, handle in value.items()}
     return value
@@ -114,12 +112,16 @@ def _refuse(key: Key, part: str, fault: Text | None) -> None:
 
 
 def _is_notice(value: Any) -> bool:
+    return _has_form_of_notice(value) and not has_nul(value)
+
+
+def _has_form_of_notice(value: Any) -> bool:
     if not isinstance(value, dict) or set(value) != {"message_id", "message_en", "until"}:
         return False
     messages = [value[name] for name in NOTICE_TEXTS]
     if not all(isinstance(one, str) and one.strip() and shown_texts.length_of(one) <= MAX_NOTICE for one in messages):
         return False
-    return not has_nul(value) and (value["until"] is None or _moment(value["until"]) is not None)
+    return value["until"] is None or _moment(value["until"]) is not None
 
 
 def _moment(text: Any) -> dt.datetime | None:

@@ -40,6 +40,16 @@ def label(text: str) -> str:
     return kept["primary"]["label"]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"message_id": ""}, {"message_en": "e" * 501}, {"message_id": "", "until": "soon"}, {"message_en": None}]
+)
+def test_notice_of_another_form_is_told_the_whole_form(wrong: dict[str, Any]):
+    value = {"message_id": "Pemeliharaan", "message_en": "Maintenance", "until": None} | wrong
+    with pytest.raises(ValidationFailed) as refusal:
+        check(KEYS["maintenance"], with_checked_texts(KEYS["maintenance"], value))
+    assert "message_id, message_en, until" in str(refusal.value.details)
+
+
 def topic(cls: Any, **more: Any) -> Callable[[str], str]:
     return lambda text: structure({"topics": [text], **more}, cls).topics[0]
 
