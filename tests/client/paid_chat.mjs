@@ -45,7 +45,7 @@ await customer.stop(); // the phone loses its network, and the mitra writes on
 mitra.send(id, "Ada apa?");
 await until(mitra, ({ chats }) => chats[id].messages.filter((one) => one.state === "sent").length >= 2);
 await customer.start();
-customer.send(id, "x".repeat(1000).concat("😀".repeat(3000 / 2), "\u0001".repeat(1500)));
+customer.send(id, "x".repeat(1000).concat("😀".repeat(3000 / 2), "\n".repeat(1500)));
 const count = (state) => state.chats[id]?.messages.filter((one) => one.seq !== null).length;
 await until(customer, (state) => count(state) === 4);
 customer.markRead(id);
