@@ -250,6 +250,33 @@ test("a sign-in whose answer is lost is repeated with its key, and the end of it
   assert.equal(await world.authenticate(), "A3");
 });
 
+test("another tab waits for the sign-in that ends its token, and goes on with the new one", async () => {
+  const world = new World();
+  let before = Promise.resolve();
+  const lock = (_name, _timeoutMs, work) => {
+    const run = before.then(work);
+    before = run.catch(() => {});
+    return run;
+  };
+  const ports = { ...world.ports, lock };
+  const [first, second] = [await world.client("customer", { ports }), await world.client("customer", { ports })];
+  await world.authenticate(); // the newest socket is the second tab's
+  const signIn = first.verifyCode("019aa4b6-5f00-7000-8000-a00000000001", "123456");
+  await world.answer(ME, 200, user("customer"));
+  const verify = await world.request(VERIFY);
+  await world.close(4401);
+  await world.advance(1000);
+  assert.deepEqual(world.requests, []);
+  const known = user("customer", { is_anonymous: false });
+  verify.resolve({ status: 200, header: () => null, text: JSON.stringify({ ...tokens(3), customer: known }) });
+  await signIn;
+  await world.advance(1000);
+  assert.deepEqual(world.requests, []);
+  for (const client of [first, second]) assert.deepEqual([client.state.signedOut, client.state.user], [null, known]);
+  assert.equal(JSON.parse(world.stored.get("tokens")).refresh, "R3");
+  assert.equal(await world.authenticate(), "A3");
+});
+
 test("a sign-in that fails after 4403 leaves the user signed out", async () => {
   const world = new World();
   const client = await world.client();

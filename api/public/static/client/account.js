@@ -65,9 +65,13 @@ export class Account {
       const token = isAnonymous(before?.user) && route !== ANONYMOUS ? before?.access : null;
       const idempotencyKey = token ? this.#device.ports.id() : undefined;
       const attempt = () => rest.once(route, { body, fields: TOKEN_FIELDS, idempotencyKey }, token);
-      const answer = await (once && !token ? attempt() : rest.repeat(attempt));
-      if (before && !isAnonymous(before.user)) await this.#device.ended("self");
-      const user = await tokens.keep(answer);
+      const begin = async () => {
+        const answer = await (once && !token ? attempt() : rest.repeat(attempt));
+        if (before && !isAnonymous(before.user)) await this.#device.ended("self");
+        return tokens.keep(answer);
+      };
+      // Other tabs lose their token, too: they wait before they refresh it, and find the new one.
+      const user = await (before && token ? tokens.locked(before, begin) : begin());
       this.#endedMeanwhile = null;
       await this.#device.began(user);
       return user;

@@ -83,13 +83,23 @@ export class Tokens {
   }
 
   /**
+   * Do what replaces tokens, under the lock of all tabs.
+   * @template T
+   * @param {SignedIn} mine
+   * @param {() => Promise<T>} work
+   */
+  locked(mine, work) {
+    return this.#device.ports.lock(`sesi:${mine.user.id}`, LOCK_MS, work);
+  }
+
+  /**
    * Refresh once, under the lock of all tabs.
    * @param {string} used
    */
   async #rotate(used) {
     const mine = this.current;
     if (mine?.access !== used) return;
-    await this.#device.ports.lock(`sesi:${mine.user.id}`, LOCK_MS, async () => {
+    await this.locked(mine, async () => {
       if (await this.#useNewer(mine)) return;
       const body = { refresh_token: mine.refresh };
       let answer;
@@ -116,6 +126,7 @@ export class Tokens {
     if (this.current !== mine) return true;
     if (!stored || stored.user.id !== mine.user.id || stored.refresh === mine.refresh) return false;
     this.current = stored;
+    this.#device.update({ user: stored.user });
     return true;
   }
 }

@@ -42,4 +42,11 @@ export declare class Tokens {
      * @returns {Promise<void>}
      */
     renew(used: string): Promise<void>;
+    /**
+     * Do what replaces tokens, under the lock of all tabs.
+     * @template T
+     * @param {SignedIn} mine
+     * @param {() => Promise<T>} work
+     */
+    locked<T>(mine: SignedIn, work: () => Promise<T>): Promise<T>;
 }
