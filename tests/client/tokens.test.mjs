@@ -315,6 +315,26 @@ test("sign-out forgets everything before the service answers", async () => {
   await signOut;
 });
 
+test("the end of a sign-in is shown when the storage has forgotten it", async () => {
+  const world = new World();
+  let forget = () => {};
+  let written = Promise.resolve();
+  const { remove, ...others } = world.storage;
+  const storage = { ...others, remove: (key) => written.then(() => remove(key)) };
+  const client = await world.client("customer", { storage });
+  written = new Promise((resolve) => {
+    forget = resolve;
+  });
+  const signOut = client.signOut();
+  await settle();
+  assert.deepEqual([client.state.signedOut, client.state.user], [null, user("customer")]);
+  forget();
+  await world.answer("POST /api/shared/auth/logout", 204);
+  await signOut;
+  assert.deepEqual([client.state.signedOut, client.state.user], ["self", null]);
+  assert.deepEqual([...world.stored.keys()], []);
+});
+
 test("an erased account is forgotten here, after the service has erased it", async () => {
   const world = new World();
   const client = await world.client();

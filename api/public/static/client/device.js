@@ -112,15 +112,18 @@ export class Device extends Store {
   }
 
   /**
-   * Forget the user and everything of theirs.
+   * Forget the user and everything of theirs. It is shown when it is stored: a page that is closed then must not find
+   * the tokens again.
    * @param {"self" | "revoked" | "expired"} reason
    */
   async ended(reason) {
     this.#disconnect();
     const done = [this.payments.forgetKey(), this.tokens.forget(reason), this.outbox.empty()];
     this.chats.clear();
-    this.update({ ...NOTHING, saved: this.state.saved, signedOut: reason });
+    const { saved, user } = this.state;
+    this.update({ ...NOTHING, saved, user });
     await Promise.all(done);
+    if (!this.tokens.current) this.update({ user: null, signedOut: reason }); // else the next sign-in was quicker
   }
 
   #connect() {

@@ -65,7 +65,8 @@ export declare class Device extends Store {
      */
     began(user: User): Promise<void>;
     /**
-     * Forget the user and everything of theirs.
+     * Forget the user and everything of theirs. It is shown when it is stored: a page that is closed then must not find
+     * the tokens again.
      * @param {"self" | "revoked" | "expired"} reason
      */
     ended(reason: "self" | "revoked" | "expired"): Promise<void>;
