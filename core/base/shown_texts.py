@@ -13,9 +13,8 @@ from core.base.errors import ValidationFailed
 from core.base.languages import Text
 
 NFC = "NFC"
-SPACES = (
-    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # category Zs
-)
+# Tabs, line breaks, and the category Zs.
+SPACES = "\t\n\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 # Unicode categories: control characters, invisible formatting (which can reverse a line or hide a part of it), line and
 # paragraph separators, lone surrogates.
 HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
@@ -45,7 +44,10 @@ def is_visible(text: str) -> bool:
 
 
 def as_line(text: str) -> str:
-    """Return a line as it is stored: in NFC, without spaces around it. Line breaks around it stay, and are refused."""
+    """Return a line as it is stored: in NFC, without spaces, tabs and line breaks around it.
+
+    Other control characters and separators around it stay, so that they are refused.
+    """
     return unicodedata.normalize(NFC, text).strip(SPACES)
 
 

@@ -64,6 +64,7 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
     An ended session stays as it is. `reason` has 1 to 500 characters and goes into the audit log. Raises NotFound,
     ValidationFailed.
     """
+    reason = reason.strip(shown_texts.SPACES)
     shown_texts.check_text("reason", reason, most=MAX_REASON)
     async with runtime.transaction() as tx:
         session = await sessions.lock(tx, session_id)

@@ -954,7 +954,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
 
 
-@pytest.mark.parametrize("part", parts(5))
+@pytest.mark.parametrize("part", parts(10))
 @pytest.mark.timeout(400)  # some thousand transactions: half a minute on an idle machine, minutes on a busy one
 def test_money_is_conserved_in_any_order_of_events(empty_harness: Harness, part: int) -> None:
     runtime = empty_harness.runtime
@@ -969,7 +969,7 @@ def test_money_is_conserved_in_any_order_of_events(empty_harness: Harness, part:
     run_state_machine_as_test(
         seed(part)(Machine),
         settings=settings(
-            max_examples=4,
+            max_examples=2,
             stateful_step_count=20,
             deadline=None,
             database=None,

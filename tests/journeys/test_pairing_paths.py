@@ -205,6 +205,7 @@ async def test_mitra_at_capacity_is_not_invited_until_a_session_ends(world: Worl
         assert (status["active_session_count"], status["max_sessions"]) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_silent_mitra_is_taken_offline_and_one_with_heartbeats_is_not(fast_world: World) -> None:
     world = fast_world
     silent, heard = await world.mitra("Ayu"), await world.mitra("Bima")

@@ -109,7 +109,10 @@ SIGNS = st.one_of(
 def test_each_line_refuses_the_same_signs(sign: str):
     hidden = unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp", "Cs"} and sign not in "\u200c\u200d"
     for text in (f"De{sign}wi", f"{sign}Dewi", f"Dewi{sign}"):
-        assert {name: is_refused(read, text) for name, (read, _) in LINES.items()} == dict.fromkeys(LINES, hidden), text
+        expected = hidden and (text[2] == sign or sign not in "\t\n\r")  # which are trimmed at the ends
+        assert {name: is_refused(read, text) for name, (read, _) in LINES.items()} == dict.fromkeys(LINES, expected), (
+            text
+        )
 
 
 @given(SIGNS)

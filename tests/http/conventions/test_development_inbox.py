@@ -42,6 +42,7 @@ async def test_codes_of_customers_and_mitras_are_shown(world: World) -> None:
     assert re.fullmatch(r"\d{6}", item["text"])
 
 
+@pytest.mark.slow
 async def test_invoice_webhook_call_and_push_are_shown(world: World) -> None:
     mitra, customer = await world.mitra(), await world.customer()
     token = f"device-{ids.new_id()}"

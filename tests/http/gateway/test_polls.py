@@ -172,6 +172,7 @@ async def test_two_jobs_processes_poll_each_request_once_at_each_moment(
 
 
 @TOGETHER.test()
+@pytest.mark.slow
 async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_nothing(
     world: World, simulated: SimulatedGateway, moments: Moments
 ) -> None:

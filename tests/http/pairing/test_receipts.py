@@ -46,6 +46,7 @@ async def a_completed_session(world: World) -> tuple[Client, Client, str]:
     return customer, mitra, session_id
 
 
+@pytest.mark.slow
 async def test_both_parties_and_operators_get_the_same_receipt_and_others_none(world: World) -> None:
     customer, mitra, session_id = await a_completed_session(world)
     signed = await signed_for(customer, session_id)
@@ -87,6 +88,7 @@ async def test_keys_are_public_and_may_be_cached(world: World) -> None:
     assert set(key) == {"kty", "crv", "kid", "x"}
 
 
+@pytest.mark.slow
 async def test_command_verifies_a_file_with_keys_from_anywhere_and_refuses_a_changed_one(
     world: World, tmp_path: pathlib.Path
 ) -> None:
@@ -124,6 +126,7 @@ async def test_command_verifies_a_file_with_keys_from_anywhere_and_refuses_a_cha
     assert world.stack.command("receipt", "verify", check=False).returncode == 2
 
 
+@pytest.mark.slow
 async def test_receipt_is_signed_without_anyone_asking(world: World) -> None:
     customer, _, session_id = await a_completed_session(world)
     signed = await world.until(

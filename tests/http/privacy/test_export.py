@@ -50,6 +50,7 @@ async def just_signed_in(world: World, customer: Client) -> None:
     await customer.refresh()
 
 
+@pytest.mark.slow
 async def test_export_has_the_conversations_and_everything_else(world: World) -> None:
     number = new_number()
     joining = await anonymous(world, "Kenanga")

@@ -354,6 +354,7 @@ async def test_right_code_sent_twenty_times_concurrently_signs_in_once(world: Wo
     assert {answer["code"] for status, answer in answers if status == 400} == {"OTP_EXPIRED"}
 
 
+@pytest.mark.slow
 async def test_code_expires_after_five_minutes(fast_world: World) -> None:
     phone = await a_phone(fast_world)
     asked = await phone.ask()

@@ -165,6 +165,7 @@ async def test_last_push_is_not_sent_to_a_phone_where_another_user_signed_in(pho
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.slow
 async def test_event_acknowledged_by_one_device_is_not_pushed(phones: PushedDevices) -> None:
     mitra = await phones.world.mitra()
     tokens = [await phones.token(mitra), await phones.device(mitra)]
@@ -336,6 +337,7 @@ async def test_device_signed_out_before_a_retry_gets_no_push(phones: PushedDevic
 # -- messages
 
 
+@pytest.mark.slow
 async def test_messages_are_pushed_once_per_session_until_the_user_is_back(phones: PushedDevices) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
@@ -384,6 +386,7 @@ async def test_message_is_pushed_even_if_the_session_has_ended_since(phones: Pus
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("how", ["delivered", "read", "rest"])
+@pytest.mark.slow
 async def test_message_delivered_in_time_is_not_pushed(phones: PushedDevices, how: str) -> None:
     world = phones.world
     customer, mitra = await world.customer(), await world.mitra()
