@@ -237,6 +237,7 @@ class Caller:
         from core.sessions import chat_requests, time_credits
         from core.sessions import store as sessions
         from core.sessions import transitions as session_transitions
+        from core.webhooks import store as webhooks
 
         text, searching = self.text, self.text["searching_id"]
         draft = Draft(
@@ -312,6 +313,7 @@ class Caller:
             (extension_transitions.resolve, {"status": ExtensionStatus.REJECTED}),
             (logins_store.create_auth_session, {"auth_session_id": ids.new_id()}),
             (codes.create, {"otp_request_id": ids.new_id()}),
+            (webhooks.forget_late, {"call_id": ids.new_id()}),
             (codes.use, {"locked": codes.Locked(named=code, living=(code,))}),
             (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
         )

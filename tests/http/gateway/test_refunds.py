@@ -96,7 +96,7 @@ async def test_declined_refund_is_shown_and_recorded_by_hand_with_a_note(
     assert row["after"] == {"operator_action": "refunded", "note": "  by bank transfer  "}
     story = await root.get(f"/internal/payment-requests/{failure['payment_request_id']}/timeline")
     texts = [one["text"] for one in story["entries"]]
-    assert texts[-2:] == ["The refund failed: REFUND_NOT_SUPPORTED.", "Root refunded the payment: by bank transfer"]
+    assert texts[-2:] == ["The refund failed: REFUND_NOT_SUPPORTED.", "Root refunded the payment:   by bank transfer  "]
 
 
 async def test_open_refund_refuses_the_fallback_to_a_blast(world: World, simulated: SimulatedGateway) -> None:
