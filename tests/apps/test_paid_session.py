@@ -53,6 +53,7 @@ async def test_paid_session_in_two_windows_survives_a_reload_and_a_lost_network(
         await dewi.write("Pekerjaanku terasa berat sekali minggu ini.")
         await dewi.sees_state("Pekerjaanku", "Sending")
         await ayu.write("Aku mendengarkan.")
+        await ayu.sees_state("Aku mendengarkan", "Sent")
         await dewi.find_network()
         await expect(ayu.message("Pekerjaanku")).to_be_visible()
         await expect(dewi.message("Aku mendengarkan.")).to_be_visible()

@@ -192,6 +192,7 @@ async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_not
 
 
 @TOGETHER.test()
+@pytest.mark.slow
 async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(
     world: World, simulated: SimulatedGateway, moments: Moments
 ) -> None:
