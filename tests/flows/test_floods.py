@@ -16,6 +16,8 @@ from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Harness
 from tests.stack import within
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = """INSERT INTO chat_messages (id, session_id, seq, sender_type, sender_id, client_message_id, content, created_at)
   SELECT gen_random_uuid(), $1, n, 'customer', $2, gen_random_uuid(), 'hello', now() FROM generate_series(1, $3::int) n"""
 # Selects the transaction that wrote each message last.

@@ -16,6 +16,8 @@ from core.storage.partitions import AHEAD, PARTITIONED
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
 
+pytestmark = pytest.mark.slow
+
 CALL = "INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body) VALUES ($1, $2, '127.0.0.1', true, '')"
 PLACE = "SELECT tableoid::regclass::text FROM webhook_logs WHERE id = $1"
 OPTIONS = "SELECT array_agg(DISTINCT c.reloptions) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = $1::text::regclass"

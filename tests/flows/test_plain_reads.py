@@ -17,6 +17,8 @@ from core.flows import mitra_status
 from core.flows.signs_of_life import SignsOfLife
 from tests.flows.conftest import Harness
 
+pytestmark = pytest.mark.slow
+
 CHANGING = {"now", "server_time", "generated_at", "as_of", "read_at", "at"}
 
 

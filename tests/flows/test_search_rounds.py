@@ -251,6 +251,7 @@ async def take(harness: Harness, search: Session, step: str, mitras: list[Actor]
         await outcome(work())
 
 
+@pytest.mark.slow
 def test_round_of_a_large_blast_reads_its_invitations_once(clean_harness: Harness) -> None:
     """Other searches' invitations are not read, and the statement of the beginning reads the search's own once."""
 
@@ -273,6 +274,7 @@ def test_round_of_a_large_blast_reads_its_invitations_once(clean_harness: Harnes
     clean_harness.run(play())
 
 
+@pytest.mark.slow
 def test_end_of_a_late_round_reads_its_own_invitations_only(clean_harness: Harness) -> None:
     async def play() -> None:
         await crowd(clean_harness, 100)

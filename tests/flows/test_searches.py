@@ -4,6 +4,8 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 
+import pytest
+
 from core.base.actor import Actor
 from core.events.notices import Envelope
 from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, pairing_start
@@ -82,6 +84,7 @@ def test_search_locked_by_another_process_does_not_stop_later_searches(clean_har
     clean_harness.run(play())
 
 
+@pytest.mark.slow
 def test_rounds_of_idle_searches_end_together(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime = clean_harness.runtime
@@ -97,6 +100,7 @@ def test_rounds_of_idle_searches_end_together(clean_harness: Harness) -> None:
     clean_harness.run(play())
 
 
+@pytest.mark.slow
 def test_idle_round_that_cannot_be_ended_does_not_stop_other_rounds(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime = clean_harness.runtime

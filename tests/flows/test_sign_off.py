@@ -63,6 +63,7 @@ async def is_counted(harness: Harness) -> bool:
     return free
 
 
+@pytest.mark.slow
 def test_mitra_whose_devices_end_while_they_are_asked_is_not_available(clean_harness: Harness) -> None:
     runtime = clean_harness.runtime
     dice = random.Random(39)

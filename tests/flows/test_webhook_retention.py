@@ -18,6 +18,8 @@ from core.webhooks.store import REMOVED_AT_ONCE, Received
 from tests.clock import HandClock
 from tests.flows.conftest import Harness, rows
 
+pytestmark = pytest.mark.slow
+
 DAY = dt.timedelta(days=1)
 ADD = """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body, http_status, processing_result)
   SELECT x.id, x.at, '127.0.0.1', $3, '', $4, $5 FROM unnest($1::uuid[], $2::timestamptz[]) AS x (id, at)"""

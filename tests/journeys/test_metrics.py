@@ -17,7 +17,7 @@ from tests.scrape import Samples, scrape
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, refused
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SEQ, SEARCHING = "seq is 1 to n without gaps", "a searching session has a confirmed payment request"
 KINDS = ("INTERNAL", "REALTIME", "JOBS")
 OFTEN = {

@@ -13,6 +13,8 @@ from packaging.utils import canonicalize_name
 from tools.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
 from tools.package_proof import PACKAGES
 
+pytestmark = pytest.mark.slow
+
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
 # `make bench-install` installs what they import.
 PEERS = {"tools/bench/peers/fastapi_sessions.py"}

@@ -4,6 +4,8 @@ import pytest
 
 from tools import proofs
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_every_cause_tag_event_and_error_code_is_named_by_a_test() -> None:

@@ -12,7 +12,7 @@ from tools.client import Client
 from tools.phone import Phone
 from tools.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture

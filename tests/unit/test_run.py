@@ -86,6 +86,7 @@ def test_failed_and_long_tests_are_recorded_with_their_traceback(tmp_path: pathl
     assert seen.code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -8,7 +8,7 @@ import pytest
 from tests.stack import Stack, World
 from tools.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 FROM_ELSEWHERE = [
     {"X-Forwarded-For": "203.0.113.9"},

@@ -99,6 +99,7 @@ async def test_probes_answer_head_like_get_on_every_listener(stack: Stack, http:
             assert head.headers["Content-Type"] == got.headers["Content-Type"], url
 
 
+@pytest.mark.slow
 async def test_idle_connections_stay_open_for_keep_alive_seconds(stack: Stack) -> None:
     port = free_port()
     base = another_api(stack, "short", KEEP_ALIVE_SECONDS="1")

@@ -40,6 +40,7 @@ async def test_probe_answers_have_the_time_and_the_request_id(stack: Stack, name
     answer.close()
 
 
+@pytest.mark.slow
 async def test_readiness_checks_the_database_once_a_second(
     stack_without_docs: Stack, http: aiohttp.ClientSession
 ) -> None:

@@ -128,6 +128,7 @@ def known(two_processes: TwoApiProcesses, token: str) -> str:
     return jwt.encode(claims, secret, headers={"kid": kid})
 
 
+@pytest.mark.slow
 async def test_burst_is_exact_across_two_processes(two_processes: TwoApiProcesses, http: aiohttp.ClientSession) -> None:
     for _ in range(3):
         answers = await Visitor(http).storm(60, *two_processes.both)

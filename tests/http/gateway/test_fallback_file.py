@@ -20,7 +20,7 @@ from core.providers.webhook_sink import WebhookSink
 from tests.clock import HandClock
 from tests.stack import Stack, World, new_id, payment_call
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -333,6 +333,7 @@ async def test_read_polls_the_gateway_in_the_background(
         await until_paid(world, payment)
 
 
+@pytest.mark.slow
 async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
     world: World, simulated: SimulatedGateway, stack: Stack
 ) -> None:

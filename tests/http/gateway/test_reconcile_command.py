@@ -13,7 +13,7 @@ from core.base.clock import as_text
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import Stack, World, new_id
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

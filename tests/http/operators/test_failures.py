@@ -30,6 +30,7 @@ async def find_failure(world: World, payment: dict[str, Any], **query: Any) -> d
     return row
 
 
+@pytest.mark.slow
 async def test_five_hundred_concurrent_actions_apply_one(world: World) -> None:
     root, other = await world.operator(), (await an_operator(world, {"failed_pairings": "write"})).client
     failure = await a_failure(world)

@@ -92,6 +92,7 @@ def test_search_text_with_letters_is_not_treated_as_a_number() -> None:
         assert like_numbers(text) == []
 
 
+@pytest.mark.slow
 async def test_names_are_found_in_each_normal_form_and_case(world: World) -> None:
     root = await world.operator()
     name = unique("José Ñandú ЖУК İstanbul Σίσυφος")

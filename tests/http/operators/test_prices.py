@@ -31,8 +31,8 @@ OLD = "2026-01-01T00:00:00.000000Z"
 
 
 def unused_minutes() -> int:
-    """Return minutes that no other tier has, so that each test has its own tiers."""
-    made = random.SystemRandom().choice([n for n in range(61, 1441) if n not in USED])
+    """Return minutes that no other tier has, so that each test has its own tiers (test_audit_rows.py has those from 1000)."""
+    made = random.SystemRandom().choice([n for n in range(61, 1000) if n not in USED])
     USED.add(made)
     return made
 

@@ -10,7 +10,7 @@ from core.base.clock import as_text
 from tests.stack import Stack, World
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 LISTS = {"/internal/mitra-activity/log": "notified_at", "/internal/webhook-logs": "received_at"}

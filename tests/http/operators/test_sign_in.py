@@ -109,6 +109,7 @@ async def test_answers_do_not_reveal_which_accounts_exist(world: World) -> None:
     assert [status for status, *_ in bodies["known"]] == [401] * 5 + [423] * 2
 
 
+@pytest.mark.slow
 async def test_password_is_hashed_for_unknown_accounts_too(world: World) -> None:
     # Measured by the CPU time of a separate process that does nothing else: elapsed time depends on the machine's load.
     stack, root, stranger = world.stack, await world.operator(), world.client()

@@ -19,7 +19,7 @@ from tests.stack import Stack, World, new_id, payment_call
 from tests.verdicts import check_books
 from tools.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PATH = "/api/shared/payment/webhooks/gateway"
 CALLS, LARGE, KEPT, WHOLE = 600, 60, 4_096, 65_536

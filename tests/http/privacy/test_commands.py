@@ -9,7 +9,7 @@ from tests.http.privacy.steps import completed, finish, phone_customer, say
 from tests.http.sign_in.people import by_phone, device, new_number
 from tests.stack import EMAIL, World, new_id, refused
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def entries(world: World, object_id: str) -> list[tuple[str, str]]:

@@ -142,6 +142,7 @@ async def test_one_export_an_hour_of_calls_at_the_same_moment(world: World) -> N
     await customer.get(EXPORT)
 
 
+@pytest.mark.slow
 async def test_slow_reader_of_an_export_holds_no_connection_of_the_database(world: World) -> None:
     number = new_number()
     customer, mitra = await phone_customer(world, number), await world.mitra()

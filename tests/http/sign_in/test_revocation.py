@@ -92,6 +92,7 @@ def sid_of(token: str | None) -> str:
 # -- key rotation
 
 
+@pytest.mark.slow
 async def test_processes_accept_each_others_tokens_during_key_rotation(world: World, second: SecondProcesses) -> None:
     first = world.stack.addresses.public
     older, newer = await world.customer(), through_process(world.client(), second.public)

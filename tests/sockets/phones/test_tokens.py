@@ -14,7 +14,7 @@ from tests.stack import Stack, World
 from tools.client import Client, Refused
 from tools.phone import Phone, SignedOut
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 class Counting(Client):

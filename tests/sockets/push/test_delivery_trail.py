@@ -8,7 +8,7 @@ from tests.sockets.push.devices import PushedDevices
 from tests.stack import Refused, World, new_id
 from tools.client import Client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 OPENED = "/api/shared/push-opened"
 COUNT = "SELECT count(*)::int FROM delivery_trail WHERE event_id = $1::uuid AND stage = 'opened'"
 NAMED = """UPDATE auth_sessions SET device_info = $2::jsonb WHERE push_token = $1"""

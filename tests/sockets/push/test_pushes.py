@@ -604,6 +604,7 @@ async def test_kill_between_event_and_push_loses_no_push(phones: PushedDevices) 
     assert {(token, session) for token, session, _ in found} == {(t, s) for t in tokens for s in sessions}
 
 
+@pytest.mark.slow
 async def test_concurrent_pushes_stay_within_the_limit_with_any_query_plan(phones: PushedDevices) -> None:
     # With a single row in a large table, the LIMIT subquery ran again for each row: 30 pushes were claimed instead of
     # 16.
