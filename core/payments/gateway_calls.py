@@ -197,6 +197,20 @@ def _judge_payment(call: Call, issued: Issued, *, received_at: dt.datetime) -> C
     return Case.LATE
 
 
+def paid_after(call: Call, confirmed_at: dt.datetime) -> bool:
+    """Return whether a call reports money that was paid well after a request was confirmed.
+
+    If an operator confirmed it by hand, this is other money than they had seen.
+    """
+    return call.status in PAID_STATUSES and call.paid_at is not None and call.paid_at > confirmed_at + LATE_TOLERANCE
+
+
+def paid_by(call: Call) -> int:
+    """Return how many Rupiah a call reports as paid; 0 if it is another currency."""
+    paid = call.paid_amount if call.paid_amount is not None else call.amount
+    return (paid or 0) if (call.currency or CURRENCY) == CURRENCY else 0
+
+
 def overpaid_by(call: Call, issued: Issued) -> int:
     """Return how many Rupiah more than the request's amount were paid; 0 if none."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount

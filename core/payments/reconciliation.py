@@ -5,7 +5,7 @@ import enum
 
 import attrs
 
-from core.payments.gateway_calls import CURRENCY, PAID_STATUSES, Call, Case, Issued, judge
+from core.payments.gateway_calls import CURRENCY, PAID_STATUSES, Call, Case, Issued, judge, paid_after
 from core.payments.states import PaymentStatus
 
 # A payment may take this long until the service has it: the gateway's call, or the polls after a lost call.
@@ -41,10 +41,11 @@ MONEY = frozenset({Difference.PAID_NOT_CONFIRMED, Difference.PAID_NOT_FITTING, D
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """A payment request. `by_hand` says that an operator confirmed it, who had seen the money elsewhere."""
+    """A payment request. `by_hand` says that an operator confirmed it at `confirmed_at`, who had seen the money elsewhere."""
 
     issued: Issued
     by_hand: bool
+    confirmed_at: dt.datetime | None = None
 
 
 def is_under_way(call: Call, *, created: dt.datetime | None, updated: dt.datetime | None, until: dt.datetime) -> bool:
@@ -67,17 +68,20 @@ def difference(call: Call, known: Known | None, *, now: dt.datetime) -> Differen
     if known is None:
         return Difference.UNKNOWN_REQUEST if call.status in (*PAID_STATUSES, OPEN) else None
     if call.status in PAID_STATUSES:
-        return _paid(call, known.issued, now=now)
+        return _paid(call, known, now=now)
     own = known.issued.invoice_id in (None, call.invoice_id)
     return _unpaid(call, known) if own else _surplus(call)
 
 
-def _paid(call: Call, issued: Issued, *, now: dt.datetime) -> Difference | None:
+def _paid(call: Call, known: Known, *, now: dt.datetime) -> Difference | None:
+    issued = known.issued
     case = judge(call, issued, received_at=now)
     if case is Case.CONFLICT:
         return Difference.PAID_NOT_FITTING
     if case is not Case.DUPLICATE:
         return Difference.PAID_NOT_CONFIRMED
+    if known.by_hand and known.confirmed_at is not None and issued.invoice_id and paid_after(call, known.confirmed_at):
+        return Difference.PAID_NOT_CONFIRMED  # paid twice; once recorded, the invoice is another request's
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     fits = paid == issued.amount == call.amount and (call.currency or CURRENCY) == CURRENCY
     return None if fits else Difference.AMOUNT_DIFFERS

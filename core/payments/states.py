@@ -46,6 +46,9 @@ class PaymentStatus(State):
 P = PaymentStatus
 INITIAL: Mapping[PaymentStatus, tuple[Cause, ...]] = {
     P.PENDING: (Cause("A payment request is created.", CUSTOMER),),
+    P.FAILED_PAIRING: (
+        Cause("A request that an operator had confirmed by hand is paid: this money gets a separate request.", GATEWAY),
+    ),
 }
 EDGES: Edges[PaymentStatus] = {
     (P.PENDING, P.CONFIRMED): (

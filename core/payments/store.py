@@ -55,12 +55,11 @@ SET_INVOICE = statement(
 KEEP_INVOICE = statement(
     Requests.update(gateway_invoice_id=p.invoice_id).where(Requests.id == p.id, Requests.gateway_invoice_id.is_null())
 )
+GIVE_INVOICE_UP = statement(Requests.update(gateway_invoice_id=None).where(Requests.id == p.id))
 KEEP_CHANNEL = statement(
     Requests.update(payment_channel=p.channel).where(Requests.id == p.id, Requests.payment_channel.is_null())
 )
-INVOICE_OF_ANOTHER = statement(
-    Requests.select(Requests.id).where(Requests.gateway_invoice_id == p.invoice_id, Requests.id != p.but)
-)
+OF_INVOICE = statement(Requests.select(Requests.id).where(Requests.gateway_invoice_id == p.invoice_id))
 UNTARGET = statement(
     Requests.update(targeted_mitra_id=None).where(Requests.id == p.id, Requests.status == PaymentStatus.CONFIRMED)
 )
@@ -165,9 +164,19 @@ async def keep_channel(tx: Tx, payment_request_id: str, channel: str) -> None:
     await KEEP_CHANNEL.execute(tx, id=payment_request_id, channel=channel)
 
 
-async def invoice_belongs_to_another(reader: Reader, invoice_id: str, *, but: str) -> bool:
-    """Return whether an invoice belongs to another request than `but`. One payment must pay for one request only."""
-    return await INVOICE_OF_ANOTHER.value(reader, invoice_id=invoice_id, but=but) is not None
+async def of_invoice(reader: Reader, invoice_id: str) -> str | None:
+    """Return the id of the request that an invoice belongs to, or None. One payment must pay for one request only."""
+    return await OF_INVOICE.value(reader, invoice_id=invoice_id)
+
+
+async def give_invoice_up(tx: Tx, payment_request_id: str) -> None:
+    """Forget the invoice of a request, because its payment is not this request's money."""
+    await GIVE_INVOICE_UP.execute(tx, id=payment_request_id)
+
+
+async def was_confirmed_by_hand(reader: Reader, payment_request_id: str) -> bool:
+    """Return whether an operator has confirmed a request by hand."""
+    return bool(await reader.fetchval(SQL["by_hand"], payment_request_id))
 
 
 async def confirmed_without_chat(reader: Reader, *, before: dt.datetime) -> list[PaymentRequest]:

@@ -79,3 +79,11 @@ WHERE
   AND p.id IS DISTINCT FROM $2
 ORDER BY session_id NULLS LAST
 LIMIT 1;
+
+-- name: by_hand
+-- Whether an operator has confirmed the payment request $1.
+SELECT EXISTS(
+  SELECT 1
+  FROM operator_audit_log
+  WHERE object_id = $1 AND action = 'payment.confirmed'
+);

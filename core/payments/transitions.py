@@ -24,6 +24,14 @@ CREATE = statement(
         status=P.PENDING,
     )
 )
+CREATE_FAILED = statement(
+    insert(
+        Requests,
+        "id customer_id amount duration_minutes is_first_session_discount is_extension extends_session_id mode "
+        "targeted_mitra_id topics created_at expires_at confirmed_at gateway_invoice_id",
+        status=P.FAILED_PAIRING,
+    )
+)
 CONFIRM_AGAIN = statement(transition(Requests, EDGES, [P.FAILED_PAIRING], P.CONFIRMED, targeted_mitra_id=None))
 CONSUME = statement(transition(Requests, EDGES, [P.CONFIRMED], P.CONSUMED, consumed_at=p.now))
 ABANDON = statement(transition(Requests, EDGES, [P.PENDING], P.ABANDONED))
@@ -33,6 +41,11 @@ EXPIRE = statement(transition(Requests, EDGES, [P.PENDING], P.EXPIRED))
 async def create(tx: Tx, request: PaymentRequest) -> None:
     """Insert a pending request."""
     await CREATE.execute(tx, **{name: getattr(request, name) for name in CREATE.names})
+
+
+async def create_failed(tx: Tx, request: PaymentRequest) -> None:
+    """Insert a failed request, for money that belongs to no request."""
+    await CREATE_FAILED.execute(tx, **{name: getattr(request, name) for name in CREATE_FAILED.names})
 
 
 async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) -> bool:

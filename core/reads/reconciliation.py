@@ -241,4 +241,4 @@ def _known(row: dict[str, Any]) -> Known:
         invoice_id=row["gateway_invoice_id"],
         was_confirmed=row["confirmed_at"] is not None,
     )
-    return Known(issued=issued, by_hand=row["by_hand"])
+    return Known(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])

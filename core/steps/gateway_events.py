@@ -42,22 +42,51 @@ async def apply(
     The caller must hold the customer's account and the payment's lock. Returns (case, note): the note is text for
     operators, None if there is nothing to add.
     """
+    owner = await store.of_invoice(tx, call.invoice_id) if call.status in gateway_calls.PAID_STATUSES else None
+    if owner not in (None, payment.id):
+        return _of_another(payment, owner, call)
     asked = issued(payment)
     case = gateway_calls.judge(call, asked, received_at=received_at)
     if case is Case.EXPIRED:
         await money.expire(tx, payment)
-    paid = case in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE)
-    if paid and await store.invoice_belongs_to_another(tx, call.invoice_id, but=payment.id):
-        return Case.CONFLICT, "this invoice has paid another request"
+    if case not in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE):
+        return case, None
+    if await has_more_money(tx, payment, call):
+        return await _keep_more_money(tx, payment, call)
     if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)
-    if paid and call.channel is not None:
+    if call.channel is not None:
         await store.keep_channel(tx, payment.id, call.channel)
     if case in (Case.CONFIRMED, Case.LATE):
         case = await money.record_payment(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
         over = gateway_calls.overpaid_by(call, asked)
         return case, f"overpaid by {over}" if over else None
     return case, None
+
+
+def _of_another(payment: PaymentRequest, owner: str | None, call: Call) -> tuple[Case, str | None]:
+    """Return the case of an invoice that belongs to another request, which may be the one of `_keep_more_money`."""
+    if payment.confirmed_at is not None and owner == money.id_of_more(payment, call.invoice_id):
+        return Case.DUPLICATE, None
+    return Case.CONFLICT, "this invoice has paid another request"
+
+
+async def has_more_money(reader: Reader, payment: PaymentRequest, call: Call) -> bool:
+    """Return whether a call reports a payment after an operator confirmed the request by hand: it was paid twice."""
+    at = payment.confirmed_at
+    return (
+        at is not None and gateway_calls.paid_after(call, at) and await store.was_confirmed_by_hand(reader, payment.id)
+    )
+
+
+async def _keep_more_money(tx: Tx, payment: PaymentRequest, call: Call) -> tuple[Case, str | None]:
+    amount = gateway_calls.paid_by(call)
+    if amount == 0:
+        return Case.CONFLICT, "paid after an operator had confirmed the request by hand, in another currency"
+    more = await money.record_more(tx, payment, amount=amount, invoice_id=call.invoice_id)
+    if call.channel is not None:
+        await store.keep_channel(tx, more, call.channel)
+    return Case.LATE, f"an operator had confirmed the request by hand before; this money is the request {more}"
 
 
 async def apply_late(tx: Tx, payment: PaymentRequest, call: Call, *, received_at: dt.datetime) -> Case:

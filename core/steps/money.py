@@ -6,7 +6,9 @@ checks at commit that money is conserved.
 
 from collections.abc import Sequence
 
-from core.base import metrics, traces
+import attrs
+
+from core.base import ids, metrics, traces
 from core.base.actor import Actor
 from core.base.machine import check_edge
 from core.customers import erasing as customers
@@ -65,6 +67,10 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
     if not await transitions.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
     _count(tx, "failed", payment)
+    await _create_failure(tx, payment, cause)
+
+
+async def _create_failure(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
     await failures.create(
         tx,
         payment_request_id=payment.id,
@@ -75,6 +81,10 @@ async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: 
     )
 
 
+def _cause_of_late_money(payment: PaymentRequest) -> CauseTag:
+    return CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
+
+
 async def record_payment(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
 ) -> Case:
@@ -83,7 +93,7 @@ async def record_payment(
     The caller must hold the customer's account. `late` says that the money came after the deadline. Returns CONFIRMED,
     NOT_PAIRABLE or LATE. Raises MoneyMoved.
     """
-    cause = CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
+    cause = _cause_of_late_money(payment)
     if late:
         await fail(tx, payment, cause, invoice_id=invoice_id)
         await announce.payment_updated(tx, [payment])
@@ -120,6 +130,35 @@ async def record_payment(
         )
     )
     return Case.CONFIRMED
+
+
+def id_of_more(payment: PaymentRequest, invoice_id: str) -> str:
+    """Return the id of the request that `record_more` makes for an invoice of a request."""
+    assert payment.confirmed_at is not None
+    return ids.id_of(payment.confirmed_at, f"{payment.id} {invoice_id}".encode())
+
+
+async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_id: str) -> str:
+    """Record money that came by invoice for a request that an operator had confirmed by hand. Return its request's id.
+
+    The customer has paid twice, and the money of a request is in one place. So this money gets a separate failed
+    request, with the invoice, for an operator to give it back. The caller must hold the payment's lock.
+    """
+    await payments.give_invoice_up(tx, payment.id)
+    more = attrs.evolve(
+        payment,
+        id=id_of_more(payment, invoice_id),
+        amount=amount,
+        is_first_session_discount=False,
+        created_at=tx.now,
+        confirmed_at=tx.now,
+        gateway_invoice_id=invoice_id,
+    )
+    await transitions.create_failed(tx, more)
+    _count(tx, "failed", more)
+    await _create_failure(tx, more, _cause_of_late_money(more))
+    await announce.payment_updated(tx, [more])
+    return more.id
 
 
 async def confirm_again(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> PaymentRequest:

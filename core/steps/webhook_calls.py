@@ -100,7 +100,8 @@ async def _act(runtime: Runtime, tx: Tx, call: Received, body: Any, came_at: dt.
     first = await store.get(tx, readable.external_id)
     if first is None:
         return Case.UNKNOWN, None
-    if first.confirmed_at is not None and first.gateway_invoice_id is not None:
+    known = first.confirmed_at is not None and first.gateway_invoice_id is not None
+    if known and not await gateway_events.has_more_money(tx, first, readable):
         return await gateway_events.apply_late(tx, first, readable, received_at=came_at), None
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)

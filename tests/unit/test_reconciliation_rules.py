@@ -23,7 +23,8 @@ def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Know
     """Return a request of 12,000 Rupiah."""
     confirmed = status in (P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING)
     fields = {"status": status, "amount": 12_000, "invoice_id": "inv", "was_confirmed": confirmed}
-    return Known(issued=Issued(expires_at=NOW, **{**fields, **more}), by_hand=by_hand)
+    at = NOW if confirmed else None
+    return Known(issued=Issued(expires_at=NOW, **{**fields, **more}), by_hand=by_hand, confirmed_at=at)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,10 @@ def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Know
         (call(paid_amount=6_000), known(P.PENDING), D.PAID_NOT_FITTING),
         (call(currency="USD"), known(P.PENDING), D.PAID_NOT_FITTING),
         (call(invoice_id="surplus"), known(P.CONSUMED), D.PAID_NOT_FITTING),
+        (call(paid_at=NOW + dt.timedelta(seconds=61)), known(P.CONSUMED, by_hand=True), D.PAID_NOT_CONFIRMED),
+        (call(paid_at=NOW + dt.timedelta(seconds=61)), known(P.CONSUMED, by_hand=True, invoice_id=None), None),
+        (call(paid_at=NOW + dt.timedelta(seconds=60)), known(P.CONSUMED, by_hand=True), None),
+        (call(paid_at=NOW + dt.timedelta(days=1)), known(P.CONSUMED), None),
         (call(), None, D.UNKNOWN_REQUEST),
         (call("PENDING"), None, D.UNKNOWN_REQUEST),
         (call("PENDING"), known(P.CONSUMED), D.CONFIRMED_NOT_PAID),
