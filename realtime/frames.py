@@ -15,7 +15,7 @@ from core.base.languages import Language, Text
 from core.base.plain_json import SURROGATE, has_surrogate, own_text, with_surrogates
 from core.messages.rules import MAX_CONTENT
 
-MAX_REF = 200  # characters
+MAX_REF = 200  # characters; the refusal of a longer one carries it whole
 MAX_NAME = 100  # characters of a field's name in an error message
 # A look-ahead instead of "$", which would allow a newline at the end.
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![\s\S])"
@@ -186,11 +186,7 @@ def read(path: str, data: bytes) -> Any:
 
 def find_ref(data: bytes) -> str | None:
     """Return the `ref` of a frame that can't be decoded; None without one."""
-    return _short(own_text(data, "ref"))
-
-
-def _short(ref: Any) -> str | None:
-    return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
+    return own_text(data, "ref")
 
 
 def _explain(path: str, data: bytes, why: str) -> Fault:
@@ -204,7 +200,7 @@ def _explain(path: str, data: bytes, why: str) -> Fault:
             return _invalid(Text(en="The frame must be JSON.", id="Frame harus berupa JSON."), find_ref(data))
     if not isinstance(raw, dict):
         return _invalid(Text(en="The frame must be a JSON object.", id="Frame harus berupa objek JSON."), None)
-    ref = _short(raw.get("ref"))
+    ref = raw["ref"] if isinstance(raw.get("ref"), str) else None
     if half:
         return _half(raw, ref)
     if not isinstance(raw.get("type"), str):

@@ -88,8 +88,9 @@ class Error(Answer, kw_only=True, tag="error"):
 
     The codes are those of the REST interface, and two more: `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait
     `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade
-    request."""
+    request. The `ref` is that of the frame, also if it is longer than a frame may have."""
 
+    ref: str | UnsetType = UNSET
     code: ErrorCode
     message: str
     details: ErrorDetails | UnsetType = UNSET

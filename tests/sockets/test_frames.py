@@ -72,6 +72,7 @@ async def test_invalid_frame_is_refused_with_a_code_and_the_socket_stays_open(wo
         ('{"type": "read", "session_id": "<id>", "up_to": 1e99, "ref": "i"}', "INVALID_FRAME", "i"),
         ('{"type": "read", "session_id": "{<id>}", "up_to": 1, "ref": "j"}', "INVALID_FRAME", "j"),
         ('{"type": "ping", "ref": 7}', "INVALID_FRAME", None),
+        (f'{{"type": "ping", "ref": "{"l" * 16_000}"}}', "INVALID_FRAME", "l" * 16_000),
         ('{"type": "ack", "event_id": "x", "ref": "k"}', "INVALID_FRAME", "k"),
         ("[" * 5000, "INVALID_FRAME", None),
         ('{"type": "ping", "ref": "n", "more": ' + "[" * 5000, "INVALID_FRAME", "n"),

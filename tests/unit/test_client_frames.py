@@ -77,7 +77,7 @@ def attempt(path: str, text: str) -> None:
         assert refusal.code in ("INVALID_FRAME", "UNKNOWN_TYPE", "VALIDATION_ERROR")
         assert (refusal.field is not None) is (refusal.code == "VALIDATION_ERROR")
         assert refusal.text.en
-        assert refusal.ref is None or len(refusal.ref) <= 200
+        assert refusal.ref is None or len(refusal.ref) <= len(text)
 
 
 def test_frame_types_equal_the_documented_ones():
@@ -174,7 +174,9 @@ def test_ref_with_a_lone_surrogate_is_named_and_not_returned():
     assert (error.code, error.ref, error.field) == ("VALIDATION_ERROR", None, "ref")
 
 
-REFS = st.text(max_size=20)
+REFS = st.one_of(
+    st.text(max_size=20), st.text('r\u00e9\U0001f600\\"', min_size=1, max_size=20).map(lambda part: part * 200)
+)
 REST = st.sampled_from(
     ['"metadata":' + "[" * 2000, '"metadata":' + '{"a":' * 2000, '"content":"a', '"content":tru', '"content":NaN', '"a":"\n"',
      '"a":1,}', '"content":"\\x"', "oops", '"inner":{"ref":"other"', '"content":"\\"ref\\":\\"other\\""', ""]
@@ -228,10 +230,20 @@ def test_ref_of_a_large_frame_that_is_not_json_is_found_before_and_after_its_tex
     assert refused("chat", deep).ref == "r7"
 
 
-@pytest.mark.parametrize("ref", ["r" * 201, 7, None, ["r"], {}], ids=lambda v: repr(v)[:12])
-def test_ref_that_is_not_a_short_string_is_not_returned(ref: Any):
+@pytest.mark.parametrize("ref", [7, None, ["r"], {}], ids=repr)
+def test_ref_that_is_not_a_string_is_not_returned(ref: Any):
     error = refused("chat", {"type": "nope", "ref": ref})
     assert (error.code, error.ref) == ("UNKNOWN_TYPE", None)
+
+
+@pytest.mark.parametrize(("path", "kind"), EVERY)
+@given(
+    ref=st.one_of(st.text(min_size=201, max_size=400), st.text(min_size=1, max_size=20).map(lambda part: part * 201))
+)
+def test_ref_that_is_too_long_is_refused_and_returned_whole(path: str, kind: str, ref: str):
+    error = refused(path, {"type": kind, **GOOD[path][kind], "ref": ref})
+    assert (error.code, error.ref) == ("INVALID_FRAME", ref)
+    assert "`ref`" in error.text.en
 
 
 def test_ref_of_a_second_object_in_a_frame_is_not_returned():

@@ -1018,7 +1018,7 @@ export interface DeskAuthOkFrame {
  *
  * The codes are those of the REST interface, and two more: `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait
  * `retry_after_seconds`, then send the frames again in the same order. Messages are in the language of the upgrade
- * request.
+ * request. The `ref` is that of the frame, also if it is longer than a frame may have.
  */
 export interface ErrorFrame {
   type: "error";
