@@ -179,7 +179,9 @@ async def _try(
         noted.account = known.email
         async with runtime.transaction() as tx:
             await logins.lock_all(tx, actor.user_id)
-            attempt = await lockout.begin(runtime, tx, email=known.email, address=ip_address)
+            attempt = await lockout.begin(
+                runtime, tx, email=known.email, address=ip_address, auth_session_id=actor.auth_session_id
+            )
             operator = attempt.operator
             if operator is None or operator.id != actor.user_id or operator.disabled:
                 raise Unauthenticated

@@ -181,13 +181,19 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
     return code
 
 
-async def unlock_operator(runtime: Runtime, *, email: str) -> None:
-    """End the lockout of an operator's account, also at single addresses. Raises LookupError if no operator has this e-mail."""
+async def unlock_operator(runtime: Runtime, *, email: str) -> bool:
+    """End the lockouts of an e-mail, also at single addresses. Return whether an operator has it.
+
+    Raises LookupError if no operator has it and it is not locked either.
+    """
+    email = email.strip()
     async with runtime.transaction() as tx:
-        operator = await operators.lock_by_email(tx, email.strip())
-        if operator is None:
+        operator = await operators.lock_by_email(tx, email)
+        if operator is None and not await attempts.is_unknown_locked(tx, email, now=tx.now):
             raise LookupError(email)
-        await attempts.forgive(tx, operator.email)
+        await attempts.forgive(tx, email)
+        if operator is None:
+            return False
         await operators.audit(
             tx,
             operator_id=operator.id,  # as for `reset_totp`
@@ -197,6 +203,7 @@ async def unlock_operator(runtime: Runtime, *, email: str) -> None:
             before=None,
             after={"by": "sesi operator unlock"},
         )
+    return True
 
 
 async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """Count failed sign-ins of operators: by e-mail from all addresses, and by e-mail and address.
 
 The count of all addresses locks the e-mail, unless `cc_login_lockout_scope` says that one address is locked alone
-(`core/steps/lockout.py`). Unknown e-mails are counted in the same way, so that an attacker can't tell them from known
+(`core/steps/lockout.py`). What a signed-in operator types is counted by their auth session instead of the address. Unknown e-mails are counted in the same way, so that an attacker can't tell them from known
 ones.
 
 docs/product.md#sign-in-of-operators has the limits.
@@ -41,6 +41,9 @@ WRITE_UNKNOWN = statement(
 FORGIVE_OPERATOR = statement(
     Operators.update(failed_login_count=0, lockout_until=None).where(Operators.email == p.email)
 )
+FORGIVE_UNKNOWN = statement(
+    UnknownLogins.update(failed_login_count=0, lockout_until=None).where(UnknownLogins.email_hash == p.email_hash)
+)
 FORGIVE = statement(
     Addresses.update(failed_login_count=0, lockout_until=None).where(Addresses.email_hash == p.email_hash)
 )
@@ -56,13 +59,15 @@ class Count:
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """One sign-in attempt with an e-mail from an address, and the counts before it.
+    """One attempt with an e-mail from an address, and the counts before it.
 
-    An unknown e-mail has no `operator`. `signed_in_at` is the operator's last successful sign-in from this address.
+    An unknown e-mail has no `operator`. `auth_session_id` is that of a signed-in operator, and `here` is then its count
+    instead of the address's. `signed_in_at` is the operator's last successful sign-in from this address.
     """
 
     email: str
     address: str
+    auth_session_id: str | None
     operator: Operator | None
     here: Count
     everywhere: Count
@@ -73,16 +78,18 @@ def _email_hash(email: str) -> str:
     return hashlib.sha256(email.lower().encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _address_id(email: str, address: str) -> str:
-    return hashlib.sha256(f"{_email_hash(email)} {address}".encode()).hexdigest()
+def _here_id(email: str, address: str, auth_session_id: str | None) -> str:
+    return hashlib.sha256(f"{_email_hash(email)} {auth_session_id or address}".encode()).hexdigest()
 
 
-async def read(reader: Reader, *, email: str, address: str) -> Attempt:
+async def read(reader: Reader, *, email: str, address: str, auth_session_id: str | None = None) -> Attempt:
     """Read the counts without a lock."""
-    row = await reader.fetchrow(SQL["counts"], email.lower(), _email_hash(email), _address_id(email, address))
+    here_id = _here_id(email, address, auth_session_id)
+    row = await reader.fetchrow(SQL["counts"], email.lower(), _email_hash(email), here_id)
     return Attempt(
         email=email,
         address=address,
+        auth_session_id=auth_session_id,
         operator=await operators.by_email(reader, email),
         here=Count(failed=row["here_failed"] or 0, lockout_until=row["here_until"]),
         everywhere=Count(failed=row["everywhere_failed"] or 0, lockout_until=row["everywhere_until"]),
@@ -90,12 +97,13 @@ async def read(reader: Reader, *, email: str, address: str) -> Attempt:
     )
 
 
-async def lock(tx: Tx, *, email: str, address: str) -> Attempt:
-    """Lock the operator or the row of the unknown e-mail, then the address, and read the counts."""
+async def lock(tx: Tx, *, email: str, address: str, auth_session_id: str | None = None) -> Attempt:
+    """Lock the operator or the row of the unknown e-mail, then the address or auth session, and read the counts."""
     if await operators.lock_by_email(tx, email) is None:
         await LOCK_UNKNOWN.execute(tx, email_hash=_email_hash(email), updated_at=tx.now)
-    await LOCK_ADDRESS.execute(tx, id=_address_id(email, address), email_hash=_email_hash(email), updated_at=tx.now)
-    return await read(tx, email=email, address=address)
+    here_id = _here_id(email, address, auth_session_id)
+    await LOCK_ADDRESS.execute(tx, id=here_id, email_hash=_email_hash(email), updated_at=tx.now)
+    return await read(tx, email=email, address=address, auth_session_id=auth_session_id)
 
 
 async def write(tx: Tx, attempt: Attempt, *, here: Count, everywhere: Count, signed_in: bool) -> None:
@@ -105,13 +113,19 @@ async def write(tx: Tx, attempt: Attempt, *, here: Count, everywhere: Count, sig
         await WRITE_OPERATOR.execute(tx, id=attempt.operator.id, **count)
     else:
         await WRITE_UNKNOWN.execute(tx, email_hash=_email_hash(attempt.email), **count)
-    address_id = _address_id(attempt.email, attempt.address)
-    await tx.execute(SQL["write_address"], address_id, here.failed, here.lockout_until, signed_in, tx.now)
+    here_id = _here_id(attempt.email, attempt.address, attempt.auth_session_id)
+    await tx.execute(SQL["write_address"], here_id, here.failed, here.lockout_until, signed_in, tx.now)
+
+
+async def is_unknown_locked(reader: Reader, email: str, *, now: dt.datetime) -> bool:
+    """Return whether an e-mail that no operator has is locked, from all addresses or from one."""
+    return bool(await reader.fetchval(SQL["unknown_locked"], _email_hash(email), now))
 
 
 async def forgive(tx: Tx, email: str) -> None:
-    """End the lockouts of an operator's e-mail, of the account and at every address."""
+    """End the lockouts of an e-mail, known or not: from all addresses, from each one, and of auth sessions."""
     await FORGIVE_OPERATOR.execute(tx, email=email.lower())
+    await FORGIVE_UNKNOWN.execute(tx, email_hash=_email_hash(email))
     await FORGIVE.execute(tx, email_hash=_email_hash(email))
 
 

@@ -11,6 +11,20 @@ LEFT JOIN control_center_users AS o ON o.email = $1
 LEFT JOIN unknown_operator_logins AS u ON u.email_hash = $2
 LEFT JOIN operator_sign_in_addresses AS a ON a.id = $3;
 
+-- name: unknown_locked
+-- Whether an e-mail that no operator has (its hash is $1) is locked at $2, from all addresses or from one.
+SELECT
+  EXISTS (
+    SELECT 1
+    FROM unknown_operator_logins
+    WHERE email_hash = $1 AND lockout_until > $2
+  )
+  OR EXISTS (
+    SELECT 1
+    FROM operator_sign_in_addresses
+    WHERE email_hash = $1 AND lockout_until > $2
+  );
+
 -- name: write_address
 -- Store the count of an e-mail from one address, and the time ($5) of a sign-in from it.
 UPDATE operator_sign_in_addresses

@@ -66,7 +66,7 @@ class UnknownLogin(Table, tablename="unknown_operator_logins", db=columns.ENGINE
 
 
 class SignInAddress(Table, tablename="operator_sign_in_addresses", db=columns.ENGINE):
-    """Failed sign-ins with one e-mail from one address.
+    """Failed sign-ins with one e-mail from one address, or wrong passwords and codes of one auth session.
 
     `id` is a hash of both. `signed_in_at` is the last successful sign-in.
     """

@@ -24,43 +24,55 @@ from core.transactions import translate_db_errors
 TRUSTED_FOR = dt.timedelta(days=30)
 
 
-async def look(runtime: Runtime, *, email: str, address: str) -> Attempt:
+async def look(runtime: Runtime, *, email: str, address: str, auth_session_id: str | None = None) -> Attempt:
     """Read the counts of an e-mail and an address before the password is hashed.
 
-    So an attempt on a locked account costs no hashing. Raises AccountLocked, Unavailable.
+    So an attempt on a locked account costs no hashing. `auth_session_id` as for `begin`. Raises AccountLocked, Unavailable.
     """
     with translate_db_errors():
-        attempt = await attempts.read(runtime.db, email=email, address=who_has(address))
+        attempt = await attempts.read(
+            runtime.db, email=email, address=who_has(address), auth_session_id=auth_session_id
+        )
     _refuse_locked(runtime, attempt, now=runtime.now())
     return attempt
 
 
-async def begin(runtime: Runtime, tx: Tx, *, email: str, address: str) -> Attempt:
-    """Lock the counts of an e-mail and an address, and the operator. Raises AccountLocked."""
-    attempt = await attempts.lock(tx, email=email, address=who_has(address))
+async def begin(runtime: Runtime, tx: Tx, *, email: str, address: str, auth_session_id: str | None = None) -> Attempt:
+    """Lock the counts of an e-mail and an address, and the operator. Raises AccountLocked.
+
+    A signed-in operator gives their `auth_session_id`. It is locked by its own count and not by those of sign-ins, so
+    that a stranger can't stop the operator's work.
+    """
+    attempt = await attempts.lock(tx, email=email, address=who_has(address), auth_session_id=auth_session_id)
     _refuse_locked(runtime, attempt, now=tx.now)
     return attempt
 
 
 def _refuse_locked(runtime: Runtime, attempt: Attempt, *, now: dt.datetime) -> None:
-    everywhere = rules.locked_for(attempt.everywhere.lockout_until, now=now)
-    if not rules.locks_by_address(runtime.config):
-        if everywhere is not None:
-            metrics.LIMITED.labels("operator_lockout").inc()
-            raise AccountLocked(retry_after_seconds=everywhere)
-        return
-    trusted = attempt.signed_in_at is not None and now < attempt.signed_in_at + TRUSTED_FOR
     here = rules.locked_for(attempt.here.lockout_until, now=now)
-    everywhere = None if trusted else everywhere
+    everywhere = rules.locked_for(attempt.everywhere.lockout_until, now=now)
+    by_address = rules.locks_by_address(runtime.config)
+    if attempt.auth_session_id is not None:
+        everywhere = None
+    elif not by_address:
+        here = None
+    elif attempt.signed_in_at is not None and now < attempt.signed_in_at + TRUSTED_FOR:
+        everywhere = None
     if here is not None or everywhere is not None:
-        metrics.LIMITED.labels("operator_lockout" if here is not None else "operator_lockout_everywhere").inc()
+        only_everywhere = by_address and here is None
+        metrics.LIMITED.labels("operator_lockout_everywhere" if only_everywhere else "operator_lockout").inc()
         raise AccountLocked(retry_after_seconds=max(here or 0, everywhere or 0))
 
 
 async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
-    """Count a wrong password or code. The failure that reaches a limit locks the following attempts."""
+    """Count a wrong password or code. The failure that reaches a limit locks the following attempts.
+
+    A lockout that has begun gets no longer by failures that it does not refuse, such as those of a signed-in operator.
+    """
 
     def counted(count: Count, limit: str, lockout: str) -> Count:
+        if rules.locked_for(count.lockout_until, now=tx.now) is not None:
+            return count
         failed, until = rules.after_failure(
             failed_before=count.failed,
             lockout_until=count.lockout_until,
@@ -71,8 +83,10 @@ async def count_failure(runtime: Runtime, tx: Tx, attempt: Attempt) -> None:
         return Count(failed=failed, lockout_until=until)
 
     here, everywhere = attempt.here, attempt.everywhere
-    if rules.locks_by_address(runtime.config):
+    by_address = rules.locks_by_address(runtime.config)
+    if by_address or attempt.auth_session_id is not None:
         here = counted(here, "cc_login_max_attempts", "cc_login_lockout_minutes")
+    if by_address:
         everywhere = counted(everywhere, "cc_login_max_attempts_everywhere", "cc_login_lockout_everywhere_minutes")
     else:
         everywhere = counted(everywhere, "cc_login_max_attempts", "cc_login_lockout_minutes")
@@ -90,10 +104,11 @@ async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_ad
         if before is None:
             raise Unauthenticated
         noted.account, noted.auth_session_id = before.email, actor.auth_session_id
-        await look(runtime, email=before.email, address=ip_address)
+        source = {"email": before.email, "address": ip_address, "auth_session_id": actor.auth_session_id}
+        await look(runtime, **source)
         right = await runtime.passwords.verify(password, before.password_hash)
         async with runtime.transaction() as tx:
-            attempt = await begin(runtime, tx, email=before.email, address=ip_address)
+            attempt = await begin(runtime, tx, **source)
             if right and attempt.operator is not None and attempt.operator.password_hash == before.password_hash:
                 return before
             await count_failure(runtime, tx, attempt)

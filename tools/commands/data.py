@@ -138,10 +138,15 @@ def unlock(args: argparse.Namespace) -> int:
 
     async def work(runtime: Runtime) -> int:
         try:
-            await setup.unlock_operator(runtime, email=args.email)
+            known = await setup.unlock_operator(runtime, email=args.email)
         except LookupError as error:
-            raise Failed(f"no operator has the e-mail address {args.email}") from error
-        console.print(f"Operator {args.email} can sign in again.", markup=False)
+            raise Failed(f"no operator has the e-mail address {args.email}, and it is not locked") from error
+        said = (
+            "Operator {} can sign in again."
+            if known
+            else "{} is no longer locked. No operator has this e-mail address."
+        )
+        console.print(said.format(args.email), markup=False)
         return 0
 
     return with_runtime(work)

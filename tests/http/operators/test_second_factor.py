@@ -459,15 +459,48 @@ async def test_failures_from_any_addresses_lock_the_account_for_all(world: World
     assert (overview["operators_locked"] > 0) >= known
     assert (await mine.get(f"{AUTH}/me"))["id"] == me.id  # a running sign-in goes on
     await mine.refresh()
-    unlock = ("operator", "unlock", "--email", email)
+    unlock = ("operator", "unlock", "--email", f" {email.upper()}")
+    said = world.stack.command(*unlock).stdout
     if known:
-        world.stack.command(*unlock)
+        assert "can sign in again" in said
         assert "operator" in await login(from_an_address(world), email)
-        assert (await (await world.operator()).get("/internal/overview"))["operators_locked"] < overview[
-            "operators_locked"
-        ]
+        after = await (await world.operator()).get("/internal/overview")
+        assert after["operators_locked"] < overview["operators_locked"]
     else:
-        assert "no operator has" in world.stack.command(*unlock, check=False).stderr
+        assert "is no longer locked" in said
+        assert "No operator has" in said
+        await refused(login(from_an_address(world), email), 401, "LOGIN_INVALID")
+        assert "it is not locked" in world.stack.command(*unlock, check=False).stderr
+
+
+@pytest.mark.parametrize("scope", ["account", "address"])
+async def test_signed_in_operator_works_on_during_a_lockout_and_guesses_on_a_device_are_bounded(
+    world: World, scope: str
+) -> None:
+    me, until = (
+        await an_enrolled_operator(world, {}),
+        "SELECT lockout_until FROM control_center_users WHERE id = $1::uuid",
+    )
+    other, here = await me.sign_in(), me.client._http.headers["X-Forwarded-For"]
+    async with world.setting(cc_login_lockout_scope=scope):
+        seen = [(await answer(login(from_an_address(world, here), me.email, WRONG)))[0] for _ in range(6)]
+        assert seen == [401] * 5 + [423]
+        locked = await world.stack.sql(until, me.id)
+        await me.step_up()
+        guesses = await at_once(12, lambda _: me.client.post(f"{AUTH}/step-up", {"code": "000000"}))
+        assert sorted(one[:2] for one in guesses) == [(400, "TOTP_INVALID")] * 5 + [(423, "ACCOUNT_LOCKED")] * 7
+        assert await world.stack.sql(until, me.id) == locked  # a lockout gets no longer by them
+        own = {"current_password": PASSWORD, "new_password": "another good one 9"}
+        for path, body in (
+            ("step-up", {"code": me.code(1)}),
+            ("password", own),
+            ("totp/begin", {"password": PASSWORD}),
+        ):
+            error = await refused(me.client.post(f"{AUTH}/{path}", body), 423, "ACCOUNT_LOCKED")
+            assert 14 * 60 < error["retry_after_seconds"] <= 15 * 60
+        await refused(login(from_an_address(world, here), me.email), 423, "ACCOUNT_LOCKED")
+        assert (await other.post(f"{AUTH}/password", own))["id"] == me.id  # which ends all lockouts
+        assert "login_token" in await login(from_an_address(world, here), me.email, own["new_password"])
 
 
 async def test_by_address_a_stranger_cannot_lock_an_operator_out_of_a_known_address(world: World) -> None:
