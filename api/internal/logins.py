@@ -61,7 +61,7 @@ async def sign_in(
     if found.login_token is not None:
         return SecondFactorQuestion(totp_required=True, login_token=found.login_token)
     assert found.tokens is not None
-    return operator_tokens(found.tokens, people.operator_view(found.operator))
+    return operator_tokens(found.tokens, people.operator_view(runtime, found.operator))
 
 
 @post(

@@ -91,8 +91,7 @@ class StepUp:
 
 @attrs.frozen(kw_only=True)
 class Reset:
-    """The operator, now without a second factor. If their role requires one, `enrolment_code` is set; it is not shown
-    again."""
+    """The operator, now without a second factor. If they need one, `enrolment_code` is set; it is not shown again."""
 
     operator: reads.OperatorForOperators
     enrolment_code: str | None = attrs.field(repr=False)
@@ -173,7 +172,7 @@ async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Run
         device=device_of(request),
         ip_address=client_ip(request),
     )
-    return operator_tokens(tokens, people.operator_view(operator))
+    return operator_tokens(tokens, people.operator_view(runtime, operator))
 
 
 @post(

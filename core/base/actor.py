@@ -31,7 +31,7 @@ class Actor:
     permissions: dict[str, str] = attrs.field(factory=dict)
     has_totp: bool = False  # an operator with a second factor
     password_change_due: bool = False  # an operator whose password another person chose
-    must_enrol: bool = False  # an operator without a second factor whose role requires one
+    must_enrol: bool = False  # an operator who needs a second factor and has none
 
     def owns(self, user_id: str | None) -> bool:
         """Return whether `user_id` is one of the caller's ids; False for None."""

@@ -57,7 +57,7 @@ async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | No
 
 
 async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | None) -> bool:
-    if not operator.has_totp and not operator.require_totp:
+    if not operator.has_totp and not operator.requires_totp(production=runtime.settings.production):
         return True
     if code is None:
         raise ValidationFailed.of("code", field_messages.REQUIRED)
@@ -104,7 +104,7 @@ async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip
     async def clear(tx: Tx, operator: Operator) -> bool:
         if not operator.has_totp:
             raise TotpNotEnrolled
-        if operator.require_totp:
+        if operator.requires_totp(production=runtime.settings.production):
             raise TotpRequiredByRole
         if not await second_factor.use(runtime, tx, operator.id, code):
             return False

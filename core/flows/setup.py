@@ -150,8 +150,9 @@ async def create_operator(
         operator = None if operator_id is None else await operators.get(tx, operator_id)
         if operator is None:
             return None
-        code = await second_factor.give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None
-        return NewOperator(id=operator.id, enrolment_code=code)
+        return NewOperator(
+            id=operator.id, enrolment_code=await second_factor.give_code_if_required(runtime, tx, operator)
+        )
 
 
 async def reset_totp(runtime: Runtime, *, email: str) -> str | None:

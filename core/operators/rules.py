@@ -27,6 +27,8 @@ AREAS = (
 )
 LEVELS = ("read", "write")
 ADMINISTRATOR = {"*": "write"}
+# With write rights in these, an operator moves money or changes what protects the service and its accounts.
+GUARDED_IN_PRODUCTION = ("config", "security", "operators", "failed_pairings", "payments")
 Permissions = Annotated[
     dict[str, str],
     msgspec.Meta(
@@ -129,6 +131,14 @@ def allows(permissions: Mapping[str, str], area: str, level: str) -> bool:
     """Return whether a role's permissions give `level` (`read` or `write`) in an area. `write` includes `read`."""
     given = {permissions.get(area), permissions.get("*")}
     return "write" in given or (level == "read" and "read" in given)
+
+
+def requires_totp(permissions: Mapping[str, str], *, by_role: bool, production: bool) -> bool:
+    """Return whether operators with these permissions need a second factor.
+
+    They do if their role says so (`by_role`), and in production also if they may write in a guarded area.
+    """
+    return by_role or (production and any(allows(permissions, area, "write") for area in GUARDED_IN_PRODUCTION))
 
 
 def require(permissions: Mapping[str, str], area: str, level: str) -> None:

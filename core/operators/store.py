@@ -7,6 +7,7 @@ import attrs
 
 from core.base import ids
 from core.base.field_types import OperatorId, RoleId
+from core.operators import rules
 from core.operators.rules import Permissions
 from core.operators.tables import Operator as Operators
 from core.operators.tables import OperatorAudit as AuditRows
@@ -33,14 +34,17 @@ class Operator:
     password_change_due: bool
     disabled: bool
     has_totp: bool
-    require_totp: bool  # from the role
+    totp_by_role: bool  # the role requires a second factor; ask `requires_totp`
     recovery_codes_left: int
     created_at: dt.datetime
 
-    @property
-    def must_enrol(self) -> bool:
-        """Whether the role requires a second factor and the operator has not set one up."""
-        return self.require_totp and not self.has_totp
+    def requires_totp(self, *, production: bool) -> bool:
+        """Return whether the operator needs a second factor."""
+        return rules.requires_totp(self.permissions, by_role=self.totp_by_role, production=production)
+
+    def must_enrol(self, *, production: bool) -> bool:
+        """Return whether the operator needs a second factor and has not set one up."""
+        return not self.has_totp and self.requires_totp(production=production)
 
 
 SELECT = """
@@ -55,7 +59,7 @@ SELECT = """
     o.password_change_due,
     o.disabled,
     o.totp_secret IS NOT NULL AS has_totp,
-    r.require_totp,
+    r.require_totp AS totp_by_role,
     coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left,
     o.created_at
   FROM control_center_users o

@@ -37,7 +37,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         permissions={} if operator is None else operator.permissions,
         has_totp=operator is not None and operator.has_totp,
         password_change_due=operator is not None and operator.password_change_due,
-        must_enrol=operator is not None and operator.must_enrol,
+        must_enrol=operator is not None and operator.must_enrol(production=runtime.settings.production),
     )
 
 

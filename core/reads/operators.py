@@ -1,16 +1,18 @@
 """Reads of operators and roles, for operators with that permission (docs/product.md#operators)."""
 
 import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import attrs
 
 from core.base.errors import NotFound
 from core.base.field_types import OperatorId, RoleId
 from core.base.pages import Items, Page, cut
-from core.operators.rules import Permissions, locks_by_address
+from core.operators.rules import Permissions, locks_by_address, requires_totp
 from core.runtime import Runtime
 from core.storage import sql_files
-from core.storage.records import many
+from core.storage.records import as_dict, many
 from core.transactions import translate_db_errors
 
 
@@ -33,12 +35,17 @@ class OperatorForOperators:
 
 @attrs.frozen(kw_only=True)
 class RoleView:
-    """A role, its permissions, and how many operators have it."""
+    """A role, its permissions, and how many operators have it.
+
+    `require_totp` is the role's own setting. `totp_required`: its operators need a second factor, because of the setting
+    or, in production, of the permissions.
+    """
 
     id: RoleId
     name: str
     permissions: Permissions
     require_totp: bool
+    totp_required: bool
     operator_count: int
     created_at: dt.datetime
 
@@ -94,7 +101,7 @@ async def roles(runtime: Runtime, page: Page) -> Items[RoleView]:
             page.before_id,
             page.limit + 1,
         )
-    return cut(many(RoleView, rows), page, at="created_at")
+    return cut(_role_views(runtime, rows), page, at="created_at")
 
 
 async def role(runtime: Runtime, role_id: str) -> RoleView:
@@ -103,7 +110,18 @@ async def role(runtime: Runtime, role_id: str) -> RoleView:
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(RoleView, await runtime.db.fetch(ROLE, role_id))
+        rows = _role_views(runtime, await runtime.db.fetch(ROLE, role_id))
     if not rows:
         raise NotFound
     return rows[0]
+
+
+def _role_views(runtime: Runtime, rows: Iterable[Mapping[str, Any]]) -> list[RoleView]:
+    production = runtime.settings.production
+    return [
+        RoleView(
+            **as_dict(row),
+            totp_required=requires_totp(row["permissions"], by_role=row["require_totp"], production=production),
+        )
+        for row in rows
+    ]

@@ -48,8 +48,8 @@ class MitraView:
 class OperatorView:
     """An operator, as they see themselves.
 
-    `password_change_due`: they must replace a password that another person chose. `totp_required`: their role requires
-    a second factor.
+    `password_change_due`: they must replace a password that another person chose. `totp_required`: they need a second
+    factor.
     """
 
     id: OperatorId
@@ -79,7 +79,7 @@ def customer_view(customer: Customer) -> CustomerView:
     )
 
 
-def operator_view(operator: Operator) -> OperatorView:
+def operator_view(runtime: Runtime, operator: Operator) -> OperatorView:
     """Return the view of an operator for themselves."""
     return OperatorView(
         id=operator.id,
@@ -89,7 +89,7 @@ def operator_view(operator: Operator) -> OperatorView:
         permissions=operator.permissions,
         password_change_due=operator.password_change_due,
         totp_enabled=operator.has_totp,
-        totp_required=operator.require_totp,
+        totp_required=operator.requires_totp(production=runtime.settings.production),
         recovery_codes_left=operator.recovery_codes_left,
         created_at=operator.created_at,
     )
@@ -119,7 +119,7 @@ async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
         operator = await operators.get(runtime.db, user_id)
     if operator is None:
         raise NotFound
-    return operator_view(operator)
+    return operator_view(runtime, operator)
 
 
 def masked_contact(text: str | None) -> str | None:

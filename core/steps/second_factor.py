@@ -63,13 +63,15 @@ def is_enrolment_code(runtime: Runtime, held: SecondFactor, operator_id: str, co
     )
 
 
-async def give_enrolment_code(runtime: Runtime, tx: Tx, operator_id: str) -> str:
-    """Make and return a new enrolment code for the operator. An earlier one no longer works."""
+async def give_code_if_required(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
+    """Make and return a new enrolment code, None if the operator needs no second factor. An earlier one no longer works."""
+    if not operator.requires_totp(production=runtime.settings.production):
+        return None
     code = totp.new_one_time_code()
     await store.set_enrolment_code(
         tx,
-        operator_id,
-        code_hash=totp.hash_of(code, operator_id=operator_id),
+        operator.id,
+        code_hash=totp.hash_of(code, operator_id=operator.id),
         until=runtime.clock.real_now() + totp.ENROLMENT_CODE_FOR,
     )
     return code
@@ -78,8 +80,8 @@ async def give_enrolment_code(runtime: Runtime, tx: Tx, operator_id: str) -> str
 async def reset(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
     """Remove an operator's second factor and revoke their auth sessions. The caller must hold the operator's lock.
 
-    Returns a new enrolment code if the role requires a second factor, else None.
+    Returns a new enrolment code if the operator needs a second factor, else None.
     """
     await store.clear(tx, operator.id)
     await sign_off.revoke(tx, user_id=operator.id)
-    return await give_enrolment_code(runtime, tx, operator.id) if operator.require_totp else None
+    return await give_code_if_required(runtime, tx, operator)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import Forbidden
-from core.operators.rules import ADMINISTRATOR, AREAS, after_failure, allows, locked_for, require
+from core.operators.rules import ADMINISTRATOR, AREAS, after_failure, allows, locked_for, require, requires_totp
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 LOCKOUT = dt.timedelta(minutes=15)
@@ -42,6 +42,18 @@ def test_administrator_has_every_permission(area: str):
 
 def test_customers_permission_excludes_phone_and_email():
     assert not allows({"customers": "write"}, "customers.pii", "read")
+
+
+GUARDED = {"config", "security", "operators", "failed_pairings", "payments"}
+
+
+@given(st.dictionaries(st.sampled_from([*AREAS, "*"]), LEVELS), st.booleans(), st.booleans())
+def test_second_factor_is_required_by_the_role_or_in_production_by_rights_that_move_money_or_change_the_service(
+    permissions: dict[str, str], by_role: bool, production: bool
+):
+    guarded = any(allows(permissions, area, "write") for area in GUARDED)
+    required = requires_totp(permissions, by_role=by_role, production=production)
+    assert required is (by_role or (production and guarded))
 
 
 @pytest.mark.parametrize("held", ["", "none", "READ", "owner"])

@@ -59,7 +59,7 @@ class RolesPage extends ListPage {
       { label: t("Name"), cell: (role) => role.name },
       { label: t("Operators"), cell: (role) => number(role.operator_count), number: true },
       { label: t("Permissions"), cell: (role) => h("span", {}, granted(role)) },
-      { label: t("Second factor"), cell: (role) => (role.require_totp ? chip(t("required"), "good") : "–") },
+      { label: t("Second factor"), cell: (role) => (role.totp_required ? chip(t("required"), "good") : "–") },
     ];
     const edit = (role) =>
       h(
