@@ -170,7 +170,9 @@ async def test_gateway_refusal_returns_502_without_retry_and_abandons_the_reques
         *("another request", "another amount", "odd charset", "cut"),
     ],
 )
-@pytest.mark.parametrize("made", [pytest.param(False, marks=pytest.mark.slow, id="not made"), pytest.param(True, id="made")])
+@pytest.mark.parametrize(
+    "made", [pytest.param(False, marks=pytest.mark.slow, id="not made"), pytest.param(True, id="made")]
+)
 async def test_unclear_gateway_answer_makes_the_service_look_the_invoice_up(
     world: World, simulated: SimulatedGateway, first: Reply | None, made: bool
 ) -> None:
