@@ -1,11 +1,12 @@
 """The seven numbered client behaviours of the specification, in the customer app."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, Request, expect
+from playwright.async_api import Browser, Locator, Request, Route, expect
 
 from tests.apps.people import NUMBERS, TEST_NUMBERS, CustomerApp, customer_app
 from tests.http.sign_in.people import another_api, end_api
@@ -113,6 +114,30 @@ async def test_start_with_a_history_offers_a_known_mitra_or_a_new_one(world: Wor
     await dewi.press("Start a session")
     await dewi.press(re.compile("Someone new"), within=sheet)
     await dewi.sees_heading("What is on your mind?")
+
+
+async def test_late_answers_neither_move_the_start_button_nor_lose_a_press(world: World, dewi: CustomerApp) -> None:
+    """A person presses as soon as they see the button: what is read after that must leave it where it is."""
+    await at_home(dewi)
+    await with_history(world, dewi, await world.mitra("Ayu"))
+    go_on = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        await go_on.wait()
+        await route.continue_()
+
+    for path in ("mitras/availability", "chat/history"):
+        await dewi.page.route(f"**/api/client/{path}", wait)
+    await dewi.page.reload()
+    start = dewi.page.get_by_role("button", name="Start a session")
+    before = await start.bounding_box()
+    await start.click()
+    go_on.set()
+    sheet = dewi.page.get_by_role("dialog", name="With whom do you want to talk?")
+    await expect(sheet).to_be_visible()
+    await expect(dewi.page.locator(".availability")).to_have_text(re.compile("available"))
+    await expect(dewi.page.locator("a.row-link", has_text="Ayu")).to_have_count(1)
+    assert await start.bounding_box() == before
 
 
 async def test_names_show_their_whole_first_letter_in_their_own_direction(world: World, dewi: CustomerApp) -> None:

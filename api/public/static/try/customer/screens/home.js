@@ -103,6 +103,8 @@ export function homeScreen(context) {
   const start = actionButton(
     t("Start a session"),
     async () => {
+      await historyRead; // a press may come before the answer
+      if (scope.ended) return;
       if (history.length > 0) return choiceSheet(context);
       await app.draft.set({ mitra: null, starting: true });
       go("/prices");
@@ -123,7 +125,7 @@ export function homeScreen(context) {
     now.hidden = cards.length === 0;
   });
 
-  client
+  const historyRead = client
     .call("GET /api/client/chat/history")
     .then(({ items }) => {
       history = items;
@@ -161,8 +163,8 @@ export function homeScreen(context) {
         { class: "hero" },
         h("h2", {}, t("Is there something on your mind?")),
         h("p", {}, t("A mitra listens, without judging.")),
-        availability(scope),
         start,
+        availability(scope), // comes later: above the button it would push it away from the finger
       ),
       known,
       user.is_anonymous

@@ -160,9 +160,9 @@ export function pricesScreen(context) {
             avatar(mitra.display_name),
             h("p", {}, t("With {name}", { name: mitra.display_name })),
           )
-        : availability(scope),
-      mitra ? null : h("div", { class: "rows" }, topicsRow(draft.choices.topics)),
+        : h("div", { class: "rows" }, topicsRow(draft.choices.topics)),
       place,
+      mitra ? null : availability(scope), // comes later: above the prices it would push them away from the finger
       h(
         "div",
         { class: "pay-bar stack-buttons" },
