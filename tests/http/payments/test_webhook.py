@@ -252,34 +252,34 @@ async def test_missing_required_field_is_an_invalid_payload(world: World, left_o
     assert await state(customer, payment) == "pending"
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"amount": "12000"},
-        {"amount": True},
-        {"amount": 12000.5},
-        {"amount": int("9" * 400)},
-        {"amount": float("inf")},
-        {"amount": float("nan")},
-        {"amount": []},
-        {"paid_amount": "12000"},
-        {"paid_amount": float("-inf")},
-        {"id": 7},
-        {"id": ""},
-        {"id": "x" * 256},
-        {"id": "inv\0"},
-        {"id": "inv\ud800"},
-        {"id": {}},
-        {"status": 1},
-        {"status": []},
-        {"external_id": True},
-        {"external_id": {}},
-    ],
-)
-async def test_field_of_wrong_type_or_size_is_an_invalid_payload(world: World, odd: dict[str, Any]) -> None:
+ODD_FIELDS: list[dict[str, Any]] = [
+    {"amount": "12000"},
+    {"amount": True},
+    {"amount": 12000.5},
+    {"amount": int("9" * 400)},
+    {"amount": float("inf")},
+    {"amount": float("nan")},
+    {"amount": []},
+    {"paid_amount": "12000"},
+    {"paid_amount": float("-inf")},
+    {"id": 7},
+    {"id": ""},
+    {"id": "x" * 256},
+    {"id": "inv\0"},
+    {"id": "inv\ud800"},
+    {"id": {}},
+    {"status": 1},
+    {"status": []},
+    {"external_id": True},
+    {"external_id": {}},
+]
+
+
+async def test_field_of_wrong_type_or_size_is_an_invalid_payload(world: World) -> None:
     customer, payment = await a_pending_payment(world)
-    assert (await call(world, payment_call(payment, **odd)))[:2] == (400, "invalid_payload")
-    assert await state(customer, payment) == "pending"
+    for odd in ODD_FIELDS:
+        assert (await call(world, payment_call(payment, **odd)))[:2] == (400, "invalid_payload"), odd
+        assert await state(customer, payment) == "pending", odd
 
 
 @pytest.mark.parametrize(
