@@ -10,14 +10,20 @@ import attrs
 from core.base.addresses import networks_of, unmapped
 
 PART_OF_24, PART_OF_48 = 10, 20  # an IPv4 /24 may use a tenth of a budget, an IPv6 /48 a twentieth
+NO_ADDRESS = "no address"  # the name of the network of all hosts that are not addresses
 
 
 @attrs.frozen(kw_only=True)
 class Network:
-    """A network with a share: its CIDR, None for a host that is not an address, and its part of each budget."""
+    """A network with a share, and its part of each budget. All hosts that are not addresses share one, without a CIDR."""
 
     cidr: str | None
     part: int
+
+    @property
+    def name(self) -> str:
+        """The CIDR, or NO_ADDRESS."""
+        return NO_ADDRESS if self.cidr is None else self.cidr
 
 
 @attrs.frozen(kw_only=True)

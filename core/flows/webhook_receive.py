@@ -7,7 +7,8 @@ finds the payment (core/flows/invoice_poll.py). `Case` in core/payments/gateway_
 Anyone can send calls without a valid token. They have no effect and must not delay genuine ones, so few connections
 store calls whose token isn't known, and core/webhooks/unproven.py limits how many such calls are stored. Above a limit,
 and while these connections are busy, the token is compared first: a call with a valid one is stored anyway, and others
-are counted.
+are counted. A call that has such a connection waits for its row as long as it can: with a valid token until the gateway
+needs the answer, without one for some seconds more.
 """
 
 import asyncio
@@ -46,7 +47,9 @@ async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
 async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
     answer_by = monotonic() + ANSWER_S
     first = await webhook_rows.store_first(runtime, incoming)
-    if not is_genuine(runtime, incoming.headers):
+    genuine = is_genuine(runtime, incoming.headers)
+    await webhook_rows.settle(first, genuine=genuine)
+    if not genuine:
         return await _refuse_unproven(runtime, incoming, first)
     body = webhook_calls.parse(incoming.body)
     call = webhook_rows.received(incoming, body, first, kept=MAX_BODY, token_valid=True)
@@ -70,7 +73,7 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -
     call = webhook_rows.received(incoming, body, first, kept=KEPT, token_valid=False)
     await asyncio.wait(
         {runtime.tasks.follow(webhook_rows.keep_unproven(runtime, incoming, call, first))},
-        timeout=webhook_rows.RECORD_S,
+        timeout=webhook_rows.SLOW_S,
     )
     log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
     answer = Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)

@@ -27,6 +27,9 @@ from core.webhooks.unproven import KEPT
 log = logs.get("webhook")
 RECORD_S = 0.8  # real seconds, of the ANSWER_S in which the response must be sent
 TURN_S = 0.1  # real seconds that a call waits for a connection before its token is compared
+# Further real seconds that a call without a valid token waits for its own row and for its result: nobody needs the
+# answer soon. Only a call that has one of the few connections waits for them, so a flood does not pile up.
+SLOW_S = 3.0
 # Lines for such calls in the fallback file, for all addresses together: at most 5 MiB a minute of disk space that
 # genuine calls need.
 UNPROVEN_LINES = Limit(name="webhook_unproven_lines", per_minute=60, burst=60)
@@ -49,12 +52,13 @@ class Incoming:
 class First:
     """What happened to a call before its token was compared.
 
-    It was `admitted` by the limits, and is `stored`. Or storing it `failed`, or takes too long. Or it must not be stored
-    if its token is invalid, for `wait_s` seconds. Or the connections were busy.
+    It was `admitted` by the limits, and is `stored`. Or `storing` it takes longer, or it `failed`, or took too long. Or it
+    must not be stored if its token is invalid, for `wait_s` seconds. Or the connections were busy.
     """
 
     call_id: str = attrs.field(factory=ids.new_id)
     received_at: dt.datetime
+    storing: asyncio.Task[None] | None = None
     admitted: bool = False
     stored: bool = False
     failed: bool = False
@@ -64,7 +68,8 @@ class First:
 async def store_first(runtime: Runtime, incoming: Incoming) -> First:
     """Store a call before its token is compared, unless a limit refuses it or the log is slow. Never raises.
 
-    A slow statement is not cancelled, because the server would still be busy with it when the next one starts.
+    A slow statement is not cancelled, because the server would still be busy with it when the next one starts. `settle`
+    must follow.
     """
     first = First(received_at=runtime.now())
     try:
@@ -72,12 +77,18 @@ async def store_first(runtime: Runtime, incoming: Incoming) -> First:
             await runtime.unproven_calls.connections.acquire()
     except TimeoutError:
         return first
-    storing = runtime.tasks.follow(_look_and_store(runtime, incoming, first))
-    await asyncio.wait({storing}, timeout=RECORD_S)
-    if not storing.done():
+    first.storing = runtime.tasks.follow(_look_and_store(runtime, incoming, first))
+    await asyncio.wait({first.storing}, timeout=RECORD_S)
+    return first
+
+
+async def settle(first: First, *, genuine: bool) -> None:
+    """Give up a call's first row if it takes too long. Only a call without a valid token can wait for it."""
+    if first.storing is not None and not first.storing.done() and not genuine:
+        await asyncio.wait({first.storing}, timeout=SLOW_S)
+    if first.storing is not None and not first.storing.done():
         log.warning("storing a webhook call failed", error="TimeoutError")
         first.failed = True
-    return first
 
 
 async def _look_and_store(runtime: Runtime, incoming: Incoming, first: First) -> None:

@@ -36,7 +36,7 @@ class _Count:
     """The uncommitted part of one row. `bytes` is the size of all bodies; `body_sha256` (hex) is that of the newest."""
 
     received_at: dt.datetime
-    source_ip: str  # the network's CIDR
+    source_ip: str  # the name of the network
     calls: int
     bytes: int
     body_sha256: str
@@ -74,7 +74,7 @@ class FloodCounts:
         minute = received_at.replace(second=0, microsecond=0)
         if self._minute is None or minute > self._minute:
             self._minute, self._made = minute, set()
-        network = shares.network_of(host).cidr or OTHER_ADDRESSES
+        network = shares.network_of(host).name
         row_id = ids.id_of(minute, network.encode())
         if row_id in self._made:
             return row_id, network

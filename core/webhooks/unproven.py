@@ -25,11 +25,11 @@ KEPT = 4_096  # bytes of each body
 CALLS, LARGE = 600, 60  # stored in a minute; of them, with a whole body of more than KEPT bytes
 STORED = 32 * 1024 * 1024  # bytes of all bodies of an hour, up to which large ones are kept whole
 MINUTE, HOUR = dt.timedelta(minutes=1), dt.timedelta(hours=1)
-UNFINISHED = dt.timedelta(seconds=5)  # real time; a call without a result after this will get none from its process
+UNFINISHED = dt.timedelta(seconds=10)  # real time; a call without a result after this will get none from its process
 CONNECTIONS = 4  # of the database, for calls whose token is not compared yet or not valid
 REMEMBERED_S = 1.0  # seconds for which a refusal holds without another look
 REMEMBERED = 4_096  # networks with a refusal
-EVERYBODY = None
+EVERYBODY = "everybody"  # among the names of networks
 SQL = sql_files.load(__file__)
 
 
@@ -51,8 +51,8 @@ class UnprovenCalls:
         self._scale = settings.sesi_time_scale
         self._remembered_s = REMEMBERED_S / self._scale
         self._gateway = TrustedProxies(settings.gateway_source_networks)
-        self._refused: dict[str | None, tuple[float, int]] = {}  # network -> (monotonic time, seconds to wait)
-        self._storing: Counter[str | None] = Counter()  # calls of this process whose token isn't compared yet
+        self._refused: dict[str, tuple[float, int]] = {}  # network -> (monotonic time, seconds to wait)
+        self._storing: Counter[str] = Counter()  # calls of this process, by network, whose token isn't compared yet
         self._large = asyncio.Lock()
         self.connections = asyncio.Semaphore(CONNECTIONS)
 
@@ -65,30 +65,30 @@ class UnprovenCalls:
         look = await self._look(network, now=now)
         calls = Used(
             by_all=look.calls.by_all + max(before.total(), self._storing.total()),
-            by_network=look.calls.by_network + max(before[network.cidr], self._storing[network.cidr]),
+            by_network=look.calls.by_network + max(before[network.name], self._storing[network.name]),
         )
         if shares.is_full(calls, most=CALLS):
             return self._refuse(EVERYBODY, look.oldest, now=now)
         if not exempt and shares.has_no_share_left(calls, network, most=CALLS):
-            return self._refuse(network.cidr, look.oldest_of_network, now=now)
-        self._storing[network.cidr] += 1
+            return self._refuse(network.name, look.oldest_of_network, now=now)
+        self._storing[network.name] += 1
         return 0
 
     def done(self, host: str) -> None:
         """Stop counting an admitted call: its row has a result, or its token is valid."""
-        cidr = shares.network_of(host).cidr
-        self._storing[cidr] -= 1
-        if not self._storing[cidr]:
-            del self._storing[cidr]
+        name = shares.network_of(host).name
+        self._storing[name] -= 1
+        if not self._storing[name]:
+            del self._storing[name]
 
     def _remembered(self, network: Network, *, exempt: bool) -> int:
-        for one in (EVERYBODY,) if exempt else (EVERYBODY, network.cidr):
+        for one in (EVERYBODY,) if exempt else (EVERYBODY, network.name):
             until, wait_s = self._refused.get(one, (0.0, 0))
             if monotonic() < until:
                 return wait_s
         return 0
 
-    def _refuse(self, network: str | None, oldest: dt.datetime | None, *, now: dt.datetime) -> int:
+    def _refuse(self, network: str, oldest: dt.datetime | None, *, now: dt.datetime) -> int:
         """Remember a refusal, and return the seconds until the oldest counted call is a minute old."""
         wait_s = max(1, math.ceil(((oldest or now) + MINUTE - now).total_seconds()))
         if len(self._refused) >= REMEMBERED:

@@ -62,7 +62,7 @@ async def use(world: World, calls: int, *, of: str = "10.%s.%s.1", body: bytes =
 
 async def rows_of(stack: Stack, address: str) -> list[Any]:
     """Return the rows of an address, and those that count calls of its network."""
-    return await stack.sql(ROWS, address, network_of(address).cidr)
+    return await stack.sql(ROWS, address, network_of(address).name)
 
 
 @contextlib.contextmanager
@@ -134,7 +134,11 @@ async def test_counted_call_has_retry_after_and_operators_see_the_count(world: W
 
 @pytest.mark.parametrize(
     ("own", "address", "part"),
-    [("203.0.114.%2$s", "203.0.114.251", 10), ("2001:db8:79:%s%s::1", "2001:db8:79:ffff::1", 20)],
+    [
+        ("203.0.114.%2$s", "203.0.114.251", 10),
+        ("2001:db8:79:%s%s::1", "2001:db8:79:ffff::1", 20),
+        ("peer-%s-%s", "peer", 20),
+    ],
 )
 async def test_share_of_a_network_binds_while_more_than_half_of_a_budget_is_used(
     world: World, own: str, address: str, part: int
@@ -310,6 +314,34 @@ async def test_flood_waiting_for_the_log_uses_at_most_five_connections(world: Wo
                 await asyncio.sleep(0.05)
             assert 1 <= seen <= 5  # four look or store, one counts
     assert {task.result()[0] for task in calls} == {401}
+
+
+async def test_call_whose_row_takes_seconds_is_stored_and_further_ones_do_not_wait(world: World) -> None:
+    """The time of the row itself does not matter, and no more calls wait for it than there are connections."""
+    slow, further = [f"203.0.{n}.9" for n in range(4)], [f"198.51.{n}.9" for n in range(20)]
+
+    async def result(address: str) -> tuple[int, str]:
+        status, answer = await world.raw_webhook({}, token=None, address=address)
+        return status, answer["processing_result"]
+
+    async def traces(addresses: list[str]) -> list[list[tuple[str, int]]]:
+        found = [await rows_of(world.stack, address) for address in addresses]
+        return [[(row["processing_result"], row["calls"]) for row in rows] for rows in found]
+
+    waiting = (
+        "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_logs%'"
+    )
+    async with world.stack.transaction() as holder:
+        await holder.execute("LOCK TABLE webhook_logs IN SHARE MODE")
+        calls = [asyncio.create_task(result(address)) for address in slow]
+        await world.until(lambda: world.stack.sql(waiting), lambda rows: rows[0][0] == len(slow))
+        answers = await asyncio.gather(*(result(address) for address in further))
+        assert {status for status, _ in answers} == {401}
+        assert not any(call.done() for call in calls)
+    assert await asyncio.gather(*calls) == [(401, "unauthorized")] * len(slow)
+    assert await traces(slow) == [[("unauthorized", 1)]] * len(slow)
+    found = await world.until(lambda: traces(further), all)
+    assert [sum(calls for _, calls in each) for each in found] == [1] * len(further)
 
 
 async def test_body_of_call_without_token_is_read_only_as_far_as_it_is_kept(world: World) -> None:
