@@ -27,8 +27,8 @@ from core.webhooks.unproven import KEPT
 log = logs.get("webhook")
 RECORD_S = 0.8  # real seconds, of the ANSWER_S in which the response must be sent
 TURN_S = 0.1  # real seconds that a call waits for a connection before its token is compared
-# Further real seconds that a call without a valid token waits for its own row and for its result: nobody needs the
-# answer soon. Only a call that has one of the few connections waits for them, so a flood does not pile up.
+# Further real seconds for the row of a call without a valid token, and for its result: its answer is not urgent. Only
+# calls that have one of the few connections wait for them, so a flood does not pile up.
 SLOW_S = 3.0
 # Lines for such calls in the fallback file, for all addresses together: at most 5 MiB a minute of disk space that
 # genuine calls need.
