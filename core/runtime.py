@@ -141,9 +141,9 @@ class Runtime:
         """
         return open_transaction(self.db, self.now, self.publisher)
 
-    async def charge(self, charges: Charges) -> None:
-        """Take one token from each of these buckets. Raises RateLimited."""
-        await self.rate_limit.take_all(charges, now_us=int(self.now().timestamp() * 1_000_000))
+    async def charge(self, charges: Charges, otherwise: Charges = ()) -> None:
+        """Take one token from each of these buckets, otherwise of the others. Raises RateLimited."""
+        await self.rate_limit.take_all(charges, otherwise, now_us=int(self.now().timestamp() * 1_000_000))
 
     def note_overload(self) -> None:
         """Record that this process refused a client or lost a heartbeat just now, because it is overloaded."""

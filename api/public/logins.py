@@ -130,11 +130,16 @@ async def log_out(runtime: Runtime, actor: Actor) -> None:
     status_code=201,
     dto=Body[PhoneBody],
     return_dto=None,
-    **anyone(*ASKING, OtpBudgetExceeded, OtpDeliveryFailed),
+    **anyone(*ASKING, OtpBudgetExceeded, OtpDeliveryFailed, optional=True),
 )
 async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], runtime: Runtime) -> CodeRequest:
-    """Send a phone code to a customer."""
-    return await login_otp_ask.ask_customer_code(runtime, phone=data.phone, ip_address=client_ip(request))
+    """Send a phone code to a customer.
+
+    With a valid token, the budget of the whole service does not refuse the request.
+    """
+    return await login_otp_ask.ask_customer_code(
+        runtime, phone=data.phone, caller=await optional_actor(request), ip_address=client_ip(request)
+    )
 
 
 @post("/api/mitra/auth/otp/request", status_code=201, dto=Body[PhoneBody], return_dto=None, **anyone(*ASKING))

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import attrs
 
+from core.base import shares
 from core.base.addresses import networks_of
 
 HOUR_US = 3_600_000_000
@@ -41,6 +42,10 @@ class Limit:
         """Return a limit that is `factor` times as high."""
         return Limit(name=name, per_minute=self.per_minute * factor, burst=self.burst * factor)
 
+    def part(self, divisor: int, *, name: str) -> "Limit":
+        """Return a limit that is `divisor` times lower, and grants one request at least."""
+        return Limit(name=name, per_minute=self.per_minute / divisor, burst=max(1, self.burst // divisor))
+
 
 def hourly_limit(name: str, most: int) -> Limit:
     """Return a limit of `most` requests in any hour of service time: about half at once, the rest evenly."""
@@ -73,3 +78,15 @@ def charges_of_address(limit: Limit, host: str, *, wider: Limit | None = None) -
     own, *blocks = networks_of(host)
     wider = wider or limit.times(10, name=f"{limit.name}_block")
     return Charge(limit, own), *(Charge(wider, block) for block in blocks)
+
+
+def charges_of_budget(limit: Limit, host: str) -> tuple[Charges, Charges]:
+    """Return a client's buckets of a budget that all share: with the share of their network, otherwise half of the budget.
+
+    The half is the same bucket, and refuses while more than half of the budget is used (core/base/shares.py). A changed
+    limit begins a new count, because a request counts as the time in which the budget gains one.
+    """
+    network, count = shares.network_of(host), str(limit.interval)
+    share = limit.part(network.part, name=f"{limit.name}_share")
+    half = attrs.evolve(limit, burst=limit.burst // 2)
+    return (Charge(limit, count), Charge(share, f"{network.name} {count}")), (Charge(half, count),)

@@ -131,21 +131,24 @@ class RateLimit:
         """Count one request at `now_us` (microseconds of service time). Raises RateLimited with the seconds to wait."""
         await self.take_all((Charge(limit, who),), now_us=now_us)
 
-    async def take_all(self, charges: Charges, *, now_us: int) -> None:
-        """Count one request in each of these buckets, or in none of them if one refuses.
+    async def take_all(self, charges: Charges, otherwise: Charges = (), *, now_us: int) -> None:
+        """Count one request in each of these buckets, or in none of them if one refuses; then in each of `otherwise`.
 
         Raises RateLimited with the longest of the waits.
         """
+        answer, refused = await self._take(charges, now_us=now_us)
+        if answer < 0 and not (otherwise and (await self._take(otherwise, now_us=now_us))[0] > 0):
+            metrics.LIMITED.labels(charges[refused - 1].limit.name).inc()
+            raise RateLimited(retry_after_seconds=max(1, math.ceil(-answer / 1_000_000)))
+
+    async def _take(self, charges: Charges, *, now_us: int) -> Answer:
         left, until = self._advances.get(charges, (0, 0.0))
         if left > 0 and monotonic() < until:
             self._advances[charges] = (left - 1, until)
-            return
-        answer, refused = await self._ask(
+            return GRANTED
+        return await self._ask(
             _Question(charges=charges, now_us=now_us, answer=asyncio.get_running_loop().create_future())
         )
-        if answer < 0:
-            metrics.LIMITED.labels(charges[refused - 1].limit.name).inc()
-            raise RateLimited(retry_after_seconds=max(1, math.ceil(-answer / 1_000_000)))
 
     async def _ask(self, question: _Question) -> Answer:
         if monotonic() < self._away_until:

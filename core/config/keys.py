@@ -47,14 +47,14 @@ KEYS: dict[str, Key] = {
             2000,
             LIMIT,
             "codes",
-            "Codes sent to all customers in an hour; half are reserved for phone numbers with an account. 0: no limit.",
+            "Codes sent to all customers in an hour; strangers get half of them, and known callers are never refused. 0: no limit.",
         ),
         limit(
             "anonymous_max_per_address_per_hour",
             3_000,
             LIMIT,
             "requests",
-            "Anonymous sign-ins from an address in an hour.",
+            "Anonymous sign-ins from an address in an hour; ten times as many from all addresses.",
         ),
         limit(
             "otp_resend_cooldown_seconds",

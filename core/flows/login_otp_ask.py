@@ -9,22 +9,18 @@ import datetime as dt
 
 import attrs
 
-from core.base import fixed_codes, ids, logs, metrics, phones, shares
-from core.base.actor import UserType
+from core.base import fixed_codes, ids, logs, metrics, phones
+from core.base.actor import Actor, UserType
 from core.base.addresses import who_has
 from core.base.errors import OtpDeliveryFailed
 from core.base.field_types import Id
 from core.base.fixed_codes import FixedCode
-from core.customers import store as customers
-from core.erasures.rules import phone_mark
 from core.events.signals import CodeAsked
 from core.logins import codes, otp
 from core.logins.codes import Stranger
-from core.logins.otp import Hit
-from core.payments import invoice_counts
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime import Runtime
-from core.steps import inbox
+from core.steps import code_limits, inbox
 from core.storage.transaction import Tx
 
 log = logs.get("otp")
@@ -39,18 +35,20 @@ class CodeRequest:
     resend_after_seconds: int
 
 
-async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) -> CodeRequest:
-    """Send a code to a customer's phone.
+async def ask_customer_code(runtime: Runtime, *, phone: str, caller: Actor | None, ip_address: str) -> CodeRequest:
+    """Send a code to a customer's phone. `caller` is whose valid token was sent.
 
-    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpBudgetExceeded, OtpDeliveryFailed, ValidationFailed.
+    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, OtpBudgetExceeded, OtpDeliveryFailed, ValidationFailed,
+    RateLimited.
     """
     number = phones.normalise(phone, countries=runtime.settings.otp_countries)
+    await code_limits.charge_address(runtime, ip_address)
     otp_request_id = ids.new_id()
     fixed = _fixed_code(runtime, number)
     code = fixed.code if fixed else _new_code(runtime)
     async with runtime.transaction() as tx:
-        await _check_limits(runtime, tx, number, ip_address)
-        stranger = await _check_budget(runtime, tx, number, ip_address)
+        await code_limits.check(runtime, tx, number, ip_address)
+        stranger = await code_limits.check_budget(runtime, tx, number, ip_address, caller)
         asked = await _keep(
             runtime, tx, UserType.CUSTOMER, otp_request_id, number, ip_address, code=code, stranger=stranger
         )
@@ -74,12 +72,14 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, ip_address: str) ->
 async def ask_mitra_code(runtime: Runtime, *, phone: str, ip_address: str) -> CodeRequest:
     """Store a request for a mitra's code. The answer is the same whether or not the number belongs to a mitra.
 
-    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, ValidationFailed.
+    Raises OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown, ValidationFailed, RateLimited.
     """
     number = phones.normalise(phone, countries=runtime.settings.otp_countries)
+    await code_limits.charge_address(runtime, ip_address)
     otp_request_id = ids.new_id()
     async with runtime.transaction() as tx:
-        await _check_limits(runtime, tx, number, ip_address)
+        await code_limits.check(runtime, tx, number, ip_address)
+        await code_limits.charge_unknown_mitra(runtime, tx, number, ip_address)
         fixed = _fixed_code(runtime, number)
         asked = await _keep(
             runtime,
@@ -142,51 +142,6 @@ async def _mark_fixed(runtime: Runtime, tx: Tx, user_type: UserType, otp_request
         account=runtime.keys.account_hash(fixed.phone),
         last_day=str(fixed.last_day),
     )
-
-
-async def _check_limits(runtime: Runtime, tx: Tx, number: str, ip_address: str) -> None:
-    config, address = runtime.config, who_has(ip_address)
-    limits = otp.Limits(
-        per_phone=config.number("otp_max_per_phone_per_hour"),
-        per_ip=config.number("otp_max_per_ip_per_hour"),
-        cooldown=config.seconds("otp_resend_cooldown_seconds"),
-    )
-    await codes.lock_limits(tx, phone=number, ip_address=address)
-    in_flight = dt.timedelta(seconds=codes.IN_FLIGHT_S) * runtime.clock.scale
-    asked = await codes.asked(
-        tx,
-        phones=[number, *(phone_mark(key, phone=number) for key in runtime.settings.erasure_hash_keys)],
-        ip_address=address,
-        since=tx.now - otp.WINDOW,
-        in_flight_since=tx.now - in_flight,
-    )
-    _refuse(otp.hit_by(asked, limits, now=tx.now))
-
-
-async def _check_budget(runtime: Runtime, tx: Tx, number: str, ip_address: str) -> Stranger | None:
-    """Check the budget of the whole service. Return the caller if no customer has their phone.
-
-    The phone of an account that ever paid is never refused. This comes last, because the budget's lock is held until
-    the commit.
-    """
-    owner = await customers.with_phone(tx, number)
-    stranger = _stranger_at(ip_address) if owner is None else None
-    limit = runtime.config.number("otp_max_per_hour")
-    if limit and not (owner and await invoice_counts.ever_paid(tx, [*await customers.ids_of(tx, owner)])):
-        full, share_full = await codes.budget_full(tx, limit=limit, stranger=stranger, since=tx.now - otp.WINDOW)
-        _refuse(otp.hit_by_budget(full, share_full, now=tx.now))
-    return stranger
-
-
-def _stranger_at(ip_address: str) -> Stranger:
-    network = shares.network_of(ip_address)
-    return Stranger(network=network.cidr or who_has(ip_address), part=network.part)
-
-
-def _refuse(hit: Hit | None) -> None:
-    if hit is not None:
-        metrics.LIMITED.labels(hit.limit).inc()
-        raise hit.refusal(retry_after_seconds=hit.retry_after_seconds)
 
 
 async def _keep(

@@ -70,7 +70,7 @@ class Pending:
 
 @attrs.frozen
 class Stranger:
-    """A caller whose phone no customer has, by their network, which may use 1/`part` of the strangers' budget."""
+    """A caller without an account or a token, by their network: it may use 1/`part` of the strangers' budget."""
 
     network: str
     part: int
@@ -123,22 +123,20 @@ async def asked(
 
 
 async def budget_full(
-    tx: Tx, *, limit: int, stranger: Stranger | None, since: dt.datetime
+    tx: Tx, *, limit: int, stranger: Stranger, since: dt.datetime
 ) -> tuple[dt.datetime | None, dt.datetime | None]:
     """Return the times of the codes that must be an hour old before another one may be sent; None for a free budget.
 
-    The first is the budget's, the second that of the stranger's network. A stranger is who has no account with the
-    phone: they have half of the budget together. Locks the budget until the commit, so that it is checked for one
-    request at a time.
+    The first is the budget's, the second that of the stranger's network. Strangers have half of the budget together.
+    Locks the budget until the commit, so that it is checked for one request at a time.
     """
     strangers = limit // 2
-    if stranger is not None and strangers == 0:
+    if strangers == 0:
         return tx.now, None
     await locks.hold(tx, AdvisoryLock.CODE_BUDGET)
-    share = max(1, strangers // stranger.part) if stranger is not None else 1
-    network = None if stranger is None else stranger.network
+    share = max(1, strangers // stranger.part)
     row = await tx.fetchrow(
-        SQL["budget_full"], since, limit - 1, max(0, strangers - 1), strangers // 2, share - 1, network
+        SQL["budget_full"], since, limit - 1, strangers - 1, strangers // 2, share - 1, stranger.network
     )
     assert row is not None
     return row["full_since"], row["share_full_since"]
@@ -159,7 +157,7 @@ async def create(
 ) -> None:
     """Insert a request for a code. `send_later`: the code is made and sent after the commit.
 
-    `stranger` is None if the phone is known, or if the request is not in the budget.
+    `stranger` is None if the caller is known, or if the request is not in the budget.
     """
     await tx.execute(
         SQL["create"],

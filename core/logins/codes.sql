@@ -20,7 +20,7 @@ ORDER BY created_at;
 
 -- name: budget_full
 -- The codes that must be an hour old before the budget has room: with $2 newer ones it is full, with $3 its share for
--- unknown phones. While more than half of that share is used ($4 newer ones), a network ($6) has a share,
+-- strangers. While more than half of that share is used ($4 newer ones), a network ($6) has a share,
 -- which is full with $5 newer ones. All conditions repeat the WHERE of the index otp_requests_budget.
 SELECT
   max(created_at) FILTER (WHERE NOT of_network) AS full_since,
@@ -44,7 +44,7 @@ FROM (
       false AS of_network
     FROM otp_requests
     WHERE
-      user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone AND $6::text IS NOT NULL
+      user_type = 'customer' AND NOT delivery_failed AND created_at > $1 AND NOT known_phone
     ORDER BY created_at DESC
     LIMIT
       1

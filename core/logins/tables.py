@@ -55,9 +55,9 @@ class OtpRequest(Table, tablename="otp_requests", db=columns.ENGINE):
     delivery_failed = columns.flag()
     # The provider sends nothing to this number.
     number_refused = columns.flag()
-    # Whether a customer had this phone at the time of the request: half of the budget is reserved for those.
+    # Whether the phone or a token proved the caller to be known: half of the budget is for all others.
     known_phone = columns.flag()
-    # The IPv4 /24 or IPv6 /48 of the address, for its share of the budget. Empty: the phone is known, or erased.
+    # The IPv4 /24 or IPv6 /48 of the address, for its share of the budget. Empty: the caller is known, or erased.
     network = columns.string(45, null=True)
     # Real time from which another process may send a mitra's code; null: there is nothing to send.
     send_due_real_at = columns.moment()

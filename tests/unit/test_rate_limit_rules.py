@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import Counter
 from fractions import Fraction
 
 import attrs
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from core.base.environment import read
 from core.base.errors import Kind
+from core.base.shares import PART_OF_24, network_of
 from core.bus import rate_limit
-from core.bus.buckets import Charge, Charges, Limit, charges_of_address, hourly_limit
+from core.bus.buckets import Charge, Charges, Limit, charges_of_address, charges_of_budget, hourly_limit
 from core.bus.bus import Bus
 from core.bus.rate_limit import Answer, RateLimit, RateLimited, _Question
 
@@ -172,6 +174,37 @@ def test_ipv6_address_is_charged_per_64_and_with_ten_times_the_limit_per_48(
 ) -> None:
     charges = charges_of_address(Limit(name="address", per_minute=1_200, burst=600), host)
     assert [(charge.limit.name, charge.who, charge.limit.burst) for charge in charges] == buckets
+
+
+@given(
+    st.integers(1, 120),
+    st.lists(st.sampled_from(["203.0.113.7", "203.0.113.8", "2001:db8:1::7", "198.51.100.1", "peer"])),
+)
+def test_network_has_a_share_of_a_budget_while_more_than_half_is_used(burst: int, hosts: list[str]) -> None:
+    """The same rule as for budgets that are counted in the database."""
+    limit, process, granted = Limit(name="all", per_minute=1 / 60, burst=burst), a_process(), Counter[str]()
+    process._away_until = math.inf  # Redis does not answer
+
+    async def take(host: str) -> str | None:
+        try:
+            await process.take_all(*charges_of_budget(limit, host), now_us=NOW)
+        except RateLimited:
+            return None
+        return network_of(host).name
+
+    async def play() -> None:
+        shares: Counter[str] = Counter()
+        for host in hosts * 30:
+            network, used = network_of(host), granted.total()
+            has_share = used < burst and shares[network.name] < max(1, burst // network.part)
+            expected = has_share or used < burst // 2
+            assert (await take(host) is not None) == expected
+            shares[network.name] += has_share
+            granted[network.name] += expected
+
+    asyncio.run(play())
+    assert granted.total() <= burst
+    assert all(used <= burst // 2 + max(1, burst // PART_OF_24) for used in granted.values())
 
 
 def test_limit_below_one_per_minute_counts_per_hour(limits: RateLimit) -> None:

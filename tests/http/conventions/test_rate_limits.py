@@ -305,6 +305,30 @@ async def test_anonymous_sign_ins_of_an_address_are_limited_per_hour(stack: Stac
         assert await client.call("POST", "/api/shared/auth/anonymous", headers={"X-Forwarded-For": an_address()})
 
 
+async def test_anonymous_sign_ins_of_all_addresses_are_limited(
+    stack: Stack, world: World, http: aiohttp.ClientSession
+) -> None:
+    """Ten times the limit of an address, half of it at once; no network uses up all of it."""
+
+    async def sign_ins(network: str, count: int) -> int:
+        granted = 0
+        for n in range(count):
+            url, headers = (
+                f"{stack.addresses.public}/api/shared/auth/anonymous",
+                {"X-Forwarded-For": network.format(n=n)},
+            )
+            async with http.post(url, headers=headers) as answer:
+                assert answer.status in (201, 429)
+                granted += answer.status == 201
+        return granted
+
+    async with world.setting(anonymous_max_per_address_per_hour=8):  # 41 at once of 80
+        assert await sign_ins("10.81.1.{n}", 40) == 20
+        assert await sign_ins("2001:db8:81:{n:x}::1", 6) == 2
+        assert sum([await sign_ins(f"10.82.{m}.{{n}}", 6) for m in range(12)]) <= 20
+        assert await sign_ins("10.83.1.{n}", 2) == 0
+
+
 async def test_invalid_token_counts_against_the_address(
     two_processes: TwoApiProcesses, http: aiohttp.ClientSession
 ) -> None:

@@ -17,9 +17,10 @@ export const ROWS = {
   "Concurrent active sessions of a mitra.": "Sesi aktif seorang mitra pada saat yang sama.",
   "OTP requests for a phone number in an hour, of customers and mitras together.":
     "Permintaan OTP per telepon dalam sejam, dari pelanggan dan mitra bersama-sama.",
-  "Codes sent to all customers in an hour; half are reserved for phone numbers with an account. 0: no limit.":
-    "Kode untuk pelanggan dalam sejam, seluruh layanan; separuhnya disisihkan untuk telepon yang sudah punya akun. 0: tanpa batas.",
-  "Anonymous sign-ins from an address in an hour.": "Masuk anonim dari satu alamat dalam sejam.",
+  "Codes sent to all customers in an hour; strangers get half of them, and known callers are never refused. 0: no limit.":
+    "Kode untuk pelanggan dalam sejam, seluruh layanan; orang yang belum dikenal mendapat separuhnya, dan yang dikenal tidak pernah ditolak. 0: tanpa batas.",
+  "Anonymous sign-ins from an address in an hour; ten times as many from all addresses.":
+    "Masuk anonim dari satu alamat dalam sejam; sepuluh kali lipatnya dari semua alamat.",
   "OTP requests from an address in an hour.": "Permintaan OTP dari satu alamat dalam sejam.",
   "Wait before another code may be requested.": "Jeda sebelum kode lain dapat diminta.",
   "Attempts to verify one code.": "Percobaan memeriksa satu kode.",

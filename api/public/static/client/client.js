@@ -110,12 +110,13 @@ export class Client {
   }
 
   /**
-   * Have a code sent to a phone.
+   * Have a code sent to a phone. The service knows a customer by their token, so its budget of codes does not refuse them.
    * @param {string} phone
    * @returns {Promise<CodeRequest>}
    */
   requestCode(phone) {
-    return this.#device.rest.once(`POST ${this.#auth}/otp/request`, { body: { phone } });
+    const token = this.#device.tokens.current?.access;
+    return this.#device.rest.once(`POST ${this.#auth}/otp/request`, { body: { phone } }, token);
   }
 
   /**

@@ -58,7 +58,7 @@ export declare class Client {
     /** Sign in as a new anonymous customer. */
     signInAnonymously(): Promise<Account>;
     /**
-     * Have a code sent to a phone.
+     * Have a code sent to a phone. The service knows a customer by their token, so its budget of codes does not refuse them.
      * @param {string} phone
      * @returns {Promise<CodeRequest>}
      */
