@@ -89,7 +89,7 @@ SWEEPS = (
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=login_identity.purge_used_tokens),
-    Sweep(name="purge_sign_in_attempts", every_s=3600, run=login_operator.purge_attempts),
+    Sweep(name="purge_sign_in_attempts", every_s=600, run=login_operator.purge_attempts),
     Sweep(name="make_partitions", every_s=3600, run=partition_upkeep.keep_ahead),
     Sweep(name="remove_webhook_months", every_s=3600, run=retention.remove_webhook_months),
     Sweep(name="remove_trail_months", every_s=3600, run=retention.remove_trail_months),

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from core.base import metrics
 from core.base.actor import UserType
 from core.logins import store as logins
 from core.logins.access import Tokens
@@ -29,6 +30,9 @@ from core.transactions import translate_db_errors
 # Failed sign-ins with unknown e-mails are counted too. A known account's count resets on success; an unknown one has
 # none, so its row is kept this long.
 KEEP_ATTEMPTS = dt.timedelta(days=30)
+# Rows of either kind that are kept: anyone can leave them. Unlocked ones go first, so that it takes a flood to tell an
+# unknown e-mail from a known one by its count.
+KEEP_MOST = 100_000
 PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
@@ -142,9 +146,13 @@ async def _use(runtime: Runtime, tx: Tx, operator: Operator, *, code: str | None
 
 
 async def purge_attempts(runtime: Runtime) -> None:
-    """Sweep: delete counts of e-mails and addresses that were not used for 30 days."""
-    while True:
+    """Sweep: delete counts of e-mails and addresses that were not used for 30 days, and those above KEEP_MOST."""
+    gone = PURGE_AT_ONCE
+    while gone >= PURGE_AT_ONCE:
         async with runtime.transaction() as tx:
             gone = await attempts.purge(tx, before=tx.now - KEEP_ATTEMPTS, limit=PURGE_AT_ONCE)
-        if gone < PURGE_AT_ONCE:
-            return
+    gone = PURGE_AT_ONCE
+    while gone >= PURGE_AT_ONCE:
+        async with runtime.transaction() as tx:
+            gone = await attempts.trim(tx, most=KEEP_MOST, limit=PURGE_AT_ONCE)
+            tx.count(metrics.LIMITED.labels("operator_counts_kept"), gone)

@@ -138,3 +138,14 @@ async def purge(tx: Tx, *, before: dt.datetime, limit: int) -> int:
         await tx.execute(SQL["purge_unknown"], before, tx.now, limit),
         await tx.execute(SQL["purge_addresses"], before, tx.now, limit),
     )
+
+
+async def trim(tx: Tx, *, most: int, limit: int) -> int:
+    """Delete unknown e-mails above `most`, and addresses without a sign-in above `most`, at most `limit` of each kind.
+
+    Rows that are locked go last, so that unknown e-mails lock like known ones. Returns the larger of the two numbers.
+    """
+    return max(
+        await tx.execute(SQL["trim_unknown"], tx.now, most, limit),
+        await tx.execute(SQL["trim_addresses"], tx.now, most, limit),
+    )

@@ -45,6 +45,39 @@ WHERE email_hash = ANY(ARRAY(
   FOR UPDATE SKIP LOCKED
 ));
 
+-- name: trim_unknown
+-- Delete up to $3 unknown e-mails above $2: the oldest, but those that are locked at $1 last.
+DELETE FROM unknown_operator_logins
+WHERE email_hash = ANY(ARRAY(
+  SELECT email_hash
+  FROM unknown_operator_logins
+  WHERE email_hash = ANY(ARRAY(
+    SELECT email_hash
+    FROM unknown_operator_logins
+    ORDER BY lockout_until > $1 DESC NULLS LAST, updated_at DESC
+    LIMIT $3
+    OFFSET $2
+  ))
+  FOR UPDATE SKIP LOCKED
+));
+
+-- name: trim_addresses
+-- Delete up to $3 addresses without a sign-in above $2: the oldest, but those that are locked at $1 last.
+DELETE FROM operator_sign_in_addresses
+WHERE id = ANY(ARRAY(
+  SELECT id
+  FROM operator_sign_in_addresses
+  WHERE id = ANY(ARRAY(
+    SELECT id
+    FROM operator_sign_in_addresses
+    WHERE signed_in_at IS NULL
+    ORDER BY lockout_until > $1 DESC NULLS LAST, updated_at DESC
+    LIMIT $3
+    OFFSET $2
+  ))
+  FOR UPDATE SKIP LOCKED
+));
+
 -- name: purge_addresses
 -- Delete up to $3 addresses that were not used since $1 and are not locked.
 DELETE FROM operator_sign_in_addresses

@@ -163,6 +163,16 @@ def test_config_change_committed_with_an_older_timestamp_is_noticed(harness: Har
     assert (runtime.config.number("pairing_blast_timeout_seconds"), runtime.config.version) == (before, version)
 
 
+FLOODS = (
+    """INSERT INTO unknown_operator_logins (email_hash, failed_login_count, updated_at)
+       SELECT 'flood ' || n, 1, $1 FROM generate_series(1, $2::int) AS n""",
+    """INSERT INTO operator_sign_in_addresses (id, email_hash, failed_login_count, updated_at)
+       SELECT 'flood ' || n, 'flood ' || n, 1, $1 FROM generate_series(1, $2::int) AS n""",
+)
+KEPT = """SELECT count(*)::int AS n FROM unknown_operator_logins
+  UNION ALL SELECT count(*)::int FROM operator_sign_in_addresses WHERE signed_in_at IS NULL"""
+
+
 def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness) -> None:
     runtime = harness.runtime
     names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
@@ -187,3 +197,20 @@ def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness
     harness.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
     harness.run(login_operator.purge_attempts(runtime))
     assert harness.run(counts()) == {"old": (0, 0), "new": (3, 3), "locked": (3, 3)}
+
+    # Above a number of rows the oldest go, but locked ones last.
+    async def flood() -> None:
+        for fill in FLOODS:
+            await runtime.db.fetch(fill, runtime.now() + dt.timedelta(seconds=1), login_operator.KEEP_MOST - 1)
+
+    async def kept() -> list[int]:
+        return [row["n"] for row in await runtime.db.fetch(KEPT)]
+
+    harness.run(flood())
+    try:
+        harness.run(login_operator.purge_attempts(runtime))
+        assert harness.run(counts()) == {"old": (0, 0), "new": (0, 0), "locked": (3, 3)}
+        assert harness.run(kept()) == [login_operator.KEEP_MOST] * 2
+    finally:
+        for table in ("unknown_operator_logins", "operator_sign_in_addresses"):
+            harness.run(runtime.db.fetch(f"DELETE FROM {table} WHERE email_hash LIKE 'flood %'"))
