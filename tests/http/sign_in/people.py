@@ -4,12 +4,15 @@ import asyncio
 import base64
 import json
 import secrets
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
 
 from tests.http.sign_in.outside import IdentityServer
-from tests.stack import Stack, World
+from tests.sockets.plain_socket import bare_and_known
+from tests.stack import Stack, World, within
 from tools.client import Client, Refused
 from tools.throwaway import free_port
 
@@ -176,6 +179,26 @@ async def count(world: World, where: str, *args: Any) -> int:
 async def me_status(client: Client) -> int:
     """Return the status of a call with the device's token."""
     return (await raw(client, "GET", ME))[0]
+
+
+async def token_ends(world: World, client: Client) -> None:
+    """Wait until a device's access token is refused, at most a second."""
+    await world.until(lambda: me_status(client), lambda status: status == 401, timeout=within(1))
+
+
+async def ending_the_earlier(
+    world: World, client: Client, sign_in: Callable[[], Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Sign in with a device's token; return the answer. Within a second, all that the device had must end."""
+    sockets = [(await bare_and_known(client, path))[0] for path in ("chat", "pairing")]
+    answer = await sign_in()
+    signed_in_at = time.monotonic()
+    assert [await socket.code(within(1)) for socket in sockets] == [4401, 4401]
+    await token_ends(world, client)
+    assert time.monotonic() - signed_in_at < within(1)
+    error = await refusal(device(world), "POST", "/api/shared/auth/refresh", {"refresh_token": client.refresh_token})
+    assert error[:2] == (401, "REFRESH_INVALID")
+    return answer
 
 
 def another_api(stack: Stack, key: str, **env: str) -> str:

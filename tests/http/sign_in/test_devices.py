@@ -22,6 +22,7 @@ from tests.http.sign_in.people import (
     raw,
     refusal,
     store_tokens,
+    token_ends,
     verify,
 )
 from tests.sockets.plain_socket import bare_and_known
@@ -159,7 +160,7 @@ async def test_ending_another_device_ends_its_tokens_and_sockets(world: World, p
     stays, _ = await bare_and_known(first)
     status, answer, _ = await raw(first, "DELETE", f"{SESSIONS}/{sid(second)}")
     assert (status, answer["id"], answer["current"]) == (200, sid(second), False)
-    await world.until(lambda: me_status(second), lambda seen: seen == 401, timeout=within(1))
+    await token_ends(world, second)
     assert [await socket.code(within(1)) for socket in sockets] == [4403, 4403]
     assert (await refusal(device(world), "POST", REFRESH, {"refresh_token": second.refresh_token}))[
         1
@@ -174,7 +175,7 @@ async def test_ending_the_current_device_succeeds(world: World, provider_a: Iden
     first, second = await devices(world, provider_a, 2)
     status, answer, _ = await raw(first, "DELETE", f"{SESSIONS}/{sid(first)}")
     assert (status, answer["current"]) == (200, True)
-    await world.until(lambda: me_status(first), lambda seen: seen == 401, timeout=within(1))
+    await token_ends(world, first)
     assert await me_status(second) == 200
 
 
@@ -281,7 +282,7 @@ async def test_ended_device_loses_its_push_token_and_user_falls_back_to_another(
             assert (await raw(by, "DELETE", f"{SESSIONS}/{sid(ends)}"))[0] == 200
         assert await push_tokens_of(world, ends) == [None]
         assert await column(world, second) == falls_back
-    await world.until(lambda: me_status(third), lambda seen: seen == 401, timeout=within(1))
+    await token_ends(world, third)
     assert (await refusal(third, "PUT", PUSH, {"push_token": a_token()}))[0] == 401
 
 

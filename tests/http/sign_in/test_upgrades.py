@@ -16,6 +16,7 @@ from tests.http.sign_in.people import (
     new_subject,
     raw,
     store_tokens,
+    token_ends,
 )
 from tests.sockets.plain_socket import bare_and_known, token_like
 from tests.stack import World, new_id, refused, within
@@ -50,9 +51,9 @@ async def test_upgrade_ends_the_auth_sessions_of_the_row(world: World, provider_
     answer = await by_identity(client, provider_a, new_subject())
     assert answer["customer"]["id"] == client.user["id"]
     assert await socket.code(within(1)) == 4403
-    await world.until(lambda: me_status(copied), lambda status: status == 401, timeout=within(1))
+    await token_ends(world, copied)
     # A copy of the caller's own tokens must not become the account either.
-    await world.until(lambda: me_status(client), lambda status: status == 401, timeout=within(1))
+    await token_ends(world, client)
     await refused(
         client.post("/api/shared/auth/refresh", {"refresh_token": client.refresh_token}), 401, "REFRESH_INVALID"
     )
