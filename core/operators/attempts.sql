@@ -51,13 +51,15 @@ DELETE FROM unknown_operator_logins
 WHERE email_hash = ANY(ARRAY(
   SELECT email_hash
   FROM unknown_operator_logins
-  WHERE email_hash = ANY(ARRAY(
-    SELECT email_hash
-    FROM unknown_operator_logins
-    ORDER BY lockout_until > $1 DESC NULLS LAST, updated_at DESC
-    LIMIT $3
-    OFFSET $2
-  ))
+  WHERE
+    email_hash IN (
+      SELECT email_hash
+      FROM unknown_operator_logins
+      ORDER BY (lockout_until > $1) DESC NULLS LAST, updated_at DESC
+      LIMIT
+        $3
+        OFFSET $2
+    )
   FOR UPDATE SKIP LOCKED
 ));
 
@@ -67,14 +69,16 @@ DELETE FROM operator_sign_in_addresses
 WHERE id = ANY(ARRAY(
   SELECT id
   FROM operator_sign_in_addresses
-  WHERE id = ANY(ARRAY(
-    SELECT id
-    FROM operator_sign_in_addresses
-    WHERE signed_in_at IS NULL
-    ORDER BY lockout_until > $1 DESC NULLS LAST, updated_at DESC
-    LIMIT $3
-    OFFSET $2
-  ))
+  WHERE
+    id IN (
+      SELECT id
+      FROM operator_sign_in_addresses
+      WHERE signed_in_at IS NULL
+      ORDER BY (lockout_until > $1) DESC NULLS LAST, updated_at DESC
+      LIMIT
+        $3
+        OFFSET $2
+    )
   FOR UPDATE SKIP LOCKED
 ));
 

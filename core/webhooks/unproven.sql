@@ -1,8 +1,8 @@
 -- name: calls
--- The calls without a valid token since $1 that are stored, and those of the network $2 (null: of hosts
--- that are not addresses): how many, how many have a body
--- of more than $4 bytes, and the time of the oldest. $3 is the bound of their ids. A call from before $5 without a
--- result counts, too: its process died, or storing it ended too late. Younger ones are counted in memory.
+-- The calls without a valid token since $1 that are stored, and those of the network $2 (null: of hosts that are not
+-- addresses): how many, how many have a body of more than $4 bytes, and the time of the oldest. $3 is the bound of
+-- their ids. A call from before $5 without a result counts, too: its process died, or storing it ended too late.
+-- Younger ones are counted in memory.
 SELECT
   count(*)::int AS calls,
   (count(*) FILTER (WHERE w.near))::int AS calls_of_network,
@@ -14,7 +14,9 @@ FROM (
   SELECT
     received_at,
     octet_length(raw_body) > $4 AS large,
-    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE $2 IS NULL END AS near
+    CASE
+      WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE $2 IS NULL
+    END AS near
   FROM webhook_logs
   WHERE
     NOT token_valid
@@ -32,7 +34,9 @@ SELECT
 FROM (
   SELECT
     octet_length(raw_body) AS size,
-    CASE WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE $2 IS NULL END AS near
+    CASE
+      WHEN pg_input_is_valid(source_ip, 'inet') THEN network_subeq(source_ip::inet, $2::inet) ELSE $2 IS NULL
+    END AS near
   FROM webhook_logs
   WHERE NOT token_valid AND received_at > $1 AND id >= $3
 ) AS w;
