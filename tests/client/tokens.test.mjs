@@ -6,6 +6,7 @@ import { refusal, settle, tokens, user, World } from "./world.mjs";
 
 const ME = "GET /api/client/auth/me";
 const REFRESH = "POST /api/shared/auth/refresh";
+const ASK = "POST /api/client/auth/otp/request";
 const VERIFY = "POST /api/client/auth/otp/verify";
 const expired = refusal("UNAUTHENTICATED");
 
@@ -35,6 +36,22 @@ test("a call that is refused again after the refresh fails and keeps the sign-in
   await world.answer(ME, 401, expired);
   await assert.rejects(call, { code: "UNAUTHENTICATED", status: 401 });
   assert.equal(client.state.signedOut, null);
+});
+
+test("a request for a code carries the token if there is one, and is sent once", async () => {
+  const world = new World();
+  const client = await world.client();
+  const asked = { otp_request_id: "019aa4b6-5f00-7000-8000-a00000000001", expires_at: "", resend_after_seconds: 60 };
+  for (const [status, body, header] of [
+    [201, asked, "Bearer A1"],
+    [429, refusal("OTP_COOLDOWN", { retry_after_seconds: 60 }), "Bearer A1"],
+  ]) {
+    const call = client.requestCode("0811");
+    const request = await world.answer(ASK, status, body);
+    assert.equal(request.headers.Authorization, header);
+    await (status === 201 ? call : assert.rejects(call, { code: "OTP_COOLDOWN" }));
+  }
+  assert.deepEqual(world.requests, []);
 });
 
 test("the refresh holds the lock of all tabs for 3 s at most", async () => {
