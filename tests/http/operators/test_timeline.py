@@ -259,8 +259,8 @@ async def test_timeline_keeps_the_gateways_calls_among_calls_without_token(world
     await world.webhook(payment, token="wrong")
     await world.stack.sql(
         """INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, external_id, raw_body)
-           SELECT uuidv7(), received_at, source_ip, false, external_id, raw_body
-           FROM webhook_logs, generate_series(1, 500) WHERE external_id = $1""",
+           SELECT uuidv7(), received_at - interval '2 minutes', source_ip, false, external_id, raw_body
+           FROM webhook_logs, generate_series(1, 500) WHERE external_id = $1""",  # in the last minute they'd use the budget
         id_of(payment),
     )
     await world.webhook(payment)
