@@ -14,7 +14,7 @@ from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, invitations, search, session_clock
+from core.steps import announce_pairing, invitations, search, session_clock
 from core.storage.transaction import Tx
 
 BATCH = 50  # small, so that other timers run in between
@@ -138,7 +138,9 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session, policy: Availab
     unanswered = await invitations.end_round(tx, session.id, Response.IGNORED)
     asked = await invitations.begin_round(tx, session.id, present, following, runtime.config)
     dropped = sorted(set(unanswered) - set(asked))
-    await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)
+    await announce_pairing.requests_closed(
+        tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity
+    )
 
 
 async def repeat_asked(runtime: Runtime) -> int:
@@ -150,5 +152,5 @@ async def repeat_asked(runtime: Runtime) -> int:
     async with runtime.transaction() as tx:
         due = await sessions.claim_repeats(tx, limit=REPEATS)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
-        tx.outgoing.searches.extend(announce.search_progress(due, asked))
+        tx.outgoing.searches.extend(announce_pairing.search_progress(due, asked))
     return len(due)

@@ -23,7 +23,16 @@ from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import Person, SessionView
-from core.steps import announce, invitations, money, search, session_clock, trace_parents
+from core.steps import (
+    announce,
+    announce_pairing,
+    announce_sessions,
+    invitations,
+    money,
+    search,
+    session_clock,
+    trace_parents,
+)
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
 
@@ -119,9 +128,9 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
         if payment.confirmed_at is not None:
             tx.observe(metrics.PAYMENT_TO_ACCEPT, (tx.now - payment.confirmed_at).total_seconds())
     sensitivity = session.topic_sensitivity
-    await announce.requests_closed(tx, session.id, losers, "taken", topic_sensitivity=sensitivity)
-    await announce.requests_closed(tx, session.id, [mitra.id], "accepted", topic_sensitivity=sensitivity)
-    await announce.pairing_status(
+    await announce_pairing.requests_closed(tx, session.id, losers, "taken", topic_sensitivity=sensitivity)
+    await announce_pairing.requests_closed(tx, session.id, [mitra.id], "accepted", topic_sensitivity=sensitivity)
+    await announce_pairing.pairing_status(
         tx,
         customer_id=session.customer_id,
         payment_request_id=session.payment_request_id,
@@ -130,7 +139,7 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
         topic_sensitivity=sensitivity,
         mitra=mitra,
     )
-    await announce.session_event(tx, [session.id], "session_started")
+    await announce_sessions.session_event(tx, [session.id], "session_started")
     announce.deadline(tx, warn_at or expires_at)
 
 
@@ -150,7 +159,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
             return
         rules.check_open(session.status, is_paired=session.mitra_id is not None, response=response)
         await pairing.respond(tx, session_id, [mitra_id], Response.REJECTED)
-        await announce.requests_closed(
+        await announce_pairing.requests_closed(
             tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
         )
         cause = await _after_rejection(runtime, tx, session)

@@ -17,7 +17,7 @@ from core.sessions.rules import ClosureExists
 from core.sessions.states import EDGES, HELD, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
-from core.steps import announce, extend, message_statuses, own_session, search, session_clock
+from core.steps import announce, announce_sessions, extend, message_statuses, own_session, search, session_clock
 from core.storage.transaction import Tx
 
 MAX_CLOSURE = 1000  # characters
@@ -54,7 +54,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
         status = await _status_now(runtime, session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
             await _close(runtime, tx, session, actor)
-            await announce.session_event(tx, [session_id], "session_closing")
+            await announce_sessions.session_event(tx, [session_id], "session_closing")
         return await _view(tx, actor, session_id)
 
 
@@ -75,7 +75,7 @@ async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, re
             await search.give_up(tx, session, WHEN_CANCELLED)
         elif status in HELD:
             await _close(runtime, tx, session, actor)
-            await announce.session_event(tx, [session_id], "session_closing")
+            await announce_sessions.session_event(tx, [session_id], "session_closing")
         else:
             return
         after = SessionStatus.CANCELLED if status is SessionStatus.SEARCHING else SessionStatus.CLOSING
@@ -127,7 +127,7 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
             await messages.sync_all_statuses(tx, [session_id])
             event = "session_completed"
         if event is not None:
-            await announce.session_event(tx, [session_id], event)
+            await announce_sessions.session_event(tx, [session_id], event)
         return await _view(tx, actor, session_id)
 
 

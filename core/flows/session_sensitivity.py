@@ -8,7 +8,7 @@ from core.sessions.rules import SessionNotActive
 from core.sessions.sensitivity import Sensitivity, flips
 from core.sessions.states import OPEN
 from core.sessions.views import SessionView
-from core.steps import announce, own_session
+from core.steps import announce_sessions, own_session
 
 
 async def set_sensitivity(
@@ -27,7 +27,7 @@ async def set_sensitivity(
             await sessions.set_sensitivity(
                 tx, session_id, before=before.value, after=topic_sensitivity.value, mitra_id=actor.user_id
             )
-            await announce.topic_updated(tx, session, topic_sensitivity.value)
+            await announce_sessions.topic_updated(tx, session, topic_sensitivity.value)
         view = await views.one_of(tx, session_id, party_ids=list(actor.ids), side=actor.user_type)
     assert view is not None
     return view

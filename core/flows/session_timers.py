@@ -10,7 +10,7 @@ from core.messages import store as messages
 from core.runtime import Runtime
 from core.sessions import rules, transitions
 from core.sessions import store as sessions
-from core.steps import announce, message_statuses, money, session_clock
+from core.steps import announce, announce_sessions, message_statuses, money, session_clock
 
 BATCH = 500
 VERY_LONG_S = 0.1  # real seconds in each run for syncing very long chats; other due sessions wait no longer than this
@@ -23,7 +23,7 @@ async def warn(runtime: Runtime) -> int:
             return 0
         due = await sessions.claim_warnings(tx, limit=BATCH)
         if runtime.config.flag("three_minute_warning_enabled"):
-            await announce.session_warning(
+            await announce_sessions.session_warning(
                 tx,
                 [(s.id, s.customer_id, s.mitra_id, s.expires_at) for s in due if s.mitra_id and s.expires_at],
             )
@@ -38,7 +38,7 @@ async def expire(runtime: Runtime) -> int:
         if await session_clock.stands(runtime, tx):
             return 0
         due = await transitions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
-        await announce.session_event(tx, [s.id for s in due], "session_expired")
+        await announce_sessions.session_event(tx, [s.id for s in due], "session_expired")
         for session in due:
             announce.deadline(tx, session.grace_ends_at)
     return len(due)
@@ -73,7 +73,7 @@ async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
         ids = [s.id for s in due]
         await messages.sync_all_statuses(tx, ids)
         await money.abandon_extensions(tx, ids)
-        await announce.session_event(tx, ids, "session_completed")
+        await announce_sessions.session_event(tx, ids, "session_completed")
         if due:
             tx.emit(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))
     return len(due)

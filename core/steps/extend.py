@@ -22,7 +22,7 @@ from core.sessions import rules as session_rules
 from core.sessions import transitions as session_transitions
 from core.sessions.states import HELD
 from core.sessions.store import Session
-from core.steps import announce, money, session_clock
+from core.steps import announce, announce_sessions, money, session_clock
 from core.storage.transaction import Tx
 
 EARNING = frozenset({ExtensionStatus.APPROVED, ExtensionStatus.AUTO_APPROVED})
@@ -63,11 +63,11 @@ async def ask(
         answer_by=answer_by if possible else tx.now,
     )
     if possible:
-        await announce.extension_requested(tx, session, extension)
+        await announce_sessions.extension_requested(tx, session, extension)
         announce.deadline(tx, answer_by)
     else:
         await money.fail(tx, payment, CauseTag.EXTENSION_SAFEGUARD_TRIPPED)
-        await announce.extension_resolved(tx, session, extension, to_mitra=False)
+        await announce_sessions.extension_resolved(tx, session, extension, to_mitra=False)
     return extension
 
 
@@ -91,11 +91,11 @@ async def resolve(
     if status in EARNING:
         await _prolong(runtime, tx, session, resolved)
         await money.consume(tx, payment, session_id=session.id)
-        await announce.session_event(tx, [session.id], "session_resumed", extension_id=resolved.id)
+        await announce_sessions.session_event(tx, [session.id], "session_resumed", extension_id=resolved.id)
     else:
         await money.fail(tx, payment, CAUSES[status])
         announce.deadline(tx, session.grace_ends_at)
-    await announce.extension_resolved(tx, session, resolved, to_mitra=True)
+    await announce_sessions.extension_resolved(tx, session, resolved, to_mitra=True)
     return resolved
 
 

@@ -17,7 +17,7 @@ from core.pairing.store import Invited
 from core.pairing.waves import NO_WAVES, Wave, Waves
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.steps import announce
+from core.steps import announce, announce_pairing
 from core.storage.transaction import Tx
 
 
@@ -70,7 +70,7 @@ async def ask_more(
     The customer is sent the larger number of asked mitras REPEAT_AFTER later.
     """
     invited = await invite(tx, session_id, search, config, only=only)
-    await announce.chat_requests(tx, session_id, invited.mitra_ids)
+    await announce_pairing.chat_requests(tx, session_id, invited.mitra_ids)
     if invited.any_new:
         repeat_at = tx.now + rules.REPEAT_AFTER
         await sessions.plan_repeat(tx, session_id, at=repeat_at)

@@ -22,7 +22,7 @@ from core.payments.gateway_calls import Case
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
 from core.pricing import store as pricing
-from core.steps import announce, trace_parents
+from core.steps import announce_payments, trace_parents
 from core.storage.transaction import Tx
 
 
@@ -96,7 +96,7 @@ async def record_payment(
     cause = _cause_of_late_money(payment)
     if late:
         await fail(tx, payment, cause, invoice_id=invoice_id)
-        await announce.payment_updated(tx, [payment])
+        await announce_payments.payment_updated(tx, [payment])
         return Case.LATE
     if payment.extends_session_id is not None:
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
@@ -111,7 +111,7 @@ async def record_payment(
             blocked = past.ever_paired or past.other_discounted_request
     if blocked:
         await fail(tx, payment, cause, invoice_id=invoice_id)
-        await announce.payment_updated(tx, [payment])
+        await announce_payments.payment_updated(tx, [payment])
         return Case.NOT_PAIRABLE
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
@@ -119,7 +119,7 @@ async def record_payment(
     await trace_parents.keep_of_payment(tx, payment.id)
     _count(tx, "confirmed", payment)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
-        await announce.payment_updated(tx, [payment])
+        await announce_payments.payment_updated(tx, [payment])
     tx.emit(
         PaymentConfirmed(
             payment_request_id=payment.id,
@@ -157,7 +157,7 @@ async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_i
     await transitions.create_failed(tx, more)
     _count(tx, "failed", more)
     await _create_failure(tx, more, _cause_of_late_money(more))
-    await announce.payment_updated(tx, [more])
+    await announce_payments.payment_updated(tx, [more])
     return more.id
 
 
@@ -198,7 +198,7 @@ async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
         return False
     _void(tx, [payment])
     if by is not None:
-        await announce.payment_abandoned(tx, by, [payment])
+        await announce_payments.payment_abandoned(tx, by, [payment])
     return True
 
 
@@ -206,26 +206,26 @@ async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None
     """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
     given_up = await transitions.abandon_pending(tx, customer_ids)
     _void(tx, given_up)
-    await announce.payment_abandoned(tx, by, given_up)
+    await announce_payments.payment_abandoned(tx, by, given_up)
 
 
 async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
     """Abandon the unpaid extension requests of sessions that start closing or are completed."""
     given_up = await transitions.abandon_extensions(tx, session_ids)
     _void(tx, given_up)
-    await announce.payment_updated(tx, given_up)
+    await announce_payments.payment_updated(tx, given_up)
 
 
 async def expire(tx: Tx, payment: PaymentRequest) -> None:
     """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
     if await transitions.expire(tx, payment.id):
         _count(tx, "expired", payment)
-        await announce.payment_updated(tx, [payment])
+        await announce_payments.payment_updated(tx, [payment])
 
 
 async def expire_due(tx: Tx) -> int:
     """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
     expired = await transitions.expire_due(tx)
     _count(tx, "expired", *expired)
-    await announce.payment_updated(tx, expired)
+    await announce_payments.payment_updated(tx, expired)
     return len(expired)

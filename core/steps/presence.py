@@ -13,7 +13,7 @@ from core.pairing.rules import Response
 from core.sessions import store as sessions
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, invitations, search
+from core.steps import announce_pairing, invitations, search
 from core.storage.transaction import Tx
 
 
@@ -23,7 +23,7 @@ async def bring_online(tx: Tx, mitra_id: str) -> None:
     The caller must hold the lock of the mitra's row.
     """
     if await mitras.go_online(tx, mitra_id):
-        await announce.mitra_status_changed(tx, [mitra_id], is_online=True, reason=StatusReason.SELF)
+        await announce_pairing.mitra_status_changed(tx, [mitra_id], is_online=True, reason=StatusReason.SELF)
 
 
 async def take_offline(
@@ -42,7 +42,7 @@ async def take_offline(
     notices = []
     gone = await mitras.go_offline(tx, [mitra_id])
     if reason is not None and (gone or reason is StatusReason.DEACTIVATED):
-        notices = await announce.mitra_status_changed(tx, [mitra_id], is_online=False, reason=reason)
+        notices = await announce_pairing.mitra_status_changed(tx, [mitra_id], is_online=False, reason=reason)
     for session in asking:
         await _ignore(tx, [mitra_id], session)
     return notices[0] if notices else None
@@ -84,7 +84,7 @@ async def take_silent_offline(tx: Tx, mitra_ids: Sequence[str], *, most_invitati
         apart = {one for session in asking if _fails_without(session) for one in asked[session.id]}
     going = await mitras.go_offline(tx, [one for one in taken if one not in locked | apart])
     if going:
-        await announce.mitra_status_changed(tx, sorted(going), is_online=False, reason=StatusReason.STALE)
+        await announce_pairing.mitra_status_changed(tx, sorted(going), is_online=False, reason=StatusReason.STALE)
     for session in asking:
         if ignoring := [one for one in asked[session.id] if one in going]:
             await _ignore(tx, ignoring, session)
@@ -133,5 +133,7 @@ async def _ignore(tx: Tx, mitra_ids: Sequence[str], session: Session) -> None:
     if cause is not None:
         await search.give_up(tx, session, cause)
     elif closed := await pairing.respond(tx, session.id, mitra_ids, Response.IGNORED):
-        await announce.requests_closed(tx, session.id, closed, "timeout", topic_sensitivity=session.topic_sensitivity)
+        await announce_pairing.requests_closed(
+            tx, session.id, closed, "timeout", topic_sensitivity=session.topic_sensitivity
+        )
         await invitations.end_answered_wave(tx, session)

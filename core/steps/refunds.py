@@ -21,7 +21,7 @@ from core.refunds.calls import Known, Report, Reported
 from core.refunds.rules import AMOUNT_DIFFERS
 from core.refunds.states import RefundStatus
 from core.refunds.store import Refund
-from core.steps import announce, payer_data
+from core.steps import announce, announce_payments, payer_data
 from core.storage.transaction import Tx
 from core.webhooks import store as webhooks
 from core.webhooks.store import MAX_BODY, Received
@@ -120,7 +120,7 @@ async def tell_customer(tx: Tx, payment_request_id: str) -> None:
     """Send the customer the state of their failed payment, unless they are erased: then no row may follow."""
     payment = await _payment(tx, payment_request_id)
     if not await erasing.is_erased(tx, payment.customer_id):
-        await announce.payment_updated(tx, [payment])
+        await announce_payments.payment_updated(tx, [payment])
 
 
 async def kept_words(tx: Tx, payment_request_id: str, words: str | None) -> str | None:

@@ -7,7 +7,7 @@ from core.base.actor import UserType
 from core.deliveries import store as deliveries
 from core.sessions import unended, views
 from core.sessions.states import OPEN
-from core.steps.announce import _notice  # the frame of one event; announce.py has no room for this one
+from core.steps import announce
 from core.storage.transaction import Tx
 
 
@@ -48,7 +48,7 @@ async def _send(tx: Tx, changed: dict[str, tuple[str, str]], recipient_type: Use
     notices = []
     for session_id, (name, other) in changed.items():
         frame = {"type": "peer_renamed", "session_id": session_id, "display_name": name}
-        notices.append(_notice(at, other, recipient_type, session_id, frame))
+        notices.append(announce.notice(at, other, recipient_type, session_id, frame))
     await deliveries.add(tx, notices)
 
 

@@ -22,7 +22,7 @@ from core.sessions import transitions
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, invitations, money, trace_parents
+from core.steps import announce, announce_pairing, invitations, money, trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Tx
 
@@ -96,13 +96,13 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     only = None if session.targeted_mitra_id is None else [session.targeted_mitra_id]
     invited = await invitations.invite(tx, session.id, search, runtime.config, only=only)
     await _announce_search(tx, session, asked=len(invited.mitra_ids))
-    await announce.chat_requests(tx, session.id, invited.mitra_ids)
+    await announce_pairing.chat_requests(tx, session.id, invited.mitra_ids)
     announce.deadline(tx, search.round.ends_at)
     return session
 
 
 async def _announce_search(tx: Tx, session: Session, *, asked: int) -> None:
-    await announce.pairing_status(
+    await announce_pairing.pairing_status(
         tx,
         customer_id=session.customer_id,
         payment_request_id=session.payment_request_id,
@@ -175,7 +175,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     await transitions.end_search(tx, session.id, status)
     tx.count(metrics.SESSIONS_ENDED.labels(status.value, cause.value))
     asked = await invitations.end_round(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
-    await announce.requests_closed(
+    await announce_pairing.requests_closed(
         tx,
         session.id,
         asked,
@@ -186,7 +186,7 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None
         await money.fail(tx, payment, cause)
-    await announce.pairing_status(
+    await announce_pairing.pairing_status(
         tx,
         customer_id=session.customer_id,
         payment_request_id=session.payment_request_id,
@@ -203,7 +203,7 @@ async def fail_unstarted(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> No
     The caller must hold the payment's lock.
     """
     await money.fail(tx, payment, cause)
-    await announce.pairing_status(
+    await announce_pairing.pairing_status(
         tx,
         customer_id=payment.customer_id,
         payment_request_id=payment.id,

@@ -9,7 +9,7 @@ from core.events.signals import DeadlineSet
 from core.sessions import time_credits, transitions
 from core.sessions.rules import CreditReason
 from core.sessions.time_credits import Credit
-from core.steps import announce
+from core.steps import announce_sessions
 from core.storage.transaction import Tx
 
 
@@ -41,6 +41,8 @@ async def give(
         tx.count(metrics.CREDITS.labels(reason))
         tx.count(metrics.CREDITED_SECONDS.labels(reason), credit.milliseconds / 1000)
     for seconds, those in by_length.items():
-        await announce.session_event(tx, those, "session_clock_adjusted", added_seconds=seconds, reason=reason.value)
+        await announce_sessions.session_event(
+            tx, those, "session_clock_adjusted", added_seconds=seconds, reason=reason.value
+        )
     tx.emit(DeadlineSet(at=tx.now))
     return given

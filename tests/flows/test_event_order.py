@@ -4,7 +4,7 @@ from core.base import ids
 from core.flows import mitra_status
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.steps import announce
+from core.steps import announce_sessions
 from tests.flows.conftest import Harness
 
 NOW = "SELECT extract(epoch FROM clock_timestamp()) * 1000"
@@ -16,7 +16,7 @@ async def _change(harness: Harness, session_id: str, times: int) -> list[str]:
         session = await sessions.lock(tx, session_id)
         assert isinstance(session, Session)
         for _ in range(times):
-            await announce.topic_updated(tx, session, "regular")
+            await announce_sessions.topic_updated(tx, session, "regular")
         return [notice.event_id for notice in tx.outgoing.notices]
 
 
