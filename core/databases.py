@@ -3,10 +3,11 @@
 import attrs
 
 from core.base.settings import Settings
-from core.outages.rules import ATTEMPT_S
 from core.storage.database import Database
 from core.storage.reports import Reports
 from core.transactions import translate_db_errors
+
+LEASE_ATTEMPT_S = 1.0  # real seconds after which a statement about the process's lease has failed
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +40,7 @@ async def open_databases(settings: Settings, *, pool_size: int, commit_pool_size
         except BaseException:
             await db.close()
             raise
-        leases = await db.separate(name="lease", statement_s=ATTEMPT_S)
+        leases = await db.separate(name="lease", statement_s=LEASE_ATTEMPT_S)
         reports = await Reports.open(db, settings.database_read_url, through_pooler=settings.through_pooler)
     return Databases(db=db, commits=commits, leases=leases, reports=reports)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from core.base.field_types import ClientMessageId, ExtensionId, Id, MessageId, PaymentRequestId, SessionId
+from core.base.field_types import ClientMessageId, ExtensionId, Id, MessageId, PaymentRequestId, Person, SessionId
 from core.extensions.states import ExtensionStatus
 from core.extensions.views import ExtensionView
 from core.mitras.rules import StatusReason
@@ -19,7 +19,7 @@ from core.sessions.chat_requests import ChatRequest
 from core.sessions.rules import Closure, CreditReason, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
-from core.sessions.views import Person, SessionSearchView, SessionView
+from core.sessions.views import SessionSearchView, SessionView
 from realtime import chat_frames, frames, pairing_frames, shared_frames
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)

@@ -4,13 +4,13 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from core.base.field_types import Count, Id
+from core.base.field_types import Count, Id, Person
 from core.mitras.rules import StatusReason
 from core.pairing_failures.causes import CauseTag
 from core.payments.views import PaymentRequestView
 from core.sessions.chat_requests import ChatRequest
 from core.sessions.sensitivity import Sensitivity
-from core.sessions.views import Person, SessionView
+from core.sessions.views import SessionView
 from realtime.shared_frames import Answer, AuthOk, Event
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 from typing import Annotated, Literal, NewType
 
+import attrs
 import msgspec
 
 MAX_INT = 2**31 - 1  # of PostgreSQL's integer
@@ -40,3 +41,11 @@ Mode = Literal["chat", "call"]
 """What a customer pays for."""
 Party = Literal["customer", "mitra"]
 """A side of a session, as text."""
+
+
+@attrs.frozen(kw_only=True)
+class Person:
+    """One party of a session, with the name that the other party may see."""
+
+    id: Id
+    display_name: str | None

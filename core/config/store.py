@@ -11,7 +11,7 @@ from core.config.tables import AppConfig, ServiceClock
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.statements import insert, p, statement
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 
 # A hash of all rows. Not their newest `updated_at`: a change may have an earlier timestamp and commit later than
 # another.
@@ -22,6 +22,7 @@ ALL = f"""
   FROM app_config
 """
 SQL = sql_files.load(__file__)
+CHANGED = "config.set"  # the action of audit rows about changed rows
 LOCK = statement(AppConfig.select(AppConfig.value).where(AppConfig.key == p.key).lock_rows("UPDATE"))
 WRITE = statement(
     insert(AppConfig, "key value updated_at updated_by").on_conflict(
@@ -42,6 +43,11 @@ async def read_all(db: Database) -> tuple[dict[str, Any], str | None]:
     found = {row["key"]: row["value"] for row in rows}
     values = {name: loaded(key, found[name]) if name in found else key.default for name, key in KEYS.items()}
     return values, rows[0]["version"] if rows else None
+
+
+async def values_before(reader: Reader, row: str, *, since: dt.datetime) -> list[Any]:
+    """Return the value of a row before each change of it after `since`; None if it had its default then."""
+    return [found["value"] for found in await reader.fetch(SQL["values_before"], row, since, CHANGED)]
 
 
 async def lock(tx: Tx, key: Key) -> Any:

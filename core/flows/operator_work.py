@@ -84,7 +84,7 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
             await operators.audit(
                 tx,
                 operator_id=actor.user_id,
-                action=operators.CONFIG_SET,
+                action=config_store.CHANGED,
                 object_type="app_config",
                 object_id=name,
                 before={"value": before},

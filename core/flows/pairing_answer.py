@@ -8,6 +8,7 @@ import datetime as dt
 from core.base import logs, metrics, traces
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
+from core.base.field_types import Person
 from core.base.machine import check_edge
 from core.mitras import store as mitras
 from core.mitras.rules import availability_policy
@@ -22,7 +23,7 @@ from core.sessions import store as sessions
 from core.sessions import transitions, views
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
-from core.sessions.views import Person, SessionView
+from core.sessions.views import SessionView
 from core.steps import (
     announce,
     announce_pairing,
@@ -31,7 +32,7 @@ from core.steps import (
     money,
     search,
     session_clock,
-    trace_parents,
+    session_trace_parents,
 )
 from core.steps.availability import check_mitra
 from core.storage.transaction import Reader, Tx
@@ -68,7 +69,7 @@ async def _accept(runtime: Runtime, actor: Actor, *, session_id: str) -> Session
     session = await _invited(runtime.db, session_id, mitra_id)
     if session.mitra_id is not None and session.mitra_id != mitra_id:
         raise RequestTaken
-    parent = await trace_parents.of_session(runtime.db, session_id)
+    parent = await session_trace_parents.of_session(runtime.db, session_id)
     with traces.span("pairing accept", parent=parent, attributes={"sesi.session_id": session_id}):
         return await _give(runtime, actor, session_id=session_id)
 

@@ -19,9 +19,10 @@ import socket
 from core.background import set_clock
 from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
+from core.databases import LEASE_ATTEMPT_S
 from core.events.signals import DeadlineSet
 from core.outages import rules, store
-from core.outages.rules import ATTEMPT_S, OUTAGE_OF, Outage, OutageKind, ProcessKind
+from core.outages.rules import OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.runtime import Runtime
 from core.transactions import TRANSIENT_ERRORS
 
@@ -73,14 +74,14 @@ class ProcessLease:
         """End the lease because the process stops. Without the database it expires a few seconds later."""
         self._is_ended = True
         try:
-            async with asyncio.timeout(ATTEMPT_S), self._turn:
+            async with asyncio.timeout(LEASE_ATTEMPT_S), self._turn:
                 await store.end(self._runtime.leases, self._process)
         except TRANSIENT_ERRORS:
             log.info("the lease could not be ended and will expire: the database does not answer")
 
     async def _try(self) -> bool:
         try:
-            async with asyncio.timeout(ATTEMPT_S):
+            async with asyncio.timeout(LEASE_ATTEMPT_S):
                 await self._renew()
         except TRANSIENT_ERRORS:
             if monotonic() - self._succeeded_at > rules.LEASE_S:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 
 from core.base import ids, logs, metrics
 from core.base.errors import Unavailable
+from core.bus.inbox import InboxKind
 from core.deliveries import store as deliveries
 from core.deliveries import trail
 from core.deliveries.stages import Mark, Stage
@@ -19,7 +20,6 @@ from core.pushes.rules import Action, is_silent
 from core.pushes.store import Push
 from core.runtime import Runtime
 from core.sessions import unacknowledged
-from core.steps import inbox
 from core.steps import push_tokens as push_token_steps
 from core.steps.pushes import Due, content_of, plan
 from core.storage.transaction import Tx
@@ -96,8 +96,16 @@ async def send(runtime: Runtime, push: Push) -> Outcome:
     metrics.PUSHES.labels(type(outcome).__name__).inc()
     if push.content["action"] == Action.PRESENCE_CHECK:
         metrics.PRESENCE_CHECK_PUSHES.labels(type(outcome).__name__).inc()
-    inbox.show_push(runtime, push, outcome=type(outcome).__name__)
+    _show(runtime, push, outcome=type(outcome).__name__)
     return outcome
+
+
+def _show(runtime: Runtime, push: Push, *, outcome: str) -> None:
+    """Show an attempt to send a push, with the provider's answer, in the development inbox."""
+    if runtime.inbox is not None:
+        text = "" if is_silent(push.content) else f"{push.content['title']}: {push.content['body']}"
+        data = {**push.content, "attempt": push.attempts, "outcome": outcome}
+        runtime.inbox.add(InboxKind.PUSH, to=push.push_token, text=text, **data)
 
 
 async def settle(runtime: Runtime, results: list[tuple[Push, Outcome]]) -> None:

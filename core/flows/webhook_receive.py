@@ -18,14 +18,15 @@ from collections.abc import Mapping
 from core.base import logs, metrics
 from core.base.clock import monotonic
 from core.base.id_ranges import EPOCH, first_id, since
+from core.bus.inbox import InboxKind
 from core.payments import gateway_calls
 from core.payments.gateway_calls import Case, ProcessingResult
 from core.runtime import Runtime
-from core.steps import inbox, payer_data, webhook_calls, webhook_rows
+from core.steps import payer_data, webhook_calls, webhook_rows
 from core.steps.webhook_calls import ANSWER_S, Answer
 from core.steps.webhook_rows import First, Incoming
 from core.webhooks import store as webhooks
-from core.webhooks.store import MAX_BODY
+from core.webhooks.store import MAX_BODY, Received
 from core.webhooks.unproven import KEPT
 
 log = logs.get("webhook")
@@ -55,7 +56,7 @@ async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
     call = webhook_rows.received(incoming, body, first, kept=MAX_BODY, token_valid=True)
     recorded = await webhook_rows.store_genuine(runtime, call, incoming.body, first)
     answer = await webhook_calls.process(runtime, call, body, answer_by, recorded=recorded)
-    inbox.show_webhook_call(runtime, call, answer)
+    _show(runtime, call, answer)
     return answer
 
 
@@ -77,8 +78,22 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -
     )
     log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
     answer = Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
-    inbox.show_webhook_call(runtime, call, answer)
+    _show(runtime, call, answer)
     return answer
+
+
+def _show(runtime: Runtime, call: Received, answer: Answer) -> None:
+    """Show a webhook call with its result, in the development inbox."""
+    if runtime.inbox is not None:
+        data = {
+            "http_status": answer.http_status,
+            "gateway_invoice_id": call.gateway_invoice_id,
+            "status": call.status,
+            "amount": call.amount,
+            "token_valid": call.token_valid,
+            "source_ip": call.source_ip,
+        }
+        runtime.inbox.add(InboxKind.WEBHOOK, to=call.external_id or "", text=str(answer.processing_result), **data)
 
 
 async def close_abandoned_calls(runtime: Runtime) -> None:

@@ -96,12 +96,6 @@ CREATE = statement(
     .on_conflict(Operators.email, "DO NOTHING")
     .returning(Operators.id)
 )
-CONFIG_SET = "config.set"  # the action of audit rows about changed configuration rows
-VALUES_BEFORE = statement(
-    AuditRows.select(AuditRows.before).where(
-        AuditRows.object_id == p.row, AuditRows.created_at > p.since, AuditRows.action == p.action
-    )
-)
 AUDIT = statement(insert(AuditRows, "id operator_id action object_type object_id before after created_at"))
 
 
@@ -205,8 +199,3 @@ async def audit(
         after=after,
         created_at=tx.now,
     )
-
-
-async def values_before(reader: Reader, row: str, *, since: dt.datetime) -> list[dict[str, Any]]:
-    """Return {"value": …} for each change of a configuration row after `since`: its value before the change."""
-    return [found["before"] for found in await VALUES_BEFORE.all(reader, row=row, since=since, action=CONFIG_SET)]

@@ -20,11 +20,10 @@ from collections.abc import Iterable
 
 import attrs
 
-# Real seconds. A renewal that takes longer than ATTEMPT_S counts as failed; two may fail before the lease ends. A
-# process whose lease has ended may only be cut off from the database, and its phones with it, so it is given up after
-# GIVE_UP_S.
+# Real seconds. A renewal that takes longer than LEASE_ATTEMPT_S (core/databases.py) counts as failed; two may fail
+# before the lease ends. A process whose lease has ended may only be cut off from the database, and its phones with it,
+# so it is given up after GIVE_UP_S.
 RENEW_EVERY_S = 1.0
-ATTEMPT_S = 1.0
 LEASE_S = 3.0
 # An outage is longer than a lease. But a realtime outage that overlaps an outage of the database is recorded without the
 # shared time, and its remaining parts count from PART_S on. Shorter parts are measurement errors.

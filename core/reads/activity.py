@@ -7,13 +7,12 @@ import attrs
 
 from core.base import id_ranges
 from core.base.errors import ValidationFailed
-from core.base.field_types import Id, SessionId
+from core.base.field_types import Id, Person, SessionId
 from core.base.languages import Text
 from core.base.pages import Page, ReportItems, as_report, cut, rounded_lag
 from core.pairing.rules import Response
 from core.reads import newest_first
 from core.runtime import Runtime
-from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 from core.storage.reports import Found

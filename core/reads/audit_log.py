@@ -6,14 +6,13 @@ from typing import Any
 import attrs
 
 from core.base.actor import Actor
-from core.base.field_types import Id
+from core.base.field_types import Id, Person
 from core.base.pages import Page, ReportItems, as_report, cut
 from core.operators.rules import allows
 from core.operators.store import LIST
 from core.reads import free_texts
 from core.reads.people import masked_contact
 from core.runtime import Runtime
-from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors

@@ -7,12 +7,12 @@ import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import Person
 from core.config.forms import Key
 from core.config.keys import KEYS
 from core.config.rules import loaded
 from core.operators.rules import allows, require
 from core.runtime import Runtime
-from core.sessions.views import Person
 from core.storage import sql_files
 from core.storage.records import plain
 from core.transactions import translate_db_errors

@@ -7,7 +7,7 @@ import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import Count, Id, MitraId, PaymentRequestId
+from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
 from core.base.pages import Items, Page, cut
 from core.pairing_failures.causes import CauseTag
 from core.pairing_failures.rules import OperatorAction
@@ -16,7 +16,6 @@ from core.reads import free_texts
 from core.refunds import rules
 from core.refunds.states import OPEN, RefundStatus
 from core.runtime import Runtime
-from core.sessions.views import Person
 from core.storage.conditions import Conditions
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict

@@ -6,13 +6,12 @@ from typing import Any
 import attrs
 
 from core.base.errors import NotFound
-from core.base.field_types import Id
+from core.base.field_types import Id, Person
 from core.base.pages import Items, Page, cut
 from core.pricing import admin_store
 from core.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.pricing.rules import ChangeKind
 from core.runtime import Runtime
-from core.sessions.views import Person
 from core.storage.records import as_dict
 from core.transactions import translate_db_errors
 

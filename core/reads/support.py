@@ -11,7 +11,7 @@ import attrs
 from core.absences import store as absences
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import PaymentRequestId, Time
+from core.base.field_types import PaymentRequestId, Person, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -24,7 +24,7 @@ from core.reads.people import CustomerView, shown_to
 from core.runtime import Runtime
 from core.sessions import views
 from core.sessions.states import HELD
-from core.sessions.views import Person, SessionView
+from core.sessions.views import SessionView
 from core.storage.conditions import Conditions, newest, part_of
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from core.base.actor import UserType
-from core.base.field_types import Count, Id, Mode, Party, PaymentRequestId, SessionId, Time
+from core.base.field_types import Count, Mode, Party, PaymentRequestId, Person, SessionId, Time
 from core.sessions.rules import Closure, EndedBy, closures_for
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
@@ -103,14 +103,6 @@ FROM session_closures AS k
 JOIN chat_sessions AS s ON s.id = k.session_id
 WHERE k.session_id = ANY($1)
 ORDER BY k.created_at, k.id"""
-
-
-@attrs.frozen(kw_only=True)
-class Person:
-    """One party of a session, with the name that the other party may see."""
-
-    id: Id
-    display_name: str | None
 
 
 @attrs.frozen(kw_only=True)

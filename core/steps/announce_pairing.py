@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.base.actor import UserType
+from core.base.field_types import Person
 from core.deliveries import store as deliveries
 from core.events.notices import Notice, OwnStatusChanged, SearchProgress
 from core.mitras.rules import StatusReason
 from core.sessions import chat_requests as requests
 from core.sessions.store import Session
-from core.sessions.views import Person
-from core.steps import announce, trace_parents
+from core.steps import announce, session_trace_parents
 from core.storage.transaction import Tx
 
 
@@ -69,7 +69,7 @@ async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
     request = await requests.of_session(tx, session_id, mitra_ids[0])
     assert request is not None
     frame = {"type": "chat_request", "request": request}
-    parent = await trace_parents.of_session(tx, session_id)
+    parent = await session_trace_parents.of_session(tx, session_id)
     await deliveries.add(
         tx, announce.notices(await tx.event_time(), mitra_ids, UserType.MITRA, session_id, frame, parent)
     )

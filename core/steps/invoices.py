@@ -11,6 +11,7 @@ from core.base import ids, metrics
 from core.base.addresses import host_and_port, who_has
 from core.base.errors import GatewayUnavailable
 from core.base.field_types import CustomerId, MitraId, Mode, PaymentRequestId, SessionId
+from core.bus.inbox import InboxKind
 from core.bus.rate_limit import RateLimited
 from core.events.signals import InvoiceVoided
 from core.payments import invoice_counts, rules, views
@@ -20,7 +21,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentRequestView
 from core.providers.invoices import Wanted, duration_s
 from core.runtime import Runtime
-from core.steps import inbox, money
+from core.steps import money
 from core.steps.idempotency import IdempotentRequest, forget, store_answer
 from core.storage.transaction import Tx
 
@@ -142,7 +143,7 @@ async def answer_or_claim(
         await idempotent.claim(request.id)
         return None
     if request.gateway_invoice_url is not None:
-        inbox.show_invoice(runtime, request, invoice_id=None, url=request.gateway_invoice_url)
+        _show(runtime, request, invoice_id=None, url=request.gateway_invoice_url)
     view = await view_in(idempotent.tx, request)
     await idempotent.keep(view, http_status=CREATED)
     return view
@@ -184,5 +185,21 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
         await payments.set_invoice(tx, request.id, invoice_id=invoice.id, url=invoice.url)
         view = await view_in(tx, request)
         await store_answer(tx, idempotent.keyed, view, http_status=CREATED)
-    inbox.show_invoice(runtime, request, invoice_id=invoice.id, url=invoice.url)
+    _show(runtime, request, invoice_id=invoice.id, url=invoice.url)
     return view
+
+
+def _show(runtime: Runtime, request: PaymentRequest, *, invoice_id: str | None, url: str | None) -> None:
+    """Show the invoice of a payment request, or its development payment page, in the development inbox. The amount is in rupiah."""
+    if runtime.inbox is not None:
+        data = {
+            "payment_request_id": request.id,
+            "amount": request.amount,
+            "duration_minutes": request.duration_minutes,
+            "mode": request.mode,
+            "is_extension": request.is_extension,
+            "gateway_invoice_id": invoice_id,
+            "url": url,
+        }
+        text = f"Rp {request.amount:,}".replace(",", ".")
+        runtime.inbox.add(InboxKind.INVOICE, to=request.customer_id, text=text, **data)

@@ -2,8 +2,8 @@
 
 import datetime as dt
 
+from core.config import store as config_store
 from core.config.keys import KEYS
-from core.operators import store as operators
 from core.runtime import Runtime
 from core.transactions import translate_db_errors
 
@@ -18,7 +18,6 @@ async def end_of(runtime: Runtime, row: str) -> dt.datetime | None:
     """
     since = runtime.now() - SHORTER_AFTER
     with translate_db_errors():
-        changes = await operators.values_before(runtime.db, row, since=since)
-    before = [change["value"] for change in changes]
+        before = await config_store.values_before(runtime.db, row, since=since)
     days = [runtime.config.number(row), *(KEYS[row].default if value is None else value for value in before)]
     return None if 0 in days else runtime.now() - dt.timedelta(days=max(days))

@@ -22,7 +22,7 @@ from core.sessions import transitions
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.steps import announce, announce_pairing, invitations, money, trace_parents
+from core.steps import announce, announce_pairing, invitations, money, session_trace_parents
 from core.steps.availability import check_mitra
 from core.storage.transaction import Tx
 
@@ -85,7 +85,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     """
     session = _session(runtime, tx, payment)
     await transitions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
-    await trace_parents.keep_of_session(tx, session.id)
+    await session_trace_parents.keep_of_session(tx, session.id)
     search, policy = running(session), availability_policy(runtime.config)
     await rounds.begin(tx, [session.id], policy, target_id=session.targeted_mitra_id)
     cause = None if await _target_is_available(tx, session, policy) else rules.after_absence(search)

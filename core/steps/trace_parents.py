@@ -5,7 +5,6 @@ Without traces these functions run no statement.
 
 from core.base import traces
 from core.payments import store as payments
-from core.sessions import store as sessions
 from core.storage.transaction import Reader, Tx
 
 
@@ -18,14 +17,3 @@ async def keep_of_payment(tx: Tx, payment_request_id: str) -> None:
 async def of_payment(reader: Reader, payment_request_id: str) -> str | None:
     """Return the traceparent of a payment request's confirmation; None if it has none."""
     return await payments.traceparent(reader, payment_request_id) if traces.is_on() else None
-
-
-async def keep_of_session(tx: Tx, session_id: str) -> None:
-    """Store the current span's traceparent with a session: its requests and its acceptance go on from here."""
-    if (parent := traces.traceparent()) is not None:
-        await sessions.keep_traceparent(tx, session_id, parent)
-
-
-async def of_session(reader: Reader, session_id: str) -> str | None:
-    """Return the traceparent of the beginning of a session's search; None if it has none."""
-    return await sessions.traceparent(reader, session_id) if traces.is_on() else None

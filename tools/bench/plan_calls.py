@@ -219,6 +219,7 @@ class Caller:
     def _forms(self, further: Iterable[Call]) -> dict[str, list[Call]]:
         """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
         from core.absences import store as absences
+        from core.config import store as config_store
         from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.deliveries import trail
@@ -229,7 +230,6 @@ class Caller:
         from core.logins import store as logins_store
         from core.messages import store as messages
         from core.mitras import presence_checks
-        from core.operators import store as operators
         from core.outages import store as outages
         from core.pairing import store as pairing
         from core.pushes import store as pushes
@@ -278,7 +278,7 @@ class Caller:
             (trail.add, {"db": self.by_type[Database], "marks": [mark]}),
             (pushes.add, {"planned": [planned]}),
             (configuration.row, {"name": "max_customers_per_mitra"}),
-            (operators.values_before, {"row": "retention_otp_days", "since": self.now - dt.timedelta(days=1)}),
+            (config_store.values_before, {"row": "retention_otp_days", "since": self.now - dt.timedelta(days=1)}),
             (session_transitions.create, {"session": Session(**new)}),
             (session_transitions.pair, {"session_id": searching}),
             (session_transitions.end_search, {"session_id": searching, "status": SessionStatus.FAILED}),
