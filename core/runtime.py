@@ -6,17 +6,16 @@ The parts of a process are in core/transactions.py, core/publishing.py, core/bac
 import asyncio
 import contextlib
 import datetime as dt
-import functools
 import math
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import attrs
 
 from core.background import BackgroundTasks, ChangePoll, keep_clock, open_clock, warn_of_losses
 from core.base import ids, logs
-from core.base.batch_loader import PAUSE_S, BatchLoader
+from core.base.batch_loader import BatchLoader
 from core.base.clock import Clock, monotonic
 from core.base.process import wait_for_second_signal
 from core.base.settings import Settings
@@ -26,7 +25,6 @@ from core.bus.channels import SIGNALS
 from core.bus.inbox import Inbox
 from core.bus.rate_limit import RateLimit
 from core.config.cache import Config
-from core.customers import store as customers
 from core.databases import open_databases
 from core.events import signals
 from core.events.signals import Signal
@@ -41,20 +39,18 @@ from core.providers.otp_sender import OtpSender, make_otp_sender
 from core.providers.push_sender import PushSender, make_push_sender
 from core.providers.webhook_sink import WebhookSink
 from core.publishing import Caches, Publisher
-from core.pushes.budget import PushBudget
 from core.readiness import Readiness
 from core.storage.database import Database
 from core.storage.reports import Reports
 from core.storage.transaction import Tx
 from core.transactions import open_transaction, translate_db_errors
-from core.webhooks.flood_counts import FloodCounts
-from core.webhooks.unproven import UnprovenCalls
 
 GATEWAY_SLOTS, VOID_SLOTS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
 CODE_SENDS = 16  # concurrent calls to the OTP provider that no request waits for
 CLOCK_MARGIN_S = 60.0  # how much clocks may differ when an access token expires
 
 log = logs.get("runtime")
+T = TypeVar("T")
 # Returns the flow that follows a signal of this process; core.reactions.react is the one of the services.
 Reaction = Callable[["Runtime", Signal], Coroutine[Any, Any, None] | None]
 
@@ -66,8 +62,7 @@ class Runtime:
     settings: Settings
     clock: Clock
     db: Database
-    # For messages and read markers. The realtime process has a separate pool, so that other queries never delay
-    # commits.
+    # For messages and read markers. In the realtime process it is separate, so that other queries never delay commits.
     commits: Database
     reports: Reports
     leases: Database  # one connection for the process's lease: a busy pool must not look like an outage
@@ -91,20 +86,18 @@ class Runtime:
     node: str = attrs.field(factory=ids.new_id)
     tasks: BackgroundTasks = attrs.field(factory=BackgroundTasks)
     loaders: dict[str, BatchLoader[Any]] = attrs.field(factory=dict)  # batch loaders of shared reads, by name
+    parts: dict[Callable[["Runtime"], Any], Any] = attrs.field(factory=dict)  # see `part`
+    closing: list[Callable[[], Awaitable[None]]] = attrs.field(factory=list)  # ends parts, before the pools close
     # One lock for each (user id, Idempotency-Key) that requests of this process wait for.
     key_locks: "weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]" = attrs.Factory(weakref.WeakValueDictionary)
     # When this process last refused a client or lost a heartbeat because of overload (monotonic seconds).
     overloaded_at: float = -math.inf
     # Progress of syncing the message statuses of very long chats, by session id.
     synced_up_to: dict[str, int] = attrs.field(factory=dict)
-    push_budget: PushBudget = attrs.field(factory=PushBudget)
     caches: Caches = attrs.field(init=False)
     publisher: Publisher = attrs.field(init=False)
     changes: ChangePoll = attrs.field(init=False)
     readiness: Readiness = attrs.field(init=False)
-    flood_counts: FloodCounts = attrs.field(init=False)
-    unproven_calls: UnprovenCalls = attrs.field(init=False)
-    callers_ids: BatchLoader[tuple[str, ...]] = attrs.field(init=False)
     inbox: Inbox | None = attrs.field(init=False, default=None)  # not in production
 
     def __attrs_post_init__(self) -> None:
@@ -118,9 +111,6 @@ class Runtime:
             publisher=self.publisher,
         )
         self.readiness = Readiness(self.db, self.bus)
-        self.flood_counts = FloodCounts(self.db)
-        self.unproven_calls = UnprovenCalls(self.db, self.settings)
-        self.callers_ids = BatchLoader(functools.partial(customers.ids_of_all, self.db), nothing=(), pause_s=PAUSE_S)
         if self.settings.development_routes:
             self.inbox = Inbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
 
@@ -144,6 +134,12 @@ class Runtime:
     async def charge(self, charges: Charges, otherwise: Charges = ()) -> None:
         """Take one token from each of these buckets, otherwise of the others. Raises RateLimited."""
         await self.rate_limit.take_all(charges, otherwise, now_us=int(self.now().timestamp() * 1_000_000))
+
+    def part(self, make: Callable[["Runtime"], T]) -> T:
+        """Return what a domain keeps in this process: the object that `make` returned at its first call."""
+        if make not in self.parts:
+            self.parts[make] = make(self)
+        return self.parts[make]
 
     def note_overload(self) -> None:
         """Record that this process refused a client or lost a heartbeat just now, because it is overloaded."""
@@ -188,7 +184,8 @@ class Runtime:
         await self.tasks.cancel()
         await self.http.close()
         self.passwords.close()
-        await self.flood_counts.close()
+        for close in self.closing:
+            await close()
         await self.rate_limit.close()
         await self.bus.close()
         await self.reports.close()

@@ -21,7 +21,7 @@ from core.pushes.store import Push
 from core.runtime import Runtime
 from core.sessions import unacknowledged
 from core.steps import push_tokens as push_token_steps
-from core.steps.pushes import Due, content_of, plan
+from core.steps.pushes import Due, content_of, plan_within_budget
 from core.storage.transaction import Tx
 from core.transactions import translate_db_errors
 
@@ -46,7 +46,7 @@ async def plan_events(runtime: Runtime) -> int:
             content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
             if content is not None:
                 due.append(Due(recipient_id=notice.recipient_id, content=content))
-        await plan(tx, due, budget=runtime.push_budget)
+        await plan_within_budget(runtime, tx, due)
     return len(notices)
 
 
@@ -66,7 +66,7 @@ async def plan_chats(runtime: Runtime) -> int:
             content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")
             assert content is not None
             due.append(Due(recipient_id=chat.user_id, content=content))
-        await plan(tx, due, budget=runtime.push_budget)
+        await plan_within_budget(runtime, tx, due)
     return len(chats)
 
 

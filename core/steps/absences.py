@@ -18,7 +18,7 @@ from core.outages import store as outages
 from core.runtime import Runtime
 from core.sessions.rules import CreditReason
 from core.steps import time_credits
-from core.steps.pushes import Due, content_of, plan
+from core.steps.pushes import Due, content_of, plan_within_budget
 from core.storage.transaction import Tx
 
 AT_ONCE = 200  # absences in a transaction
@@ -37,7 +37,7 @@ async def declare(runtime: Runtime, tx: Tx, *, after: dt.timedelta) -> int:
         content = content_of(runtime, tx, "peer_absent", ids.new_id(), absence.session_id, "{}")
         assert content is not None
         pushed.append(Due(recipient_id=held[absence.session_id].party(absence.user_type), content=content))
-    await plan(tx, pushed, budget=runtime.push_budget)
+    await plan_within_budget(runtime, tx, pushed)
     await _announce(tx, held, declared, "peer_absent")
     return len(held)
 

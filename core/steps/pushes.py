@@ -42,6 +42,15 @@ def content_of(
     )
 
 
+def _budget(_runtime: Runtime) -> PushBudget:
+    return PushBudget()
+
+
+async def plan_within_budget(runtime: Runtime, tx: Tx, due: Iterable[Due]) -> None:
+    """Plan pushes as `plan` does, within the recipients' budgets in this process."""
+    await plan(tx, due, budget=runtime.part(_budget))
+
+
 async def plan(tx: Tx, due: Iterable[Due], *, budget: PushBudget | None = None, farewell: bool = False) -> None:
     """Plan a push for each signed-in device of each recipient, urgent ones first.
 

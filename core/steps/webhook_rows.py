@@ -21,8 +21,9 @@ from core.refunds import calls as refund_calls
 from core.runtime import Runtime
 from core.steps import webhook_calls
 from core.webhooks import store as webhooks
+from core.webhooks.flood_counts import FloodCounts
 from core.webhooks.store import MAX_BODY, Received
-from core.webhooks.unproven import KEPT
+from core.webhooks.unproven import KEPT, UnprovenCalls
 
 log = logs.get("webhook")
 RECORD_S = 0.8  # real seconds, of the ANSWER_S in which the response must be sent
@@ -65,6 +66,16 @@ class First:
     wait_s: int = 0
 
 
+def _unproven(runtime: Runtime) -> UnprovenCalls:
+    return UnprovenCalls(runtime.db, runtime.settings)
+
+
+def _flood_counts(runtime: Runtime) -> FloodCounts:
+    counts = FloodCounts(runtime.db)
+    runtime.closing.append(counts.close)
+    return counts
+
+
 async def store_first(runtime: Runtime, incoming: Incoming) -> First:
     """Store a call before its token is compared, unless a limit refuses it or the log is slow. Never raises.
 
@@ -74,7 +85,7 @@ async def store_first(runtime: Runtime, incoming: Incoming) -> First:
     first = First(received_at=runtime.now())
     try:
         async with asyncio.timeout(TURN_S):
-            await runtime.unproven_calls.connections.acquire()
+            await runtime.part(_unproven).connections.acquire()
     except TimeoutError:
         return first
     first.storing = runtime.tasks.follow(_look_and_store(runtime, incoming, first))
@@ -93,7 +104,7 @@ async def settle(first: First, *, genuine: bool) -> None:
 
 async def _look_and_store(runtime: Runtime, incoming: Incoming, first: First) -> None:
     """Store a call if the limits allow it, over a connection that the caller has taken."""
-    unproven = runtime.unproven_calls
+    unproven = runtime.part(_unproven)
     try:
         first.wait_s = await unproven.admit(incoming.source_ip, now=first.received_at)
         if first.wait_s:
@@ -116,7 +127,7 @@ async def _look_and_store(runtime: Runtime, incoming: Incoming, first: First) ->
 async def store_genuine(runtime: Runtime, call: Received, body: bytes, first: First) -> bool:
     """Store what is missing of a call with a valid token. Return whether the log has it; else the file may have it."""
     if first.admitted and not first.failed:
-        runtime.unproven_calls.done(call.source_ip)
+        runtime.part(_unproven).done(call.source_ip)
     if first.failed:
         await webhook_calls.to_file(runtime, call)
         return False
@@ -125,7 +136,7 @@ async def store_genuine(runtime: Runtime, call: Received, body: bytes, first: Fi
     if len(body) > KEPT:
         try:
             async with asyncio.timeout(RECORD_S):
-                await runtime.unproven_calls.complete(call.id, body, most=MAX_BODY)
+                await runtime.part(_unproven).complete(call.id, body, most=MAX_BODY)
         except Exception as error:
             log.warning("storing the whole body of a webhook call failed", error=type(error).__name__)
             await webhook_calls.to_file(runtime, call)
@@ -134,7 +145,7 @@ async def store_genuine(runtime: Runtime, call: Received, body: bytes, first: Fi
 
 async def count(runtime: Runtime, incoming: Incoming, first: First) -> None:
     """Count a call instead of storing it."""
-    await runtime.flood_counts.add(host=incoming.source_ip, body=incoming.body, received_at=first.received_at)
+    await runtime.part(_flood_counts).add(host=incoming.source_ip, body=incoming.body, received_at=first.received_at)
 
 
 async def keep_unproven(runtime: Runtime, incoming: Incoming, call: Received, first: First) -> None:
@@ -142,7 +153,7 @@ async def keep_unproven(runtime: Runtime, incoming: Incoming, call: Received, fi
 
     A slow statement is not cancelled, because the server would still be busy with it when the next one starts.
     """
-    unproven, host = runtime.unproven_calls, incoming.source_ip
+    unproven, host = runtime.part(_unproven), incoming.source_ip
     admitted = first.admitted and not first.failed
     try:
         if first.failed:
