@@ -17,12 +17,13 @@ from core.base.clock import real_sleep
 from core.base.connections import BACKLOG, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
+from core.composition import open_runtime
 from core.flows import erasure_files, login_otp_ask
 from core.flows.process_lease import ProcessLease
 from core.flows.signs_of_life import SignsOfLife
 from core.outages.rules import ProcessKind
 from core.reactions import react
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 
 # Duplicates of a listening socket. Each one costs an idle process one more wake-up per new connection.
 ACCEPTED_A_TURN = 8

@@ -1,15 +1,19 @@
-"""The flows that follow a committed signal in the same process.
+"""What domains do because of a change of a domain below them: in its transaction, or after the commit of its signal.
 
-If the process dies before a flow has run, the sweeps find the same work in the database.
+If the process dies before a flow that follows a commit has run, the sweeps find the same work in the database.
 """
 
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Protocol
 
 from core.base import traces
+from core.events.changes import Change, Renaming, SignedOut
 from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.flows import extension_ask, invoice_void, login_otp_send, pairing_advance, pairing_start
 from core.runtime import Runtime
+from core.steps import presence, renames
+from core.storage.transaction import Tx
 
 
 class Begin(Protocol):
@@ -49,3 +53,15 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
     if isinstance(signal, MitrasFreed):
         return pairing_advance.invite_available(runtime, mitra_ids=signal.mitra_ids)
     return None
+
+
+@contextlib.asynccontextmanager
+async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
+    """Take part in a change: chats show new names, and a mitra without any device goes offline."""
+    match change:
+        case Renaming():
+            async with renames.watched(tx, change.party_ids, change.side):
+                yield
+        case SignedOut():
+            yield
+            await presence.leave_if_signed_out(tx, change.mitra_id)

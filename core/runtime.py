@@ -42,7 +42,7 @@ from core.publishing import Caches, Publisher
 from core.readiness import Readiness
 from core.storage.database import Database
 from core.storage.reports import Reports
-from core.storage.transaction import Tx
+from core.storage.transaction import Port, Tx
 from core.transactions import open_transaction, translate_db_errors
 
 GATEWAY_SLOTS, VOID_SLOTS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
@@ -82,6 +82,7 @@ class Runtime:
     gateway_slots: asyncio.Semaphore  # for polls of the gateway that no customer waits for
     void_slots: asyncio.Semaphore  # for voiding invoices; separate, so that voiding never delays polls
     code_sends: asyncio.Semaphore  # for sending sign-in codes to mitras
+    port: Port
     reaction: Reaction | None
     node: str = attrs.field(factory=ids.new_id)
     tasks: BackgroundTasks = attrs.field(factory=BackgroundTasks)
@@ -129,7 +130,7 @@ class Runtime:
         Raises Unavailable if the database does not answer, is overloaded, or keeps the transaction waiting for a lock
         too long.
         """
-        return open_transaction(self.db, self.now, self.publisher)
+        return open_transaction(self.db, self.now, self.publisher, self.port)
 
     async def charge(self, charges: Charges, otherwise: Charges = ()) -> None:
         """Take one token from each of these buckets, otherwise of the others. Raises RateLimited."""
@@ -195,13 +196,14 @@ class Runtime:
             await self.commits.close()
 
 
-async def open_runtime(
-    settings: Settings, *, pool_size: int = 16, commit_pool_size: int = 0, react: Reaction | None = None
+async def connect(
+    settings: Settings, *, pool_size: int, commit_pool_size: int, port: Port, react: Reaction | None
 ) -> Runtime:
     """Connect to all backends, set the clock and read the configuration.
 
-    Messages are committed over a pool of `commit_pool_size` connections; 0 uses the common pool. `react` returns the
-    flow that follows a signal of this process; None: no flow follows. Raises SettingsError if SESI_TIME_ANCHOR differs
+    Messages are committed over a pool of `commit_pool_size` connections; 0 uses the common pool. `port` is what domains
+    do in the transactions of those below them. `react` returns the flow that follows a signal of this process; None: no
+    flow follows. Raises SettingsError if SESI_TIME_ANCHOR differs
     from the database's anchor, and Unavailable if the database does not answer.
     """
     databases = await open_databases(settings, pool_size=pool_size, commit_pool_size=commit_pool_size)
@@ -237,6 +239,7 @@ async def open_runtime(
             gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),
             void_slots=asyncio.Semaphore(VOID_SLOTS),
             code_sends=asyncio.Semaphore(CODE_SENDS),
+            port=port,
             reaction=react,
         )
         await bus.nodes.find()

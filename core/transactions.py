@@ -10,7 +10,7 @@ from core.base.errors import Unavailable
 from core.publishing import Publisher
 from core.storage.database import Database
 from core.storage.errors import TRANSIENT_ERRORS
-from core.storage.transaction import Tx
+from core.storage.transaction import Port, Tx
 
 log = logs.get("runtime")
 
@@ -26,14 +26,17 @@ def translate_db_errors() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def open_transaction(db: Database, clock: Callable[[], dt.datetime], publisher: Publisher) -> AsyncIterator[Tx]:
+async def open_transaction(
+    db: Database, clock: Callable[[], dt.datetime], publisher: Publisher, port: Port
+) -> AsyncIterator[Tx]:
     """Open a write transaction. After its commit, count its changes and publish its frames and signals.
 
-    `clock` returns service time. Raises Unavailable if the database does not answer, is overloaded, or keeps the
+    `clock` returns service time; `port` is what the domains above do in it. Raises Unavailable if the database does not answer, is overloaded, or keeps the
     transaction waiting for a lock too long.
     """
     with traces.span_below("transaction"), translate_db_errors():
         async with db.transaction(clock) as tx:
+            tx.port = port
             yield tx
     for count in tx.counts:
         count()

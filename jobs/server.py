@@ -6,12 +6,12 @@ from core import probes
 from core.base import logs
 from core.base.process import stop_event, tune_gc
 from core.base.settings import Settings, SettingsError
+from core.composition import open_runtime
 from core.flows.process_lease import ProcessLease
 from core.outages.rules import ProcessKind
 from core.probes import add_probes
 from core.publishing import Subscriber
 from core.reactions import react
-from core.runtime import open_runtime
 from jobs.cluster_metrics import ClusterExporter
 from jobs.ledger_audits import LedgerAudits
 from jobs.runner import Runner

@@ -15,8 +15,9 @@ from core.base.addresses import database_urls
 from core.base.clock import as_text
 from core.base.progress import Report
 from core.base.settings import Settings
+from core.composition import open_runtime
 from core.reads.ledger.audit import audit
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from tools import backups, migrate, progress, restored
 from tools.backups import Backup, BackupError
 from tools.commands import gateway

@@ -18,8 +18,9 @@ from core.base.environment import meet
 from core.base.process import stop_event
 from core.base.progress import Report, part
 from core.base.settings import Settings, SettingsError
+from core.composition import open_runtime
 from core.flows import setup
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from tools import environment, migrate, progress
 from tools.children import Child, console, end_orphans, note_children, note_file
 from tools.embedded.servers import Embedded

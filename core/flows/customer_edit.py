@@ -5,8 +5,8 @@ from core.base.actor import Actor, UserType
 from core.base.errors import NotFound
 from core.customers import store as customers
 from core.customers.store import Customer
+from core.events.changes import Renaming
 from core.runtime import Runtime
-from core.steps import renames
 
 
 async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str) -> Customer:
@@ -17,7 +17,7 @@ async def set_display_name(runtime: Runtime, actor: Actor, *, display_name: str)
     name = names.checked(display_name)
     async with runtime.transaction() as tx:
         account = await customers.lock_account(tx, actor.user_id)
-        async with renames.watched(tx, account, UserType.CUSTOMER):
+        async with tx.during(Renaming(party_ids=account, side=UserType.CUSTOMER)):
             customer = await customers.set_display_name(tx, actor.user_id, name)
     if customer is None:
         raise NotFound

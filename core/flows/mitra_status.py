@@ -14,7 +14,7 @@ from core.mitras import store as mitras
 from core.mitras.rules import Channel, MitraOffline, StatusReason
 from core.pairing import store as pairing
 from core.runtime import Runtime
-from core.steps import presence, sign_off
+from core.steps import presence
 from core.steps.presence import NotTaken
 
 AT_ONCE = 200  # mitras taken offline in one transaction, and the open invitations that it closes
@@ -134,7 +134,7 @@ async def take_signed_out_offline(runtime: Runtime) -> None:
         try:
             async with runtime.transaction() as tx:
                 await mitras.lock(tx, mitra_id)
-                await sign_off.leave_if_signed_out(tx, mitra_id)
+                await presence.leave_if_signed_out(tx, mitra_id)
         except Exception:  # one failure must not keep other mitras online
             log.exception("taking a signed-out mitra offline failed", mitra_id=mitra_id)
 

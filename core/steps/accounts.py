@@ -10,6 +10,7 @@ from core.customers import erasing
 from core.customers import store as customers
 from core.customers.rules import Identity, resolve
 from core.customers.store import Customer
+from core.events.changes import Renaming
 from core.events.signals import AccountJoined
 from core.idempotency.rules import KeyedRequest
 from core.logins import push_tokens
@@ -17,7 +18,7 @@ from core.logins import store as logins
 from core.logins.access import Tokens
 from core.logins.store import AuthSession, Ended, Replacement
 from core.runtime import Runtime
-from core.steps import erased_identities, renames, repeated_sign_ins, sign_off, tokens
+from core.steps import erased_identities, repeated_sign_ins, sign_off, tokens
 from core.steps import push_tokens as push_token_steps
 from core.steps.tokens import Opening
 from core.storage.transaction import Tx
@@ -74,7 +75,7 @@ async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: Auth
             customer = await customers.set_email(tx, known.id, identity.email)
         if anonymous is not None:
             await _check_joins(runtime, tx, known.id)
-            async with renames.watched(tx, [anonymous.user_id], UserType.CUSTOMER):
+            async with tx.during(Renaming(party_ids=[anonymous.user_id], side=UserType.CUSTOMER)):
                 await customers.join(tx, anonymous.user_id, account_id=known.id)
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:

@@ -48,6 +48,17 @@ async def take_offline(
     return notices[0] if notices else None
 
 
+async def leave_if_signed_out(tx: Tx, mitra_id: str) -> None:
+    """Take an online mitra offline who has no living auth session, and so no device to tell.
+
+    The caller must hold the lock of the mitra's row. Sessions are locked only if the mitra is online: a caller that has
+    taken them offline itself may hold later locks.
+    """
+    found = await mitras.presence(tx, mitra_id, now=tx.now)
+    if found is not None and found.is_online and not found.is_signed_in:
+        await take_offline(tx, mitra_id, None)
+
+
 @attrs.frozen(kw_only=True)
 class NotTaken:
     """Silent mitras who are still online after a batch, by the reason.

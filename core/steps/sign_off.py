@@ -2,8 +2,8 @@
 
 Every end of a sign-in that has a cause comes through `revoke`: logout, removal of a device, reuse of a refresh token,
 deactivation, a changed number or factor, erasure; or through `replace`, when an anonymous customer signs in
-(docs/product.md#end-of-a-sign-in). An auth session that expires has no
-transaction: the sweep of `core/flows/mitra_status.py` calls `leave_if_signed_out`.
+(docs/product.md#end-of-a-sign-in). core/steps/presence.py takes a mitra offline in the same transaction. An auth session
+that expires has no transaction: for it a sweep of core/flows/mitra_status.py does the same.
 
 Lock order: auth sessions, their customer or mitra, then the sessions that ask the mitra.
 """
@@ -11,11 +11,11 @@ Lock order: auth sessions, their customer or mitra, then the sessions that ask t
 from collections.abc import Sequence
 
 from core.base.actor import Actor, UserType
+from core.events.changes import SignedOut
 from core.events.signals import LoginsRevoked
 from core.logins import store as logins
 from core.logins.store import Ended, Replacement
 from core.mitras import store as mitras
-from core.steps import presence
 from core.steps.push_tokens import refresh_push_token
 from core.storage.transaction import Tx
 
@@ -55,18 +55,7 @@ async def _follow(tx: Tx, ended: Sequence[Ended]) -> None:
     for mitra_id in {one.user_id for one in ended if one.user_type == UserType.MITRA}:
         # If two devices sign out at once, the second one to get this lock sees that none is left.
         await mitras.lock(tx, mitra_id)
-        await leave_if_signed_out(tx, mitra_id)
-
-
-async def leave_if_signed_out(tx: Tx, mitra_id: str) -> None:
-    """Take an online mitra offline who has no living auth session, and so no device to tell.
-
-    The caller must hold the lock of the mitra's row. Sessions are locked only if the mitra is online: a caller that has
-    taken them offline itself may hold later locks.
-    """
-    found = await mitras.presence(tx, mitra_id, now=tx.now)
-    if found is not None and found.is_online and not found.is_signed_in:
-        await presence.take_offline(tx, mitra_id, None)
+        await tx.tell(SignedOut(mitra_id=mitra_id))
 
 
 async def revoke_others(tx: Tx, actor: Actor) -> None:

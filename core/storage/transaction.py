@@ -1,6 +1,7 @@
 """The write transaction, with what is published and counted after its commit, and the interface that reads need
 (docs/architecture.md#transactions)."""
 
+import contextlib
 import datetime as dt
 import functools
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import asyncpg
 from prometheus_client import Counter, Histogram
 
+from core.events.changes import Change
 from core.events.notices import Envelope
 from core.events.signals import Signal
 from core.storage.errors import CONNECTION_ERRORS
@@ -30,6 +32,15 @@ class Reader(Protocol):
     async def fetchval(self, sql: str, *args: Any) -> Any: ...
 
 
+# What the domains above do before and after a change, in its transaction.
+Port = Callable[["Tx", Change], contextlib.AbstractAsyncContextManager[None]]
+
+
+def no_port(_tx: "Tx", change: Change) -> contextlib.AbstractAsyncContextManager[None]:
+    """Refuse a change in which domains above take part: this transaction knows none."""
+    raise RuntimeError(f"open the runtime by core/composition.py, so that others take part in {change}")
+
+
 class Ended:
     """What an ended transaction has instead of a connection."""
 
@@ -47,6 +58,7 @@ class Tx:
         self._connection = connection
         self._clock = clock
         self._event_time: dt.datetime | None = None
+        self.port: Port = no_port
         self.outgoing = Envelope()
         self.signals: list[Signal] = []
         self.counts: list[Callable[[], None]] = []
@@ -107,6 +119,15 @@ class Tx:
             return error
         await self._connection.execute(RELEASE)
         return None
+
+    def during(self, change: Change) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return a context in which the change is made: the domains above act before and after it."""
+        return self.port(self, change)
+
+    async def tell(self, change: Change) -> None:
+        """Let the domains above act on a change that was made."""
+        async with self.during(change):
+            pass
 
     def emit(self, signal: Signal) -> None:
         """Publish a signal to the other processes after the commit."""

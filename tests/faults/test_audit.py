@@ -14,6 +14,7 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import real_sleep
 from core.base.environment import read
+from core.composition import open_runtime
 from core.customers.rules import Identity, IdentityKind
 from core.flows import (
     extension_answer,
@@ -45,7 +46,7 @@ from core.pairing_failures.rules import OperatorAction
 from core.pricing import admin_store
 from core.reads.ledger.audit import Violation, audit, check
 from core.reads.ledger.rules import RULES
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from core.sessions.sensitivity import Sensitivity
 from core.steps import accounts
 from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness

@@ -15,13 +15,14 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import Clock
 from core.base.environment import read
+from core.composition import open_runtime
 from core.customers import store as customers
 from core.flows import pairing_answer, pairing_leave, pairing_start, payment_request, setup, webhook_receive
 from core.flows.payment_request import Wish
 from core.flows.webhook_receive import Incoming
 from core.mitras import store as mitras
 from core.providers.gateway import Gateway
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from core.sessions import store as sessions
 from core.steps import tokens
 from core.steps.tokens import Opening

@@ -6,11 +6,11 @@ import pytest
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.composition import open_runtime
 from core.flows import message_send, payment_sweeps, session_end, session_timers
 from core.messages.store import SYNC_AT_ONCE
 from core.reactions import react
 from core.reads.ledger.audit import audit_for_operator
-from core.runtime import open_runtime
 from core.steps.message_statuses import VERY_LONG_CHAT
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Harness

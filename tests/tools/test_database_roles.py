@@ -13,10 +13,11 @@ import pytest
 from core.base import ids
 from core.base.environment import read
 from core.base.id_ranges import month_of, months_after
+from core.composition import open_runtime
 from core.customers import store as customers
 from core.flows import partition_upkeep, retention
 from core.reads import present
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from jobs.schedule import DEADLINES, SWEEPS
 from tests.clock import HandClock
 from tests.stack import Stack, World

@@ -13,12 +13,12 @@ import pytest
 from core.audits.rules import Depth
 from core.base.environment import read as read_settings
 from core.base.id_ranges import month_of, months_after
+from core.composition import open_runtime
 from core.payments.states import PaymentStatus
 from core.reads import reconciliation
 from core.reads.ledger.audit import FIRST
 from core.reads.ledger.rules import rules_of
 from core.reads.look_up import AT_MOST
-from core.runtime import open_runtime
 from core.sessions.states import SessionStatus
 from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World

@@ -14,7 +14,7 @@ from rich.table import Table
 from core.base.errors import DomainError
 from core.base.progress import Report, unreported
 from core.base.settings import Settings
-from core.runtime import open_runtime
+from core.composition import open_runtime
 from core.sessions.transitions import NotInState
 from core.storage.pool import SERVER_SETTINGS, set_up
 from core.storage.reports import Reports

@@ -10,6 +10,7 @@ import sys
 from rich.table import Table
 
 from core.base.ids import parse_id
+from core.composition import open_runtime
 from core.flows import setup
 from core.flows.setup import TierSeed
 from core.operators import totp
@@ -18,7 +19,7 @@ from core.reactions import react
 from core.reads import payments
 from core.reads.ledger.audit import audit
 from core.reads.ledger.rules import RULES
-from core.runtime import Runtime, open_runtime
+from core.runtime import Runtime
 from tools import environment, gateway, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
 

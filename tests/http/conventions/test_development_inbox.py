@@ -14,7 +14,7 @@ from core.base.environment import read
 from core.base.errors import Unavailable
 from core.bus.bus import Bus
 from core.bus.inbox import KEPT, LIST, Inbox, InboxKind
-from core.runtime import open_runtime
+from core.composition import open_runtime
 from tests.stack import World
 from tools.throwaway import free_port
 

@@ -14,9 +14,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from core.base.environment import read
+from core.composition import open_runtime
 from core.flows import login_identity
 from core.logins import identity
-from core.runtime import open_runtime
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer
 from tests.http.sign_in.people import (
     CUSTOMER,

@@ -1,0 +1,25 @@
+"""Changes of one domain in which domains above it take part, in the same transaction (docs/architecture.md#transactions)."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from core.base.actor import UserType
+
+
+@attrs.frozen(kw_only=True)
+class Renaming:
+    """The names of customers or mitras (`side`) may change. The transaction holds the locks of their rows."""
+
+    party_ids: Sequence[str]
+    side: UserType
+
+
+@attrs.frozen(kw_only=True)
+class SignedOut:
+    """Auth sessions of a mitra ended, perhaps the last one. The transaction holds the lock of the mitra's row."""
+
+    mitra_id: str
+
+
+Change = Renaming | SignedOut
