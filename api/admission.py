@@ -9,10 +9,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from core.base import metrics
 from core.base.addresses import networks_of
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
+from core.telemetry import metrics
 
 REQUESTS = 512  # in progress on one listener; this is a queue of about 1 s for each of the 20 database connections
 REFRESHES_AT_ONCE = 6  # of the 20 database connections; the others stay free for webhooks and signed-in users

@@ -47,9 +47,9 @@ from api.public import (
     try_apps,
 )
 from api.route_checks import admit
-from core.flows.signs_of_life import SignsOfLife
-from core.reads.catalogue import Availability
-from core.runtime import Runtime
+from core.pairing.catalogue import Availability
+from core.runtime.container import Runtime
+from core.sessions.absences.signs_of_life import SignsOfLife
 
 PUBLIC = [
     *logins.ROUTES, *profile.ROUTES, *own_data.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,

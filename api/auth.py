@@ -6,14 +6,14 @@ from typing import Any
 import attrs
 from litestar import Request
 
+from core.accounts.logins import callers
+from core.accounts.operators.rules import PasswordChangeRequired, allows, require
+from core.accounts.operators.totp import TotpEnrolmentRequired
 from core.base import languages
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError, Unauthenticated
 from core.base.languages import Language
-from core.operators.rules import PasswordChangeRequired, allows, require
-from core.operators.totp import TotpEnrolmentRequired
-from core.reads import callers
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 PUBLIC = frozenset({"public"})
 INTERNAL = frozenset({"internal"})

@@ -6,8 +6,8 @@ from typing import Any
 
 from api.asgi import Receive, Scope, path_of
 from api.refusals import BODY_TOO_LARGE, REQUEST_TIMEOUT, WEBHOOK
-from core.base import metrics
 from core.base.errors import DomainError, Kind
+from core.telemetry import metrics
 
 MAX_BODY = 65_536
 # Bytes read of a webhook body with a valid token, so that the call can be answered; only the first MAX_BODY + 1 are

@@ -23,10 +23,11 @@ from api.refusals import (
     refusal_of,
 )
 from api.structuring import MAX_ERRORS
-from core.base import field_messages, http_texts, languages, logs, metrics
+from core.base import field_messages, http_texts, languages
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
 from core.base.languages import Language
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.telemetry import logs, metrics
 
 # HTTP status of the framework's own errors -> our refusal.
 FRAMEWORK = {

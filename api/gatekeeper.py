@@ -26,14 +26,14 @@ from core.base import http_texts, ids
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated
-from core.base.exposure import PROBES, ExposureCheck
-from core.base.spans import Span
 from core.bus.buckets import Charges
-from core.flows import webhook_receive
-from core.logins import refresh
-from core.logins.access import Claims
-from core.logins.refresh import RefreshInvalid
-from core.runtime import Runtime
+from core.payments.webhooks import receive as webhook_receive
+from core.runtime.container import Runtime
+from core.security import refresh
+from core.security.access import Claims
+from core.security.exposure import PROBES, ExposureCheck
+from core.security.refresh import RefreshInvalid
+from core.telemetry.spans import Span
 
 CLIENT_GONE = 499  # logged if the client has disconnected before the answer, as nginx does
 

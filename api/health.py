@@ -6,8 +6,8 @@ import attrs
 from litestar import Response, get
 
 from api.auth import INTERNAL, PUBLIC, anyone
-from core.base import metrics
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.telemetry import metrics
 
 
 @attrs.frozen(kw_only=True)

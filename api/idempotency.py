@@ -10,7 +10,7 @@ from core.base import field_messages
 from core.base.actor import Actor, UserType
 from core.base.errors import Unauthenticated, ValidationFailed
 from core.idempotency.rules import MAX_KEY, SIGN_IN_REPEAT, KeyedRequest, keyed_request
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 # Metadata of a field that was added to the body of a released route. At its default it does not count for the key:
 # during a rolling deployment, a request and its retry may reach processes of different releases.

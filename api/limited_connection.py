@@ -14,21 +14,12 @@ from api.body_limits import BODY_S
 from api.coalescing_transport import CoalescingTransport
 from api.plain_answers import unread_refusal
 from api.refusals import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
-from core.base import logs, metrics
-from core.base.connections import (
-    ALL,
-    HEADERS_S,
-    LINGER_S,
-    MAX_FIELDS,
-    MAX_HEAD,
-    ONE_ADDRESS,
-    WRITE_S,
-    Connections,
-)
 from core.base.errors import DomainError, Unavailable
 from core.base.ids import new_id
 from core.bus.rate_limit import RateLimited
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.security.connections import ALL, HEADERS_S, LINGER_S, MAX_FIELDS, MAX_HEAD, ONE_ADDRESS, WRITE_S, Connections
+from core.telemetry import logs, metrics
 
 BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
 MAX_PIPELINED = 16  # requests waiting behind the one that is being answered

@@ -10,8 +10,8 @@ from api import errors
 from api.answer_headers import own_headers
 from api.asgi import Scope, Send
 from api.refusals import INTERNAL_ERROR, Refusal
-from core.base import logs
 from core.base.errors import DomainError, Kind
+from core.telemetry import logs
 
 Refused = tuple[MutableMapping[str, Any], bytes]  # (the message that starts an answer, its body)
 

@@ -11,8 +11,8 @@ from api.limited_connection import LimitedConnection
 from api.plain_answers import http_bytes
 from api.rate_limits import REFRESH
 from api.refresh_pacer import RefreshPacer
-from core.base.connections import Connections
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.security.connections import Connections
 
 REFRESH_LINE = b"POST %s " % REFRESH.encode()
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once

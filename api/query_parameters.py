@@ -3,8 +3,8 @@
 from typing import Any
 
 from core.base.field_types import MAX_INT
-from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import OperatorAction
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
 from core.payments.gateway_calls import ProcessingResult
 
 # Query parameter -> its schema, where the type does not say enough.

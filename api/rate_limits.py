@@ -5,8 +5,8 @@ import attrs
 from api.asgi import Scope, host_of, is_preflight, path_of
 from api.refusals import SIGN_IN, UNLIMITED
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address
-from core.logins.access import Claims
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.security.access import Claims
 
 AVAILABILITY = "/api/client/mitras/availability"
 REFRESH = "/api/shared/auth/refresh"

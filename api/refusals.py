@@ -13,14 +13,15 @@ from litestar import Request
 
 from api.auth import Access
 from api.route_signatures import Signature, signature_of
-from core.base import http_texts, logs, metrics
+from core.accounts.operators.rules import PasswordChangeRequired
+from core.accounts.operators.totp import TotpEnrolmentRequired, TotpRequired
+from core.base import http_texts
 from core.base.actor import UserType
 from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
-from core.base.exposure import PROBES, ExposedDevelopment, HttpsRequired
 from core.base.languages import Text
 from core.bus.rate_limit import RateLimited
-from core.operators.rules import PasswordChangeRequired
-from core.operators.totp import TotpEnrolmentRequired, TotpRequired
+from core.security.exposure import PROBES, ExposedDevelopment, HttpsRequired
+from core.telemetry import logs, metrics
 
 STATUS = {
     Kind.MALFORMED: 400,

@@ -20,8 +20,8 @@ from api.structuring import MAX_ERRORS, converter
 from core.base import digits, field_messages, shown_texts
 from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT
-from core.base.fixed_codes import CODE_LENGTH
 from core.base.languages import Text
+from core.settings.fixed_codes import CODE_LENGTH
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from litestar import Litestar
 from prometheus_client import Counter
 
 from api.asgi import Scope, host_of, path_of
-from core.base import logs, metrics, traces
 from core.base.clock import Clock
-from core.base.exposure import PROBES
-from core.base.spans import NOTHING, Span
+from core.security.exposure import PROBES
+from core.telemetry import logs, metrics, traces
+from core.telemetry.spans import NOTHING, Span
 
 
 class RequestRecords:

@@ -12,18 +12,19 @@ import uvicorn
 from api.apps import internal_app, public_app
 from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
-from core.base import logs
+from core.accounts.logins import ask_code
+from core.app.composition import open_runtime
+from core.app.reactions import react
 from core.base.clock import real_sleep
-from core.base.connections import BACKLOG, Connections
 from core.base.process import raise_file_limit, stop_event, tune_gc
-from core.base.settings import Settings, SettingsError
-from core.composition import open_runtime
-from core.flows import erasure_files, login_otp_ask
-from core.flows.process_lease import ProcessLease
-from core.flows.signs_of_life import SignsOfLife
-from core.outages.rules import ProcessKind
-from core.reactions import react
-from core.runtime import Runtime
+from core.cluster.outages.rules import ProcessKind
+from core.cluster.process_lease import ProcessLease
+from core.privacy import erase_files
+from core.runtime.container import Runtime
+from core.security.connections import BACKLOG, Connections
+from core.sessions.absences.signs_of_life import SignsOfLife
+from core.settings.settings import Settings, SettingsError
+from core.telemetry import logs
 
 # Duplicates of a listening socket. Each one costs an idle process one more wake-up per new connection.
 ACCEPTED_A_TURN = 8
@@ -134,10 +135,10 @@ async def serve(settings: Settings) -> int:
         listen(settings.internal_host, settings.internal_port, "INTERNAL_PORT"),
     ]
     runtime = await open_runtime(settings, pool_size=settings.database_pool_size or POOL_SIZE, react=react)
-    login_otp_ask.log_test_numbers(runtime)
+    ask_code.log_test_numbers(runtime)
     runtime.start()
     runtime.tasks.spawn(runtime.reports.watch())
-    runtime.tasks.spawn(erasure_files.keep_files_clean(runtime))
+    runtime.tasks.spawn(erase_files.keep_files_clean(runtime))
     lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
     runtime.tasks.spawn(lease.run())
     signs = SignsOfLife(runtime)

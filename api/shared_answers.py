@@ -4,8 +4,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from core.logins.access import Tokens
-from core.reads.people import CustomerView, MitraView, OperatorView
+from core.desk.people import CustomerView, MitraView, OperatorView
+from core.security.access import Tokens
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import attrs
 from litestar import Request, Response
 
 from core.base.errors import NotFound
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 # The types are listed here, because those of `mimetypes` depend on the machine.
 TYPES = {

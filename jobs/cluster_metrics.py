@@ -7,13 +7,13 @@ a renewal that is slow or fails under load leaves no gap.
 import asyncio
 import contextlib
 
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
-from core.base.cluster_series import CLUSTER
 from core.base.errors import Unavailable
-from core.flows import cluster_lease
-from core.reads.cluster_figures import cluster_figures
-from core.runtime import Runtime
+from core.cluster import work_lease
+from core.desk.cluster_figures import cluster_figures
+from core.runtime.container import Runtime
+from core.telemetry import logs
+from core.telemetry.cluster_series import CLUSTER
 
 LEASE = "metrics"
 # Real seconds. A renewal and a read together take less than the lease, or it is lost.
@@ -55,13 +55,13 @@ class ClusterExporter:
         CLUSTER.drop()
         with contextlib.suppress(Unavailable, TimeoutError):
             async with asyncio.timeout(RENEW_S):
-                await cluster_lease.release(self._runtime, LEASE)
+                await work_lease.release(self._runtime, LEASE)
 
     async def _hold(self) -> bool | None:
         """Take or renew the lease; return whether this process has it. None: the database did not answer in time."""
         try:
             async with asyncio.timeout(RENEW_S):
-                return await cluster_lease.hold(self._runtime, LEASE, length_s=LEASE_S)
+                return await work_lease.hold(self._runtime, LEASE, length_s=LEASE_S)
         except (Unavailable, TimeoutError):
             return None
         except Exception:

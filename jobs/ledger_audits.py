@@ -7,16 +7,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from core.audits.rules import RENEW_EVERY_S, STORE_EVERY_S, Depth, RuleResult
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.flows import ledger_audits
-from core.flows.ledger_audits import ClaimLost
-from core.reads.broken_rules import rules_to_check
-from core.reads.ledger.audit import RulesTooSlow, results
-from core.reads.ledger.rules import RULES
-from core.runtime import Runtime
+from core.desk.audits import run as ledger_audits
+from core.desk.audits.rules import RENEW_EVERY_S, STORE_EVERY_S, Depth, RuleResult
+from core.desk.audits.run import ClaimLost
+from core.desk.broken_rules import rules_to_check
+from core.desk.ledger.audit import RulesTooSlow, results
+from core.desk.ledger.audit_rules import RULES
+from core.runtime.container import Runtime
+from core.telemetry import logs
 
 # Real seconds. An audit that begins right after a start or an outage would report work that is being made up for.
 BEGIN_AFTER_S = 10.0

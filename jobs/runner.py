@@ -14,14 +14,14 @@ import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from core.base import logs, metrics, traces
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
+from core.desk import deadlines
 from core.events.signals import DeadlineSet, Signal
-from core.flows import pairing_advance
-from core.reads import deadlines
-from core.runtime import Runtime
-from core.transactions import TRANSIENT_ERRORS
+from core.pairing import advance as pairing_advance
+from core.runtime.container import Runtime
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.telemetry import logs, metrics, traces
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
 LOOK_EVERY_S = 1.0

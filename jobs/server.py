@@ -2,16 +2,16 @@
 
 from aiohttp import web
 
-from core import probes
-from core.base import logs
+from core.app import probes
+from core.app.composition import open_runtime
+from core.app.probes import add_probes
+from core.app.reactions import react
 from core.base.process import stop_event, tune_gc
-from core.base.settings import Settings, SettingsError
-from core.composition import open_runtime
-from core.flows.process_lease import ProcessLease
-from core.outages.rules import ProcessKind
-from core.probes import add_probes
-from core.publishing import Subscriber
-from core.reactions import react
+from core.cluster.outages.rules import ProcessKind
+from core.cluster.process_lease import ProcessLease
+from core.runtime.publishing import Subscriber
+from core.settings.settings import Settings, SettingsError
+from core.telemetry import logs
 from jobs.cluster_metrics import ClusterExporter
 from jobs.ledger_audits import LedgerAudits
 from jobs.runner import Runner

@@ -6,11 +6,11 @@ No socket waits for the write. If the process dies before it, the event is only 
 import asyncio
 from collections import OrderedDict
 
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.flows import delivery
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions import deliver
+from core.telemetry import logs
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.frames import Ack
 
@@ -56,7 +56,7 @@ class Acks:
     async def _write(self, batch: list[Waiting]) -> None:
         try:
             acks = [(event_id, connection.actor) for connection, event_id, _ in batch if connection.actor is not None]
-            known = await delivery.acknowledge(self._runtime, acks)
+            known = await deliver.acknowledge(self._runtime, acks)
         except Exception as error:
             if not isinstance(error, Unavailable):
                 log.exception("writing acknowledgements failed")

@@ -10,12 +10,13 @@ import re
 import resource
 from collections.abc import Callable
 
-from core.base import http_texts, metrics
+from core.app.probes import Refusal
+from core.base import http_texts
 from core.base.addresses import TrustedProxies, who_has
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.base.settings import Settings
-from core.probes import Refusal
+from core.settings.settings import Settings
+from core.telemetry import metrics
 from realtime import close_codes
 from realtime.connection import Connection
 from realtime.websocket import Headers

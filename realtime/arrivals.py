@@ -9,10 +9,10 @@ from typing import Any
 from core.base.actor import Actor, UserType
 from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.events.notices import Notice
-from core.flows import delivery
-from core.reads import chats
-from core.reads.chats import ChatProgress, OpenSession
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions import deliver
+from core.sessions.messages import chats
+from core.sessions.messages.chats import ChatProgress, OpenSession
 
 SIDES = (UserType.CUSTOMER, UserType.MITRA)
 
@@ -30,7 +30,7 @@ class Arrivals:
             for side in SIDES
         }
         self._unacknowledged: BatchLoader[list[Notice]] = BatchLoader(
-            functools.partial(delivery.unacknowledged, runtime), nothing=[], pause_s=PAUSE_S
+            functools.partial(deliver.unacknowledged, runtime), nothing=[], pause_s=PAUSE_S
         )
 
     async def progress(self, actor: Actor) -> list[ChatProgress]:

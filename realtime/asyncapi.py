@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from core.base.actor import UserType
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from realtime import (
     acks,
     budgets,

@@ -7,7 +7,7 @@ new one, so reconnecting gains nothing and memory stays bounded.
 import math
 from collections import OrderedDict
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 
 # The cost of frames that read the database. Others cost 1, and more if they name another user's session or an unknown
 # event.

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from core.base.field_types import ClientMessageId, Count, Digest, Id, Party, Positive, Time
-from core.extensions.views import ExtensionView
-from core.reads.chats import MessageView, OpenSession
+from core.sessions.extensions.views import ExtensionView
+from core.sessions.messages.chats import MessageView, OpenSession
 from core.sessions.rules import CreditReason
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.views import SessionView

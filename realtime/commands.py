@@ -4,17 +4,17 @@ from typing import Any, assert_never, get_args
 
 import msgspec
 
-from core.base import metrics
+from core.accounts.mitras.rules import MitraOffline
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
 from core.events.notices import Envelope, TypingChanged
-from core.flows import pairing_answer
-from core.flows.signs_of_life import SignsOfLife
-from core.messages.rules import TooFast
-from core.mitras.rules import MitraOffline
-from core.reads import chats
-from core.transactions import TRANSIENT_ERRORS
+from core.pairing import answer as pairing_answer
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions.absences.signs_of_life import SignsOfLife
+from core.sessions.messages import chats
+from core.sessions.messages.rules import TooFast
+from core.telemetry import metrics
 from realtime import frames, message_rate
 from realtime.acks import Acks
 from realtime.budgets import STRANGE_COST

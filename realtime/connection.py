@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from core.base import ids, metrics
+from core.base import ids
 from core.base.actor import Actor
 from core.base.clock import monotonic
 from core.base.errors import DomainError
 from core.base.languages import DEFAULT, Language, Text
+from core.telemetry import metrics
 from realtime import close_codes
 from realtime.budgets import Budget
 from realtime.message_rate import RefusedMessages

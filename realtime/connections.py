@@ -5,12 +5,12 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
-from core.base import logs, metrics
 from core.base.actor import Actor
 from core.base.clock import as_text, monotonic
 from core.bus import channels
 from core.bus.subscription import Subscription
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.telemetry import logs, metrics
 from realtime import close_codes
 from realtime.connection import Connection
 from realtime.looks import NEXT_TICK, Looks

@@ -5,9 +5,9 @@ from collections import OrderedDict
 
 import msgspec
 
-from core.base import traces
-from core.base.spans import NOTHING, Span
 from core.events.notices import Notice
+from core.telemetry import traces
+from core.telemetry.spans import NOTHING, Span
 from realtime import outgoing
 from realtime.connection import Connection
 from realtime.connections import Connections

@@ -4,7 +4,7 @@ import datetime as dt
 
 from core.base.actor import UserType
 from core.events.notices import ReadMarkerMoved, StoredMessage
-from core.messages.rules import Marker, ReadMarkers
+from core.sessions.messages.rules import Marker, ReadMarkers
 from realtime.connection import Connection
 
 

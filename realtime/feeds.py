@@ -11,18 +11,18 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable
 
-from core.base import logs
 from core.base.batch_loader import BatchLoader
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.bus import channels
 from core.bus.subscription import Subscription
 from core.events.notices import StoredMessage
-from core.messages.rules import Marker
-from core.reads import chats
-from core.reads.chats import ChatProgress
-from core.runtime import Runtime
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.container import Runtime
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions.messages import chats
+from core.sessions.messages.chats import ChatProgress
+from core.sessions.messages.rules import Marker
+from core.telemetry import logs
 from realtime import close_codes, outgoing
 from realtime.connections import Connections
 from realtime.feed import Feed

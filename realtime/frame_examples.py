@@ -5,17 +5,17 @@ from typing import Any
 
 import attrs
 
+from core.accounts.mitras.rules import StatusReason
 from core.base.field_types import ClientMessageId, ExtensionId, Id, MessageId, PaymentRequestId, Person, SessionId
-from core.extensions.states import ExtensionStatus
-from core.extensions.views import ExtensionView
-from core.mitras.rules import StatusReason
-from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import OperatorAction
+from core.pairing.chat_requests import ChatRequest
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
 from core.payments.views import PaymentFailure, PaymentRequestView, PromisedWait
-from core.reads.chats import MessageView, OpenSession
-from core.refunds.states import RefundStatus
-from core.sessions.chat_requests import ChatRequest
+from core.sessions.extensions.states import ExtensionStatus
+from core.sessions.extensions.views import ExtensionView
+from core.sessions.messages.chats import MessageView, OpenSession
 from core.sessions.rules import Closure, CreditReason, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus

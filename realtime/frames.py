@@ -13,7 +13,7 @@ from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.languages import Language, Text
 from core.base.plain_json import SURROGATE, has_surrogate, own_text, with_surrogates
-from core.messages.rules import MAX_CONTENT
+from core.sessions.messages.rules import MAX_CONTENT
 
 MAX_REF = 200  # characters; the refusal of a longer one carries it whole
 MAX_NAME = 100  # characters of a field's name in an error message

@@ -6,12 +6,14 @@ from typing import Any
 
 from aiohttp import WSMsgType
 
+from core.accounts.logins import callers
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
 from core.bus import channels
-from core.reads import callers, chats, mitra_desk
-from core.transactions import TRANSIENT_ERRORS
+from core.pairing import mitra_desk
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions.messages import chats
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals

@@ -14,15 +14,15 @@ from collections.abc import Callable
 
 import attrs
 
-from core.base import logs
+from core.accounts.mitras.rules import Channel, MitraOffline
 from core.base.actor import Actor
 from core.base.batch_loader import BatchLoader
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.flows import mitra_status
-from core.mitras.rules import Channel, MitraOffline
-from core.runtime import Runtime
-from core.transactions import TRANSIENT_ERRORS
+from core.pairing import mitra_status
+from core.runtime.container import Runtime
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.telemetry import logs
 
 EVERY_S = 10.0  # service seconds between two writes for a mitra
 AGAIN_S = 1.0  # real seconds, at most, until a failed write is retried

@@ -4,20 +4,14 @@ realtime/connections.py knows which sockets are here, realtime/feeds.py the orde
 which events were sent.
 """
 
-from core.base import metrics
 from core.base.actor import UserType
 from core.base.clock import real_sleep
 from core.bus import channels
 from core.bus.other_hubs import OtherHubs
 from core.events import notices
-from core.events.notices import (
-    Envelope,
-    OwnStatusChanged,
-    ReadMarkerMoved,
-    SearchProgress,
-    TypingChanged,
-)
-from core.runtime import Runtime
+from core.events.notices import Envelope, OwnStatusChanged, ReadMarkerMoved, SearchProgress, TypingChanged
+from core.runtime.container import Runtime
+from core.telemetry import metrics
 from realtime import close_codes, outgoing
 from realtime.budgets import Budgets
 from realtime.connections import Connections

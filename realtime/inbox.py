@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.http import WebSocketError, WebSocketReader
 
-from core.base import logs
+from core.telemetry import logs
 from realtime.close_codes import TOO_FAST
 from realtime.connection import Connection
 

@@ -1,6 +1,6 @@
 """The description of the WebSocket interface: the rules that the schemas of the AsyncAPI document can't express."""
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from realtime import acks, budgets, close_codes, inbox
 from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER

@@ -9,15 +9,16 @@ import asyncio
 import datetime as dt
 import math
 
-from core.base import ids, logs, metrics
+from core.app.probes import INTERNAL_ERROR
+from core.base import ids
 from core.base.clock import real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
-from core.flows import message_send
-from core.messages.rules import Draft, Marker, ReadMarkers, StoreResult, check_message
-from core.probes import INTERNAL_ERROR
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import Draft, Marker, ReadMarkers, StoreResult, check_message
 from core.sessions.rules import SessionNotActive
+from core.telemetry import logs, metrics
 from realtime import outgoing
 from realtime.connection import SEND_AGAIN, Connection
 from realtime.feed import Feed

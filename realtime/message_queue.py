@@ -12,7 +12,7 @@ import attrs
 
 from core.base.actor import UserType
 from core.base.languages import Text
-from core.messages.rules import Draft, Marker
+from core.sessions.messages.rules import Draft, Marker
 from realtime.connection import Connection
 from realtime.feed import Feed
 

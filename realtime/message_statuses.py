@@ -1,10 +1,10 @@
 """The status columns of single messages follow the read markers of their session in bulk, once a second."""
 
-from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
-from core.flows import message_send
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions.messages import send as message_send
+from core.telemetry import logs
 from realtime.feed import Feed
 
 EVERY_S = 1.0

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from core.accounts.mitras.rules import StatusReason
 from core.base.actor import UserType
 from core.base.clock import as_text
 from core.events.notices import Notice, OwnStatusChanged, ReadMarkerMoved, SearchProgress, StoredMessage, TypingChanged
-from core.messages.rules import Draft, StoreResult
-from core.mitras.rules import StatusReason
-from core.reads.chats import MessageView
+from core.sessions.messages.chats import MessageView
+from core.sessions.messages.rules import Draft, StoreResult
 
 encode = msgspec.json.encode
 _moment = functools.lru_cache(maxsize=64)(as_text)  # all messages of a batch have the same time

@@ -4,11 +4,11 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from core.accounts.mitras.rules import StatusReason
 from core.base.field_types import Count, Id, Person
-from core.mitras.rules import StatusReason
-from core.pairing_failures.causes import CauseTag
+from core.pairing.chat_requests import ChatRequest
+from core.payments.failures.causes import CauseTag
 from core.payments.views import PaymentRequestView
-from core.sessions.chat_requests import ChatRequest
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.views import SessionView
 from realtime.shared_frames import Answer, AuthOk, Event

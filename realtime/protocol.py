@@ -1,9 +1,9 @@
 """Limits for HTTP/1.1 connections of the realtime listener, until they become WebSockets.
 
 aiohttp only closes idle connections. This subclass of its connection adds the limits of the public listener
-(core/base/connections.py): time to send complete headers, time to read an answer, and the number of connections for the
-process and for each address. From the upgrade on, other limits apply (realtime/admission.py) and the connection is not
-counted here.
+(core/security/connections.py): time to send complete headers, time to read an answer, and the number of connections for
+the process and for each address. From the upgrade on, other limits apply (realtime/admission.py) and the connection is
+not counted here.
 """
 
 import asyncio
@@ -15,23 +15,15 @@ from aiohttp import web
 from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from core import probes
-from core.base import http_texts, logs, metrics
-from core.base.connections import (
-    ALL,
-    HEADERS_S,
-    LINGER_S,
-    MAX_FIELDS,
-    MAX_HEAD,
-    ONE_ADDRESS,
-    WRITE_S,
-    Connections,
-)
+from core.app import probes
+from core.app.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
+from core.base import http_texts
 from core.base.errors import Unavailable
 from core.base.languages import DEFAULT
 from core.bus.rate_limit import RateLimited
-from core.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.security.connections import ALL, HEADERS_S, LINGER_S, MAX_FIELDS, MAX_HEAD, ONE_ADDRESS, WRITE_S, Connections
+from core.telemetry import logs, metrics
 from realtime.inbox import Inbox
 from realtime.websocket import Headers
 

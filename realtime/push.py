@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
-from core.flows import push_fallback
-from core.flows.push_fallback import Outcome, Push
-from core.runtime import Runtime
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.container import Runtime
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions import push_fallback
+from core.sessions.push_fallback import Outcome, Push
+from core.telemetry import logs
 
 TICK_S = 0.5
 CHATS_S = 1.0  # less often than TICK_S, because each look at all open chats costs more

@@ -1,9 +1,9 @@
 """The codes of `error` frames: those of frames that can't be read, and those of the errors that commands raise."""
 
+from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline
 from core.base.errors import Forbidden, NotFound, Unavailable, ValidationFailed
-from core.messages.rules import TooFast
-from core.mitras.rules import MitraAtCapacity, MitraOffline
 from core.pairing.rules import RequestClosed, RequestTaken
+from core.sessions.messages.rules import TooFast
 from core.sessions.rules import SessionNotActive
 from realtime.frames import INVALID_FRAME, UNKNOWN_TYPE
 

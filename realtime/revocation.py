@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from core.base import logs
 from core.base.actor import UserType
 from core.base.errors import Unavailable
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
-from core.flows import delivery
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions import deliver
+from core.telemetry import logs
 from realtime import close_codes
 from realtime.connection import Connection
 from realtime.events import REASON
@@ -67,7 +67,7 @@ class Revocation:
         recipients = list({connection.actor.user_id for connection in connections if connection.actor is not None})
         try:
             async with asyncio.timeout(REASON_S):
-                for unacknowledged in (await delivery.unacknowledged(self._hub.runtime, recipients)).values():
+                for unacknowledged in (await deliver.unacknowledged(self._hub.runtime, recipients)).values():
                     for notice in unacknowledged:
                         if notice.event == REASON:
                             self._hub.events.send(notice)

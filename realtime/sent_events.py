@@ -7,13 +7,13 @@ No socket waits for the write. If the process dies before it, the trail lacks th
 import asyncio
 from collections import OrderedDict, deque
 
-from core.base import logs, metrics
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
+from core.deliveries import note_trail
 from core.deliveries.stages import Mark, Stage
-from core.flows import delivery_trail
-from core.runtime import Runtime
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.container import Runtime
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.telemetry import logs, metrics
 
 GATHER_S = 0.25  # pause before a statement
 AGAIN_S = 1.0  # pause after a failed statement
@@ -82,7 +82,7 @@ class SentEvents:
 
     async def _write(self, marks: list[Mark]) -> None:
         try:
-            await delivery_trail.note_sent(self._runtime, marks)
+            await note_trail.note_sent(self._runtime, marks)
         except (Unavailable, *TRANSIENT_ERRORS):
             self._waiting.extendleft(reversed(marks))
             await real_sleep(AGAIN_S)

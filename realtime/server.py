@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from core.base import logs
-from core.base.connections import BACKLOG
+from core.app.composition import open_runtime
+from core.app.probes import add_probes
+from core.app.reactions import react
 from core.base.process import raise_file_limit, stop_event, tune_gc, wait_for_second_signal
-from core.base.settings import Settings, SettingsError
-from core.composition import open_runtime
-from core.flows.process_lease import ProcessLease
-from core.outages.rules import ProcessKind
-from core.probes import add_probes
-from core.publishing import Subscriber
-from core.reactions import react
+from core.cluster.outages.rules import ProcessKind
+from core.cluster.process_lease import ProcessLease
+from core.runtime.publishing import Subscriber
+from core.security.connections import BACKLOG
+from core.settings.settings import Settings, SettingsError
+from core.telemetry import logs
 from realtime import asyncapi, close_codes, push
 from realtime.acks import Acks
 from realtime.admission import Admission

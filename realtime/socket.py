@@ -5,13 +5,14 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from core.base import http_texts, languages, logs, metrics
+from core.app.probes import Refusal, exposure_of, own_headers, refuse
+from core.base import http_texts, languages
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
-from core.base.exposure import ExposureCheck
 from core.base.languages import Text
-from core.messages.rules import TooFast
-from core.probes import Refusal, exposure_of, own_headers, refuse
+from core.security.exposure import ExposureCheck
+from core.sessions.messages.rules import TooFast
+from core.telemetry import logs, metrics
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
 from realtime.arrivals import Arrivals

@@ -7,12 +7,12 @@ import itertools
 import math
 from collections.abc import Iterable
 
-from core.base import logs
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.flows import delivery
-from core.reads import chats
-from core.transactions import TRANSIENT_ERRORS
+from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions import deliver
+from core.sessions.messages import chats
+from core.telemetry import logs
 from realtime import close_codes
 from realtime.connection import PING_S, Connection
 from realtime.feed import Feed
@@ -136,7 +136,7 @@ class Watch:
             await real_sleep(EVENTS_EVERY_S)
             started = self._hub.runtime.clock.real_now()
             try:
-                async for notices in delivery.waiting(
+                async for notices in deliver.waiting(
                     self._hub.runtime,
                     since=self._events_since,
                     older_than_s=EVENTS_EVERY_S / 2,

@@ -1,6 +1,6 @@
 """The service's own audits of the ledger, which tests make due."""
 
-from core.audits.rules import Depth, lease_of
+from core.desk.audits.rules import Depth, lease_of
 from tests.stack import World
 
 DUE = """UPDATE cluster_leases SET done_real_at = done_real_at - interval '2 days'

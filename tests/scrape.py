@@ -5,7 +5,7 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from core.base.cluster_series import ALL
+from core.telemetry.cluster_series import ALL
 
 CLUSTER_NAMES = frozenset(series.name for series in ALL)
 NAME = re.compile(r"^(?:# TYPE )?(\w+)", re.MULTILINE)  # of a metric, or of a sample

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from rich.console import Console
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tools.processes import begun_at
 
 KILL_AFTER_S = 15.0  # in addition to the grace period: closing sockets in portions takes 10 s

@@ -13,7 +13,7 @@ import asyncpg
 from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
-from core.base.settings import SettingsError
+from core.settings.settings import SettingsError
 from tools.arguments import between, moment
 from tools.backups import BackupError
 from tools.bench.commands import add_commands

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from api import apps
-from core.base.environment import read
+from core.settings.environment import read
 from realtime import asyncapi
 from tools import typescript_schemas as typescript
 from tools.typescript_schemas import Namer, Schema

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from api import apps
-from core.base.environment import read
+from core.settings.environment import read
 from realtime import asyncapi
 from tools import errors_page
 from tools.schema_changes import Pair, Schema

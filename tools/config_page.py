@@ -4,9 +4,9 @@ import json
 import pathlib
 from typing import Any
 
-from core.base.settings import variables
 from core.config.forms import Key, Shape
 from core.config.keys import KEYS
+from core.settings.settings import variables
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGE, SETTINGS_PAGE = DOCS / "configuration.md", DOCS / "settings.md"
@@ -25,7 +25,7 @@ value that was stored before counts as the nearest one within them. A shorter re
 SETTINGS_HEAD = """# Settings
 
 Environment variables. A process reads them once, when it starts, and refuses to start if one is invalid. `sesi settings` shows the
-effective values, with secrets masked; `sesi doctor` checks whether they work. Made by `make pages` from `core/base/settings.py`;
+effective values, with secrets masked; `sesi doctor` checks whether they work. Made by `make pages` from `core/settings/settings.py`;
 a test keeps it current. Values that operators change while the service runs are in [configuration.md](configuration.md).
 `.env.example` has every variable with its default.
 
@@ -71,7 +71,7 @@ that an operator enters. After step 3, an operator who has entered no code since
 `sesi operator reset-totp`. Nothing else is lost, and putting the secret back restores everything.
 """
 
-ENV_HEAD = """# Every setting with its default; docs/settings.md explains them. Made by `make pages` from core/base/settings.py.
+ENV_HEAD = """# Every setting with its default; docs/settings.md explains them. Made by `make pages` from core/settings/settings.py.
 # Copy it to .env and change what you need; secrets are blank here. The service reads its environment, not this file:
 # load it with `set -a; . ./.env; set +a`, systemd's EnvironmentFile, or a container's env file.
 """

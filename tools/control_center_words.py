@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from core.base.languages import Text
 from core.base.machine import State
-from core.pairing_failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag
+from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
-from core.refunds.states import RefundStatus
 from core.sessions.states import LIVE, SessionStatus
 
 FILE = pathlib.Path(__file__).parents[1] / "api" / "internal" / "static" / "kernel" / "words.core.js"

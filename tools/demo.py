@@ -19,7 +19,7 @@ from rich.panel import Panel
 
 from core.base import ids
 from core.base.addresses import host_and_port
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tools import environment
 from tools.client import Addresses, Client, Refused
 from tools.phone import Phone

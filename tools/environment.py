@@ -6,10 +6,10 @@ import socket
 
 import attrs
 
-from core.base import environment
-from core.base import settings as settings_module
 from core.base.addresses import host_and_port
-from core.base.settings import Settings, SettingsError
+from core.settings import environment
+from core.settings import settings as settings_module
+from core.settings.settings import Settings, SettingsError
 from tools.embedded import ownership
 
 

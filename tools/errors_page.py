@@ -16,10 +16,10 @@ import attrs
 from api import apps, refusals
 from api.auth import Access
 from api.refusals import STATUS, Refusal
+from core.accounts.operators.totp import TotpRequired
 from core.base import http_texts
 from core.base.errors import DomainError
 from core.base.languages import Text
-from core.operators.totp import TotpRequired
 from tools.errors_advice import ADVICE, Repeat
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator
 
 from core.base.languages import Language
-from core.pushes.rules import NOT_PUSHED, QUIET, WORDS
+from core.deliveries.pushes.rules import NOT_PUSHED, QUIET, WORDS
 from realtime import asyncapi
 from realtime.server_frames import FRAMES
 from realtime.shared_frames import ServerFrame
@@ -13,7 +13,7 @@ PAGE = pathlib.Path(__file__).parents[1] / "docs" / "events.md"
 HEAD = """# Events
 
 What users are notified of. Made by `make pages` from the frames (`realtime/server_frames.py`), the rules of pushes
-(`core/pushes/rules.py`) and `tools/events_page.py`; a test keeps it current. The interface document of the sockets
+(`core/deliveries/pushes/rules.py`) and `tools/events_page.py`; a test keeps it current. The interface document of the sockets
 (`sesi asyncapi`) has every frame with its fields.
 
 ## How events arrive

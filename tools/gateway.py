@@ -6,7 +6,7 @@ import httpx
 
 from core.base.addresses import host_and_port
 from core.base.clock import Clock
-from core.base.settings import Settings
+from core.settings.settings import Settings
 
 
 def notification(

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from core.reads.ledger.rules import RULES, Rule
+from core.desk.ledger.audit_rules import RULES, Rule
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "invariants.md"
 MARKED = re.compile(r"(<!-- audit: (I\d+|other) -->\n).*?(<!-- end -->)", re.S)

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from prometheus_client import metrics_core
 from prometheus_client.metrics import MetricWrapperBase
 
-from core.base import cluster_series
-from core.base.metrics import REGISTRY
 from core.storage import pool  # its metrics are registered when it is imported
+from core.telemetry import cluster_series
+from core.telemetry.metrics import REGISTRY
 from jobs.cluster_metrics import LEASE_S, READ_S, RENEW_EVERY_S
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "metrics.md"
 HEAD = """# Metrics
 
-What `/metrics` of each process exposes, in Prometheus's text format. Made by `make pages` from `core/base/metrics.py`,
-`core/base/cluster_series.py` and `core/storage/pool.py`; a test keeps it current. [Operating](operating.md#metrics) says
+What `/metrics` of each process exposes, in Prometheus's text format. Made by `make pages` from `core/telemetry/metrics.py`,
+`core/telemetry/cluster_series.py` and `core/storage/pool.py`; a test keeps it current. [Operating](operating.md#metrics) says
 how to read them.
 
 Times are real seconds unless the meaning names service time; in production the two are the same.

@@ -11,9 +11,9 @@ import asyncpg
 
 from core.base.errors import Unavailable
 from core.base.progress import Report, unreported
-from core.base.settings import Settings, SettingsError
-from core.flows import partition_upkeep
-from core.runtime import Runtime
+from core.privacy import partition_upkeep
+from core.runtime.container import Runtime
+from core.settings.settings import Settings, SettingsError
 from core.storage import concurrent_indexes
 from core.storage.locks import AdvisoryLock
 from core.storage.migrations import LOCK_TIMEOUT, migration_ids

@@ -9,7 +9,7 @@ PAGE = ROOT / "docs" / "modules.md"
 PACKAGES = ("api", "realtime", "jobs", "core", "tools")
 HEAD = """# Modules
 
-Every module, with the first sentence of its docstring. [architecture.md](architecture.md#layers) says what a package may
+Every module, with the first sentence of its docstring. [architecture.md](architecture.md#domains) says what a package may
 import, and [where things are](architecture.md#where-is-it).
 
 Made by `make pages` from the docstrings, with `tools/modules_page.py`; a test keeps it current.

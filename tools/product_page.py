@@ -5,18 +5,20 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+from core.accounts.customers.store import JOINS_A_DAY
+from core.accounts.logins import otp
+from core.accounts.operators import login_token, totp
 from core.base.machine import Cause
-from core.customers.store import JOINS_A_DAY
-from core.flows import delivery, session_end
 from core.idempotency import rules as idempotency
-from core.logins import identity, otp, refresh
-from core.messages import rules as messages
-from core.operators import login_token, totp
+from core.pairing import end_session
 from core.pairing.rules import REPEAT_AFTER
-from core.pairing_failures.causes import CauseTag
 from core.payments import gateway_calls
 from core.payments import rules as payment_rules
+from core.payments.failures.causes import CauseTag
+from core.security import identity, refresh
+from core.sessions import deliver
 from core.sessions import rules as session_rules
+from core.sessions.messages import rules as messages
 from jobs.schedule import SWEEPS
 from tools.state_machines import MACHINES, START, Machine
 
@@ -100,13 +102,13 @@ def constants() -> list[tuple[str, str, str]]:
             "service",
         ),
         ("anonymous customers who may join one account in a day", f"{JOINS_A_DAY}", "real"),
-        ("time for which an unacknowledged event is sent again", _duration(delivery.KEEP_S), "real"),
+        ("time for which an unacknowledged event is sent again", _duration(deliver.KEEP_S), "real"),
         ("age of the number of available mitras", "at most 2 s", "real"),
         ("login token of an operator, until the second factor", _duration(login_token.LIVES), "real"),
         ("step-up by a fresh code", _duration(totp.STEPPED_UP_FOR), "real"),
         ("one-time code to set up a second factor", _duration(totp.ENROLMENT_CODE_FOR), "real"),
         ("message", f"1 to {messages.MAX_CONTENT:,} characters, {messages.MAX_METADATA:,} bytes of metadata", ""),
-        ("goodbye", f"1 to {session_end.MAX_CLOSURE:,} characters", ""),
+        ("goodbye", f"1 to {end_session.MAX_CLOSURE:,} characters", ""),
     ]
 
 

@@ -12,8 +12,8 @@ import pkgutil
 from collections.abc import Iterator
 
 from core.base.errors import DomainError
-from core.pairing_failures.causes import CauseTag
-from core.pushes.rules import WORDS
+from core.deliveries.pushes.rules import WORDS
+from core.payments.failures.causes import CauseTag
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "proofs.md"

@@ -11,13 +11,13 @@ import asyncpg
 import attrs
 from rich.markup import escape
 
+from core.app.composition import open_runtime
 from core.base.addresses import database_urls
 from core.base.clock import as_text
 from core.base.progress import Report
-from core.base.settings import Settings
-from core.composition import open_runtime
-from core.reads.ledger.audit import audit
-from core.runtime import Runtime
+from core.desk.ledger.audit import audit
+from core.runtime.container import Runtime
+from core.settings.settings import Settings
 from tools import backups, migrate, progress, restored
 from tools.backups import Backup, BackupError
 from tools.commands import gateway

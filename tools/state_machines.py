@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from core.base.machine import Cause, Edges, Initiator, S
-from core.extensions import states as extensions
-from core.extensions.states import ExtensionStatus
 from core.pairing.rules import Response as R
-from core.pairing_failures.rules import OperatorAction as A
 from core.payments import states as payments
+from core.payments.failures.rules import OperatorAction as A
+from core.payments.refunds import states as refunds
+from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
-from core.refunds import states as refunds
-from core.refunds.states import RefundStatus
 from core.sessions import states as sessions
+from core.sessions.extensions import states as extensions
+from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from core.extensions import states as extension_states
 from core.payments import states as payment_states
-from core.refunds import states as refund_states
+from core.payments.refunds import states as refund_states
 from core.sessions import states as session_states
+from core.sessions.extensions import states as extension_states
 
 MITRA_IS_SET_ONCE = """
   IF OLD.mitra_id IS NOT NULL AND NEW.mitra_id IS DISTINCT FROM OLD.mitra_id THEN

@@ -7,12 +7,12 @@ import shutil
 import tempfile
 from typing import Any
 
-from core.base import settings as settings_module
 from core.base.addresses import host_and_port
-from core.base.settings import Settings
 from core.config.keys import KEYS
-from core.flows import setup
-from core.runtime import Runtime
+from core.desk import setup
+from core.runtime.container import Runtime
+from core.settings import settings as settings_module
+from core.settings.settings import Settings
 from tools import environment
 from tools.children import console
 from tools.up import Edition, up

@@ -13,14 +13,14 @@ from typing import IO, Any, TypeVar
 import attrs
 from rich.table import Table
 
+from core.app.composition import open_runtime
 from core.base.addresses import host_and_port
-from core.base.environment import meet
 from core.base.process import stop_event
 from core.base.progress import Report, part
-from core.base.settings import Settings, SettingsError
-from core.composition import open_runtime
-from core.flows import setup
-from core.runtime import Runtime
+from core.desk import setup
+from core.runtime.container import Runtime
+from core.settings.environment import meet
+from core.settings.settings import Settings, SettingsError
 from tools import environment, migrate, progress
 from tools.children import Child, console, end_orphans, note_children, note_file
 from tools.embedded.servers import Embedded

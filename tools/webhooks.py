@@ -5,8 +5,8 @@ from collections import Counter
 
 from rich.console import Console
 
-from core.flows import webhook_replay
-from core.runtime import Runtime
+from core.payments.webhooks import replay as webhook_replay
+from core.runtime.container import Runtime
 
 
 async def import_call(runtime: Runtime, path: pathlib.Path, console: Console, *, trust_unsealed: bool) -> int:

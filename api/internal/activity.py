@@ -8,10 +8,10 @@ from litestar.params import QueryParameter
 from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.pages import ReportItems, read_page
-from core.reads import activity, promises, unserved
-from core.reads import overview as reads
-from core.reads.activity import ActivityFilter
-from core.runtime import Runtime
+from core.desk import activity, promises, unserved
+from core.desk import overview as desk_overview
+from core.desk.activity import ActivityFilter
+from core.runtime.container import Runtime
 
 
 @get("/internal/mitra-activity/log", **operators("activity"))
@@ -77,9 +77,9 @@ async def promised_waits(
 
 
 @get("/internal/overview", **operators("activity"))
-async def overview(runtime: Runtime) -> reads.Overview:
+async def overview(runtime: Runtime) -> desk_overview.Overview:
     """Return the figures of the overview page."""
-    return await reads.overview(runtime)
+    return await desk_overview.overview(runtime)
 
 
 ROUTES = [log, summary, unserved_searches, promised_waits, overview]

@@ -9,9 +9,9 @@ from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.actor import Actor
 from core.base.pages import ReportItems, read_page
-from core.reads import audit_log as reads
-from core.reads.audit_log import AuditEntry, AuditFilter
-from core.runtime import Runtime
+from core.desk import audit_log as desk_audit_log
+from core.desk.audit_log import AuditEntry, AuditFilter
+from core.runtime.container import Runtime
 
 
 @get("/internal/audit-log", **operators("audit"))
@@ -36,7 +36,7 @@ async def audit_log(
         since=query_time("from", since),
         until=query_time("to", to),
     )
-    return await reads.audit_log(runtime, actor, read_page(cursor, limit), which)
+    return await desk_audit_log.audit_log(runtime, actor, read_page(cursor, limit), which)
 
 
 ROUTES = [audit_log]

@@ -7,17 +7,17 @@ from litestar import get, patch, put
 
 from api.auth import operators
 from api.request_bodies import JsonObject, optional_number
+from core.accounts.logins import callers
+from core.accounts.operators.rules import require
+from core.accounts.operators.totp import TotpRequired
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.base.pages import Items
 from core.config.keys import KEYS
-from core.flows import operator_work
-from core.operators.rules import require
-from core.operators.totp import TotpRequired
-from core.reads import callers, configuration
-from core.runtime import Runtime
+from core.desk import configuration, operator_work
+from core.runtime.container import Runtime
 
 # The handler decides by the row: sensitive ones are in the area `security`, and need a fresh code.
 WRITING = operators("config", "write", TotpRequired, or_area="security")

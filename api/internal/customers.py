@@ -6,9 +6,9 @@ from api.auth import operators
 from api.parameters import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.reads import people, support
-from core.reads.look_up import LookUp
-from core.runtime import Runtime
+from core.desk import people, support
+from core.desk.look_up import LookUp
+from core.runtime.container import Runtime
 
 
 @get("/internal/customers/{customer_id:str}", **operators("customers"))

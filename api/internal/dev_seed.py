@@ -13,9 +13,8 @@ from api.request_bodies import Body
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import CustomerId, MitraId
-from core.flows import seed_history
-from core.reads import support
-from core.runtime import Runtime
+from core.desk import seed_history, support
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)

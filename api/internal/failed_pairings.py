@@ -6,19 +6,20 @@ from litestar import get, patch, post
 from api.auth import operators
 from api.parameters import path_id
 from api.request_bodies import Body, shown_text
+from core.accounts.logins import callers
+from core.accounts.operators.totp import TotpRequired
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
-from core.flows import operator_work, refund
-from core.operators.totp import TotpRequired
-from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
-from core.reads import callers
-from core.reads import failed_pairings as reads
-from core.reads.failed_pairings import FailedPairing, FailureFilter
-from core.refunds.rules import LONGEST_NOTE, NotRefundable, RefundPending, RefundsDisabled
-from core.runtime import Runtime
+from core.desk import failed_pairings as desk_failed_pairings
+from core.desk import operator_work
+from core.desk.failed_pairings import FailedPairing, FailureFilter
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.payments.refunds import refund
+from core.payments.refunds.rules import LONGEST_NOTE, NotRefundable, RefundPending, RefundsDisabled
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +64,7 @@ async def failed_pairings(
     which = FailureFilter(
         cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
     )
-    return await reads.failed_pairings(runtime, actor, read_page(cursor, limit), which)
+    return await desk_failed_pairings.failed_pairings(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/failed-pairings/{failure_id:str}", **operators("failed_pairings"))
@@ -72,7 +73,7 @@ async def failed_pairing(failure_id: str, runtime: Runtime, actor: Actor) -> Fai
 
     Without `customers.pii`, notes and reasons are hidden.
     """
-    return await reads.failed_pairing(runtime, actor, path_id(failure_id))
+    return await desk_failed_pairings.failed_pairing(runtime, actor, path_id(failure_id))
 
 
 @patch(
@@ -90,7 +91,7 @@ async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, ac
     if data.operator_action is OperatorAction.REFUNDED:
         await callers.require_step_up(runtime, actor)
     await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action, note=data.note)
-    return await reads.failed_pairing(runtime, actor, found, noted=False)
+    return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
 
 
 @post(
@@ -117,7 +118,7 @@ async def refund_failure(failure_id: str, data: RefundBody, runtime: Runtime, ac
     """
     found = path_id(failure_id)
     await refund.request(runtime, actor, failure_id=found, reason=data.reason)
-    return await reads.failed_pairing(runtime, actor, found, noted=False)
+    return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
 
 
 ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure]

@@ -3,10 +3,10 @@
 from litestar import get
 
 from api.auth import operators
-from core.reads.broken_rules import BrokenRules
-from core.reads.broken_rules import broken_rules as read_broken_rules
-from core.reads.ledger.audit import LedgerAudit, audit_for_operator
-from core.runtime import Runtime
+from core.desk.broken_rules import BrokenRules
+from core.desk.broken_rules import broken_rules as read_broken_rules
+from core.desk.ledger.audit import LedgerAudit, audit_for_operator
+from core.runtime.container import Runtime
 
 
 @get("/internal/ledger/audit", **operators("payments"))

@@ -9,13 +9,16 @@ from api.auth import INTERNAL, anyone, client_ip, device_of, operators
 from api.parameters import path_id
 from api.request_bodies import Body, text
 from api.shared_answers import OperatorTokens, SecondFactorQuestion, operator_tokens
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins import list_devices
+from core.accounts.operators import change_password as operators_change_password
+from core.accounts.operators import sign_in as operator_sign_in
+from core.accounts.operators.rules import AccountLocked, LoginInvalid
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import login_operator, login_tokens, operator_password
-from core.logins.refresh import RefreshInvalid
-from core.operators.rules import AccountLocked, LoginInvalid
-from core.reads import devices, people
-from core.runtime import Runtime
+from core.desk import people
+from core.runtime.container import Runtime
+from core.security.refresh import RefreshInvalid
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +58,7 @@ async def sign_in(
 
     An operator with a second factor gets a `login_token`, which completes the sign-in with a code.
     """
-    found = await login_operator.sign_in(
+    found = await operator_sign_in.sign_in(
         runtime, email=data.email, password=data.password, device=device_of(request), ip_address=client_ip(request)
     )
     if found.login_token is not None:
@@ -73,7 +76,7 @@ async def sign_in(
 )
 async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> OperatorTokens:
     """Get new tokens for a refresh token."""
-    fresh = await login_tokens.refresh_tokens(
+    fresh = await login_devices.refresh_tokens(
         runtime, refresh_token=data.refresh_token, operators=True, ip_address=client_ip(request)
     )
     return operator_tokens(fresh.tokens, await people.operator_me(runtime, fresh.user_id))
@@ -86,7 +89,7 @@ async def log_out(runtime: Runtime, actor: Actor) -> people.OperatorView:
     The answer is the operator who has signed out.
     """
     operator = await people.operator_me(runtime, actor.user_id)
-    await login_tokens.log_out(runtime, actor)
+    await login_devices.log_out(runtime, actor)
     return operator
 
 
@@ -110,7 +113,7 @@ async def change_password(
 
     Your other devices are signed out.
     """
-    await operator_password.change_password(
+    await operators_change_password.change_password(
         runtime, actor, current=data.current_password, new=data.new_password, ip_address=client_ip(request)
     )
     return await people.operator_me(runtime, actor.user_id)
@@ -119,20 +122,20 @@ async def change_password(
 @get("/internal/auth/sessions", **operators(None, enrolling=True))
 async def sessions(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[devices.Device]:
+) -> Items[list_devices.Device]:
     """List your own sign-ins, newest first."""
-    return await devices.devices(runtime, actor, read_page(cursor, limit))
+    return await list_devices.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/internal/auth/sessions/{auth_session_id:str}", status_code=200, **operators(None, enrolling=True))
-async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> devices.Device:
+async def end_session(auth_session_id: str, runtime: Runtime, actor: Actor) -> list_devices.Device:
     """End one of your own sign-ins.
 
     Its tokens are refused within a second.
     """
     found = path_id(auth_session_id)
-    device = await devices.device(runtime, actor, found)
-    await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
+    device = await list_devices.device(runtime, actor, found)
+    await login_devices.revoke_device(runtime, actor, auth_session_id=found)
     return device
 
 

@@ -9,13 +9,11 @@ from litestar import Request, get, patch, post
 from api.auth import client_ip, operators
 from api.parameters import path_id
 from api.request_bodies import Body, JsonObject, no_nulls, structure, text
-from core.base.actor import Actor
-from core.base.field_types import RoleId
-from core.base.pages import Items, read_page
-from core.flows import operator_accounts, operator_roles
-from core.flows.operator_accounts import OperatorChange
-from core.flows.operator_roles import RoleChange
-from core.operators.rules import (
+from core.accounts.operators import edit as operator_edit
+from core.accounts.operators import edit_roles
+from core.accounts.operators.edit import OperatorChange
+from core.accounts.operators.edit_roles import RoleChange
+from core.accounts.operators.rules import (
     AREAS,
     AccountLocked,
     EmailTaken,
@@ -24,9 +22,12 @@ from core.operators.rules import (
     Permissions,
     RoleNameTaken,
 )
-from core.operators.totp import TotpNotEnrolled
-from core.reads import operators as reads
-from core.runtime import Runtime
+from core.accounts.operators.totp import TotpNotEnrolled
+from core.base.actor import Actor
+from core.base.field_types import RoleId
+from core.base.pages import Items, read_page
+from core.desk import operators as desk_operators
+from core.runtime.container import Runtime
 
 MAX_PERMISSIONS = len(AREAS) + 1  # each area, and "*"
 
@@ -75,9 +76,9 @@ class RolePatch:
 @get("/internal/operators", **operators("operators"))
 async def list_operators(
     runtime: Runtime, cursor: str | None = None, limit: int | None = None
-) -> Items[reads.OperatorForOperators]:
+) -> Items[desk_operators.OperatorForOperators]:
     """List operators, newest first."""
-    return await reads.operators(runtime, read_page(cursor, limit))
+    return await desk_operators.operators(runtime, read_page(cursor, limit))
 
 
 @post(
@@ -87,7 +88,7 @@ async def list_operators(
     return_dto=None,
     **operators("operators", "write", EmailTaken, step_up=True),
 )
-async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> reads.OperatorForOperators:
+async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> desk_operators.OperatorForOperators:
     """Add an operator.
 
     The role must not have more rights than you have.
@@ -99,7 +100,7 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
         password=data.password,
         disabled=data.disabled,
     )
-    return await reads.operator(runtime, await operator_accounts.add_operator(runtime, actor, wanted=wanted))
+    return await desk_operators.operator(runtime, await operator_edit.add_operator(runtime, actor, wanted=wanted))
 
 
 @patch(
@@ -111,7 +112,7 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> re
 )
 async def change_operator(
     operator_id: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
-) -> reads.OperatorForOperators:
+) -> desk_operators.OperatorForOperators:
     """Change an operator.
 
     An operator who is disabled or gets a new password is signed out everywhere.
@@ -120,16 +121,16 @@ async def change_operator(
     no_nulls(data)
     body = structure(data, OperatorPatch)
     change = OperatorChange(**{field.name: getattr(body, field.name) for field in attrs.fields(OperatorPatch)})
-    await operator_accounts.change_operator(
-        runtime, actor, operator_id=found, change=change, ip_address=client_ip(request)
-    )
-    return await reads.operator(runtime, found)
+    await operator_edit.change_operator(runtime, actor, operator_id=found, change=change, ip_address=client_ip(request))
+    return await desk_operators.operator(runtime, found)
 
 
 @get("/internal/roles", **operators("operators"))
-async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[reads.RoleView]:
+async def list_roles(
+    runtime: Runtime, cursor: str | None = None, limit: int | None = None
+) -> Items[desk_operators.RoleView]:
     """List roles, newest first."""
-    return await reads.roles(runtime, read_page(cursor, limit))
+    return await desk_operators.roles(runtime, read_page(cursor, limit))
 
 
 @post(
@@ -139,15 +140,15 @@ async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | N
     return_dto=None,
     **operators("operators", "write", RoleNameTaken, step_up=True),
 )
-async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.RoleView:
+async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> desk_operators.RoleView:
     """Add a role.
 
     It must not have more rights than you have.
     """
-    role_id = await operator_roles.add_role(
+    role_id = await edit_roles.add_role(
         runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
     )
-    return await reads.role(runtime, role_id)
+    return await desk_operators.role(runtime, role_id)
 
 
 @patch(
@@ -157,7 +158,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> reads.Role
     body=RolePatch,
     **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
-async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> reads.RoleView:
+async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> desk_operators.RoleView:
     """Change a role.
 
     The change takes effect at once for all operators who have the role.
@@ -166,8 +167,8 @@ async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, acto
     no_nulls(data)
     body = structure(data, RolePatch)
     change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
-    await operator_roles.change_role(runtime, actor, role_id=found, change=change)
-    return await reads.role(runtime, found)
+    await edit_roles.change_role(runtime, actor, role_id=found, change=change)
+    return await desk_operators.role(runtime, found)
 
 
 ROUTES = [list_operators, add_operator, change_operator, list_roles, add_role, change_role]

@@ -9,12 +9,13 @@ from api.auth import operators
 from api.parameters import path_id, query_choice, query_time
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import payment_confirm
+from core.desk import support
+from core.desk.look_up import LookUp
+from core.desk.timeline import timeline
+from core.payments import confirm as payment_confirm
 from core.payments.rules import PaymentNotPending
 from core.payments.states import PaymentStatus
-from core.reads import support, timeline
-from core.reads.look_up import LookUp
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 
 @get("/internal/payment-requests", **operators("payments"))

@@ -14,12 +14,12 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.field_types import Mode, TierId
 from core.base.pages import Items, read_page
-from core.flows import pricing_edit
-from core.flows.pricing_edit import TierPosition
-from core.pricing.admin_store import FirstSessionPromotion, TierForOperators
-from core.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
-from core.reads import prices
-from core.runtime import Runtime
+from core.payments.pricing import edit as pricing_edit
+from core.payments.pricing import prices
+from core.payments.pricing.admin_store import FirstSessionPromotion, TierForOperators
+from core.payments.pricing.edit import TierPosition
+from core.payments.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
+from core.runtime.container import Runtime
 
 TOKEN = 64
 MAX_ORDER = 1_000_000  # so that the position after the last one still fits the database's integer

@@ -9,13 +9,11 @@ from api.auth import INTERNAL, anyone, client_ip, device_of, operators
 from api.parameters import path_id
 from api.request_bodies import Body, operator_code, text
 from api.shared_answers import OperatorTokens, operator_tokens
-from core.base.actor import Actor
-from core.base.errors import ValidationFailed
-from core.base.languages import Text
-from core.flows import login_operator, operator_second_factor
-from core.operators.login_token import LoginTokenInvalid
-from core.operators.rules import AccountLocked, LoginInvalid
-from core.operators.totp import (
+from core.accounts.operators import manage_second_factor
+from core.accounts.operators import sign_in as operator_sign_in
+from core.accounts.operators.login_token import LoginTokenInvalid
+from core.accounts.operators.rules import AccountLocked, LoginInvalid
+from core.accounts.operators.totp import (
     STEPPED_UP_FOR,
     TotpInvalid,
     TotpNotBegun,
@@ -23,9 +21,12 @@ from core.operators.totp import (
     TotpRequired,
     TotpRequiredByRole,
 )
-from core.reads import operators as reads
-from core.reads import people
-from core.runtime import Runtime
+from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.base.languages import Text
+from core.desk import operators as desk_operators
+from core.desk import people
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)
@@ -93,7 +94,7 @@ class StepUp:
 class Reset:
     """The operator, now without a second factor. If they need one, `enrolment_code` is set; it is not shown again."""
 
-    operator: reads.OperatorForOperators
+    operator: desk_operators.OperatorForOperators
     enrolment_code: str | None = attrs.field(repr=False)
 
 
@@ -109,7 +110,7 @@ async def begin(data: BeginBody, request: Request[Any, Any, Any], runtime: Runti
 
     The answer has the secret for the authenticator. The second factor changes when you confirm a code of it.
     """
-    made = await operator_second_factor.begin(
+    made = await manage_second_factor.begin(
         runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
     )
     return Enrolment(secret=made.secret, otpauth_uri=made.otpauth_uri)
@@ -127,7 +128,7 @@ async def confirm(data: ConfirmBody, request: Request[Any, Any, Any], runtime: R
 
     Your other devices are signed out.
     """
-    codes = await operator_second_factor.confirm(runtime, actor, code=data.code, ip_address=client_ip(request))
+    codes = await manage_second_factor.confirm(runtime, actor, code=data.code, ip_address=client_ip(request))
     return RecoveryCodes(recovery_codes=codes)
 
 
@@ -145,7 +146,7 @@ async def remove(
 
     Your other devices are signed out.
     """
-    await operator_second_factor.remove(
+    await manage_second_factor.remove(
         runtime, actor, password=data.password, code=data.code, ip_address=client_ip(request)
     )
     return await people.operator_me(runtime, actor.user_id)
@@ -164,7 +165,7 @@ async def verify(data: VerifyBody, request: Request[Any, Any, Any], runtime: Run
         raise ValidationFailed.of(
             "code", Text(en="either code or recovery_code is required", id="code atau recovery_code wajib diisi")
         )
-    tokens, operator = await login_operator.verify_second_factor(
+    tokens, operator = await operator_sign_in.verify_second_factor(
         runtime,
         token=data.login_token,
         code=data.code,
@@ -187,7 +188,7 @@ async def step_up(data: CodeBody, request: Request[Any, Any, Any], runtime: Runt
 
     For 5 minutes this sign-in may then confirm payments, refund, and change operators and roles.
     """
-    await operator_second_factor.step_up(runtime, actor, code=data.code, ip_address=client_ip(request))
+    await manage_second_factor.step_up(runtime, actor, code=data.code, ip_address=client_ip(request))
     return StepUp(expires_in=int(STEPPED_UP_FOR.total_seconds()))
 
 
@@ -202,8 +203,8 @@ async def reset(operator_id: str, runtime: Runtime, actor: Actor) -> Reset:
     They are signed out. You need a second factor yourself.
     """
     found = path_id(operator_id)
-    code = await operator_second_factor.reset(runtime, actor, operator_id=found)
-    return Reset(operator=await reads.operator(runtime, found), enrolment_code=code)
+    code = await manage_second_factor.reset(runtime, actor, operator_id=found)
+    return Reset(operator=await desk_operators.operator(runtime, found), enrolment_code=code)
 
 
 ROUTES = [begin, confirm, remove, verify, step_up, reset]

@@ -11,11 +11,12 @@ from api.parameters import path_id, query_choice, query_time
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import receipts, session_end
-from core.reads import support
-from core.reads.look_up import LookUp
-from core.receipts.rules import SessionNotCompleted, SignedReceipt
-from core.runtime import Runtime
+from core.desk import support
+from core.desk.look_up import LookUp
+from core.pairing import end_session
+from core.runtime.container import Runtime
+from core.sessions.receipts import show as show_receipts
+from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
 from core.sessions.states import SessionStatus
 
 
@@ -59,14 +60,14 @@ async def receipt(session_id: str, runtime: Runtime) -> SignedReceipt:
 
     Sessions that were completed before the service made receipts have none: 404.
     """
-    return await receipts.of_session(runtime, path_id(session_id))
+    return await show_receipts.of_session(runtime, path_id(session_id))
 
 
 @attrs.frozen(kw_only=True)
 class EndBody:
     """Why you end the session. The reason is stored in the audit log."""
 
-    reason: str = shown_text(session_end.MAX_REASON)
+    reason: str = shown_text(end_session.MAX_REASON)
 
 
 @post(
@@ -82,7 +83,7 @@ async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) ->
     Both parties get the event. A session that has ended already stays unchanged.
     """
     found = path_id(session_id)
-    await session_end.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
+    await end_session.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
     return await support.session(runtime, actor, found, noted=False)
 
 

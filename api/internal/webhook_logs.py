@@ -7,15 +7,16 @@ from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import path_id, query_time
+from core.accounts.logins import callers
+from core.accounts.operators.totp import TotpRequired
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable
 from core.base.pages import Items, read_page
-from core.flows import webhook_replay
-from core.operators.totp import TotpRequired
+from core.desk import webhook_calls
+from core.desk.webhook_calls import WebhookFilter, WebhookLogView
 from core.payments.rules import NotReplayable
-from core.reads import callers, webhook_calls
-from core.reads.webhook_calls import WebhookFilter, WebhookLogView
-from core.runtime import Runtime
+from core.payments.webhooks import replay as webhook_replay
+from core.runtime.container import Runtime
 
 
 @get("/internal/webhook-logs", **operators("webhooks"))

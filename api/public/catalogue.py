@@ -5,10 +5,11 @@ from typing import Any
 from litestar import Request, get, post
 
 from api.auth import anyone, customers
+from core.accounts import app_settings
+from core.accounts.customers import edit as customer_edit
 from core.base.actor import Actor
-from core.flows import customer_edit
-from core.reads import app_settings, catalogue
-from core.runtime import Runtime
+from core.pairing import catalogue
+from core.runtime.container import Runtime
 
 
 @get(["/api/client/chat/pricing", "/api/client/chat-pricing"], **customers())

@@ -14,10 +14,10 @@ from typing import Any
 from litestar import Request, Response, get, post
 
 from api.auth import anyone
+from core.accounts.logins import development_identity
 from core.base import languages
 from core.base.languages import Language, Text
-from core.flows import development_identity
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 PERSONS = ("dewi@example.test", "budi@example.test", "sari@example.test")
 # It hands the token to the page that opened this one. Only a page of the checked origin can receive it.

@@ -13,7 +13,7 @@ from api.public import try_apps
 from api.static_files import answer
 from core.base.errors import Unavailable
 from core.bus.inbox import InboxItem
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)

@@ -14,11 +14,11 @@ from api.auth import anyone, client_ip
 from api.parameters import path_id
 from core.base import languages
 from core.base.languages import Text
-from core.flows import webhook_receive
-from core.flows.webhook_receive import Incoming
+from core.payments import show as show_payments
 from core.payments.states import PaymentStatus
-from core.reads import payments
-from core.runtime import Runtime
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks.receive import Incoming
+from core.runtime.container import Runtime
 
 PAGE = """<!doctype html><html lang="{language}" {theme}><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
@@ -40,7 +40,7 @@ HEADERS = {
 }
 
 
-def _page(request: Request[Any, Any, Any], view: payments.DevelopmentPage) -> Response[str]:
+def _page(request: Request[Any, Any, Any], view: show_payments.DevelopmentPage) -> Response[str]:
     chosen = languages.parse_locale(request.query_params.get("lang"))
     language = chosen or languages.of_errors(request.headers.get("accept-language"))
     theme = request.query_params.get("theme")
@@ -63,13 +63,13 @@ def _page(request: Request[Any, Any, Any], view: payments.DevelopmentPage) -> Re
 @get("/dev/pay/{request_id:str}", include_in_schema=False, **anyone())
 async def show(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
     """Show the amount to pay."""
-    return _page(request, await payments.for_development_page(runtime, path_id(request_id)))
+    return _page(request, await show_payments.for_development_page(runtime, path_id(request_id)))
 
 
 @post("/dev/pay/{request_id:str}", status_code=200, include_in_schema=False, **anyone(foreign_body=True))
 async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime) -> Response[str]:
     """Pay: pass the call that the gateway would make to the webhook's handler."""
-    view = await payments.for_development_page(runtime, path_id(request_id))
+    view = await show_payments.for_development_page(runtime, path_id(request_id))
     settings = runtime.settings
     call = {
         "id": view.gateway_invoice_id or f"dev-{view.payment_request_id}",
@@ -86,7 +86,7 @@ async def pay(request_id: str, request: Request[Any, Any, Any], runtime: Runtime
     headers = {"content-type": "application/json", "x-callback-token": (*settings.gateway_callback_token, "")[0]}
     incoming = Incoming(body=msgspec.json.encode(call), headers=headers, source_ip=client_ip(request))
     await webhook_receive.receive(runtime, incoming)
-    return _page(request, await payments.for_development_page(runtime, view.payment_request_id))
+    return _page(request, await show_payments.for_development_page(runtime, view.payment_request_id))
 
 
 ROUTES = [show, pay]

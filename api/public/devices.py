@@ -9,12 +9,13 @@ from litestar import Request, delete, get, post, put
 from api.auth import locale_of, parties
 from api.parameters import path_id
 from api.request_bodies import Body
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins import list_devices
 from core.base.actor import Actor
 from core.base.field_types import Id
 from core.base.pages import Items, read_page
-from core.flows import delivery_trail, login_tokens
-from core.reads import devices as reads
-from core.runtime import Runtime
+from core.deliveries import note_trail
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)
@@ -29,20 +30,20 @@ class PushTokenBody:
 @get("/api/shared/auth/sessions", **parties())
 async def devices(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[reads.Device]:
+) -> Items[list_devices.Device]:
     """List the devices on which the caller is signed in, newest first."""
-    return await reads.devices(runtime, actor, read_page(cursor, limit))
+    return await list_devices.devices(runtime, actor, read_page(cursor, limit))
 
 
 @delete("/api/shared/auth/sessions/{auth_session_id:str}", status_code=200, **parties())
-async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> reads.Device:
+async def revoke_device(auth_session_id: str, runtime: Runtime, actor: Actor) -> list_devices.Device:
     """Sign out one of the caller's devices.
 
     Its tokens are refused and its sockets are closed within a second.
     """
     found = path_id(auth_session_id)
-    device = await reads.device(runtime, actor, found)
-    await login_tokens.revoke_device(runtime, actor, auth_session_id=found)
+    device = await list_devices.device(runtime, actor, found)
+    await login_devices.revoke_device(runtime, actor, auth_session_id=found)
     return device
 
 
@@ -59,7 +60,7 @@ async def set_push_token(data: PushTokenBody, request: Request[Any, Any, Any], r
 
     The push token is removed from any other device. `X-Locale` is the language of the pushes from now on.
     """
-    await login_tokens.set_push_token(runtime, actor, push_token=data.push_token, locale=locale_of(request))
+    await login_devices.set_push_token(runtime, actor, push_token=data.push_token, locale=locale_of(request))
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +77,7 @@ async def push_opened(data: PushOpenedBody, runtime: Runtime, actor: Actor) -> N
     It is kept in the event's delivery trail, once for a device. An unknown `event_id`, such as that of a push about a
     message, and one of another user are ignored: an app can do nothing about them.
     """
-    await delivery_trail.note_opened(runtime, actor, event_id=data.event_id)
+    await note_trail.note_opened(runtime, actor, event_id=data.event_id)
 
 
 ROUTES = [devices, revoke_device, set_push_token, push_opened]

@@ -10,13 +10,10 @@ from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, pa
 from api.idempotency import key_of_sign_in
 from api.request_bodies import Body, optional_text, phone_code, text
 from api.shared_answers import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
-from core.base.actor import Actor, UserType
-from core.base.errors import OtpDeliveryFailed
-from core.base.field_types import Id
-from core.flows import login_anonymous, login_identity, login_otp, login_otp_ask, login_tokens
-from core.flows.login_otp_ask import CodeRequest
-from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
-from core.logins.otp import (
+from core.accounts.logins import ask_code, sign_in_anonymous, sign_in_with_code, sign_in_with_identity
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins.ask_code import CodeRequest
+from core.accounts.logins.otp import (
     OtpAttemptsExceeded,
     OtpBudgetExceeded,
     OtpCooldown,
@@ -25,9 +22,13 @@ from core.logins.otp import (
     OtpRateLimitIp,
     OtpRateLimitPhone,
 )
-from core.logins.refresh import RefreshInvalid
-from core.reads import people
-from core.runtime import Runtime
+from core.base.actor import Actor, UserType
+from core.base.errors import OtpDeliveryFailed
+from core.base.field_types import Id
+from core.desk import people
+from core.runtime.container import Runtime
+from core.security.identity import IdentityTokenInvalid, ProviderDisabled
+from core.security.refresh import RefreshInvalid
 
 ASKING = (OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown)
 VERIFYING = (OtpInvalid, OtpExpired, OtpAttemptsExceeded)
@@ -91,7 +92,7 @@ async def auth_providers(runtime: Runtime) -> Providers:
 @post("/api/shared/auth/anonymous", status_code=201, headers=("X-Locale",), **anyone())
 async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
     """Sign in as a new anonymous customer."""
-    tokens, customer = await login_anonymous.sign_in_anonymously(
+    tokens, customer = await sign_in_anonymous.sign_in_anonymously(
         runtime, device=device_of(request), ip_address=client_ip(request)
     )
     return customer_tokens(tokens, people.customer_view(customer))
@@ -107,7 +108,7 @@ async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime)
 )
 async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens | MitraTokens:
     """Get new tokens for a refresh token."""
-    fresh = await login_tokens.refresh_tokens(
+    fresh = await login_devices.refresh_tokens(
         runtime,
         refresh_token=data.refresh_token,
         operators=False,
@@ -122,7 +123,7 @@ async def refresh(data: RefreshBody, request: Request[Any, Any, Any], runtime: R
 @post("/api/shared/auth/logout", status_code=204, **parties())
 async def log_out(runtime: Runtime, actor: Actor) -> None:
     """Sign out on this device."""
-    await login_tokens.log_out(runtime, actor)
+    await login_devices.log_out(runtime, actor)
 
 
 @post(
@@ -137,7 +138,7 @@ async def ask_customer_code(data: PhoneBody, request: Request[Any, Any, Any], ru
 
     With a valid token, the budget of the whole service does not refuse the request.
     """
-    return await login_otp_ask.ask_customer_code(
+    return await ask_code.ask_customer_code(
         runtime, phone=data.phone, caller=await optional_actor(request), ip_address=client_ip(request)
     )
 
@@ -148,7 +149,7 @@ async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runti
 
     The answer is the same for all numbers, so it does not reveal who is a mitra.
     """
-    return await login_otp_ask.ask_mitra_code(runtime, phone=data.phone, ip_address=client_ip(request))
+    return await ask_code.ask_mitra_code(runtime, phone=data.phone, ip_address=client_ip(request))
 
 
 @post(
@@ -165,7 +166,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
 
     With the token of an anonymous customer, that customer becomes verified, or joins the account that has this number.
     """
-    tokens, customer = await login_otp.verify_customer(
+    tokens, customer = await sign_in_with_code.verify_customer(
         runtime,
         otp_request_id=data.otp_request_id,
         code=data.code,
@@ -187,7 +188,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
 )
 async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
     """Sign in as a mitra with a phone code."""
-    tokens, mitra = await login_otp.verify_mitra(
+    tokens, mitra = await sign_in_with_code.verify_mitra(
         runtime,
         otp_request_id=data.otp_request_id,
         code=data.code,
@@ -206,7 +207,7 @@ BY_IDENTITY: dict[str, Any] = {
 async def _by_identity(
     provider: str, data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
-    tokens, customer = await login_identity.sign_in_by_identity(
+    tokens, customer = await sign_in_with_identity.sign_in_by_identity(
         runtime,
         provider=provider,
         identity_token=data.identity_token,

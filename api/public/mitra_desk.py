@@ -6,14 +6,16 @@ from litestar import Request, get, post
 
 from api.auth import mitras, note_sign
 from api.parameters import path_id
+from core.accounts.mitras.rules import Channel, MitraAtCapacity, MitraOffline
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import mitra_status, pairing_answer
-from core.mitras.rules import Channel, MitraAtCapacity, MitraOffline
+from core.pairing import answer as pairing_answer
+from core.pairing import mitra_desk, mitra_status
+from core.pairing.chat_requests import ChatRequest
 from core.pairing.rules import RequestClosed, RequestTaken
-from core.reads import chats, histories, mitra_desk
-from core.runtime import Runtime
-from core.sessions.chat_requests import ChatRequest
+from core.runtime.container import Runtime
+from core.sessions import histories
+from core.sessions.messages import chats
 from core.sessions.views import SessionView
 
 

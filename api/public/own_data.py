@@ -8,19 +8,19 @@ from litestar.response import Stream
 
 from api.auth import client_ip, customers
 from api.request_bodies import Body, optional_text, phone_code
+from core.accounts.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.field_types import Id, Time
 from core.erasures.rules import RecentSignInRequired
-from core.flows import erasure, export
-from core.flows.erasure import CodeProof, IdentityProof
-from core.logins.identity import IdentityTokenInvalid, ProviderDisabled
-from core.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.payments.rules import SessionInProgress
-from core.reads import export as exports
-from core.reads.exported import Export
-from core.runtime import Runtime
+from core.privacy import erase as erasure
+from core.privacy import export, export_data
+from core.privacy.erase import CodeProof, IdentityProof
+from core.privacy.exported import Export
+from core.runtime.container import Runtime
+from core.security.identity import IdentityTokenInvalid, ProviderDisabled
 
 
 @attrs.frozen(kw_only=True)
@@ -83,10 +83,10 @@ async def export_me(runtime: Runtime, actor: Actor) -> Response[Export]:
     The caller must have signed in on this device within the last 10 minutes, and gets one export an hour. The answer
     comes in parts; if it ends early, its JSON is incomplete.
     """
-    await exports.require_recent_sign_in(runtime, actor)
+    await export_data.require_recent_sign_in(runtime, actor)
     await export.begin_own(runtime, actor)
     answer: Any = Stream(
-        exports.parts(runtime, actor.user_id),
+        export_data.parts(runtime, actor.user_id),
         media_type="application/json",
         headers={"Content-Disposition": 'attachment; filename="sesi-export.json"', "Cache-Control": "no-store"},
     )

@@ -12,15 +12,17 @@ from api.request_bodies import Body, integer, optional_integer
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import MitraId, Mode, PaymentRequestId
-from core.flows import pairing_fallback, pairing_leave, payment_request
-from core.flows.payment_request import Wish
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import request as payment_request
+from core.pairing.request import Wish
 from core.pairing.rules import SessionNotSearching
-from core.pairing_failures.rules import FailureActioned, NotTargeted
+from core.payments import show as show_payments
+from core.payments.failures.rules import FailureActioned, NotTargeted
+from core.payments.pricing.rules import DiscountNotEligible
 from core.payments.rules import PaymentNotConfirmed, SessionInProgress
 from core.payments.views import PaymentRequestView
-from core.pricing.rules import DiscountNotEligible
-from core.reads import payments
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 from core.sessions.views import SessionView
 
 
@@ -83,7 +85,7 @@ async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRe
     This is possible until a mitra has accepted.
     """
     await pairing_leave.cancel(runtime, actor, payment_request_id=data.payment_request_id)
-    return await payments.payment(runtime, actor, data.payment_request_id)
+    return await show_payments.payment(runtime, actor, data.payment_request_id)
 
 
 @post(
@@ -99,7 +101,7 @@ async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> Paymen
     This is possible while the request is open and after it has failed.
     """
     await pairing_fallback.fall_back(runtime, actor, payment_request_id=data.payment_request_id)
-    return await payments.payment(runtime, actor, data.payment_request_id)
+    return await show_payments.payment(runtime, actor, data.payment_request_id)
 
 
 @post(

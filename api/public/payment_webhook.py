@@ -7,10 +7,10 @@ import attrs
 from litestar import Request, Response, post
 
 from api.auth import anyone, client_ip
-from core.flows import webhook_receive
-from core.flows.webhook_receive import Incoming
 from core.payments.gateway_calls import Case, ProcessingResult
-from core.runtime import Runtime
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks.receive import Incoming
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)

@@ -9,24 +9,27 @@ from api.auth import client_ip, customers
 from api.idempotency import ADDED, key_of
 from api.parameters import path_id
 from api.request_bodies import Body, optional_integer
+from core.accounts.customers.rules import DisplayNameRequired
+from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline, NoMitraAvailable
 from core.base import shown_texts
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, ValidationFailed
 from core.base.field_types import MitraId, Mode, SessionId
 from core.base.languages import Text
 from core.base.pages import Items, read_page
-from core.customers.rules import DisplayNameRequired
-from core.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
-from core.flows import invoice_poll, payment_extension, payment_request
-from core.flows.payment_extension import MoreMinutes
-from core.flows.payment_request import Wish
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
-from core.mitras.rules import MitraAtCapacity, MitraOffline, NoMitraAvailable
+from core.pairing import request as payment_request
+from core.pairing.request import Wish
+from core.payments import poll as invoice_poll
+from core.payments import show as show_payments
+from core.payments.pricing.rules import DiscountNotEligible, PriceChanged, TierNotFound
 from core.payments.rules import FreeRequestOpen, NotPreviousMitra, PaymentNotPending, SessionInProgress
 from core.payments.views import PaymentRequestView
-from core.pricing.rules import DiscountNotEligible, PriceChanged, TierNotFound
-from core.reads import own, payments
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions import own_lists
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions.request import MoreMinutes
+from core.sessions.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 
 PAYING = (
     SessionInProgress, TierNotFound, PriceChanged, DisplayNameRequired, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
@@ -133,7 +136,7 @@ async def request_payment(
         data = attrs.evolve(data, mode="chat")
     key = key_of(request, actor, "payment", data)
     if extension:
-        return await payment_extension.request_extension(
+        return await extension_request.request_extension(
             runtime, actor, _extension(data), address=client_ip(request), key=key
         )
     wish = Wish(
@@ -154,7 +157,7 @@ async def request_payment(
 )
 async def payment(request_id: str, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Return a payment request of the caller."""
-    view = await payments.payment(runtime, actor, path_id(request_id))
+    view = await show_payments.payment(runtime, actor, path_id(request_id))
     invoice_poll.after_reading(runtime, view)
     return view
 
@@ -171,7 +174,7 @@ async def abandon(request_id: str, runtime: Runtime, actor: Actor) -> PaymentReq
     """Abandon a pending payment request."""
     found = path_id(request_id)
     await payment_request.abandon(runtime, actor, payment_request_id=found)
-    return await payments.payment(runtime, actor, found)
+    return await show_payments.payment(runtime, actor, found)
 
 
 @get("/api/client/payment/requests", **customers())
@@ -179,15 +182,15 @@ async def payments_made(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
 ) -> Items[PaymentRequestView]:
     """List the caller's payment requests with their outcomes, newest first."""
-    return await own.payment_requests(runtime, actor, read_page(cursor, limit))
+    return await own_lists.payment_requests(runtime, actor, read_page(cursor, limit))
 
 
 @get("/api/client/transactions", **customers())
 async def transactions(
     runtime: Runtime, actor: Actor, cursor: str | None = None, limit: int | None = None
-) -> Items[own.TransactionView]:
+) -> Items[own_lists.TransactionView]:
     """List what the caller's sessions and extensions have cost, newest first."""
-    return await own.transactions(runtime, actor, read_page(cursor, limit))
+    return await own_lists.transactions(runtime, actor, read_page(cursor, limit))
 
 
 ROUTES = [request_payment, payment, abandon, payments_made, transactions]

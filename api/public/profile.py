@@ -5,10 +5,10 @@ from litestar import get, patch
 
 from api.auth import customers, mitras
 from api.request_bodies import Body, text
+from core.accounts.customers import edit as customer_edit
 from core.base.actor import Actor
-from core.flows import customer_edit
-from core.reads import people
-from core.runtime import Runtime
+from core.desk import people
+from core.runtime.container import Runtime
 
 
 @attrs.frozen(kw_only=True)

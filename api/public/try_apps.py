@@ -11,9 +11,9 @@ from litestar.response import Redirect
 from api.auth import anyone
 from api.static_files import READING, REVALIDATE, StaticFolder, answer
 from core.base.errors import NotFound, Unavailable
-from core.base.settings import Settings
-from core.reads import trial
-from core.runtime import Runtime
+from core.desk import trial
+from core.runtime.container import Runtime
+from core.settings.settings import Settings
 
 FILES = StaticFolder(pathlib.Path(__file__).parent / "static" / "try", shared=True)
 INDEX = "index.html"

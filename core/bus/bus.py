@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 
 import redis.asyncio as redis_asyncio
 
-from core.base import metrics, redis_url
 from core.bus.link import Handler
 from core.bus.nodes import LOST, Node, Nodes
 from core.bus.subscription import Subscription
 from core.bus.writer import Writer
+from core.settings import redis_url
+from core.telemetry import metrics
 
 DEADLINE_S = 1.0
 

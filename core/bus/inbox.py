@@ -14,9 +14,10 @@ import msgspec
 import redis.asyncio as redis_asyncio
 from redis.exceptions import RedisError
 
-from core.base import ids, logs
+from core.base import ids
 from core.base.clock import as_text
 from core.base.errors import Unavailable
+from core.telemetry import logs
 
 LIST = "sesi:inbox"
 KEPT = 200  # items

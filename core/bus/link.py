@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from redis.asyncio.connection import AbstractConnection
 
-from core.base import ids, logs
+from core.base import ids
 from core.base.clock import monotonic, real_sleep
 from core.bus.nodes import LOST, Node, Nodes, NoServer
+from core.telemetry import logs
 
 CONNECT_S = 1.0
 SEND_S = 1.0

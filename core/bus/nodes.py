@@ -13,11 +13,11 @@ from typing import Any
 import redis.asyncio as redis_asyncio
 from redis.exceptions import RedisError
 
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
-from core.base.redis_url import Address, Layout, Servers
 from core.bus import channels
 from core.bus import servers as redis_servers
+from core.settings.redis_url import Address, Layout, Servers
+from core.telemetry import logs
 
 SLOTS = 16384
 LOOK_S = 1.0

@@ -13,12 +13,12 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
 from core.bus.bus import DEADLINE_S, Bus
 from core.bus.nodes import LOST
 from core.bus.subscription import Subscription
+from core.telemetry import logs
 
 # Real seconds.
 LEASES_S = 3.0  # for which a read of the leases counts

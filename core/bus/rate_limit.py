@@ -21,13 +21,13 @@ import redis.asyncio as redis_asyncio
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
-from core.base import logs, metrics
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Kind
 from core.base.languages import Text
-from core.base.settings import Settings
 from core.bus.buckets import Charge, Charges, Limit
 from core.bus.nodes import Nodes
+from core.settings.settings import Settings
+from core.telemetry import logs, metrics
 
 DEADLINE_S = 0.25  # real seconds of a call to Redis; after them this process decides alone
 AWAY_S = 1.0  # real seconds without calls to Redis after a failed one

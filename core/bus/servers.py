@@ -10,7 +10,7 @@ import redis.asyncio as redis_asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from core.base.redis_url import Address, Servers
+from core.settings.redis_url import Address, Servers
 
 
 def client(servers: Servers, address: Address | None, *, timeout_s: float) -> redis_asyncio.Redis:

@@ -9,8 +9,8 @@ import hiredis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from core.base import logs, metrics
 from core.bus.nodes import LOST, Node, Nodes
+from core.telemetry import logs, metrics
 
 QUEUE_SIZE = 50_000  # messages; when the queue is full the server is away, and the database has everything
 DEADLINE_S = 1.0  # real seconds for a batch

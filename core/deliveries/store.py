@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import attrs
 
-from core.base import metrics
 from core.deliveries.stages import MOST, Stage
 from core.events.notices import Notice
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.transaction import Reader, Tx
+from core.telemetry import metrics
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows per statement

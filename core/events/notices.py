@@ -1,6 +1,6 @@
 """Events, messages and unstored changes on their way from a commit to sockets (docs/events.md).
 
-core/steps/announce_sessions.py and its neighbours decide who receives an event. Notices carry data, and realtime
+core/sessions/announce.py and its neighbours decide who receives an event. Notices carry data, and realtime
 processes build the frames (realtime/outgoing.py); only an event has its frame already, because it is stored with it.
 """
 

@@ -1,6 +1,6 @@
 """Write the rounds of searches (`search_rounds`): the mitras that each could ask, and how its invitations ended.
 
-core/steps/invitations.py calls these functions in the transaction that begins or ends the round. The rows are
+core/pairing/invitations.py calls these functions in the transaction that begins or ends the round. The rows are
 statistics: if a statement fails, it is logged and counted, and the search goes on without it.
 """
 
@@ -8,11 +8,12 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from core.base import ids, logs, metrics
-from core.mitras.rules import AvailabilityPolicy
+from core.accounts.mitras.rules import AvailabilityPolicy
+from core.base import ids
 from core.pairing.eligible import BEGIN_ROUNDS
 from core.storage import sql_files
 from core.storage.transaction import Tx
+from core.telemetry import logs, metrics
 
 log = logs.get("pairing")
 SQL = sql_files.load(__file__)

@@ -15,7 +15,7 @@ import attrs
 from core.base.errors import DomainError
 from core.base.languages import Text
 from core.pairing.waves import Wave
-from core.pairing_failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag
 from core.sessions.states import SessionStatus
 
 

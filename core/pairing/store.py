@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import ids
-from core.mitras.rules import AvailabilityPolicy
 from core.pairing import rules
 from core.pairing.eligible import ANYONE_ELIGIBLE, INVITING, LONGEST_WAITING, MAY_BE_ASKED, SOME_ELIGIBLE
 from core.pairing.rules import Response, Tally

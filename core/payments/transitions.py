@@ -1,4 +1,4 @@
-"""Changes of a payment request's status; core/steps/money.py makes them, with the rows that each implies.
+"""Changes of a payment request's status; core/payments/money.py makes them, with the rows that each implies.
 
 Each transition is one statement that names the expected state, so two transactions can't both make it. Functions that
 return a bool return False if the request was in another state.

@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 
 from core.base.field_types import Count, MitraId, Mode, PaymentRequestId, Positive, SessionId, Time
-from core.pairing_failures.causes import CauseTag
-from core.pairing_failures.rules import OperatorAction
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
-from core.refunds.states import RefundStatus
 from core.storage.fragments import NEWEST_FIRST
 from core.storage.records import as_dict
 from core.storage.transaction import Reader

@@ -10,15 +10,15 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from core.base import logs, metrics
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
-from core.base.settings import Settings
 from core.providers.circuit import Circuit
 from core.providers.gateway_api import Answer, GatewayApi, in_path
 from core.providers.http_client import HttpClient, Operation
 from core.providers.invoices import EXPIRED, PAID, Invoice, Wanted, is_usable, read_invoice, request_body
 from core.providers.refunds import Refunds
+from core.settings.settings import Settings
+from core.telemetry import logs, metrics
 
 ATTEMPTS = 3
 WHOLE_S = 14.0  # for creating an invoice, with retries and look-ups; the customer waits

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable
+from core.telemetry import logs
 
 PAUSES_S = (0.0, 0.5, 2.0)  # before each attempt to read a page; the gateway may limit the rate of calls
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from core.base import metrics, traces
 from core.base.clock import monotonic
+from core.telemetry import metrics, traces
 
 CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so that a slow provider delays no other
 # Seconds. Common servers close a connection that is idle for 5 s. A POST that is sent at that moment fails, and can't be

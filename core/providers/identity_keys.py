@@ -10,12 +10,12 @@ import aiohttp
 import attrs
 import jwt
 
-from core.base import logs
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.base.settings import Settings
 from core.providers.development_identity import AUDIENCE, DevelopmentIdentity
 from core.providers.http_client import HttpClient, Operation, read_json
+from core.settings.settings import Settings
+from core.telemetry import logs
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2

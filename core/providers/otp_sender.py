@@ -12,12 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 import aiohttp
 import attrs
 
-from core.base import logs
 from core.base.clock import real_sleep
 from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.base.plain_json import plain_text, storable
-from core.base.settings import Settings
 from core.providers.http_client import HttpClient, Operation, read_json
+from core.settings.settings import Settings
+from core.telemetry import logs
 
 TIMEOUT_S = 5.0  # for each attempt
 ATTEMPTS = 2

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import aiohttp
 import attrs
 
-from core.base import logs
 from core.base.clock import Clock
-from core.base.settings import Settings
 from core.providers.http_client import HttpClient, Operation, read_json
 from core.providers.service_account import ServiceAccount, read_credentials
+from core.settings.settings import Settings
+from core.telemetry import logs
 
 TIMEOUT_S = 5.0  # for each call
 QUOTA_S = 60.0  # the pause after a 429 without Retry-After

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import attrs
 
-from core.base import logs
 from core.base.errors import GatewayUnavailable
 from core.base.plain_json import plain_text
-from core.base.settings import Settings
 from core.providers.circuit import Circuit
 from core.providers.gateway_api import Answer, GatewayApi, in_path
 from core.providers.http_client import Operation
 from core.providers.invoices import CURRENCY
+from core.settings.settings import Settings
+from core.telemetry import logs
 
 WHOLE_S = 14.0  # for all calls about one refund
 MOST_LISTED = "100"  # refunds of one invoice

@@ -9,11 +9,11 @@ from typing import Any
 import aiohttp
 import jwt
 
-from core.base import logs
 from core.base.clock import Clock, monotonic
-from core.base.plaintext import http_in_plaintext
-from core.base.settings import Settings, SettingsError
 from core.providers.http_client import HttpClient, Operation, read_json
+from core.settings.plaintext import http_in_plaintext
+from core.settings.settings import Settings, SettingsError
+from core.telemetry import logs
 
 TIMEOUT_S = 5.0  # for each call
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from core.base import logs
-from core.base.settings import Settings
+from core.settings.settings import Settings
+from core.telemetry import logs
 
 WAIT_S = 0.5  # for the disk: a disk that hangs must not delay the response, which is due within 2 s
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

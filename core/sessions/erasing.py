@@ -1,4 +1,5 @@
-"""Read and erase what sessions say of their customers (docs/privacy.md#erasure). core/steps/blanking.py blanks texts."""
+"""Read and erase what sessions say of their customers (docs/privacy.md#erasure). core/sessions/messages/blank.py blanks
+texts."""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -23,15 +23,15 @@ from piccolo.constraints import Check
 from piccolo.engine.postgres import PostgresEngine
 
 MODULES = {
-    "Customer": "core.customers.tables",
-    "Mitra": "core.mitras.tables",
-    "Operator": "core.operators.tables",
-    "Role": "core.operators.tables",
-    "PairingFailure": "core.pairing_failures.tables",
+    "Customer": "core.accounts.customers.tables",
+    "Mitra": "core.accounts.mitras.tables",
+    "Operator": "core.accounts.operators.tables",
+    "Role": "core.accounts.operators.tables",
+    "PairingFailure": "core.payments.failures.tables",
     "PaymentRequest": "core.payments.tables",
     "ChatSession": "core.sessions.tables",
-    "PricingTier": "core.pricing.tables",
-    "PricingPromotion": "core.pricing.tables",
+    "PricingTier": "core.payments.pricing.tables",
+    "PricingPromotion": "core.payments.pricing.tables",
 }
 
 

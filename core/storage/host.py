@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 import attrs
 
-from core.base import logs
 from core.base.clock import monotonic
 from core.storage.errors import UNREACHABLE
+from core.telemetry import logs
 
 LOOK_S = 0.5  # between two checks of a host
 ANSWER_S = 1.0  # to connect and get an answer; a host that takes longer counts as failed

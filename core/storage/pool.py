@@ -15,10 +15,10 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from core.base import metrics
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS, lost_as_such
 from core.storage.kept import KEPT_S, KeptConnections
+from core.telemetry import metrics
 
 ROLLBACK_S = 1.0
 RETRIES = 3

@@ -14,10 +14,10 @@ from typing import Any
 import asyncpg
 import attrs
 
-from core.base import logs, metrics
 from core.base.clock import monotonic, real_sleep
 from core.storage.database import Database
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS
+from core.telemetry import logs, metrics
 
 POOL_SIZE = 4  # connections to the replica: reports are rare, and slow ones must not keep it busy
 CHECK_S = 1.0

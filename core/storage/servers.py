@@ -17,11 +17,11 @@ from typing import Any
 
 import asyncpg
 
-from core.base import logs
 from core.base.addresses import database_urls
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import UNREACHABLE
 from core.storage.host import ANSWER_S, Host, Server, ask, host_of
+from core.telemetry import logs
 
 CONNECT_S = 5  # to the only host
 FIND_S = 2.0  # how long a new connection waits for a server that takes writes

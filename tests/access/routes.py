@@ -9,7 +9,7 @@ import attrs
 from api import apps
 from api.auth import Access
 from api.route_signatures import Signature, signature_of
-from core.base.environment import read
+from core.settings.environment import read
 
 
 @attrs.frozen(kw_only=True)

@@ -7,9 +7,9 @@ from litestar import delete, get, post
 
 from api.apps import INTERNAL, PUBLIC, internal_app, public_app
 from api.auth import Access, anyone, check_declared, customers, mitras, operators, parties
+from core.accounts.operators.rules import AREAS
 from core.base.actor import UserType
-from core.base.environment import read
-from core.operators.rules import AREAS
+from core.settings.environment import read
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 
 # A route that is open to all callers must be listed here too.

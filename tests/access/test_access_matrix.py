@@ -6,7 +6,7 @@ import aiohttp
 import attrs
 import pytest
 
-from core.operators.rules import AREAS
+from core.accounts.operators.rules import AREAS
 from tests.access.callers import OperatorAccount, bad_tokens, signed_out_token, valid_token
 from tests.access.fillers import body_of, filled
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named

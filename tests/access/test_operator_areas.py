@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
+from core.accounts.operators.rules import AREAS
 from core.config.keys import KEYS
-from core.operators.rules import AREAS
 from tests.access.callers import OperatorAccount
 from tests.access.fillers import filled
 from tests.access.routes import CLOSED

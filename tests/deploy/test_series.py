@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 import api.apps
 import jobs.server
 import realtime.server
-from core.audits.rules import Depth
-from core.base import metrics
-from core.outages.rules import OutageKind
+from core.cluster.outages.rules import OutageKind
+from core.desk.audits.rules import Depth
 from core.sessions.states import SessionStatus
+from core.telemetry import metrics
 from tests.deploy.monitoring import Parsed, Query, parsed, queries_of_panels, queries_of_rules
 from tests.deploy.programs import DEPLOY, ROOT, checkers_missing
 from tests.stack import Stack, World

@@ -10,45 +10,42 @@ from typing import Any
 import attrs
 import pytest
 
+from core.accounts.customers import sign_in as customer_sign_in
+from core.accounts.customers.rules import Identity, IdentityKind
+from core.accounts.logins import sign_in_anonymous
+from core.app.composition import open_runtime
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import real_sleep
-from core.base.environment import read
-from core.composition import open_runtime
-from core.customers.rules import Identity, IdentityKind
-from core.flows import (
-    extension_answer,
-    extension_ask,
-    login_anonymous,
-    message_send,
-    mitra_status,
-    operator_work,
-    pairing_answer,
-    pairing_fallback,
-    pairing_leave,
-    pairing_start,
-    payment_extension,
-    payment_request,
-    pricing_edit,
-    receipts,
-    session_end,
-    session_sensitivity,
-    session_timers,
-    webhook_receive,
-    webhook_replay,
-)
-from core.flows.payment_extension import MoreMinutes
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
+from core.desk import operator_work
+from core.desk.ledger.audit import Violation, audit, check
+from core.desk.ledger.audit_rules import RULES
 from core.idempotency.rules import keyed_request
-from core.messages.rules import Draft, ReadMarkers
-from core.pairing_failures.rules import OperatorAction
-from core.pricing import admin_store
-from core.reads.ledger.audit import Violation, audit, check
-from core.reads.ledger.rules import RULES
-from core.runtime import Runtime
+from core.pairing import answer as pairing_answer
+from core.pairing import end_session, mitra_status
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.pairing.request import Wish
+from core.payments.failures.rules import OperatorAction
+from core.payments.pricing import admin_store
+from core.payments.pricing import edit as pricing_edit
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks import replay as webhook_replay
+from core.payments.webhooks.receive import Incoming
+from core.runtime.container import Runtime
+from core.sessions import set_sensitivity
+from core.sessions import timers as session_timers
+from core.sessions.extensions import answer as extension_answer
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions.request import MoreMinutes
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import Draft, ReadMarkers
+from core.sessions.receipts import show as show_receipts
 from core.sessions.sensitivity import Sensitivity
-from core.steps import accounts
+from core.settings.environment import read
 from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness
 from tests.stack import EMAIL, Stack
 from tests.verdicts import check_books
@@ -102,7 +99,7 @@ class FilledDatabase:
 
     async def extension(self, customer: Actor, session_id: str) -> str:
         """Create an extension request that waits for the mitra's answer; return its id."""
-        made = await payment_extension.request_extension(
+        made = await extension_request.request_extension(
             self.runtime, customer, MoreMinutes(session_id=session_id, duration_minutes=12), address=ADDRESS
         )
         await self.called(made.payment_request_id, 12_000)
@@ -138,10 +135,10 @@ async def _live(life: FilledDatabase) -> None:
         extension = await life.extension(done, first)
         await extension_answer.answer(runtime, ayu, session_id=first, extension_id=extension, accept=accept)
     for value in (Sensitivity.SENSITIVE, Sensitivity.REGULAR, Sensitivity.SENSITIVE):
-        await session_sensitivity.set_sensitivity(runtime, ayu, session_id=first, topic_sensitivity=value)
+        await set_sensitivity.set_sensitivity(runtime, ayu, session_id=first, topic_sensitivity=value)
     await _time_is_up(runtime, first)
     for party in (done, ayu):
-        await session_end.say_goodbye(runtime, party, session_id=first, message="sampai jumpa")
+        await end_session.say_goodbye(runtime, party, session_id=first, message="sampai jumpa")
     ended_at = runtime.now()
     # A search that the customer cancels, one that falls back to a blast and waits for an extension's answer, and one
     # that no mitra accepts.
@@ -156,8 +153,8 @@ async def _live(life: FilledDatabase) -> None:
         if n == 0:
             await life.talk(second, returns)
             await _time_is_up(runtime, second)
-            await session_end.end(runtime, returns, session_id=second)
-            await session_end.say_goodbye(runtime, returns, session_id=second, message="terima kasih")
+            await end_session.end(runtime, returns, session_id=second)
+            await end_session.say_goodbye(runtime, returns, session_id=second, message="terima kasih")
     await life.extension(returns, second)
     unwanted = await life.session_of(await life.pays(fails))
     for mitra in (ayu, bima):
@@ -172,8 +169,8 @@ async def _live(life: FilledDatabase) -> None:
     await _operate(life)
     await _join(life)
     await mitra_status.go_offline(runtime, mitra_id=ayu.user_id)
-    await real_sleep(max(0.0, receipts.SETTLED_S - (runtime.now() - ended_at).total_seconds()))
-    await receipts.of_session(runtime, first)
+    await real_sleep(max(0.0, show_receipts.SETTLED_S - (runtime.now() - ended_at).total_seconds()))
+    await show_receipts.of_session(runtime, first)
 
 
 async def _time_is_up(runtime: Runtime, session_id: str) -> None:
@@ -210,14 +207,14 @@ async def _join(life: FilledDatabase) -> None:
     runtime = life.runtime
     phone = Identity(kind=IdentityKind.PHONE, value="+6281299990001")
     async with runtime.transaction() as tx:
-        await accounts.sign_in(runtime, tx, identity=phone, caller=None, device={})
-    tokens, guest = await login_anonymous.sign_in_anonymously(runtime, device={}, ip_address=ADDRESS)
+        await customer_sign_in.sign_in(runtime, tx, identity=phone, caller=None, device={})
+    tokens, guest = await sign_in_anonymous.sign_in_anonymously(runtime, device={}, ip_address=ADDRESS)
     claims = runtime.tokens.check(tokens.access_token, audience="public", now=runtime.now())
     caller = Actor(
         user_type=UserType.CUSTOMER, user_id=guest.id, auth_session_id=claims.auth_session_id, expires_at=2**40, ids=(guest.id,)
     )  # fmt: skip
     async with runtime.transaction() as tx:
-        await accounts.sign_in(runtime, tx, identity=phone, caller=caller, device={})
+        await customer_sign_in.sign_in(runtime, tx, identity=phone, caller=caller, device={})
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.base import ids, redis_url
+from core.base import ids
 from core.bus import channels
 from core.bus.bus import Bus
 from core.bus.link import Link
 from core.bus.nodes import Nodes
 from core.bus.subscription import Subscription
+from core.settings import redis_url
 from tests.faults import valkey
 from tests.faults.together import Part, Together
 from tests.faults.valkey import Cluster

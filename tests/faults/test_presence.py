@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.outages.rules import LEASE_S
+from core.cluster.outages.rules import LEASE_S
 from realtime.connections import SOCKETS_A_USER
 from tests.faults.proxy import Mode
 from tests.faults.service import Service

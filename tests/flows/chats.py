@@ -8,8 +8,9 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor
-from core.flows import message_send, mitra_status, session_end
-from core.messages.rules import Draft, ReadMarkers, StoreResult
+from core.pairing import end_session, mitra_status
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
 from tests.flows.conftest import Harness
 
 # The texts of a completed chat: of each message, in its metadata, and of the goodbyes.
@@ -89,5 +90,5 @@ async def completed_chat(harness: Harness, *, messages: int = 3) -> Chat:
     # The paid time ends now, so that the parties may say goodbye.
     await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
     for party in (chat.customer, chat.mitra):
-        await session_end.say_goodbye(runtime, party, session_id=chat.id, message=GOODBYE)
+        await end_session.say_goodbye(runtime, party, session_id=chat.id, message=GOODBYE)
     return chat

@@ -11,21 +11,26 @@ from typing import Any
 import attrs
 import pytest
 
+from core.accounts.customers import store as customers
+from core.accounts.logins import tokens
+from core.accounts.logins.tokens import Opening
+from core.accounts.mitras import store as mitras
+from core.app.composition import open_runtime
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import Clock
-from core.base.environment import read
-from core.composition import open_runtime
-from core.customers import store as customers
-from core.flows import pairing_answer, pairing_leave, pairing_start, payment_request, setup, webhook_receive
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
-from core.mitras import store as mitras
+from core.desk import setup
+from core.pairing import answer as pairing_answer
+from core.pairing import leave as pairing_leave
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.pairing.request import Wish
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks.receive import Incoming
 from core.providers.gateway import Gateway
-from core.runtime import Runtime
+from core.runtime.container import Runtime
 from core.sessions import store as sessions
-from core.steps import tokens
-from core.steps.tokens import Opening
+from core.settings.environment import read
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tests.stack import Stack
 from tools.embedded.ownership import Servers

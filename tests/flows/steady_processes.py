@@ -1,8 +1,8 @@
 """The processes of a service that has run for a day."""
 
-from core.outages import store as outages
-from core.outages.rules import ProcessKind
-from core.outages.store import ProcessIdentity
+from core.cluster.outages import store as outages
+from core.cluster.outages.rules import ProcessKind
+from core.cluster.outages.store import ProcessIdentity
 from core.storage.transaction import Tx
 
 STEADY = """UPDATE service_processes SET since_at = since_at - interval '1 day', lost_at = lost_at + interval '1 day',

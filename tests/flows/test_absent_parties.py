@@ -13,19 +13,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.absences import store
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import Clock
-from core.flows import absent_parties, session_timers
-from core.flows.signs_of_life import SignsOfLife
-from core.reads import chats as chat_reads
-from core.reads import overview, support
-from core.reads.timeline import timeline
+from core.desk import overview, support
+from core.desk.timeline.timeline import timeline
+from core.sessions import timers as session_timers
 from core.sessions import transitions
+from core.sessions.absences import store
+from core.sessions.absences import sweep as absence_sweep
+from core.sessions.absences.signs_of_life import SignsOfLife
+from core.sessions.clock import time_credits
+from core.sessions.messages import chats
 from core.sessions.rules import CreditReason
 from core.sessions.states import SessionStatus
-from core.steps import time_credits
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import READER, Harness, rows
 from tests.tiers import examples
@@ -89,7 +90,7 @@ class Stage:
 
     async def sweep(self) -> None:
         """Let the jobs process look."""
-        await absent_parties.sweep(self.harness.runtime)
+        await absence_sweep.sweep(self.harness.runtime)
 
     async def events(self) -> list[tuple[str, str, str, dt.datetime | None]]:
         """Return the (recipient, event, absent party, since) of each event so far."""
@@ -305,7 +306,7 @@ def test_no_event_follows_after_the_session_is_over(on: Harness, how: str) -> No
         [(_, _, _, ended_at, returned)] = await it.absences()
         assert ended_at is not None
         assert not returned
-        await absent_parties.purge(on.runtime)
+        await absence_sweep.purge(on.runtime)
         assert await on.runtime.db.fetchval("SELECT count(*) FROM session_presence") == 0
 
     it = stage(on)
@@ -619,7 +620,7 @@ def test_writer_ends_the_absence_of_a_party_who_returns_without_the_jobs_process
     async def away() -> dict[str, bool]:
         found: dict[str, bool] = {}
         for actor in (it.chat.customer, it.chat.mitra):
-            snapshot = await chat_reads.snapshots(on.runtime, actor.user_type, [actor.user_id])
+            snapshot = await chats.snapshots(on.runtime, actor.user_type, [actor.user_id])
             [session] = snapshot[actor.user_id]
             found[actor.user_id] = session.peer_absent_since is not None
         return found

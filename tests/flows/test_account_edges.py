@@ -5,21 +5,20 @@
 import attrs
 import pytest
 
+from core.accounts.customers import edit as customer_edit
 from core.base.actor import Actor
 from core.base.pages import Page
-from core.flows import (
-    customer_edit,
-    mitra_status,
-    pairing_advance,
-    pairing_leave,
-    pairing_start,
-    payment_request,
-)
+from core.desk import look_up, support
+from core.desk.failed_pairings import FailureFilter, failed_pairings
+from core.desk.look_up import LookUp
+from core.pairing import advance as pairing_advance
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_desk, mitra_status
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
 from core.payments import store as payments
-from core.pricing.rules import Past, Promotion, eligible
-from core.reads import chats, look_up, mitra_desk, support
-from core.reads.failed_pairings import FailureFilter, failed_pairings
-from core.reads.look_up import LookUp
+from core.payments.pricing.rules import Past, Promotion, eligible
+from core.sessions.messages import chats
 from tests.flows.conftest import ADDRESS, READER, WISH, Harness
 
 BY_HAND = "UPDATE payment_requests SET status = 'confirmed', confirmed_at = now() WHERE id = $1"

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from core.accounts.operators import attempts
+from core.accounts.operators import sign_in as operator_sign_in
 from core.base import ids
 from core.base.actor import Actor
-from core.flows import login_operator, message_send
-from core.messages.rules import ReadMarkers
-from core.operators import attempts
 from core.sessions import unacknowledged
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import ReadMarkers
 from core.sessions.unacknowledged import CLAIM, WHICH
 from core.storage import locks
 from core.storage.locks import AdvisoryLock
@@ -176,7 +177,7 @@ KEPT = """SELECT count(*)::int AS n FROM unknown_operator_logins
 def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness) -> None:
     runtime = harness.runtime
     names = {name: f"{name}-{ids.new_id()}@example.test" for name in ("old", "new", "locked")}
-    long_ago = runtime.now() - login_operator.KEEP_ATTEMPTS - dt.timedelta(days=1)
+    long_ago = runtime.now() - operator_sign_in.KEEP_ATTEMPTS - dt.timedelta(days=1)
 
     async def tried(email: str, at: dt.datetime, lockout_until: dt.datetime | None) -> None:
         async with runtime.transaction() as tx:
@@ -195,22 +196,22 @@ def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness
     harness.run(tried(names["old"], long_ago, long_ago + dt.timedelta(minutes=15)))
     harness.run(tried(names["new"], runtime.now(), None))
     harness.run(tried(names["locked"], long_ago, runtime.now() + dt.timedelta(minutes=1)))
-    harness.run(login_operator.purge_attempts(runtime))
+    harness.run(operator_sign_in.purge_attempts(runtime))
     assert harness.run(counts()) == {"old": (0, 0), "new": (3, 3), "locked": (3, 3)}
 
     # Above a number of rows the oldest go, but locked ones last.
     async def flood() -> None:
         for fill in FLOODS:
-            await runtime.db.fetch(fill, runtime.now() + dt.timedelta(seconds=1), login_operator.KEEP_MOST - 1)
+            await runtime.db.fetch(fill, runtime.now() + dt.timedelta(seconds=1), operator_sign_in.KEEP_MOST - 1)
 
     async def kept() -> list[int]:
         return [row["n"] for row in await runtime.db.fetch(KEPT)]
 
     harness.run(flood())
     try:
-        harness.run(login_operator.purge_attempts(runtime))
+        harness.run(operator_sign_in.purge_attempts(runtime))
         assert harness.run(counts()) == {"old": (0, 0), "new": (0, 0), "locked": (3, 3)}
-        assert harness.run(kept()) == [login_operator.KEEP_MOST] * 2
+        assert harness.run(kept()) == [operator_sign_in.KEEP_MOST] * 2
     finally:
         for table in ("unknown_operator_logins", "operator_sign_in_addresses"):
             harness.run(runtime.db.fetch(f"DELETE FROM {table} WHERE email_hash LIKE 'flood %'"))

@@ -9,8 +9,8 @@ from litestar import Litestar
 from api.gatekeeper import Gatekeeper
 from api.server import Server, listen, server_of
 from core.base.clock import real_sleep
-from core.base.connections import Connections
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.security.connections import Connections
 from tests.flows.conftest import Harness
 
 REQUEST = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"

@@ -4,8 +4,8 @@ import asyncio
 
 import attrs
 
-from core.composition import open_runtime
-from core.reads.ledger.audit import audit
+from core.app.composition import open_runtime
+from core.desk.ledger.audit import audit
 from tests.faults.proxy import Proxy, When
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness

@@ -6,13 +6,13 @@ import datetime as dt
 import attrs
 import pytest
 
-from core.audits.rules import CLAIM_S, RENEW_EVERY_S, Depth, lease_of
 from core.base import ids
 from core.base.clock import real_sleep
-from core.flows import ledger_audits
-from core.flows.ledger_audits import ClaimLost
-from core.leases import store as leases
-from core.runtime import Runtime
+from core.cluster.leases import store as leases
+from core.desk.audits import run as ledger_audits
+from core.desk.audits.rules import CLAIM_S, RENEW_EVERY_S, Depth, lease_of
+from core.desk.audits.run import ClaimLost
+from core.runtime.container import Runtime
 from jobs.ledger_audits import audit
 from tests.flows.conftest import Harness
 

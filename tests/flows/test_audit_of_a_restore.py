@@ -1,7 +1,7 @@
 """The audit of a restored database: work that was not due when it was last written is not overdue."""
 
-from core.flows import payment_request
-from core.reads.ledger.audit import audit
+from core.desk.ledger.audit import audit
+from core.pairing import request as payment_request
 from tests.flows.chats import a_chat
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.verdicts import check_books

@@ -7,12 +7,19 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import (
+    AvailabilityPolicy,
+    Channel,
+    MitraAtCapacity,
+    MitraOffline,
+    Presence,
+    check_available,
+)
 from core.base import ids
-from core.mitras import store as mitras
-from core.mitras.rules import AvailabilityPolicy, Channel, MitraAtCapacity, MitraOffline, Presence, check_available
 from core.pairing import store as pairing
+from core.pairing.catalogue import availability
 from core.pairing.rules import Response
-from core.reads.catalogue import availability
 from core.sessions.states import SessionStatus
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness

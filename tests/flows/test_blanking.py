@@ -9,14 +9,15 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.pages import read_page
-from core.flows import message_send
-from core.messages.rules import StoreResult
-from core.reads import chats, histories
-from core.reads.chats import MessageView
-from core.reads.ledger.audit import audit
-from core.reads.timeline import timeline
-from core.runtime import Runtime
-from core.steps import blanking
+from core.desk.ledger.audit import audit
+from core.desk.timeline.timeline import timeline
+from core.runtime.container import Runtime
+from core.sessions import histories
+from core.sessions.messages import blank as blank_texts
+from core.sessions.messages import chats
+from core.sessions.messages import send as message_send
+from core.sessions.messages.chats import MessageView
+from core.sessions.messages.rules import StoreResult
 from tests.flows.chats import GOODBYE, META, SECRET, Chat, a_chat, completed_chat
 from tests.flows.conftest import READER, WAITING, Harness
 
@@ -30,7 +31,7 @@ TEXTS = "SELECT count(*) FROM chat_messages WHERE session_id = $1 AND content <>
 async def blank(runtime: Runtime, *session_ids: str) -> list[str]:
     """Blank sessions as a flow does; return the ids of those that had texts."""
     async with runtime.transaction() as tx:
-        found = await blanking.blank_sessions(tx, session_ids)
+        found = await blank_texts.blank_sessions(tx, session_ids)
     await finish(runtime, *session_ids)
     return found
 
@@ -40,7 +41,7 @@ async def finish(runtime: Runtime, *session_ids: str) -> int:
     parts = 0
     while True:
         async with runtime.transaction() as tx:
-            if not await blanking.blank_messages(tx, session_ids or None):
+            if not await blank_texts.blank_messages(tx, session_ids or None):
                 return parts
         parts += 1
 
@@ -107,7 +108,7 @@ def test_readers_see_no_text_from_the_moment_a_session_is_marked(clean_harness: 
         texts = [(SECRET, {"k": META}, False)] * 3 + [(GOODBYE, False)] * 2
         assert [await seen(chat, party) for party in people] == [texts] * 2
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [chat.id])
+            await blank_texts.blank_sessions(tx, [chat.id])
         assert await runtime.db.fetchval(TEXTS, chat.id) == 3
         nothing = [("", None, True)] * 3 + [("", True)] * 2
         assert [await seen(chat, party) for party in people] == [nothing] * 2
@@ -215,7 +216,7 @@ def test_long_session_is_blanked_in_bounded_parts_and_goes_on_after_a_death(
 ) -> None:
     """A part that is not committed is done again; committed ones are not."""
     runtime = clean_harness.runtime
-    monkeypatch.setattr(blanking, "MESSAGES_AT_ONCE", 4)
+    monkeypatch.setattr(blank_texts, "MESSAGES_AT_ONCE", 4)
 
     async def left(chat: Chat) -> tuple[int, int | None]:
         row = await chat.row("SELECT blanked_seq FROM chat_sessions WHERE id = $1")
@@ -223,14 +224,14 @@ def test_long_session_is_blanked_in_bounded_parts_and_goes_on_after_a_death(
 
     async def part(*, dies: bool = False) -> None:
         async with runtime.transaction() as tx:
-            assert await blanking.blank_messages(tx)
+            assert await blank_texts.blank_messages(tx)
             if dies:
                 raise LookupError
 
     async def play() -> None:
         short, long = await completed_chat(clean_harness, messages=3), await completed_chat(clean_harness, messages=10)
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [short.id, long.id])
+            await blank_texts.blank_sessions(tx, [short.id, long.id])
         await part()
         assert [await left(short), await left(long)] == [(0, None), (9, 1)]
         with pytest.raises(LookupError):
@@ -250,11 +251,11 @@ def test_two_processes_share_the_sessions_and_a_named_session_is_waited_for(clea
     async def play() -> None:
         chat = await completed_chat(clean_harness)
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [chat.id])
+            await blank_texts.blank_sessions(tx, [chat.id])
         async with runtime.transaction() as first:
-            assert await blanking.blank_messages(first)
+            assert await blank_texts.blank_messages(first)
             async with runtime.transaction() as second:
-                assert not await blanking.blank_messages(second)
+                assert not await blank_texts.blank_messages(second)
             waiter = asyncio.ensure_future(finish(runtime, chat.id))
             await clean_harness.until(WAITING, 1)
         assert await waiter == 0
@@ -271,7 +272,7 @@ def test_audit_accepts_blanked_sessions(empty_harness: Harness) -> None:
         before = {one.rule for one in (await audit(runtime)).violations}
         await blank(runtime, chat.id)
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [unfinished.id])
+            await blank_texts.blank_sessions(tx, [unfinished.id])
         assert {one.rule for one in (await audit(runtime)).violations} == before
 
     empty_harness.run(play())

@@ -6,17 +6,14 @@ import attrs
 import pytest
 
 from core.base.actor import Actor
-from core.extensions import store as extensions
-from core.flows import (
-    extension_ask,
-    mitra_status,
-    operator_work,
-    pairing_start,
-    payment_extension,
-    session_end,
-)
-from core.flows.operator_work import MitraChange
-from core.flows.payment_extension import MoreMinutes
+from core.desk import operator_work
+from core.desk.operator_work import MitraChange
+from core.pairing import end_session, mitra_status
+from core.pairing import start as pairing_start
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions import store as extensions
+from core.sessions.extensions.request import MoreMinutes
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import ADDRESS, WAITING, Harness
 
@@ -88,7 +85,7 @@ def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harn
         runtime = clean_harness.runtime
         closing = await a_chat(clean_harness)
         operator = await clean_harness.operator()
-        await session_end.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
+        await end_session.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
         await mitra_status.go_online(runtime, closing.mitra)
         asking = await searching(clean_harness)
         assert closing.id < asking
@@ -111,7 +108,7 @@ def test_deactivation_locks_no_session_after_a_payment(clean_harness: Harness) -
         runtime, chat = clean_harness.runtime, await a_chat(clean_harness)
         await mitra_status.go_online(runtime, chat.mitra)
         wish = MoreMinutes(session_id=chat.id, duration_minutes=12)
-        made = await payment_extension.request_extension(runtime, chat.customer, wish, address=ADDRESS)
+        made = await extension_request.request_extension(runtime, chat.customer, wish, address=ADDRESS)
         await clean_harness.report_paid(made.payment_request_id, made.amount)
         await extension_ask.ask(runtime, payment_request_id=made.payment_request_id)
         async with runtime.db.pool.acquire() as search, search.transaction():

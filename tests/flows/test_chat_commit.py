@@ -11,13 +11,11 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound
-from core.flows import (
-    message_send,
-    session_end,
-    session_timers,
-)
-from core.messages.rules import ReadMarkers, StoreResult, TooFast
+from core.pairing import end_session
 from core.sessions import store as sessions
+from core.sessions import timers as session_timers
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
@@ -160,7 +158,7 @@ def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Cha
             change = _expire_soon(chat)
         else:
             runtime.config.values["early_end_customer_enabled"] = True
-            change = session_end.end(runtime, chat.customer, session_id=chat.id)
+            change = end_session.end(runtime, chat.customer, session_id=chat.id)
         hers, theirs, _ = await together(
             _write_until_refused(chat, chat.customer),
             _write_until_refused(chat, chat.mitra),

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.base import ids
-from core.flows import message_send
-from core.messages import store
-from core.messages.rules import Draft, ReadMarkers, StoreResult
+from core.sessions.messages import send as message_send
+from core.sessions.messages import store
+from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
 from core.sessions.states import SessionStatus
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import WAITING, Harness

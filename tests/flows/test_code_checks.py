@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
+from core.accounts.logins import check_code, codes, otp
+from core.accounts.logins.failed_sign_ins import Attempt
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError
-from core.logins import codes, otp
-from core.steps import code_check, erasing
-from core.steps.failed_sign_ins import Attempt
+from core.privacy import erasing
 from core.storage.transaction import Tx
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
@@ -75,7 +75,7 @@ async def type_code(harness: Harness, named: str, kind: UserType, code: str) -> 
 
     attempt = Attempt()
     try:
-        return await code_check.verify(harness.runtime, kind, named, code, act, attempt)
+        return await check_code.verify(harness.runtime, kind, named, code, act, attempt)
     except DomainError as no:
         return f"{no.code} {(no.details or {}).get('attempts_remaining', '')}".strip()
 

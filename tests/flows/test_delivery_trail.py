@@ -14,28 +14,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.base import ids, metrics
+from core.accounts.logins import devices as login_devices
+from core.base import ids
 from core.base.actor import Actor
 from core.base.id_ranges import month_of, months_after
+from core.deliveries import note_trail, trail
 from core.deliveries import store as deliveries
-from core.deliveries import trail
+from core.deliveries.pushes import store as pushes
 from core.deliveries.stages import KEPT, MOST, Mark, Stage
 from core.erasures.rules import SETTLED, RequestedBy
 from core.events.notices import Notice
-from core.flows import (
-    delivery,
-    delivery_trail,
-    erasure,
-    erasure_sweep,
-    login_tokens,
-    partition_upkeep,
-    push_fallback,
-    retention,
-)
+from core.privacy import erase as erasure
+from core.privacy import erase_rest, partition_upkeep, retention
+from core.privacy.erasing import Requester
 from core.providers.push_sender import DeadToken, Later, Refused, Sent
-from core.pushes import store as pushes
-from core.steps.erasing import Requester
+from core.sessions import deliver, push_fallback
 from core.storage import partitions
+from core.telemetry import metrics
 from realtime import sent_events
 from realtime.connection import Connection
 from realtime.hub import Hub
@@ -161,7 +156,7 @@ class Model:
                 self.hubs[hub].events.send(notice)
             case "ack":
                 stranger = attrs.evolve(actor, ids=(ids.new_id(),))
-                known = await delivery.acknowledge(runtime, [(event_id, stranger), (event_id, actor)])
+                known = await deliver.acknowledge(runtime, [(event_id, stranger), (event_id, actor)])
                 assert known == self.pending.keys() & {event_id}
                 self.pending.pop(event_id, None)
                 self.expected.add((event_id, device, "acknowledged"))
@@ -172,11 +167,11 @@ class Model:
             case "open":
                 stranger = attrs.evolve(actor, ids=(ids.new_id(),), auth_session_id=ids.new_id())
                 for caller in (stranger, actor, actor):
-                    await delivery_trail.note_opened(runtime, caller, event_id=event_id)
+                    await note_trail.note_opened(runtime, caller, event_id=event_id)
                 self.expected.add((event_id, device, "opened"))
             case "give up":
                 await runtime.db.fetch(AGED, event_id)
-                await delivery.purge(runtime)
+                await deliver.purge(runtime)
                 if self.pending.pop(event_id, None):
                     self.expected.add((event_id, None, "given_up"))
 
@@ -232,9 +227,9 @@ def test_event_keeps_its_recipient_and_what_it_is_about_in_each_row(harness: Har
             Mark(event_id=one.event_id, auth_session_id=phone.auth_session_id, stage=Stage.SENT, at=before)
             for one in (warning, payment)
         ]
-        await delivery_trail.note_sent(runtime, marks)
-        await delivery.acknowledge(runtime, [(one.event_id, phone) for one in (warning, payment)])
-        await delivery.acknowledge(runtime, [(one.event_id, tablet) for one in (warning, payment)])
+        await note_trail.note_sent(runtime, marks)
+        await deliver.acknowledge(runtime, [(one.event_id, phone) for one in (warning, payment)])
+        await deliver.acknowledge(runtime, [(one.event_id, tablet) for one in (warning, payment)])
         found = await runtime.db.fetch("SELECT * FROM delivery_trail")
         assert len(found) == 6
         assert {str(row["recipient_id"]) for row in found} == {phone.user_id}
@@ -256,7 +251,7 @@ def test_unacknowledged_event_that_a_newer_one_replaces_is_given_up(harness: Har
         async with harness.runtime.transaction() as tx:
             await deliveries.forget(tx, [customer.user_id], "session_warning")
         assert await rows_of(harness) == {(old.event_id, None, "given_up")}
-        await delivery.acknowledge(harness.runtime, [(other.event_id, customer)])
+        await deliver.acknowledge(harness.runtime, [(other.event_id, customer)])
 
     harness.run(play())
 
@@ -286,10 +281,10 @@ def test_event_has_a_bounded_number_of_rows_however_many_devices_there_are(harne
         await cleared(harness)
         customer = await harness.customer()
         notice = await new_event(harness, customer.user_id)
-        await delivery.acknowledge(harness.runtime, [(notice.event_id, customer)])
+        await deliver.acknowledge(harness.runtime, [(notice.event_id, customer)])
         for device in on_devices(customer, MOST + 20):
-            await delivery.acknowledge(harness.runtime, [(notice.event_id, device)])
-            await delivery_trail.note_opened(harness.runtime, device, event_id=notice.event_id)
+            await deliver.acknowledge(harness.runtime, [(notice.event_id, device)])
+            await note_trail.note_opened(harness.runtime, device, event_id=notice.event_id)
         assert len(await rows_of(harness)) == MOST
 
     harness.run(play())
@@ -300,9 +295,9 @@ def test_acknowledgements_of_unknown_events_leave_no_row(harness: Harness) -> No
         await cleared(harness)
         customer = await harness.customer()
         unknown = [(ids.new_id(), customer), ("ffffffff-ffff-ffff-ffff-ffffffffffff", customer)]
-        assert await delivery.acknowledge(harness.runtime, unknown) == set()
+        assert await deliver.acknowledge(harness.runtime, unknown) == set()
         for event_id, _ in unknown:
-            await delivery_trail.note_opened(harness.runtime, customer, event_id=event_id)
+            await note_trail.note_opened(harness.runtime, customer, event_id=event_id)
         assert await rows_of(harness) == set()
 
     harness.run(play())
@@ -411,8 +406,8 @@ def test_processes_that_note_the_same_stages_in_any_order_note_each_once(harness
         ]
         acks = [(one.event_id, customer) for one in notices]
         work = [
-            *(delivery_trail.note_sent(harness.runtime, marks[:: 1 if n % 2 else -1]) for n in range(6)),
-            *(delivery.acknowledge(harness.runtime, acks[:: 1 if n % 2 else -1]) for n in range(6)),
+            *(note_trail.note_sent(harness.runtime, marks[:: 1 if n % 2 else -1]) for n in range(6)),
+            *(deliver.acknowledge(harness.runtime, acks[:: 1 if n % 2 else -1]) for n in range(6)),
         ]
         found = await asyncio.gather(*work)
         assert sorted(len(one) for one in found if isinstance(one, set) and one) == [40]
@@ -427,7 +422,7 @@ def test_row_never_changes(harness: Harness) -> None:
         await cleared(harness)
         customer = await harness.customer()
         notice = await new_event(harness, customer.user_id)
-        await delivery.acknowledge(harness.runtime, [(notice.event_id, customer)])
+        await deliver.acknowledge(harness.runtime, [(notice.event_id, customer)])
         with pytest.raises(asyncpg.CheckViolationError, match="never changed"):
             await harness.runtime.db.fetch("UPDATE delivery_trail SET stage = 'opened'")
 
@@ -441,9 +436,9 @@ def test_opened_push_of_a_joined_customers_event_is_noted(harness: Harness) -> N
         before = ids.new_id()  # the anonymous customer who joined the account
         notice = await new_event(harness, before)
         account = attrs.evolve(customer, ids=(customer.user_id, before))
-        await delivery_trail.note_opened(harness.runtime, customer, event_id=notice.event_id)
+        await note_trail.note_opened(harness.runtime, customer, event_id=notice.event_id)
         assert await rows_of(harness) == set()
-        await delivery_trail.note_opened(harness.runtime, account, event_id=notice.event_id.upper())
+        await note_trail.note_opened(harness.runtime, account, event_id=notice.event_id.upper())
         assert await rows_of(harness) == {(notice.event_id, customer.auth_session_id, "opened")}
 
     harness.run(play())
@@ -474,21 +469,21 @@ def test_erasure_deletes_the_trail_and_what_a_late_process_notes(empty_harness: 
         customer, other = await harness.customer(), await harness.customer()
         notice, kept, late = [await new_event(harness, one.user_id) for one in (customer, other, customer)]
         for one, by in ((notice, customer), (kept, other)):
-            await delivery.acknowledge(runtime, [(one.event_id, by)])
+            await deliver.acknowledge(runtime, [(one.event_id, by)])
         await erasure.erase_customer(runtime, customer.user_id, Requester(by=RequestedBy.COMMAND_LINE))
-        await erasure_sweep.go_on(runtime)
+        await erase_rest.go_on(runtime)
         left = {(kept.event_id, other.auth_session_id, "acknowledged")}
         assert await rows_of(harness) == left
         for one in (notice, late):  # a hub that was slow, and a phone with an old token
             mark = Mark(
                 event_id=one.event_id, auth_session_id=customer.auth_session_id, stage=Stage.SENT, at=runtime.now()
             )
-            await delivery_trail.note_sent(runtime, [mark])
-            await delivery.acknowledge(runtime, [(one.event_id, customer)])
-            await delivery_trail.note_opened(runtime, customer, event_id=one.event_id)
+            await note_trail.note_sent(runtime, [mark])
+            await deliver.acknowledge(runtime, [(one.event_id, customer)])
+            await note_trail.note_opened(runtime, customer, event_id=one.event_id)
         assert await rows_of(harness) == left
         clock.advance(SETTLED.total_seconds() + 1)
-        await erasure_sweep.go_on(runtime)
+        await erase_rest.go_on(runtime)
         assert await runtime.db.fetchval("SELECT completed_at FROM erasures") is not None
 
     harness.run(play())
@@ -499,7 +494,7 @@ def test_row_that_is_noted_just_before_the_end_of_an_erasure_is_deleted_too(
 ) -> None:
     harness, runtime = empty_harness, empty_harness.runtime
     clock = runtime.clock = HandClock(runtime.now())
-    mask_calls = erasure_sweep._mask_calls
+    mask_calls = erase_rest._mask_calls
 
     async def play() -> None:
         customer = await harness.customer()
@@ -508,13 +503,13 @@ def test_row_that_is_noted_just_before_the_end_of_an_erasure_is_deleted_too(
             """Another process, between the last two transactions of the sweep."""
             await mask_calls(*args)
             notice = await new_event(harness, customer.user_id)
-            await delivery_trail.note_opened(runtime, customer, event_id=notice.event_id)
+            await note_trail.note_opened(runtime, customer, event_id=notice.event_id)
             assert len(await rows_of(harness)) == 1
 
         await erasure.erase_customer(runtime, customer.user_id, Requester(by=RequestedBy.COMMAND_LINE))
         clock.advance(SETTLED.total_seconds() + 1)
-        monkeypatch.setattr(erasure_sweep, "_mask_calls", late)
-        await erasure_sweep.go_on(runtime)
+        monkeypatch.setattr(erase_rest, "_mask_calls", late)
+        await erase_rest.go_on(runtime)
         assert await runtime.db.fetchval("SELECT completed_at FROM erasures") is not None
         assert await rows_of(harness) == set()
 
@@ -527,7 +522,7 @@ def test_erased_recipient_with_many_rows_is_forgotten_in_portions(harness: Harne
         customer = await harness.customer()
         for _ in range(7):
             notice = await new_event(harness, customer.user_id)
-            await delivery.acknowledge(harness.runtime, [(notice.event_id, customer)])
+            await deliver.acknowledge(harness.runtime, [(notice.event_id, customer)])
         async with harness.runtime.transaction() as tx:
             assert [await trail.forget(tx, [customer.user_id], limit=5) for _ in range(3)] == [5, 2, 0]
 
@@ -546,9 +541,9 @@ def test_purge_leaves_what_an_acknowledgement_has_locked_to_the_next(harness: Ha
         await runtime.db.fetch(AGED, other)
         async with runtime.transaction() as acknowledgement:
             await acknowledgement.fetch("SELECT FROM deliveries WHERE id = $1 FOR UPDATE", locked)
-            assert await asyncio.wait_for(delivery.purge(runtime), 10) == 1
+            assert await asyncio.wait_for(deliver.purge(runtime), 10) == 1
         assert {row[0] for row in await rows_of(harness)} == {other}
-        assert await delivery.purge(runtime) == 1
+        assert await deliver.purge(runtime) == 1
 
     harness.run(play())
 
@@ -565,7 +560,7 @@ def test_months_are_removed_after_90_days_of_real_time(empty_harness: Harness) -
             "INSERT INTO deliveries (id, recipient_id, recipient_type, event, payload, created_at) VALUES ($1, $1, 'mitra', 'chat_request', '{}', now() - interval '2 hours')",
             event_id,
         )
-        await delivery.purge(runtime)
+        await deliver.purge(runtime)
         return event_id
 
     async def play() -> None:
@@ -586,7 +581,7 @@ def test_months_are_removed_after_90_days_of_real_time(empty_harness: Harness) -
         assert partitions.name_of("delivery_trail", months_after(month, 1)) in names
         await noted(clock.now())
         customer = await harness.customer()
-        await delivery_trail.note_opened(runtime, customer, event_id=early)  # its month is gone
+        await note_trail.note_opened(runtime, customer, event_id=early)  # its month is gone
         assert len(await rows_of(harness)) == 1
 
     harness.run(play())
@@ -598,8 +593,8 @@ def test_trail_of_a_signed_out_device_stays(harness: Harness) -> None:
         (customer,) = on_devices(await harness.customer(), 1)
         await harness.runtime.db.fetch(DEVICE, customer.auth_session_id, customer.user_id, {"platform": "android"})
         notice = await new_event(harness, customer.user_id)
-        await delivery.acknowledge(harness.runtime, [(notice.event_id, customer)])
-        await login_tokens.revoke_device(harness.runtime, customer, auth_session_id=customer.auth_session_id)
+        await deliver.acknowledge(harness.runtime, [(notice.event_id, customer)])
+        await login_devices.revoke_device(harness.runtime, customer, auth_session_id=customer.auth_session_id)
         assert len(await rows_of(harness)) == 1
 
     harness.run(play())

@@ -10,10 +10,9 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from core.base import ids
-from core.messages import digests
-from core.messages.rules import MAX_CONTENT
-from core.reads import chats
-from core.steps import blanking
+from core.sessions.messages import blank as blank_texts
+from core.sessions.messages import chats, digests
+from core.sessions.messages.rules import MAX_CONTENT
 from tests.flows.chats import Chat, a_chat, completed_chat
 from tests.flows.conftest import Harness
 from tests.tiers import examples
@@ -149,11 +148,11 @@ def test_parallel_readers_of_a_growing_chat_get_true_digests(clean_harness: Harn
 async def blank(chat: Chat) -> None:
     runtime = chat.harness.runtime
     async with runtime.transaction() as tx:
-        await blanking.blank_sessions(tx, [chat.id])
+        await blank_texts.blank_sessions(tx, [chat.id])
     going = True
     while going:
         async with runtime.transaction() as tx:
-            going = await blanking.blank_messages(tx, [chat.id])
+            going = await blank_texts.blank_messages(tx, [chat.id])
 
 
 def test_blanked_chat_has_no_digest_for_readers_but_keeps_its_last_one(clean_harness: Harness) -> None:
@@ -184,9 +183,9 @@ def test_blanking_a_very_long_chat_stores_its_digest_in_bounded_parts_first(clea
         await fill(chat, 2, 7_000)
         known = await expected(chat)
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [chat.id])
+            await blank_texts.blank_sessions(tx, [chat.id])
         async with runtime.transaction() as tx:
-            assert await blanking.blank_messages(tx, [chat.id])
+            assert await blank_texts.blank_messages(tx, [chat.id])
         assert all(row["content"] for row in await chat.log())  # the first part is for the digest
         await blank(chat)
         assert {row["content"] for row in await chat.log()} == {""}
@@ -202,7 +201,7 @@ def test_digest_is_null_if_the_texts_were_gone_before(clean_harness: Harness) ->
     async def play() -> None:
         chat = await completed_chat(clean_harness)
         async with runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [chat.id])
+            await blank_texts.blank_sessions(tx, [chat.id])
             await tx.execute("UPDATE chat_messages SET content = '', metadata = NULL WHERE session_id = $1", chat.id)
         assert (await digests.advance(runtime.db, chat.id, up_to=3)).digest is None
         await blank(chat)

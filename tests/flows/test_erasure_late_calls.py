@@ -10,15 +10,19 @@ import pytest
 from core.base import ids
 from core.base.clock import monotonic
 from core.erasures.rules import RequestedBy
-from core.flows import erasure, erasure_sweep, payment_request, webhook_receive
 from core.idempotency import store as idempotency
 from core.idempotency.rules import keyed_request
+from core.pairing import request as payment_request
+from core.payments import gateway_events
+from core.payments.webhooks import calls as webhook_calls
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks import store as webhooks
+from core.payments.webhooks.store import Received
+from core.privacy import erase as erasure
+from core.privacy import erase_rest
+from core.privacy.erasing import Requester
 from core.providers.invoices import Invoice
-from core.runtime import Runtime
-from core.steps import gateway_events, webhook_calls
-from core.steps.erasing import Requester
-from core.webhooks import store as webhooks
-from core.webhooks.store import Received
+from core.runtime.container import Runtime
 from tests.clock import HandClock
 from tests.flows.conftest import ADDRESS, WISH, Harness
 
@@ -149,9 +153,9 @@ def test_locked_key_is_skipped_and_keeps_the_erasure_open(empty_harness: Harness
             async with asyncio.timeout(5):
                 await erasure.erase_customer(runtime, customer.user_id, BY_COMMAND)
             clock.advance(120)
-            await erasure_sweep.go_on(runtime)
+            await erase_rest.go_on(runtime)
             assert await runtime.db.fetchval(COMPLETED, customer.user_id) is None
-        await erasure_sweep.go_on(runtime)
+        await erase_rest.go_on(runtime)
         assert await runtime.db.fetchval(COMPLETED, customer.user_id) is not None
         assert await runtime.db.fetchval("SELECT count(*) FROM idempotency_keys") == 0
 

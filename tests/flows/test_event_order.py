@@ -1,10 +1,10 @@
 """Event ids of a session increase in the order of its changes, even if the clocks of the processes differ."""
 
 from core.base import ids
-from core.flows import mitra_status
+from core.pairing import mitra_status
+from core.sessions import announce as announce_sessions
 from core.sessions import store as sessions
 from core.sessions.store import Session
-from core.steps import announce_sessions
 from tests.flows.conftest import Harness
 
 NOW = "SELECT extract(epoch FROM clock_timestamp()) * 1000"

@@ -11,32 +11,30 @@ from hypothesis import strategies as st
 from core.base import ids
 from core.base.errors import Unavailable
 from core.base.field_types import ExtensionId, Id
-from core.extensions import store as extensions
-from core.extensions.rules import ExtensionResolved
-from core.extensions.states import ExtensionStatus
-from core.extensions.store import Extension
-from core.flows import (
-    extension_answer,
-    extension_ask,
-    fair_clock,
-    message_send,
-    mitra_status,
-    pairing_advance,
-    pairing_answer,
-    pairing_start,
-    payment_extension,
-    session_timers,
-)
-from core.flows.payment_extension import MoreMinutes
-from core.outages import store as outages
-from core.outages.rules import LEASE_S, RENEW_EVERY_S
+from core.cluster.outages import store as outages
+from core.cluster.outages.rules import LEASE_S, RENEW_EVERY_S
+from core.desk.ledger.audit_rules import RULES
+from core.desk.timeline.timeline import timeline
+from core.pairing import advance as pairing_advance
+from core.pairing import answer as pairing_answer
+from core.pairing import mitra_status
+from core.pairing import start as pairing_start
 from core.pairing.rules import RequestClosed
-from core.reads.ledger.rules import RULES
-from core.reads.timeline import timeline
 from core.sessions import rules as session_rules
 from core.sessions import store as sessions
+from core.sessions import timers as session_timers
+from core.sessions.clock import fair_clock, session_clock
+from core.sessions.extensions import answer as extension_answer
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions import extend
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions import store as extensions
+from core.sessions.extensions.request import MoreMinutes
+from core.sessions.extensions.rules import ExtensionResolved
+from core.sessions.extensions.states import ExtensionStatus
+from core.sessions.extensions.store import Extension
+from core.sessions.messages import send as message_send
 from core.sessions.rules import SessionNotActive
-from core.steps import extend, session_clock
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import ADDRESS, READER, Harness, rows
 from tests.flows.test_outage_records import HUB, HUB2, ago, begin, begin_lasting, recorded
@@ -348,7 +346,7 @@ def test_extension_is_answered_after_its_time_while_the_clock_stands(fair: Harne
     async def play() -> None:
         chat = await a_chat(fair)
         await aged(chat, left=100)
-        made = await payment_extension.request_extension(
+        made = await extension_request.request_extension(
             fair.runtime, chat.customer, MoreMinutes(session_id=chat.id, duration_minutes=12), address=ADDRESS
         )
         await fair.report_paid(made.payment_request_id, made.amount)

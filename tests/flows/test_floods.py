@@ -4,14 +4,17 @@ import asyncio
 
 import pytest
 
+from core.app.composition import open_runtime
+from core.app.reactions import react
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.composition import open_runtime
-from core.flows import message_send, payment_sweeps, session_end, session_timers
-from core.messages.store import SYNC_AT_ONCE
-from core.reactions import react
-from core.reads.ledger.audit import audit_for_operator
-from core.steps.message_statuses import VERY_LONG_CHAT
+from core.desk.ledger.audit import audit_for_operator
+from core.pairing import end_session
+from core.payments import sweeps as payment_sweeps
+from core.sessions import timers as session_timers
+from core.sessions.messages import send as message_send
+from core.sessions.messages.statuses import VERY_LONG_CHAT
+from core.sessions.messages.store import SYNC_AT_ONCE
 from tests.flows.chats import a_chat
 from tests.flows.conftest import WAITING, Harness
 from tests.stack import within
@@ -89,12 +92,12 @@ def test_second_goodbye_of_a_very_long_chat_completes_it(clean_harness: Harness)
         stranger = await clean_harness.customer()
         later = "UPDATE chat_sessions SET expires_at = now() - interval '1 minute', grace_ends_at = now() + interval '4 minutes'"
         await clean_harness.runtime.db.fetch(later)
-        await session_end.say_goodbye(clean_harness.runtime, customer, session_id=session_id, message="Bye")
+        await end_session.say_goodbye(clean_harness.runtime, customer, session_id=session_id, message="Bye")
         with pytest.raises(NotFound):
-            await session_end.say_goodbye(clean_harness.runtime, stranger, session_id=session_id, message="Bye")
+            await end_session.say_goodbye(clean_harness.runtime, stranger, session_id=session_id, message="Bye")
         touched = "SELECT count(*)::int FROM chat_messages WHERE session_id = $1 AND status <> 'sent'"
         assert await clean_harness.runtime.db.fetchval(touched, session_id) == 0
-        view = await session_end.say_goodbye(clean_harness.runtime, mitra, session_id=session_id, message="Bye")
+        view = await end_session.say_goodbye(clean_harness.runtime, mitra, session_id=session_id, message="Bye")
         assert view.status == "completed"
         assert max(await _writes(clean_harness, session_id)) <= SYNC_AT_ONCE
 

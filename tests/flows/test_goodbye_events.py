@@ -6,7 +6,8 @@ import msgspec
 
 from core.base.actor import Actor
 from core.events.notices import Notice
-from core.flows import delivery, session_end
+from core.pairing import end_session
+from core.sessions import deliver
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
 
@@ -29,9 +30,9 @@ def test_stored_events_get_the_recipients_goodbyes_when_read_back(clean_harness:
     async def read_back(*people: Actor) -> dict[tuple[str, str], list[str]]:
         """Return what is sent to sockets again; sockets that reconnect get the same."""
         since = runtime.clock.real_now() - dt.timedelta(minutes=1)
-        waiting = delivery.waiting(runtime, since=since, older_than_s=0, wanted=lambda *_: True)
+        waiting = deliver.waiting(runtime, since=since, older_than_s=0, wanted=lambda *_: True)
         again = shown([notice async for notices in waiting for notice in notices])
-        by_user = await delivery.unacknowledged(runtime, [one.user_id for one in people])
+        by_user = await deliver.unacknowledged(runtime, [one.user_id for one in people])
         assert shown([notice for notices in by_user.values() for notice in notices]) == again
         return again
 
@@ -39,9 +40,9 @@ def test_stored_events_get_the_recipients_goodbyes_when_read_back(clean_harness:
         chat = await a_chat(clean_harness)
         people = (chat.customer, chat.mitra)
         await runtime.db.fetch("UPDATE chat_sessions SET expires_at = $2 WHERE id = $1", chat.id, runtime.now())
-        await session_end.say_goodbye(runtime, chat.customer, session_id=chat.id, message=DEWIS)
+        await end_session.say_goodbye(runtime, chat.customer, session_id=chat.id, message=DEWIS)
         assert await read_back(*people) == {("session_closing", "customer"): [DEWIS], ("session_closing", "mitra"): []}
-        await session_end.say_goodbye(runtime, chat.mitra, session_id=chat.id, message=AYUS)
+        await end_session.say_goodbye(runtime, chat.mitra, session_id=chat.id, message=AYUS)
         events = [(event, side) for event in ("session_closing", "session_completed") for side in ("customer", "mitra")]
         assert await read_back(*people) == {event: [DEWIS, AYUS] for event in events}
         for row in await runtime.db.fetch("SELECT payload FROM deliveries WHERE session_id = $1", chat.id):

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from core.flows import mitra_status
-from core.mitras.rules import Channel
+from core.accounts.mitras.rules import Channel
+from core.pairing import mitra_status
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 from tests.stack import within

@@ -2,13 +2,14 @@
 
 import pytest
 
-from core.base import metrics
 from core.base.errors import GatewayUnavailable
-from core.flows import invoice_poll, payment_request
+from core.pairing import request as payment_request
+from core.payments import poll as invoice_poll
+from core.payments import show as show_payments
 from core.payments.views import PaymentRequestView
 from core.providers.circuit import FAILURES
 from core.providers.invoices import Wanted
-from core.reads import payments as reads
+from core.telemetry import metrics
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.http.gateway.simulated_gateway import READ, SimulatedGateway, error_reply
 
@@ -17,7 +18,7 @@ async def pending(harness: Harness) -> PaymentRequestView:
     """Create a pending request with its invoice; return its customer's view of it."""
     customer = await harness.customer()
     made = await payment_request.request_payment(harness.runtime, customer, WISH, address=ADDRESS)
-    return await reads.payment(harness.runtime, customer, made.payment_request_id)
+    return await show_payments.payment(harness.runtime, customer, made.payment_request_id)
 
 
 def limited(name: str) -> float:

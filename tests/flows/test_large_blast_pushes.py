@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from core.base import ids
-from core.base.metrics import REGISTRY
-from core.flows import push_fallback
 from core.providers.push_sender import DeadToken, Later, Outcome, Refused, Sent
+from core.sessions import push_fallback
+from core.telemetry.metrics import REGISTRY
 from tests.flows.conftest import Harness
 
 SIGNED_IN = """WITH m AS (

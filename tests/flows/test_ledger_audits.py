@@ -6,17 +6,18 @@ import datetime as dt
 import attrs
 import pytest
 
-from core.audits import store
-from core.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, RuleResult, due_since, lease_of
 from core.base import ids
 from core.base.clock import real_sleep
-from core.flows import ledger_audits, pairing_start
-from core.flows.ledger_audits import ClaimLost
-from core.leases import store as leases
-from core.reads import broken_rules
-from core.reads.ledger.audit import RulesTooSlow, results
-from core.reads.ledger.rules import RULES, Rule, rules_of
-from core.runtime import Runtime
+from core.cluster.leases import store as leases
+from core.desk import broken_rules
+from core.desk.audits import run as ledger_audits
+from core.desk.audits import store
+from core.desk.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, RuleResult, due_since, lease_of
+from core.desk.audits.run import ClaimLost
+from core.desk.ledger.audit import RulesTooSlow, results
+from core.desk.ledger.audit_rules import RULES, Rule, rules_of
+from core.pairing import start as pairing_start
+from core.runtime.container import Runtime
 from jobs.ledger_audits import audit
 from tests.flows.conftest import Harness
 

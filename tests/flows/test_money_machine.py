@@ -18,30 +18,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
-from core.flows import (
-    extension_answer,
-    extension_ask,
-    mitra_status,
-    operator_work,
-    pairing_advance,
-    pairing_answer,
-    pairing_fallback,
-    pairing_leave,
-    pairing_start,
-    payment_extension,
-    payment_request,
-    payment_sweeps,
-    session_end,
-    session_sensitivity,
-    session_timers,
-    webhook_receive,
-)
-from core.flows.operator_work import MitraChange
-from core.flows.payment_extension import MoreMinutes
-from core.flows.payment_request import Wish
-from core.flows.webhook_receive import Incoming
-from core.pairing_failures.rules import OperatorAction
-from core.reads.ledger.audit import audit
+from core.desk import operator_work
+from core.desk.ledger.audit import audit
+from core.desk.operator_work import MitraChange
+from core.pairing import advance as pairing_advance
+from core.pairing import answer as pairing_answer
+from core.pairing import end_session, mitra_status
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.pairing.request import Wish
+from core.payments import sweeps as payment_sweeps
+from core.payments.failures.rules import OperatorAction
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks.receive import Incoming
+from core.sessions import set_sensitivity
+from core.sessions import timers as session_timers
+from core.sessions.extensions import answer as extension_answer
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions.request import MoreMinutes
 from core.sessions.sensitivity import Sensitivity
 from tests.clock import HandClock
 from tests.flows.conftest import ADDRESS, CALLBACK_TOKEN, Harness
@@ -680,7 +677,7 @@ class MoneyMachine(RuleBasedStateMachine):
         free = session["mode"] == "call"
         if error is None and free and self._free_is_open(session["customer_id"], session["id"]):
             error = "FREE_REQUEST_OPEN"
-        work = payment_extension.request_extension(
+        work = extension_request.request_extension(
             self.harness.runtime,
             self._owner(session["customer_id"]),
             MoreMinutes(session_id=session["id"], duration_minutes=12),
@@ -755,7 +752,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if session["mitra_id"] != actor.user_id:
             error = "NOT_FOUND"
         before = self.seen.marks
-        work = session_sensitivity.set_sensitivity(
+        work = set_sensitivity.set_sensitivity(
             self.harness.runtime, actor, session_id=session["id"], topic_sensitivity=wanted
         )
         self.act(work, become={}, error=error)
@@ -783,12 +780,12 @@ class MoneyMachine(RuleBasedStateMachine):
         state, runtime = self._by_the_clock(session), self.harness.runtime
         mine = not by_mitra or session["mitra_id"] == actor.user_id
         if goodbye:
-            work = session_end.say_goodbye(runtime, actor, session_id=session["id"], message="sampai jumpa")
+            work = end_session.say_goodbye(runtime, actor, session_id=session["id"], message="sampai jumpa")
             error = None if state in ("expired", "closing") else "SESSION_NOT_CLOSABLE"
             if mine and error is None and self.run(self._said(session["id"], actor)):
                 error = "CLOSURE_EXISTS"
         else:
-            work = session_end.end(runtime, actor, session_id=session["id"])
+            work = end_session.end(runtime, actor, session_id=session["id"])
             error = {"active": "EARLY_END_DISABLED", "expired": None, "closing": None, "completed": None}.get(
                 state, "SESSION_NOT_ACTIVE"
             )

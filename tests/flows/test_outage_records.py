@@ -10,13 +10,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from core.flows import mitra_status
-from core.flows.process_lease import LATE_S, ProcessLease
-from core.mitras import store as mitras
-from core.mitras.rules import AvailabilityPolicy
-from core.outages import store
-from core.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
-from core.outages.store import ProcessIdentity
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import AvailabilityPolicy
+from core.cluster.outages import store
+from core.cluster.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
+from core.cluster.outages.store import ProcessIdentity
+from core.cluster.process_lease import LATE_S, ProcessLease
+from core.pairing import mitra_status
 from tests.flows.conftest import Harness
 
 AGO = f"""UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),

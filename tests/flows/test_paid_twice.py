@@ -7,18 +7,16 @@ from typing import Any
 import pytest
 
 from core.base.actor import Actor
-from core.flows import (
-    mitra_status,
-    pairing_answer,
-    pairing_leave,
-    pairing_start,
-    payment_confirm,
-    payment_request,
-    refund,
-)
+from core.desk import failed_pairings
+from core.desk.ledger.audit import audit
+from core.pairing import answer as pairing_answer
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_status
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.payments import confirm as payment_confirm
+from core.payments.refunds import refund
 from core.payments.views import PaymentRequestView
-from core.reads import failed_pairings as reads
-from core.reads.ledger.audit import audit
 from tests.flows.conftest import ADDRESS, READER, WISH, Harness
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.verdicts import check_books
@@ -84,7 +82,7 @@ def test_payment_after_a_confirmation_by_hand_is_one_failure_of_its_own_that_can
         new = [one for one in await case.failures() if one["id"] not in {old["id"] for old in before}]
         assert len(new) == 1
         assert new[0]["request"] != about
-        shown = await reads.failed_pairing(runtime, READER, new[0]["id"])
+        shown = await failed_pairings.failed_pairing(runtime, READER, new[0]["id"])
         assert (shown.amount, shown.cause_tag.value, shown.may_refund) == (
             case.request.amount + over, "payment_session_expired", True,
         )  # fmt: skip

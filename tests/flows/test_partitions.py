@@ -1,4 +1,4 @@
-"""Months are made ahead, by any number of processes, while others write (core/flows/partition_upkeep.py)."""
+"""Months are made ahead, by any number of processes, while others write (core/privacy/partition_upkeep.py)."""
 
 import asyncio
 import datetime as dt
@@ -7,12 +7,14 @@ import itertools
 import asyncpg
 import pytest
 
-from core.base import ids, metrics
+from core.base import ids
 from core.base.errors import Unavailable
 from core.base.id_ranges import first_id, month_of, months_after
-from core.flows import partition_upkeep, webhook_receive
+from core.payments.webhooks import receive as webhook_receive
+from core.privacy import partition_upkeep
 from core.storage import partitions
 from core.storage.partitions import AHEAD, PARTITIONED
+from core.telemetry import metrics
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
 

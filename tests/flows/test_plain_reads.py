@@ -13,8 +13,8 @@ from api.gatekeeper import Gatekeeper
 from api.plain_reads import PlainReads
 from core.base import ids
 from core.base.actor import Actor
-from core.flows import mitra_status
-from core.flows.signs_of_life import SignsOfLife
+from core.pairing import mitra_status
+from core.sessions.absences.signs_of_life import SignsOfLife
 from tests.flows.conftest import Harness
 
 pytestmark = pytest.mark.slow

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import Channel
 from core.base import ids
 from core.base.actor import Actor
-from core.base.metrics import REGISTRY
-from core.flows import mitra_status, presence_checks
-from core.leases import store as leases
-from core.mitras import presence_checks as checks
-from core.mitras import store as mitras
-from core.mitras.presence_checks import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
-from core.mitras.rules import Channel
-from core.reads import deadlines
+from core.cluster.leases import store as leases
+from core.desk import deadlines
+from core.pairing import check_presence, mitra_status
+from core.pairing import presence_checks as checks
+from core.pairing.presence_checks import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
+from core.telemetry.metrics import REGISTRY
 from tests.flows.conftest import Harness, rows
 from tests.flows.steady_processes import begin_steady
 from tests.tiers import examples
@@ -87,7 +87,7 @@ def test_silent_mitra_is_asked_once_by_a_silent_push_to_each_device(steady: Harn
         silent_since = (await state(steady, mitra))["last_heartbeat_at"]
         assert await next_check(steady) == silent_since + dt.timedelta(seconds=SILENCE_S)
         for _ in range(3):
-            await presence_checks.ask_silent(steady.runtime)
+            await check_presence.ask_silent(steady.runtime)
         left_s = STALE_S - (steady.runtime.now() - silent_since).total_seconds()
         found = await pushed(steady)
         assert [row["user_id"] for row in found] == [mitra.user_id] * 2
@@ -108,7 +108,7 @@ def test_mitra_who_sent_something_or_is_offline_is_not_asked(steady: Harness, ca
         if case == "offline":
             await mitra_status.go_offline(steady.runtime, mitra_id=mitra.user_id)
         with rows(steady.runtime, reachability_probe=case != "row off"):
-            await presence_checks.ask_silent(steady.runtime)
+            await check_presence.ask_silent(steady.runtime)
             due = await next_check(steady)
         assert await pushed(steady) == []
         assert (await state(steady, mitra))["checked_at"] is None
@@ -123,7 +123,7 @@ def test_mitra_without_a_push_token_or_past_the_silence_is_passed_over(
 ) -> None:
     async def play() -> None:
         mitra = await silent_mitra(steady, seconds, devices=devices)
-        await presence_checks.ask_silent(steady.runtime)
+        await check_presence.ask_silent(steady.runtime)
         assert await pushed(steady) == []
         due = await next_check(steady)
         assert due is not None  # not at once again
@@ -138,13 +138,13 @@ def test_unanswered_check_is_repeated_after_the_pause_if_heartbeats_are_not_requ
     async def play() -> None:
         mitra = await silent_mitra(steady, 2 * PAUSE_S)
         with rows(steady.runtime, require_mitra_ping=False):
-            await presence_checks.ask_silent(steady.runtime)
+            await check_presence.ask_silent(steady.runtime)
             for seconds, count in ((PAUSE_S - 5, 1), (PAUSE_S + 1, 2)):
                 await steady.runtime.db.fetch(
                     "UPDATE mitra_online_status SET checked_at = $2 WHERE mitra_id = $1",
                     mitra.user_id, steady.runtime.now() - dt.timedelta(seconds=seconds),
                 )  # fmt: skip
-                await presence_checks.ask_silent(steady.runtime)
+                await check_presence.ask_silent(steady.runtime)
                 assert len(await pushed(steady)) == count
         assert (await pushed(steady))[0]["ttl"] == pytest.approx(ANSWER_S, abs=1)
 
@@ -162,7 +162,7 @@ def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(stea
 
     async def play() -> None:
         mitra = await silent_mitra(steady, SILENCE_S + 1)
-        await presence_checks.ask_silent(steady.runtime)
+        await check_presence.ask_silent(steady.runtime)
         await beat(mitra)
         answered = await state(steady, mitra)
         assert answered["reachable_at"] == answered["last_heartbeat_at"] > answered["checked_at"]
@@ -181,7 +181,7 @@ def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(stea
 def test_heartbeat_after_the_time_of_a_check_is_no_answer(steady: Harness) -> None:
     async def play() -> None:
         mitra = await silent_mitra(steady, SILENCE_S + 1)
-        await presence_checks.ask_silent(steady.runtime)
+        await check_presence.ask_silent(steady.runtime)
         await steady.runtime.db.fetch("UPDATE mitra_online_status SET check_ends_at = checked_at")
         await mitra_status.heartbeat(steady.runtime, mitra, Channel.REST)
         found = await state(steady, mitra)
@@ -196,7 +196,7 @@ def test_silence_that_an_outage_excuses_is_not_checked_until_it_has_lasted_again
         for _ in range(3):
             await silent_mitra(steady, 10 * STALE_S)
         since = await steady.runtime.db.fetchval("UPDATE service_processes SET since_at = now() RETURNING since_at")
-        await presence_checks.ask_silent(steady.runtime)
+        await check_presence.ask_silent(steady.runtime)
         assert await pushed(steady) == []
         due = await next_check(steady)
         assert due is not None
@@ -220,7 +220,7 @@ def test_check_before_an_outage_is_repeated_after_the_next_silence(steady: Harne
         assert await next_check(steady) == restarted + dt.timedelta(seconds=SILENCE_S)
         restarted -= dt.timedelta(seconds=6)
         await runtime.db.fetch("UPDATE service_processes SET since_at = $1", restarted)
-        await presence_checks.ask_silent(runtime)
+        await check_presence.ask_silent(runtime)
         assert len(await pushed(steady)) == 1
         due = await next_check(steady)
         assert due is not None  # this one is not answered, and no outage followed
@@ -245,7 +245,7 @@ def test_many_processes_ask_each_mitra_once_within_the_budget(steady: Harness) -
 
     async def keep_asking() -> None:
         while (due := await next_check(steady)) is not None and due <= steady.runtime.now():
-            await presence_checks.ask_silent(steady.runtime)
+            await check_presence.ask_silent(steady.runtime)
 
     async def play() -> None:
         db = steady.runtime.db
@@ -281,10 +281,10 @@ def test_budget_counts_as_reached_by_a_full_batch_only(
             await silent_mitra(steady, SILENCE_S + 1)
         if is_taken:  # by another process, whose batch may have been small
             async with steady.runtime.transaction() as tx:
-                await leases.ensure(tx, presence_checks.LEASE)
-                await leases.hold(tx, presence_checks.LEASE, node=ids.new_id(), length_s=60)
+                await leases.ensure(tx, check_presence.LEASE)
+                await leases.hold(tx, check_presence.LEASE, node=ids.new_id(), length_s=60)
         before = REGISTRY.get_sample_value(*REACHED) or 0
-        await presence_checks.ask_silent(steady.runtime)
+        await check_presence.ask_silent(steady.runtime)
         assert len(await pushed(steady)) == (0 if is_taken else silent)
         assert (REGISTRY.get_sample_value(*REACHED) or 0) - before == counted
 

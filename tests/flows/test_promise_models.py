@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.base import ids
-from core.promises import rules, store
-from core.promises.rules import JUDGED, Verdict, Waits
-from core.reads.promises import DAYS, PromisesOfDay
-from core.reads.report_range import MOST
+from core.desk.promises import DAYS, PromisesOfDay
+from core.desk.report_range import MOST
+from core.pairing.promises import rules, store
+from core.pairing.promises.rules import JUDGED, Verdict, Waits
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 from tests.flows.past_searches import STATUS, Past, insert

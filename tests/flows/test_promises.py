@@ -10,15 +10,16 @@ import pytest
 
 from core.base import ids
 from core.base.errors import ValidationFailed
-from core.base.metrics import REGISTRY
-from core.flows import payment_request, wait_estimates
+from core.desk.promises import promises
+from core.desk.report_range import MOST
 from core.idempotency.rules import KeyedRequest
+from core.pairing import request as payment_request
+from core.pairing.catalogue import Availability, TypicalWait
+from core.pairing.promises import estimate as wait_estimates
+from core.pairing.promises import rules, store
+from core.pairing.promises.rules import JUDGED, LEAST_JUDGED, LEAST_SEARCHES, Promise
 from core.payments.views import PaymentRequestView, PromisedWait
-from core.promises import rules, store
-from core.promises.rules import JUDGED, LEAST_JUDGED, LEAST_SEARCHES, Promise
-from core.reads.catalogue import Availability, TypicalWait
-from core.reads.promises import promises
-from core.reads.report_range import MOST
+from core.telemetry.metrics import REGISTRY
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.flows.past_searches import Past, insert
 

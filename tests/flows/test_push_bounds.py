@@ -2,16 +2,15 @@
 
 import datetime as dt
 
+from core.accounts.logins import push_tokens, tokens
+from core.accounts.logins.push_tokens import PUSHED_DEVICES
 from core.base import ids
 from core.base.actor import UserType
 from core.base.languages import Text
-from core.logins import push_tokens
-from core.logins.push_tokens import PUSHED_DEVICES
-from core.pushes import store as pushes
-from core.pushes.budget import FOR_URGENT, MOST, PushBudget
-from core.pushes.rules import Action, Content, Words
-from core.steps import tokens
-from core.steps.pushes import Due, plan
+from core.deliveries.pushes import store as pushes
+from core.deliveries.pushes.budget import FOR_URGENT, MOST, PushBudget
+from core.deliveries.pushes.plan import Due, plan
+from core.deliveries.pushes.rules import Action, Content, Words
 from tests.flows.conftest import Harness
 
 HELD = "SELECT count(*)::int FROM auth_sessions WHERE user_id = $1 AND push_token IS NOT NULL"

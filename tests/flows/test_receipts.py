@@ -11,26 +11,25 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
-from core.extensions import store as extensions
-from core.flows import (
-    extension_answer,
-    extension_ask,
-    message_send,
-    payment_extension,
-    receipts,
-    session_end,
-    session_timers,
-)
-from core.flows.payment_extension import MoreMinutes
-from core.messages import digests
-from core.outages.rules import OutageKind
-from core.reads.ledger.audit import audit
-from core.receipts import signing
-from core.receipts.rules import Receipt, SessionNotCompleted, SignedReceipt
-from core.receipts.signing import ReceiptKeys
-from core.runtime import Runtime
+from core.cluster.outages.rules import OutageKind
+from core.desk.ledger.audit import audit
+from core.pairing import end_session
+from core.runtime.container import Runtime
+from core.sessions import timers as session_timers
+from core.sessions.clock import time_credits
+from core.sessions.extensions import answer as extension_answer
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions import store as extensions
+from core.sessions.extensions.request import MoreMinutes
+from core.sessions.messages import blank as blank_texts
+from core.sessions.messages import digests
+from core.sessions.messages import send as message_send
+from core.sessions.receipts import show as show_receipts
+from core.sessions.receipts import signing
+from core.sessions.receipts.rules import Receipt, SessionNotCompleted, SignedReceipt
+from core.sessions.receipts.signing import ReceiptKeys
 from core.sessions.rules import CreditReason
-from core.steps import blanking, time_credits
 from tests.flows.chats import Chat, a_chat, completed_chat
 from tests.flows.conftest import ADDRESS, Harness, rows
 from tests.flows.test_digests import digests_of, fill
@@ -47,13 +46,13 @@ CREDITS_BACK = """UPDATE session_time_credits SET created_at = created_at - $2::
   began_at = began_at - $2::interval, ended_at = ended_at - $2::interval WHERE session_id = $1"""
 OUTAGE = "INSERT INTO outages (id, kind, began_at, ended_at) VALUES ($1, $2, $3, $4)"
 TWELVE = 720
-SETTLED_S = receipts.SETTLED_S
+SETTLED_S = show_receipts.SETTLED_S
 
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sign without the pause after the completion; tests about the pause set it again."""
-    monkeypatch.setattr(receipts, "SETTLED_S", 0.0)
+    monkeypatch.setattr(show_receipts, "SETTLED_S", 0.0)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ async def pass_time(chat: Chat, seconds: float) -> None:
 
 async def receipt_of(chat: Chat, party: Actor | None = None) -> Receipt:
     """Return a session's receipt after checking its signature."""
-    signed = await receipts.of_party(chat.harness.runtime, party or chat.customer, session_id=chat.id)
+    signed = await show_receipts.of_party(chat.harness.runtime, party or chat.customer, session_id=chat.id)
     return signing.verify(msgspec.json.encode(signed), keys_of(chat.harness.runtime).jwk_set())
 
 
@@ -97,13 +96,13 @@ async def by_goodbyes(chat: Chat) -> None:
     await pass_time(chat, TWELVE)
     await expire(chat)
     for party in (chat.customer, chat.mitra):
-        await session_end.say_goodbye(chat.harness.runtime, party, session_id=chat.id, message="dadah")
+        await end_session.say_goodbye(chat.harness.runtime, party, session_id=chat.id, message="dadah")
 
 
 async def by_early_end_and_timer(chat: Chat) -> None:
     await pass_time(chat, 100)
     with rows(chat.harness.runtime, early_end_customer_enabled=True):
-        await session_end.end(chat.harness.runtime, chat.customer, session_id=chat.id)
+        await end_session.end(chat.harness.runtime, chat.customer, session_id=chat.id)
     await pass_time(chat, 300)
     await session_timers.complete(chat.harness.runtime)
 
@@ -111,10 +110,10 @@ async def by_early_end_and_timer(chat: Chat) -> None:
 async def by_early_end_and_goodbyes(chat: Chat) -> None:
     await pass_time(chat, 100)
     with rows(chat.harness.runtime, early_end_mitra_enabled=True):
-        await session_end.end(chat.harness.runtime, chat.mitra, session_id=chat.id)
+        await end_session.end(chat.harness.runtime, chat.mitra, session_id=chat.id)
     await pass_time(chat, 10)
     for party in (chat.customer, chat.mitra):
-        await session_end.say_goodbye(chat.harness.runtime, party, session_id=chat.id, message="dadah")
+        await end_session.say_goodbye(chat.harness.runtime, party, session_id=chat.id, message="dadah")
 
 
 async def as_very_long_chat(chat: Chat) -> None:
@@ -173,7 +172,7 @@ def test_receipt_is_refused_before_completion_and_to_others(quiet: Harness) -> N
         await by_goodbyes(chat)
         for session_id, party in ((chat.id, stranger), (ids.new_id(), chat.customer)):
             with pytest.raises(NotFound):
-                await receipts.of_party(quiet.runtime, party, session_id=session_id)
+                await show_receipts.of_party(quiet.runtime, party, session_id=session_id)
         # As of a session that was completed before there were receipts.
         await quiet.runtime.db.fetch("DELETE FROM session_receipts WHERE session_id = $1", chat.id)
         with pytest.raises(NotFound):
@@ -186,23 +185,23 @@ def test_outage_that_is_recorded_after_the_completion_is_in_the_receipt(
     quiet: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A party who asks at once is refused with the time to wait; one who asks later waits for the rest."""
-    monkeypatch.setattr(receipts, "SETTLED_S", SETTLED_S)
+    monkeypatch.setattr(show_receipts, "SETTLED_S", SETTLED_S)
 
     async def play() -> None:
         chat = await a_chat(quiet)
         await pass_time(chat, TWELVE)
         await expire(chat)
         for party in (chat.customer, chat.mitra):
-            await session_end.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
+            await end_session.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
         for ask in (
-            receipts.of_party(quiet.runtime, chat.customer, session_id=chat.id),
-            receipts.of_session(quiet.runtime, chat.id),
+            show_receipts.of_party(quiet.runtime, chat.customer, session_id=chat.id),
+            show_receipts.of_session(quiet.runtime, chat.id),
         ):
             with pytest.raises(Unavailable) as refused:
                 await ask
             assert refused.value.retry_after_seconds in (4, 5)
         await outage(chat, OutageKind.DATABASE, 15, 5)
-        monkeypatch.setattr(receipts, "SETTLED_S", 0.5)
+        monkeypatch.setattr(show_receipts, "SETTLED_S", 0.5)
         assert TWELVE - 11 <= (await receipt_of(chat)).seconds_both_could_talk <= TWELVE - 9
         completed_at = (await chat.row(ROW))["completed_at"]
         assert (await chat.row(ROW))["signed_at"] >= completed_at + 0.5 * SECOND
@@ -214,27 +213,27 @@ def test_sweep_signs_once_what_parties_and_other_sweeps_ask_for_at_the_same_mome
     quiet: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = quiet.runtime
-    monkeypatch.setattr(receipts, "SETTLED_S", 60.0)
+    monkeypatch.setattr(show_receipts, "SETTLED_S", 60.0)
 
     async def play() -> None:
         chats = [await completed_chat(quiet, messages=n) for n in (0, 1, 70)]
-        await receipts.sign_due(runtime)
+        await show_receipts.sign_due(runtime)
         for chat in chats:  # completed less than SETTLED_S ago
             assert (await chat.row(ROW))["signed_at"] is None
         await runtime.db.fetch("UPDATE session_receipts SET completed_at = completed_at - interval '61 s'")
         got: list[SignedReceipt] = []
 
         async def ask(chat: Chat) -> None:
-            got.append(await receipts.of_party(runtime, chat.mitra, session_id=chat.id))
+            got.append(await show_receipts.of_party(runtime, chat.mitra, session_id=chat.id))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(4):
-                group.create_task(receipts.sign_due(runtime))
+                group.create_task(show_receipts.sign_due(runtime))
                 for chat in chats:
                     group.create_task(ask(chat))
         assert len({msgspec.json.encode(one) for one in got}) == len(chats)
         rows = [dict(await chat.row(ROW)) for chat in chats]
-        await receipts.sign_due(runtime)
+        await show_receipts.sign_due(runtime)
         assert [dict(await chat.row(ROW)) for chat in chats] == rows
 
     quiet.run(play())
@@ -299,7 +298,7 @@ def test_receipt_is_signed_by_the_next_process_wherever_one_died(
 async def extend(chat: Chat) -> None:
     """Let the customer pay for 12 more minutes, and the mitra approve them."""
     runtime = chat.harness.runtime
-    made = await payment_extension.request_extension(
+    made = await extension_request.request_extension(
         runtime, chat.customer, MoreMinutes(session_id=chat.id, duration_minutes=12), address=ADDRESS
     )
     assert await chat.harness.report_paid(made.payment_request_id, made.amount) == "confirmed"
@@ -403,9 +402,9 @@ def test_realtime_outage_that_is_not_over_counts_like_a_recorded_one(
             now - renewed * SECOND,
         )
         with rows(quiet.runtime, early_end_customer_enabled=True):
-            await session_end.end(quiet.runtime, chat.customer, session_id=chat.id)
+            await end_session.end(quiet.runtime, chat.customer, session_id=chat.id)
         for party in (chat.customer, chat.mitra):
-            await session_end.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
+            await end_session.say_goodbye(quiet.runtime, party, session_id=chat.id, message="dadah")
         until = now - (renewed - 0.5) * SECOND if counts else (await chat.row(ROW))["talked_until"]
         paired_at = (await chat.row("SELECT paired_at FROM chat_sessions WHERE id = $1"))["paired_at"]
         assert (await receipt_of(chat)).seconds_both_could_talk == (until - paired_at) // SECOND
@@ -421,9 +420,9 @@ def test_blanked_session_keeps_the_digest_in_its_receipt(quiet: Harness, signed_
         if signed_first:
             await receipt_of(chat)
         async with quiet.runtime.transaction() as tx:
-            await blanking.blank_sessions(tx, [chat.id])
+            await blank_texts.blank_sessions(tx, [chat.id])
         async with quiet.runtime.transaction() as tx:
-            assert await blanking.blank_messages(tx, [chat.id])
+            assert await blank_texts.blank_messages(tx, [chat.id])
         assert {row["content"] for row in await chat.log()} == {""}
         found = await receipt_of(chat)
         assert (found.messages, found.digest) == (5, digests_of(messages)[-1])
@@ -438,10 +437,10 @@ def test_receipt_of_a_chat_that_lacks_its_last_message_has_no_digest(quiet: Harn
         await quiet.runtime.db.fetch("DELETE FROM chat_messages WHERE session_id = $1 AND seq = 5", chat.id)
         if is_blanked:
             async with quiet.runtime.transaction() as tx:
-                await blanking.blank_sessions(tx, [chat.id])
+                await blank_texts.blank_sessions(tx, [chat.id])
             async with quiet.runtime.transaction() as tx:
-                await blanking.blank_messages(tx, [chat.id])
-        await receipts.sign_due(quiet.runtime)
+                await blank_texts.blank_messages(tx, [chat.id])
+        await show_receipts.sign_due(quiet.runtime)
         found = await receipt_of(chat)
         assert (found.messages, found.digest) == (5, None)
 

@@ -8,7 +8,7 @@ from core.base import ids
 from core.bus import channels
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
-from core.flows import delivery
+from core.sessions import deliver
 from realtime.hub import Hub
 from realtime.message_queue import MessageQueue
 from tests.flows.conftest import Harness
@@ -45,7 +45,7 @@ def test_only_unsent_events_of_users_with_a_socket_here_are_read(clean_harness: 
         since = runtime.clock.real_now() - dt.timedelta(minutes=1)
 
         async def portions() -> list[list[str]]:
-            found = delivery.waiting(runtime, since=since, older_than_s=0, wanted=hub.events.is_missing)
+            found = deliver.waiting(runtime, since=since, older_than_s=0, wanted=hub.events.is_missing)
             return [[notice.event_id for notice in notices] async for notices in found]
 
         await runtime.db.fetch(OTHERS, deliveries.AT_ONCE)  # fills a page

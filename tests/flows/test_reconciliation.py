@@ -6,11 +6,11 @@ import pytest
 
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
-from core.flows import payment_request
-from core.flows import reconciliation as flow
+from core.pairing import request as payment_request
 from core.payments.gateway_calls import Case
-from core.payments.reconciliation import Difference
-from core.reads.reconciliation import Reconciliation, reconcile
+from core.payments.reconciliation import take as take_invoices
+from core.payments.reconciliation.compare import Reconciliation, reconcile
+from core.payments.reconciliation.invoices import Difference
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.http.gateway.simulated_gateway import LIST, Reply, SimulatedGateway, error_reply
 
@@ -62,8 +62,8 @@ def test_money_that_was_never_reported_is_found_and_taken_once(
         assert said(found) == {(Difference.PAID_NOT_CONFIRMED, request_id)}
         (invoice,) = [one.invoice for one in found.findings]
         assert invoice is not None
-        assert await flow.take(with_gateway.runtime, invoice) is Case.CONFIRMED
-        assert await flow.take(with_gateway.runtime, invoice) is Case.DUPLICATE
+        assert await take_invoices.take(with_gateway.runtime, invoice) is Case.CONFIRMED
+        assert await take_invoices.take(with_gateway.runtime, invoice) is Case.DUPLICATE
         assert (await compared(with_gateway)).findings == []
 
     with_gateway.run(play())
@@ -78,7 +78,7 @@ def test_money_that_does_not_fit_is_recorded_and_then_no_difference(
         found = await compared(with_gateway)
         assert said(found) == {(Difference.PAID_NOT_FITTING, request_id)}
         assert found.findings[0].invoice is not None
-        assert await flow.take(with_gateway.runtime, found.findings[0].invoice) is Case.CONFLICT
+        assert await take_invoices.take(with_gateway.runtime, found.findings[0].invoice) is Case.CONFLICT
         again = await compared(with_gateway)
         assert (again.findings, again.recorded) == ([], 1)
         sql = "SELECT source, processing_result FROM webhook_logs WHERE external_id = $1"

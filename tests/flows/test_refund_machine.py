@@ -16,11 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.flows import operator_work, refund
-from core.pairing_failures.rules import OperatorAction
+from core.desk import failed_pairings, operator_work
+from core.desk.ledger.audit import audit
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds import refund
 from core.providers.gateway import Gateway
-from core.reads import failed_pairings as reads
-from core.reads.ledger.audit import audit
 from tests.flows.conftest import READER, Harness
 from tests.http.gateway.simulated_gateway import SECRET_KEY, NoReply, Reply, SimulatedGateway, error_reply
 from tests.tiers import parts
@@ -66,7 +66,7 @@ class RefundMachine(RuleBasedStateMachine):
 
     def _check(self) -> None:
         for failure_id in self.failures:
-            view = self.run(reads.failed_pairing(self.harness.runtime, READER, failure_id))
+            view = self.run(failed_pairings.failed_pairing(self.harness.runtime, READER, failure_id))
             action = view.operator_action and view.operator_action.value
             status = view.refund and view.refund.status.value
             before, acted = self.seen[failure_id]
@@ -87,7 +87,7 @@ class RefundMachine(RuleBasedStateMachine):
     def operator_clicks(self, n: int, who: int) -> None:
         failure_id = self.failures[n]
         status, action = self.seen[failure_id]
-        view = self.run(reads.failed_pairing(self.harness.runtime, READER, failure_id))
+        view = self.run(failed_pairings.failed_pairing(self.harness.runtime, READER, failure_id))
         refused = self.step(
             refund.request(self.harness.runtime, self.operators[who], failure_id=failure_id, reason=None)
         )

@@ -8,10 +8,11 @@ import pytest
 from core.base import ids
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
-from core.flows import operator_work, refund
-from core.pairing_failures.rules import OperatorAction
-from core.reads.reconciliation import Reconciliation, reconcile
-from core.refunds.reconciliation import RefundDifference as D
+from core.desk import operator_work
+from core.payments.failures.rules import OperatorAction
+from core.payments.reconciliation.compare import Reconciliation, reconcile
+from core.payments.reconciliation.refunds import RefundDifference as D
+from core.payments.refunds import refund
 from tests.flows.conftest import Harness
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
 

@@ -9,30 +9,26 @@ import asyncpg
 import attrs
 import pytest
 
+from core.accounts.customers import erasing
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.customers import erasing
+from core.desk import failed_pairings, operator_work, present
+from core.desk.failed_pairings import FailedPairing
+from core.desk.ledger.audit import audit
 from core.erasures.rules import RequestedBy
-from core.flows import (
-    erasure,
-    erasure_sweep,
-    operator_work,
-    pairing_fallback,
-    pairing_leave,
-    pairing_start,
-    payment_confirm,
-    payment_request,
-    refund,
-)
-from core.pairing_failures.rules import OperatorAction
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.payments import confirm as payment_confirm
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds import refund
+from core.payments.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
+from core.payments.refunds.store import Refund
+from core.privacy import erase as erasure
+from core.privacy import erase_rest
+from core.privacy.erasing import Requester
 from core.providers.refunds import gateway_of
-from core.reads import failed_pairings as reads
-from core.reads import present
-from core.reads.failed_pairings import FailedPairing
-from core.reads.ledger.audit import audit
-from core.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
-from core.refunds.store import Refund
-from core.steps.erasing import Requester
 from tests.flows.conftest import ADDRESS, READER, WAITING, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
@@ -74,7 +70,7 @@ class Desk:
 
     async def view(self) -> FailedPairing:
         """Return the failure."""
-        return await reads.failed_pairing(self.harness.runtime, READER, self.failure_id)
+        return await failed_pairings.failed_pairing(self.harness.runtime, READER, self.failure_id)
 
     async def status(self) -> tuple[str | None, str | None]:
         """Return (status of the refund, operator's action), and check that the audit finds nothing."""
@@ -411,7 +407,7 @@ def test_words_about_a_failure_that_are_stored_during_an_erasure_are_erased_at_i
         log = "SELECT count(*) FROM operator_audit_log WHERE object_id = $1 AND after::text ~ 'maaf'"
         assert await runtime.db.fetchval(log, desk.failure_id) == 1
         await runtime.db.fetch("UPDATE erasures SET began_at = began_at - interval '2 minutes'")
-        await erasure_sweep.go_on(runtime)
+        await erase_rest.go_on(runtime)
         assert await runtime.db.fetchval("SELECT count(*) FROM erasures WHERE completed_at IS NULL") == 0
         assert await runtime.db.fetchval(log, desk.failure_id) == 0
         texts = (
@@ -509,7 +505,7 @@ def test_late_refusal_of_an_earlier_attempt_changes_nothing(desk: Desk) -> None:
         await desk.ask()
         await desk.click()
         async with runtime.transaction() as tx:  # a process that was frozen since the first attempt
-            await refund.refunds.decline(tx, failure_id=desk.failure_id, attempt=1, code="REFUND_NOT_SUPPORTED")
+            await refund.apply.decline(tx, failure_id=desk.failure_id, attempt=1, code="REFUND_NOT_SUPPORTED")
         assert await desk.status() == ("requested", None)
 
     desk.harness.run(play())

@@ -7,14 +7,17 @@ from typing import Any
 import attrs
 import pytest
 
+from core.accounts.mitras.rules import MitraOffline, NoMitraAvailable
 from core.base.actor import Actor
 from core.base.pages import Page
-from core.flows import mitra_status, pairing_start, payment_extension, payment_request
-from core.flows.payment_extension import MoreMinutes
-from core.mitras.rules import MitraOffline, NoMitraAvailable
+from core.pairing import mitra_status
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
 from core.payments.states import PaymentStatus
 from core.payments.views import PaymentRequestView
-from core.reads import own
+from core.sessions import own_lists
+from core.sessions.extensions import request as extension_request
+from core.sessions.extensions.request import MoreMinutes
 from core.sessions.states import SessionStatus
 from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness, rows
 
@@ -45,7 +48,7 @@ async def online(harness: Harness) -> Actor:
 
 
 async def statuses(harness: Harness, customer: Actor) -> list[PaymentStatus]:
-    return [one.status for one in (await own.payment_requests(harness.runtime, customer, Page())).items]
+    return [one.status for one in (await own_lists.payment_requests(harness.runtime, customer, Page())).items]
 
 
 def test_request_without_an_available_mitra_is_accepted_by_default(clean_harness: Harness) -> None:
@@ -97,7 +100,7 @@ def test_chosen_mitra_and_extension_keep_their_rules(refusing: Harness) -> None:
         customer, mitra = await refusing.customer(), await online(refusing)
         session_id = await refusing.start_session(customer, mitra)
         with rows(refusing.runtime, refuse_unservable_payments=True, max_customers_per_mitra=1):
-            view = await payment_extension.request_extension(
+            view = await extension_request.request_extension(
                 refusing.runtime, customer, MoreMinutes(session_id=session_id, duration_minutes=12), address=ADDRESS
             )
             assert (view.is_extension, view.promised) == (True, None)

@@ -1,4 +1,4 @@
-"""What the sweeps of core/flows/retention.py delete and blank, and what they leave."""
+"""What the sweeps of core/privacy/retention.py delete and blank, and what they leave."""
 
 import asyncio
 import datetime as dt
@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 
+from core.accounts.customers import store as customers
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins import sign_in_anonymous
+from core.accounts.logins.otp import WINDOW
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.field_types import Id
-from core.customers import store as customers
-from core.flows import login_anonymous, login_tokens, operator_work, payment_request, retention, setup
-from core.logins.otp import WINDOW
-from core.logins.refresh import RefreshInvalid
-from core.reads import chats
-from core.reads.ledger.audit import audit
-from core.runtime import Runtime
-from core.steps import blanking
+from core.desk import operator_work, setup
+from core.desk.ledger.audit import audit
+from core.pairing import request as payment_request
+from core.privacy import retention
+from core.runtime.container import Runtime
+from core.security.refresh import RefreshInvalid
+from core.sessions.messages import blank as blank_texts
+from core.sessions.messages import chats
 from core.storage.transaction import Tx
 from tests.clock import HandClock
 from tests.flows.chats import SECRET, completed_chat
@@ -91,14 +95,14 @@ def test_sweep_that_another_overtakes_blanks_what_that_one_may_have_passed_over(
     async def play() -> None:
         chat = await completed_chat(clean_harness)
         await runtime.db.fetch(END, chat.id, runtime.now() - 2 * DAY)
-        real = blanking.blank_due
+        real = blank_texts.blank_due
 
         async def overtaken(tx: Tx, *, before: dt.datetime) -> list[str]:
             async with runtime.transaction() as other:
                 await real(other, before=before)
             return await real(tx, before=before)
 
-        monkeypatch.setattr(blanking, "blank_due", overtaken)
+        monkeypatch.setattr(blank_texts, "blank_due", overtaken)
         with rows(runtime, retention_messages_days=1):
             await retention.blank_sessions(runtime)
         assert await runtime.db.fetchval(BLANKED) == [chat.id]
@@ -111,8 +115,8 @@ def test_blanking_goes_on_where_a_process_died_even_if_the_retention_was_turned_
     clean_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = clean_harness.runtime
-    monkeypatch.setattr(blanking, "SESSIONS_AT_ONCE", 2)
-    monkeypatch.setattr(blanking, "MESSAGES_AT_ONCE", 2)
+    monkeypatch.setattr(blank_texts, "SESSIONS_AT_ONCE", 2)
+    monkeypatch.setattr(blank_texts, "MESSAGES_AT_ONCE", 2)
     statements = 0
 
     class Died(Exception):
@@ -122,7 +126,7 @@ def test_blanking_goes_on_where_a_process_died_even_if_the_retention_was_turned_
         found = [await completed_chat(clean_harness) for _ in range(3)]
         for chat in found:
             await runtime.db.fetch(END, chat.id, runtime.now() - 2 * DAY)
-        real = blanking.messages.blank
+        real = blank_texts.messages.blank
 
         async def dying(*args: Any, **values: Any) -> None:
             """Store the statement's work, then die before the commit on the third call."""
@@ -133,7 +137,7 @@ def test_blanking_goes_on_where_a_process_died_even_if_the_retention_was_turned_
                 raise Died
 
         with monkeypatch.context() as patch:
-            patch.setattr(blanking.messages, "blank", dying)
+            patch.setattr(blank_texts.messages, "blank", dying)
             with rows(runtime, retention_messages_days=1), pytest.raises(Died):
                 await retention.blank_sessions(runtime)
         assert len(await runtime.db.fetchval(BLANKED)) == 2
@@ -217,11 +221,11 @@ def test_reuse_of_a_token_is_still_detected_while_its_auth_session_lives(empty_h
 
     async def refresh(token: str) -> str:
         return (
-            await login_tokens.refresh_tokens(runtime, refresh_token=token, operators=False, ip_address=ADDRESS)
+            await login_devices.refresh_tokens(runtime, refresh_token=token, operators=False, ip_address=ADDRESS)
         ).tokens.refresh_token
 
     async def play() -> None:
-        issued, _ = await login_anonymous.sign_in_anonymously(runtime, device={}, ip_address=ADDRESS)
+        issued, _ = await sign_in_anonymous.sign_in_anonymously(runtime, device={}, ip_address=ADDRESS)
         first = issued.refresh_token
         second = await refresh(first)
         for _ in range(5):

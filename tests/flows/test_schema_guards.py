@@ -8,7 +8,9 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.flows import mitra_status, pairing_start, seed_history
+from core.desk import seed_history
+from core.pairing import mitra_status
+from core.pairing import start as pairing_start
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
 

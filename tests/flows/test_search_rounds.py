@@ -12,27 +12,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.base import id_ranges, ids, metrics
+from core.accounts.mitras.rules import AvailabilityPolicy
+from core.base import id_ranges, ids
 from core.base.actor import Actor
 from core.base.field_types import Id, SessionId
-from core.flows import (
-    mitra_status,
-    pairing_advance,
-    pairing_answer,
-    pairing_fallback,
-    pairing_leave,
-    pairing_start,
-    round_purge,
-)
-from core.mitras.rules import AvailabilityPolicy
-from core.pairing import rounds
+from core.desk.timeline.search_rounds import SearchRound, alike, of_last
+from core.desk.timeline.timeline import timeline
+from core.pairing import advance as pairing_advance
+from core.pairing import answer as pairing_answer
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_status, purge_rounds, rounds
+from core.pairing import start as pairing_start
 from core.pairing import store as pairing
 from core.pairing.eligible import BEGIN_ROUNDS
 from core.pairing.rules import Response
-from core.reads.search_rounds import SearchRound, alike, of_last
-from core.reads.timeline import timeline
 from core.sessions import transitions
 from core.sessions.store import Session
+from core.telemetry import metrics
 from tests.flows.conftest import READER, WISH, Harness
 from tests.flows.test_waves import at_once, begin, crowd, next_round, next_wave, now, outcome, rows, rows_read
 from tests.tiers import examples
@@ -398,7 +395,7 @@ def test_rounds_are_deleted_after_their_retention(clean_harness: Harness) -> Non
         await next_round(clean_harness)
         old = id_ranges.first_id(runtime.now() - rounds.KEEP - dt.timedelta(seconds=1))
         await runtime.db.fetch("UPDATE search_rounds SET id = $1 WHERE round_number = 1", old)
-        await round_purge.purge(runtime)
+        await purge_rounds.purge(runtime)
         assert await found(clean_harness, search, "round_number") == [(2,)]
 
     clean_harness.run(play())

@@ -8,8 +8,12 @@ import pytest
 
 from core.base.actor import Actor
 from core.events.notices import Envelope
-from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, pairing_start
-from core.publishing import Subscriber
+from core.pairing import advance as pairing_advance
+from core.pairing import answer as pairing_answer
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_status
+from core.pairing import start as pairing_start
+from core.runtime.publishing import Subscriber
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from realtime.hub import Hub

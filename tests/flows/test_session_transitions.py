@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from core.flows import pairing_start
-from core.pairing_failures.causes import CauseTag
+from core.pairing import search
+from core.pairing import start as pairing_start
+from core.payments.failures.causes import CauseTag
 from core.sessions import store as sessions
 from core.sessions import transitions
 from core.sessions.rules import GRACE
 from core.sessions.states import SessionStatus
 from core.sessions.transitions import NotInState
-from core.steps import search
 from core.storage.transaction import Tx
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness

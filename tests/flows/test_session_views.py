@@ -8,9 +8,9 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.flows import mitra_status
-from core.reads import chats
+from core.pairing import mitra_status
 from core.sessions import views
+from core.sessions.messages import chats
 from tests.flows.conftest import Harness
 
 

@@ -9,15 +9,18 @@ from typing import Any
 import attrs
 import pytest
 
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins import store as logins
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import MitraOffline, availability_policy
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.flows import login_tokens, mitra_status, pairing_answer, pairing_start, payment_request
-from core.logins import store as logins
-from core.mitras import store as mitras
-from core.mitras.rules import MitraOffline, availability_policy
-from core.pairing_failures.causes import CauseTag
-from core.reads import catalogue
+from core.pairing import answer as pairing_answer
+from core.pairing import catalogue, mitra_status
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
+from core.payments.failures.causes import CauseTag
 from tests.flows.chats import completed_chat
 from tests.flows.conftest import ADDRESS, WISH, Harness, rows
 
@@ -78,8 +81,8 @@ def test_mitra_whose_devices_end_while_they_are_asked_is_not_available(clean_har
             session_id = await searching(clean_harness)
             paid = await clean_harness.paid(await clean_harness.customer())
             calls = [
-                login_tokens.log_out(runtime, phone),
-                login_tokens.revoke_device(runtime, phone, auth_session_id=laptop.auth_session_id),
+                login_devices.log_out(runtime, phone),
+                login_devices.revoke_device(runtime, phone, auth_session_id=laptop.auth_session_id),
                 mitra_status.go_online(runtime, laptop),
                 mitra_status.go_online(runtime, phone),
                 pairing_answer.accept(runtime, laptop, session_id=session_id),
@@ -139,7 +142,7 @@ def test_targeted_search_fails_at_once_when_its_mitra_signs_out(clean_harness: H
         request_id = await clean_harness.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
         await pairing_start.start(runtime, payment_request_id=request_id)
         assert (await clean_harness.session_of(request_id)).status == "searching"
-        await login_tokens.log_out(runtime, mitra)
+        await login_devices.log_out(runtime, mitra)
         assert (await clean_harness.session_of(request_id)).status == "failed"
         cause = "SELECT cause_tag FROM pairing_failures WHERE payment_request_id = $1"
         assert await runtime.db.fetchval(cause, request_id) == CauseTag.TARGETED_MITRA_OFFLINE
@@ -153,7 +156,7 @@ def test_mitra_with_another_device_stays_online(clean_harness: Harness) -> None:
     async def play() -> None:
         phone = await online(clean_harness)
         laptop = await clean_harness.sign_in(attrs.evolve(phone, auth_session_id=ids.new_id()))
-        await login_tokens.log_out(runtime, phone)
+        await login_devices.log_out(runtime, phone)
         assert await is_counted(clean_harness)
         # The other one counts only while it lives.
         await runtime.db.fetch(EXPIRE, laptop.user_id, runtime.now() + dt.timedelta(seconds=-1))

@@ -10,14 +10,14 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import Channel, StatusReason
 from core.base import ids
 from core.base.actor import Actor
-from core.flows import mitra_status, pairing_start
-from core.flows.mitra_status import AT_ONCE, INVITATIONS_AT_ONCE
-from core.mitras import store as mitras
-from core.mitras.rules import Channel, StatusReason
+from core.pairing import mitra_status, presence
+from core.pairing import start as pairing_start
+from core.pairing.mitra_status import AT_ONCE, INVITATIONS_AT_ONCE
 from core.sessions import transitions
-from core.steps import presence
 from core.storage.transaction import Tx
 from tests.flows.conftest import WISH, Harness, rows
 from tests.flows.steady_processes import begin_steady

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from core.base import ids
-from core.flows import session_timers
 from core.sessions import rules
 from core.sessions import store as sessions
+from core.sessions import timers as session_timers
+from core.sessions.clock import time_credits
 from core.sessions.rules import CreditReason
-from core.steps import time_credits
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import WAITING, Harness
 

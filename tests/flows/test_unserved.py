@@ -5,9 +5,11 @@ import datetime as dt
 import pytest
 
 from core.base.errors import ValidationFailed
-from core.flows import pairing_advance, pairing_leave, pairing_start
-from core.reads.report_range import MOST
-from core.reads.unserved import UnservedHour, unserved
+from core.desk.report_range import MOST
+from core.desk.unserved import UnservedHour, unserved
+from core.pairing import advance as pairing_advance
+from core.pairing import leave as pairing_leave
+from core.pairing import start as pairing_start
 from core.sessions.store import Session
 from tests.flows.conftest import Harness
 from tests.flows.test_waves import begin

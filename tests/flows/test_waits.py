@@ -9,41 +9,37 @@ import attrs
 import msgspec
 import pytest
 
+from core.accounts.logins import devices as login_devices
+from core.accounts.logins import tokens
+from core.accounts.mitras.rules import availability_policy
+from core.accounts.operators import change_password, roles
+from core.accounts.operators import sign_in as operator_sign_in
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.flows import (
-    idempotency_purge,
-    login_operator,
-    login_tokens,
-    mitra_status,
-    operator_password,
-    operator_work,
-    pairing_answer,
-    pairing_fallback,
-    pairing_leave,
-    pairing_start,
-    payment_request,
-    setup,
-    webhook_receive,
-    webhook_replay,
-)
-from core.flows.operator_work import MitraChange
+from core.desk import operator_work, setup
+from core.desk.ledger.audit import audit
+from core.desk.operator_work import MitraChange
+from core.idempotency import purge as purge_keys
 from core.idempotency import store as idempotency
 from core.idempotency.rules import KeyedRequest
-from core.logins import refresh
-from core.mitras.rules import availability_policy
-from core.operators import roles
+from core.pairing import answer as pairing_answer
+from core.pairing import fallback as pairing_fallback
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_status
+from core.pairing import request as payment_request
+from core.pairing import start as pairing_start
 from core.pairing import store as pairing
-from core.pairing_failures.rules import NotTargeted
 from core.payments import store as payments
 from core.payments import views as payment_views
+from core.payments.failures.rules import NotTargeted
 from core.payments.rules import SessionInProgress
 from core.payments.states import PaymentStatus
-from core.reads.ledger.audit import audit
+from core.payments.webhooks import receive as webhook_receive
+from core.payments.webhooks import replay as webhook_replay
+from core.payments.webhooks.store import ORPHANED, Received
+from core.security import refresh
 from core.sessions import store as sessions
 from core.sessions import transitions
-from core.steps import tokens
-from core.webhooks.store import ORPHANED, Received
 from tests.flows.conftest import ADDRESS, WAITING, WISH, Harness
 from tests.verdicts import check_books
 
@@ -330,7 +326,7 @@ def test_operator_whose_role_changes_during_sign_in_is_signed_in(harness: Harnes
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=login_operator.sign_in(
+            work=operator_sign_in.sign_in(
                 harness.runtime, email=email, password=PASSWORD, device={}, ip_address="127.0.0.1"
             ),
         )
@@ -354,11 +350,11 @@ def test_operator_whose_role_changes_during_a_password_change_has_the_new_passwo
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=operator_password.change_password(
+            work=change_password.change_password(
                 harness.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
             ),
         )
-        await login_operator.sign_in(
+        await operator_sign_in.sign_in(
             harness.runtime, email=email, password="another horse staple", device={}, ip_address="127.0.0.1"
         )
 
@@ -377,7 +373,7 @@ def test_refresh_retry_in_time_gets_the_same_successor_after_any_wait(harness: H
             )
 
         async def refreshed() -> str:
-            done = await login_tokens.refresh_tokens(
+            done = await login_devices.refresh_tokens(
                 runtime, refresh_token=first.refresh_token, operators=False, ip_address="192.0.2.1"
             )
             return done.tokens.refresh_token
@@ -432,7 +428,7 @@ def test_answer_stored_again_while_its_old_key_is_purged_is_kept(harness: Harnes
         async with runtime.transaction() as tx:  # a day later the key is used again
             assert await idempotency.find(tx, request, now=tx.now) is None
             await idempotency.keep(tx, request, http_status=201, answer='{"new":1}')
-            purge = asyncio.create_task(idempotency_purge.purge(runtime))
+            purge = asyncio.create_task(purge_keys.purge(runtime))
             await harness.until(WAITING, 1)
         await purge
         async with runtime.transaction() as tx:

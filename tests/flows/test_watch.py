@@ -10,8 +10,8 @@ import pytest
 
 from core.base.actor import Actor
 from core.base.clock import monotonic
-from core.messages.rules import Marker, ReadMarkers
-from core.reads import chats
+from core.sessions.messages import chats
+from core.sessions.messages.rules import Marker, ReadMarkers
 from realtime import watch
 from realtime.connection import PING_S, Connection
 from realtime.hub import Hub

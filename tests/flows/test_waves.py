@@ -14,7 +14,11 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
-from core.flows import mitra_status, pairing_advance, pairing_answer, pairing_leave, pairing_start
+from core.pairing import advance as pairing_advance
+from core.pairing import answer as pairing_answer
+from core.pairing import leave as pairing_leave
+from core.pairing import mitra_status
+from core.pairing import start as pairing_start
 from core.pairing.eligible import LONGEST_WAITING, SOME_ELIGIBLE
 from core.pairing.waves import INVITED_AT_ONCE
 from core.sessions.states import SessionStatus

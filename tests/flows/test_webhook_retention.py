@@ -1,4 +1,5 @@
-"""Webhook calls are removed after their retention: by months, and singly without a valid token (core/flows/retention.py)."""
+"""Webhook calls are removed after their retention: by months, and singly without a valid token
+(core/privacy/retention.py)."""
 
 import asyncio
 import datetime as dt
@@ -10,11 +11,12 @@ import pytest
 from core.base import ids
 from core.base.errors import Unavailable
 from core.base.id_ranges import month_of, months_after
-from core.flows import partition_upkeep, retention, webhook_replay
-from core.reads.ledger.audit import audit
-from core.runtime import Runtime
+from core.desk.ledger.audit import audit
+from core.payments.webhooks import replay as webhook_replay
+from core.payments.webhooks.store import REMOVED_AT_ONCE, Received
+from core.privacy import partition_upkeep, retention
+from core.runtime.container import Runtime
 from core.storage import partitions
-from core.webhooks.store import REMOVED_AT_ONCE, Received
 from tests.clock import HandClock
 from tests.flows.conftest import Harness, rows
 

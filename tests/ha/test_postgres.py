@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.base.environment import read
+from core.settings.environment import read
 from tests.faults import people as app
 from tests.ha import programs
 from tests.ha.postgres import QUICK_TTL_S, SEVERAL_HOSTS, THROUGH_PGBOUNCER, Deployment

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.audits.rules import Depth
+from core.desk.audits.rules import Depth
+from core.desk.ledger.audit_rules import RULES
 from core.pairing.rules import WHEN_CANCELLED
-from core.reads.ledger.rules import RULES
 from tests.audits import make_due
 from tests.forked import CONSTANTS
 from tests.http.extensions.steps import create_extension_payment

@@ -7,9 +7,9 @@ import pytest
 
 from api import apps
 from api.refusals import METHOD_NOT_ALLOWED
-from core.base.environment import read
-from core.operators.rules import PasswordChangeRequired
+from core.accounts.operators.rules import PasswordChangeRequired
 from core.payments.rules import SessionInProgress
+from core.settings.environment import read
 from realtime import asyncapi, frames
 from tools import client_types, errors_page
 from tools import typescript_schemas as typescript

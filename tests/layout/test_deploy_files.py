@@ -10,8 +10,8 @@ import tomllib
 import attrs
 import pytest
 
-from core.base.environment import read
-from core.base.settings import Settings, file_names, names
+from core.settings.environment import read
+from core.settings.settings import Settings, file_names, names
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

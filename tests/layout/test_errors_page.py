@@ -3,9 +3,9 @@
 import collections
 import re
 
-from core.base import settings
 from core.base.errors import Kind
 from core.pairing.rules import Response
+from core.settings import settings
 from tools import errors_page
 from tools.errors_advice import ADVICE, Repeat
 

@@ -1,6 +1,6 @@
 """The page of events is complete and current: each event has words for its push, or the reason why it has none."""
 
-from core.pushes.rules import NOT_PUSHED, WORDS
+from core.deliveries.pushes.rules import NOT_PUSHED, WORDS
 from realtime import asyncapi
 from tools import events_page
 

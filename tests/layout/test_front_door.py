@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from core.base import settings
-from core.base.environment import read as read_settings
+from core.settings import settings
+from core.settings.environment import read as read_settings
 from tools import config_page
 
 ROOT = pathlib.Path(__file__).parents[2]

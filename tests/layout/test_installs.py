@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
 # `make bench-install` installs what they import.
 PEERS = {"tools/bench/peers/fastapi_sessions.py"}
-EXPORTER = "core/base/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
+EXPORTER = "core/telemetry/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
 
 
 @functools.cache

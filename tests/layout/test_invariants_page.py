@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from core.reads.ledger.rules import ARGUMENTS, FILES, RULES
+from core.desk.ledger.audit_rules import ARGUMENTS, FILES, RULES
 from tools import invariants_page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def test_every_rule_of_the_audit_has_a_description() -> None:
 
 
 def test_every_file_of_rules_is_read_completely() -> None:
-    folder = ROOT / "core" / "reads" / "ledger"
+    folder = ROOT / "core" / "desk" / "ledger"
     assert {path.stem for path in folder.glob("*.sql")} == set(FILES)
     declared = [
         name for file in FILES for name in re.findall(r"^-- rule: (.+)$", (folder / f"{file}.sql").read_text(), re.M)

@@ -1,6 +1,6 @@
 """The page of the metrics is current, and names every metric that a service exposes."""
 
-from core.base import cluster_series
+from core.telemetry import cluster_series
 from tools import metrics_page
 
 

@@ -5,7 +5,7 @@ import re
 
 from piccolo.columns import JSONB, Array, Bytea, Text, Varchar
 
-from core.base import settings
+from core.settings import settings
 from core.storage.piccolo_app import APP_CONFIG
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "privacy.md").read_text()

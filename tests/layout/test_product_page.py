@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from core.base.settings import variables
+from core.accounts.operators.rules import AREAS
 from core.config.keys import KEYS
-from core.operators.rules import AREAS
 from core.pairing.rules import Response
-from core.pairing_failures.rules import OperatorAction
+from core.payments.failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
+from core.settings.settings import variables
 from core.storage.piccolo_app import APP_CONFIG
 from tools import product_page, state_machines
 from tools.state_machines import MACHINES, START, Machine

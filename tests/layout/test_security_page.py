@@ -2,8 +2,8 @@
 
 import re
 
-from core.base import settings
 from core.config.keys import KEYS
+from core.settings import settings
 from tests.access import asvs
 from tests.layout.test_layout import FILES
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.extensions.states import ExtensionStatus
 from core.payments.states import PaymentStatus
 from core.sessions import states
+from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.states import SessionStatus
 from tests.stack import Stack
 

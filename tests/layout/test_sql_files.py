@@ -63,7 +63,7 @@ def test_load_of_a_malformed_file_raises_value_error(tmp_path: pathlib.Path, tex
 
 def test_every_sql_file_of_core_is_next_to_its_module():
     """The audit's rules are the exception: tests/layout/test_invariants_page.py checks them."""
-    audit = ROOT / "core" / "reads" / "ledger"
+    audit = ROOT / "core" / "desk" / "ledger"
     files = {path.with_suffix(".py") for path in (ROOT / "core").rglob("*.sql") if path.parent != audit}
     assert files == set(MODULES)
 

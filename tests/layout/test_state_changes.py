@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from core.base.machine import Edges
-from core.extensions import states as extension_states
-from core.extensions import transitions as extension_transitions
 from core.payments import states as payment_states
 from core.payments import transitions as payment_transitions
 from core.sessions import states as session_states
 from core.sessions import transitions as session_transitions
+from core.sessions.extensions import states as extension_states
+from core.sessions.extensions import transitions as extension_transitions
 from core.storage.statements import Statement
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -25,7 +25,7 @@ FILES = sorted(
     for suffix in ("*.py", "*.sql")
     for path in (ROOT / package).rglob(suffix)
 )
-TABLES = {"payment_requests": "payments", "chat_sessions": "sessions", "session_extensions": "extensions"}
+TABLES = {"payment_requests": "payments", "chat_sessions": "sessions", "session_extensions": "sessions/extensions"}
 COMPILES = "core.storage.statements import"
 # The predicate "a pending extension holds the grace period of an expired session", on one line.
 GRACE_IS_HELD = re.compile(r"NOT ?\( ?s\.status = 'expired' AND EXISTS ?\( ?SELECT.*?'pending' ?\) ?\)")
@@ -47,6 +47,7 @@ def writes_status(sql: str, table: str) -> bool:
 
 def importers(module: str) -> set[str]:
     """Return the files that import a `transitions` module."""
+    module = module.replace("/", r"\.")
     imports = re.compile(rf"from core\.{module} import .*\btransitions\b|core\.{module}\.transitions")
     return {str(path.relative_to(ROOT)) for path in FILES if imports.search(path.read_text())}
 
@@ -62,13 +63,13 @@ def test_only_the_transitions_of_a_concept_write_its_status(table: str, concept:
     assert texts | compiled == {f"core/{concept}/transitions"}
 
 
-def test_only_the_steps_of_money_and_extensions_use_their_transitions() -> None:
-    assert importers("payments") == {"core/steps/money.py"}
-    assert importers("extensions") == {"core/steps/extend.py"}
+def test_only_one_module_each_uses_the_transitions_of_money_and_extensions() -> None:
+    assert importers("payments") == {"core/payments/money.py"}
+    assert importers("sessions/extensions") == {"core/sessions/extensions/extend.py"}
 
 
-def test_only_flows_and_steps_use_the_transitions_of_sessions() -> None:
-    assert {path.rsplit("/", 1)[0] for path in importers("sessions")} <= {"core/flows", "core/steps"}
+def test_only_sessions_and_the_domains_above_use_the_transitions_of_sessions() -> None:
+    assert {path.split("/")[1] for path in importers("sessions")} <= {"sessions", "pairing", "desk"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from core.audits.rules import Depth
+from core.desk.audits.rules import Depth
 from tests.audits import make_due
 from tests.http.operators.steps import PASSWORD, an_operator
 from tests.pages.browser import open_window

@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from core.operators import totp
+from core.accounts.operators import totp
 from tests.http.operators.second_factor import an_enrolled_operator
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, unique
 from tests.pages.browser import DESK, PHONE, BrowserWindow, open_window

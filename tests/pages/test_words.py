@@ -7,9 +7,9 @@ from api.internal.control_center import FOLDER
 from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.deliveries.stages import Stage
+from core.desk.present import KINDS
+from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
-from core.reads.present import KINDS
-from core.reads.timeline_entries import ORDER
 from core.sessions.states import SessionStatus
 from tools import control_center_words
 

@@ -13,7 +13,7 @@ from aiohttp import WSCloseCode
 from aiohttp._websocket import reader_py
 
 from core.base.actor import UserType
-from core.base.environment import read as read_settings
+from core.settings.environment import read as read_settings
 from realtime import asyncapi, chat_frames, close_codes, frames, server_frames, shared_frames
 from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 import uvloop
 
-from core.base.environment import read as read_settings
+from core.settings.environment import read as read_settings
 from tests.stack import Stack
 from tools import cli
 from tools.bench import names, running

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from core.base import settings
+from core.settings import settings
 from core.storage.migrations import migration_ids
 from core.storage.partitions import AHEAD
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from core.mitras.rules import AvailabilityPolicy
+from core.accounts.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
 from core.pairing.waves import Waves
 from core.storage.transaction import Tx

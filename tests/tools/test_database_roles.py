@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
+from core.accounts.customers import store as customers
+from core.app.composition import open_runtime
 from core.base import ids
-from core.base.environment import read
 from core.base.id_ranges import month_of, months_after
-from core.composition import open_runtime
-from core.customers import store as customers
-from core.flows import partition_upkeep, retention
-from core.reads import present
-from core.runtime import Runtime
+from core.desk import present
+from core.privacy import partition_upkeep, retention
+from core.runtime.container import Runtime
+from core.settings.environment import read
 from jobs.schedule import DEADLINES, SWEEPS
 from tests.clock import HandClock
 from tests.stack import Stack, World

@@ -10,16 +10,16 @@ import asyncpg
 import attrs
 import pytest
 
-from core.audits.rules import Depth
-from core.base.environment import read as read_settings
+from core.app.composition import open_runtime
 from core.base.id_ranges import month_of, months_after
-from core.composition import open_runtime
+from core.desk.audits.rules import Depth
+from core.desk.ledger.audit import FIRST
+from core.desk.ledger.audit_rules import rules_of
+from core.desk.look_up import AT_MOST
+from core.payments.reconciliation import compare as compare_invoices
 from core.payments.states import PaymentStatus
-from core.reads import reconciliation
-from core.reads.ledger.audit import FIRST
-from core.reads.ledger.rules import rules_of
-from core.reads.look_up import AT_MOST
 from core.sessions.states import SessionStatus
+from core.settings.environment import read as read_settings
 from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World
 from tools.bench import grow, plan_calls, plans
@@ -170,9 +170,11 @@ async def test_comparison_with_the_gateway_reads_no_older_requests(grown: Stack,
             watch = await Watch.open(connection, big=plans.SMALL)
             watch.case = "two days"
             since = await connection.fetchval("SELECT max(created_at) FROM payment_requests") - dt.timedelta(days=2)
-            found = await reconciliation.requests_since(connection, since)
+            found = await compare_invoices.requests_since(connection, since)
             after = None if page == "first" else found[0]
-            assert await reconciliation.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
+            assert (
+                await compare_invoices.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
+            )
     finally:
         await connection.close()
     (seen,) = watch.seen.values()
@@ -183,9 +185,9 @@ async def test_missing_index_is_reported(grown: Stack) -> None:
     (index,) = await grown.sql("SELECT indexdef FROM pg_indexes WHERE indexname = 'pairing_failures_payment'")
     await grown.sql("DROP INDEX pairing_failures_payment")
     try:
-        found = await judged(grown, "core.reads.timeline.timeline")
+        found = await judged(grown, "core.desk.timeline.timeline.timeline")
         faults = {(one.seen.home, one.fault) for one in found if one.fault}
-        assert ("core.reads.timeline.timeline", "reads all of pairing_failures") in faults
+        assert ("core.desk.timeline.timeline.timeline", "reads all of pairing_failures") in faults
     finally:
         await grown.sql(index["indexdef"])
 
@@ -240,11 +242,11 @@ def test_plan_call_without_a_value_for_a_parameter_raises() -> None:
 
 
 def test_statement_that_reads_many_rows_needs_a_stated_reason() -> None:
-    plain = plans.Seen(home="core.reads.activity.summary", case="core.reads.activity.summary", sql="", nodes="", cost=1)
+    plain = plans.Seen(home="core.desk.activity.summary", case="core.desk.activity.summary", sql="", nodes="", cost=1)
     assert plans.judge(plain).fault is None
     much = attrs.evolve(plain, read=plans.MUCH + 1)
     assert plans.judge(much).reason is None
-    assert plans.judge(attrs.evolve(much, case="core.reads.activity.summary (30 days)")).reason is not None
+    assert plans.judge(attrs.evolve(much, case="core.desk.activity.summary (30 days)")).reason is not None
     assert plans.judge(attrs.evolve(plain, ms=plans.SLOW_MS + 1)).fault == "takes 251 ms"
 
 

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 import redis
 
-from core.base.settings import variables
 from core.bus.bus import Bus
+from core.settings.settings import variables
 from tests.faults.people import retry
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused
 

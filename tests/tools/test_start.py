@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.base.environment import read as read_settings
+from core.settings.environment import read as read_settings
 from tests.stack import Stack
 from tools import up
 from tools.processes import begun_at, command_of

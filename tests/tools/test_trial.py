@@ -8,9 +8,9 @@ import tempfile
 
 import pytest
 
-from core.base.environment import read
 from core.config.keys import KEYS
 from core.config.rules import check
+from core.settings.environment import read
 from tools import environment, trial
 from tools.client import Addresses, Client
 from tools.throwaway import free_port

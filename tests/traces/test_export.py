@@ -76,9 +76,9 @@ async def test_service_with_traces_off_makes_no_spans_and_exports_nothing(collec
     assert collector.bodies == []
     assert [row["traceparent"] for row in rows] == [None]
     for name, log in imported.items():
-        assert "core.base.traces" in log, name
+        assert "core.telemetry.traces" in log, name
         # redis imports the API and the SDK's metrics if they are there, and uses neither.
-        assert not any(module in log for module in ("core.base.trace_export", "opentelemetry.exporter")), name
+        assert not any(module in log for module in ("core.telemetry.trace_export", "opentelemetry.exporter")), name
 
 
 async def test_service_with_traces_off_needs_no_opentelemetry(tmp_path: pathlib.Path) -> None:
@@ -86,7 +86,7 @@ async def test_service_with_traces_off_needs_no_opentelemetry(tmp_path: pathlib.
     async with service(Launched, PYTHONPATH=str(tmp_path), **LISTED) as world:
         await paid_session(world)
         for name in PROCESSES:
-            assert "core.base.traces" in world.stack.log(name)
+            assert "core.telemetry.traces" in world.stack.log(name)
             # The names of failed imports are listed too; the package itself would import this one.
             assert "opentelemetry.context" not in world.stack.log(name)
         refused = world.stack.command("api", check=False, TRACES_ENABLED="true")
@@ -98,7 +98,7 @@ async def test_service_with_traces_on_is_seen_to_import_them(collector: Collecto
     async with service(Launched, **collector.environment, **LISTED) as world:
         for name in PROCESSES:
             log = world.stack.log(name)
-            assert "core.base.trace_export" in log, name
+            assert "core.telemetry.trace_export" in log, name
             assert "opentelemetry.exporter" in log, name
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.base.actor import UserType
 from core.base.errors import Unauthenticated
-from core.logins.access import AccessTokens, Claims, audience_of
+from core.security.access import AccessTokens, Claims, audience_of
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 FIRST, SECOND = ("new", b"n" * 32), ("old", b"o" * 32)

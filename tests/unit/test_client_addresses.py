@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from core.base.addresses import TrustedProxies, who_has
-from core.base.connections import ONE_ADDRESS, Connections
-from core.base.environment import read as read_settings
 from core.base.shares import NO_ADDRESS, PART_OF_24, PART_OF_48, network_of
+from core.security.connections import ONE_ADDRESS, Connections
+from core.settings.environment import read as read_settings
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")

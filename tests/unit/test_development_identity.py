@@ -4,12 +4,12 @@ import datetime as dt
 
 import pytest
 
-from core.base.environment import read
-from core.logins import identity
-from core.logins.identity import Claims, IdentityTokenInvalid
 from core.providers.development_identity import AUDIENCE, KEY_ID, DevelopmentIdentity
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import make_identity_providers
+from core.security import identity
+from core.security.identity import Claims, IdentityTokenInvalid
+from core.settings.environment import read
 
 pytestmark = pytest.mark.anyio
 

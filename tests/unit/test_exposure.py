@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.base.environment import read
-from core.base.exposure import ExposedDevelopment, ExposureCheck, HttpsRequired
+from core.security.exposure import ExposedDevelopment, ExposureCheck, HttpsRequired
+from core.settings.environment import read
 from tests.unit.test_settings_reading import PRODUCTION
 
 DEVELOPMENT = ExposureCheck(read({}))

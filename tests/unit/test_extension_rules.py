@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config.keys import KEYS
-from core.extensions.rules import DefaultAction, by_silence, new_end
-from core.extensions.states import ExtensionStatus
-from core.steps import extend
+from core.sessions.extensions import extend
+from core.sessions.extensions.rules import DefaultAction, by_silence, new_end
+from core.sessions.extensions.states import ExtensionStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 SECONDS = st.integers(-(10**6), 10**6)

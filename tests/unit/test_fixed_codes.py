@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from core.base.fixed_codes import find, parse
+from core.settings.fixed_codes import find, parse
 
 PHONE, OTHER = "+6281355557777", "+6289753107891"
 LAST = dt.date(2027, 1, 31)

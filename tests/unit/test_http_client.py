@@ -8,8 +8,8 @@ import aiohttp
 import attrs
 import pytest
 
-from core.base import metrics
 from core.providers.http_client import CONNECTIONS_PER_HOST, HttpClient, Operation, read_json
+from core.telemetry import metrics
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.base import id_ranges, ids
 from core.base.id_ranges import EPOCH, SLACK, first_id, moment_of, month_of, months_after, months_between
 from core.base.pages import Page
-from core.reads import newest_first
+from core.desk import newest_first
 
 MOMENTS = st.timedeltas(dt.timedelta(days=365), dt.timedelta(days=2_500_000)).map(lambda after: EPOCH + after)
 ZONES = st.timezones()

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import Unavailable
-from core.logins import identity
-from core.logins.identity import Claims, IdentityTokenInvalid
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityKeys
+from core.security import identity
+from core.security.identity import Claims, IdentityTokenInvalid
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
 
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)

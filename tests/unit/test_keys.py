@@ -2,8 +2,9 @@
 
 import pytest
 
-from core.logins import otp, refresh
-from core.logins.keys import Keys, Purpose, derive
+from core.accounts.logins import otp
+from core.security import refresh
+from core.security.keys import Keys, Purpose, derive
 
 OLD, NEW = b"o" * 32, b"n" * 40
 SESSION = "01900000-0000-7000-8000-000000000002"

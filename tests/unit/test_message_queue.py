@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.base.actor import UserType
-from core.messages.rules import Draft, Marker
+from core.sessions.messages.rules import Draft, Marker
 from realtime.feed import Feed
 from realtime.message_queue import (
     BATCH_ROWS,

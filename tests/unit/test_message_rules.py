@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
-from core.messages.rules import MAX_METADATA, check_message
+from core.sessions.messages.rules import MAX_METADATA, check_message
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters(exclude_categories=())))
 JSON = st.recursive(

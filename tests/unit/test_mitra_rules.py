@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from core.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, Presence, check_available
+from core.accounts.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, Presence, check_available
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 STALE_S = 45

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.accounts.operators.rules import (
+    ADMINISTRATOR,
+    AREAS,
+    after_failure,
+    allows,
+    locked_for,
+    require,
+    requires_totp,
+)
 from core.base.errors import Forbidden
-from core.operators.rules import ADMINISTRATOR, AREAS, after_failure, allows, locked_for, require, requires_totp
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 LOCKOUT = dt.timedelta(minutes=15)

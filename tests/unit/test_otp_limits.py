@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.base.errors import DomainError
-from core.logins.otp import (
+from core.accounts.logins.otp import (
     CODE_LENGTH,
     LIFETIME,
     REFUSED_NUMBERS,
@@ -25,6 +24,7 @@ from core.logins.otp import (
     hit_by_budget,
     same,
 )
+from core.base.errors import DomainError
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 KEY = b"k" * 32

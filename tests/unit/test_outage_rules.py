@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from core.outages.rules import Interval, gaps, lost, merged
+from core.cluster.outages.rules import Interval, gaps, lost, merged
 
 ORIGIN = dt.datetime(2026, 11, 23, tzinfo=dt.UTC)
 LEASE = dt.timedelta(seconds=3)

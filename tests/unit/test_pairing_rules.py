@@ -27,7 +27,7 @@ from core.pairing.rules import (
     next_round,
     round_ends,
 )
-from core.pairing_failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag
 from core.sessions.states import SessionStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)

@@ -9,8 +9,8 @@ import pytest
 
 from core.base.errors import Unavailable, ValidationFailed
 from core.base.languages import Language
-from core.logins import passwords
-from core.logins.passwords import HASHES_AT_ONCE, MAX_HASHES, PasswordHasher
+from core.security import passwords
+from core.security.passwords import HASHES_AT_ONCE, MAX_HASHES, PasswordHasher
 
 GOOD = "correct horse battery"
 

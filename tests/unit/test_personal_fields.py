@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.webhooks.personal import MASK, without_personal_fields
+from core.payments.webhooks.personal import MASK, without_personal_fields
 
 PAYERS = {
     "payer_email": "melati@example.test",

@@ -6,8 +6,8 @@ import itertools
 import attrs
 import pytest
 
-from core.pricing import rules
-from core.pricing.rules import DiscountNotEligible, Past, Promotion
+from core.payments.pricing import rules
+from core.payments.pricing.rules import DiscountNotEligible, Past, Promotion
 
 eligible = functools.partial(rules.eligible, requires_identity=False)
 discounted = functools.partial(rules.discounted, requires_identity=False)

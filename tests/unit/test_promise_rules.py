@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from api.idempotency import body_of
 from api.public.payments import PaymentBody
-from core.promises import rules
-from core.promises.rules import Estimate, Promise
+from core.pairing.promises import rules
+from core.pairing.promises.rules import Estimate, Promise
 
 NOW = dt.datetime(2025, 3, 4, 14, 30, tzinfo=dt.UTC)
 SECOND, MINUTE, HOUR, DAY = (dt.timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.base.environment import read
 from core.base.errors import Kind
 from core.base.shares import PART_OF_24, network_of
 from core.bus import rate_limit
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address, charges_of_budget, hourly_limit
 from core.bus.bus import Bus
 from core.bus.rate_limit import Answer, RateLimit, RateLimited, _Question
+from core.settings.environment import read
 
 HOUR = 3_600_000_000  # µs
 NOW = 1_800_000_000_000_000  # µs; as large as real timestamps, where a float has steps of a quarter

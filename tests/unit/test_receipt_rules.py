@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from core.base.field_types import Id, SessionId
-from core.outages.rules import merged
-from core.receipts import rules, signing
-from core.receipts.rules import Prolonged, Receipt, SignedReceipt
-from core.receipts.signing import JwkSet, NotValid, ReceiptKeys
+from core.cluster.outages.rules import merged
+from core.sessions.receipts import rules, signing
+from core.sessions.receipts.rules import Prolonged, Receipt, SignedReceipt
+from core.sessions.receipts.signing import JwkSet, NotValid, ReceiptKeys
 
 AT = dt.datetime(2026, 11, 21, 6, 30, tzinfo=dt.UTC)
 SECOND, MINUTE = dt.timedelta(seconds=1), dt.timedelta(minutes=1)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.payments.gateway_calls import Call, Issued
-from core.payments.reconciliation import UNDER_WAY, Difference, Known, difference, is_under_way
+from core.payments.reconciliation.invoices import UNDER_WAY, Difference, Known, difference, is_under_way
 from core.payments.states import PaymentStatus as P
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)

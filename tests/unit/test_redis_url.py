@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.base.redis_url import Address, Layout, read
+from core.settings.redis_url import Address, Layout, read
 
 
 @pytest.mark.parametrize(

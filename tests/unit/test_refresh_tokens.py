@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.logins.refresh import (
+from core.security.refresh import (
     REMEMBERED,
     RETRY_WINDOW,
     SECRET_BYTES,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from core.pairing_failures.rules import OperatorAction as A
-from core.payments.reconciliation import UNDER_WAY
-from core.refunds.calls import Report, Reported
-from core.refunds.reconciliation import Known, RefundDifference, difference, is_under_way
-from core.refunds.states import RefundStatus as S
+from core.payments.failures.rules import OperatorAction as A
+from core.payments.reconciliation.invoices import UNDER_WAY
+from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
+from core.payments.refunds.calls import Report, Reported
+from core.payments.refunds.states import RefundStatus as S
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 D, R = RefundDifference, Reported

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.rate_limits import RateLimits
-from core.base.environment import read
+from core.settings.environment import read
 
 ORIGIN = {"origin": "https://app.example.test"}
 WEBHOOK = "/api/shared/payment/webhooks/gateway"

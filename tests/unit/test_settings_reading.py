@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.base import settings
-from core.base.environment import read
-from core.base.settings import SettingsError, variables
-from core.base.shown_settings import shown
+from core.settings import settings
+from core.settings.environment import read
+from core.settings.settings import SettingsError, variables
+from core.settings.shown import shown
 from tools import trial
 
 SECRET = "k1:" + "s" * 32

@@ -15,9 +15,9 @@ from core.base import names, shown_texts
 from core.base.errors import ValidationFailed
 from core.config.keys import KEYS
 from core.config.rules import check, with_checked_texts
-from core.messages.rules import check_message
-from core.pricing.rules import check_tier, checked_tag
-from core.refunds.rules import checked_note
+from core.payments.pricing.rules import check_tier, checked_tag
+from core.payments.refunds.rules import checked_note
+from core.sessions.messages.rules import check_message
 
 ID = "01900000-0000-7000-8000-000000000008"
 # Code points that show nothing although their category is that of letters or symbols, and others that show nothing.

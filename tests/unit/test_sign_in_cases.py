@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.customers.accounts import LIMIT, Accounts
-from core.customers.rules import Case, resolve
+from core.accounts.customers.rules import Case, resolve
+from core.security.callers_ids import LIMIT, Accounts
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import random
 
-from core.base.environment import read
+from core.settings.environment import read
 from realtime import budgets
 from realtime.budgets import Budgets, TokenBucket
 from realtime.message_rate import HOLD_S, RefusedMessages, wait_of

@@ -5,11 +5,11 @@ import itertools
 import pytest
 
 from core.base.machine import NoTransition, check_edge, final
-from core.extensions import states as extensions
-from core.extensions.states import ExtensionStatus
 from core.payments import states as payments
 from core.payments.states import PaymentStatus
 from core.sessions import states as sessions
+from core.sessions.extensions import states as extensions
+from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.states import SessionStatus
 
 

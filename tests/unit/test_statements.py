@@ -9,8 +9,8 @@ import pytest
 from piccolo.query.methods.delete import DeletionError
 from piccolo.query.methods.update import UpdateError
 
-from core.mitras.tables import Mitra, MitraOnlineStatus
-from core.operators.tables import OperatorAudit
+from core.accounts.mitras.tables import Mitra, MitraOnlineStatus
+from core.accounts.operators.tables import OperatorAudit
 from core.payments.tables import PaymentRequest
 from core.storage.statements import Statement, columns_of, insert, names_of, p, statement, transition
 

@@ -5,9 +5,9 @@ import urllib.parse
 
 import pytest
 
-from core.logins.keys import Keys
-from core.operators import login_token, totp
-from core.operators.login_token import LoginTokenInvalid
+from core.accounts.operators import login_token, totp
+from core.accounts.operators.login_token import LoginTokenInvalid
+from core.security.keys import Keys
 
 RFC_SECRET = b"12345678901234567890"
 # RFC 6238, appendix B (SHA-1); codes here are the last six of its eight digits.

@@ -7,11 +7,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from core.base import traces
-from core.base.environment import read
-from core.base.settings import SettingsError
-from core.base.spans import NOTHING
-from core.base.trace_export import OtlpSpans
+from core.settings.environment import read
+from core.settings.settings import SettingsError
+from core.telemetry import traces
+from core.telemetry.spans import NOTHING
+from core.telemetry.trace_export import OtlpSpans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SERVERS = {"DATABASE_URL": "postgresql://sesi@localhost/sesi", "REDIS_URL": "redis://localhost"}
@@ -95,7 +95,7 @@ def test_process_without_traces_makes_no_spans() -> None:
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "core.base.trace_export", None)
+    monkeypatch.setitem(sys.modules, "core.telemetry.trace_export", None)
     with pytest.raises(SettingsError, match=r"TRACES_ENABLED: .*the extra `traces`"):
         traces.start(read({**SERVERS, "TRACES_ENABLED": "true"}), process="test")
 

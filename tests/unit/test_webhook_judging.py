@@ -11,16 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.base.plain_json import plain_text
-from core.payments.gateway_calls import (
-    Call,
-    Case,
-    Issued,
-    is_callback_token,
-    judge,
-    overpaid_by,
-    read_call,
-    whole_idr,
-)
+from core.payments.gateway_calls import Call, Case, Issued, is_callback_token, judge, overpaid_by, read_call, whole_idr
 from core.payments.states import EDGES, PAID, PaymentStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)

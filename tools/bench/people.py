@@ -16,7 +16,7 @@ import attrs
 
 from core.base import ids
 from core.base.actor import UserType
-from core.logins.access import AccessTokens
+from core.security.access import AccessTokens
 from tools.service import Service
 
 TOKEN_SECONDS = 7200

@@ -19,22 +19,22 @@ from typing import Any
 import attrs
 import msgspec
 
-from core import background
+from core.accounts.customers.rules import Identity, IdentityKind
+from core.accounts.mitras.rules import availability_policy
 from core.base import id_ranges, ids
 from core.base.actor import Actor, UserType
 from core.base.field_types import Id
 from core.base.pages import Page
+from core.cluster.outages.rules import OutageKind
 from core.config.keys import KEYS
-from core.customers.rules import Identity, IdentityKind
-from core.extensions.states import ExtensionStatus
 from core.idempotency.rules import KeyedRequest
-from core.messages.rules import Draft, ReadMarkers
-from core.mitras.presence_checks import check_policy
-from core.mitras.rules import availability_policy
-from core.outages.rules import OutageKind
+from core.pairing.presence_checks import check_policy
+from core.pairing.promises.rules import hour_of, same_hours
 from core.pairing.waves import Asking, Wave, Waves
-from core.promises.rules import hour_of, same_hours
-from core.runtime import Runtime
+from core.runtime import background
+from core.runtime.container import Runtime
+from core.sessions.extensions.states import ExtensionStatus
+from core.sessions.messages.rules import Draft, ReadMarkers
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from core.storage.database import Database
@@ -42,7 +42,7 @@ from core.storage.transaction import Reader, Tx
 from tools.bench.plan_watch import WatchedDatabase
 
 CORE = pathlib.Path(__file__).parents[2] / "core"
-# Modules whose functions run statements. Flows and steps use these, apart from the functions in EXTRA.
+# Modules whose functions run statements, by their last names. Use cases call these, apart from READS and EXTRA.
 ASKING = (
     "store",
     "roles",
@@ -61,26 +61,77 @@ ASKING = (
     "digests",
     "paid_time",
 )
+# Further modules whose functions are watched: use cases that read.
+READS = {
+    "accounts.app_settings",
+    "accounts.logins.callers",
+    "accounts.logins.list_devices",
+    "accounts.logins.own_push_token",
+    "desk.activity",
+    "desk.audit_log",
+    "desk.broken_rules",
+    "desk.cluster_figures",
+    "desk.configuration",
+    "desk.deadlines",
+    "desk.disclosure",
+    "desk.failed_pairings",
+    "desk.free_texts",
+    "desk.look_up",
+    "desk.mitras",
+    "desk.newest_first",
+    "desk.operators",
+    "desk.overview",
+    "desk.people",
+    "desk.present",
+    "desk.promises",
+    "desk.report_range",
+    "desk.support",
+    "desk.timeline.absences",
+    "desk.timeline.entries",
+    "desk.timeline.events",
+    "desk.timeline.failures",
+    "desk.timeline.search_rounds",
+    "desk.timeline.timeline",
+    "desk.trial",
+    "desk.unserved",
+    "desk.webhook_calls",
+    "pairing.catalogue",
+    "pairing.check_presence",
+    "pairing.mitra_desk",
+    "payments.pricing.prices",
+    "payments.reconciliation.compare",
+    "payments.reconciliation.compare_refunds",
+    "payments.reconciliation.recorded_conflicts",
+    "payments.show",
+    "privacy.erasures",
+    "privacy.export_data",
+    "privacy.exported",
+    "sessions.histories",
+    "sessions.messages.blank",
+    "sessions.messages.chats",
+    "sessions.own_lists",
+    "sessions.session_views",
+}
 EXTRA = (background.read_changes,)
 # Functions that are not called, with the reason.
 LEFT_OUT = {
-    "core.reads.disclosure.one": "writes an audit row, with operators.audit",
-    "core.reads.disclosure.several": "writes an audit row, with operators.audit",
-    "core.reads.look_up.fitting": "the lists of core.reads.support run its query",
-    "core.reads.look_up.named": "the lists of core.reads.support run its query",
-    "core.reads.look_up.accounts_named": "the lists of core.reads.support run its query",
-    "core.reads.free_texts.note_sessions": "runs no query; `support.sessions` covers the audit row that it writes",
-    "core.reads.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
-    "core.reads.reconciliation.reconcile": "asks the gateway; the other functions of its module have its queries",
-    "core.reads.refund_reconciliation.compare": "asks the gateway; the other functions of its module have its queries",
-    "core.flows.presence_checks.ask_silent": "runs the statements of core.mitras.presence_checks and of pushes",
-    "core.reads.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
+    "core.desk.disclosure.one": "writes an audit row, with operators.audit",
+    "core.desk.disclosure.several": "writes an audit row, with operators.audit",
+    "core.desk.look_up.fitting": "the lists of core.desk.support run its query",
+    "core.desk.look_up.named": "the lists of core.desk.support run its query",
+    "core.desk.look_up.accounts_named": "the lists of core.desk.support run its query",
+    "core.desk.free_texts.note_sessions": "runs no query; `support.sessions` covers the audit row that it writes",
+    "core.desk.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
+    "core.payments.reconciliation.compare.reconcile": "asks the gateway; the other functions of its module have its queries",
+    "core.payments.reconciliation.compare_refunds.compare": "asks the gateway; the other functions of its module have its queries",
+    "core.pairing.check_presence.ask_silent": "runs the statements of core.pairing.presence_checks and of pushes",
+    "core.accounts.logins.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.
 MITRA = {"chat_requests", "mitra_status", "mitra_history"}
 OPERATOR = {
     "customers", "customer_for_operator", "require_step_up", "webhook_call", "webhook_calls", "replayed_call",
-    "core.reads.configuration.row", "core.reads.configuration.rows", "core.reads.support.session", "core.reads.support.sessions",
+    "core.desk.configuration.row", "core.desk.configuration.rows", "core.desk.support.session", "core.desk.support.sessions",
     "failed_pairing", "failed_pairings", "timeline", "audit_log", "has_stepped_up",
 }  # fmt: skip
 # Typical values from the database: a customer with many sessions and their latest one, the busiest mitra, and so on.
@@ -218,26 +269,26 @@ class Caller:
 
     def _forms(self, further: Iterable[Call]) -> dict[str, list[Call]]:
         """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
-        from core.absences import store as absences
+        from core.accounts.customers import store as customers
+        from core.accounts.logins import codes
+        from core.accounts.logins import store as logins_store
+        from core.cluster.outages import store as outages
         from core.config import store as config_store
-        from core.customers import store as customers
         from core.deliveries import store as deliveries
         from core.deliveries import trail
+        from core.deliveries.pushes import store as pushes
         from core.deliveries.stages import Mark, Stage
+        from core.desk import configuration
         from core.events.notices import Notice
-        from core.extensions import transitions as extension_transitions
-        from core.logins import codes
-        from core.logins import store as logins_store
-        from core.messages import store as messages
-        from core.mitras import presence_checks
-        from core.outages import store as outages
+        from core.pairing import chat_requests, presence_checks
         from core.pairing import store as pairing
-        from core.pushes import store as pushes
-        from core.reads import configuration
-        from core.sessions import chat_requests, time_credits
+        from core.payments.webhooks import store as webhooks
         from core.sessions import store as sessions
         from core.sessions import transitions as session_transitions
-        from core.webhooks import store as webhooks
+        from core.sessions.absences import store as absences
+        from core.sessions.clock import store
+        from core.sessions.extensions import transitions as extension_transitions
+        from core.sessions.messages import store as messages
 
         text, searching = self.text, self.text["searching_id"]
         draft = Draft(
@@ -300,11 +351,11 @@ class Caller:
                 {"session_id": ids.new_id(), "began_at": self.now - dt.timedelta(hours=1), "ended_at": self.now},
             ),
             (
-                time_credits.add,
+                store.add,
                 {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "most": None},
             ),
             (
-                time_credits.losing,
+                store.losing,
                 {"outage_id": ids.new_id(), "began_at": self.now - dt.timedelta(minutes=1), "ended_at": self.now},
             ),
             (outages.credited, {"outage_id": ids.new_id()}),
@@ -415,9 +466,10 @@ def functions() -> Iterator[Callable[..., Any]]:
     The audit is not among them, because it reads all rows on purpose.
     """
     for path in sorted(CORE.rglob("*.py")):
-        if path.parent.name != "reads" and path.stem not in ASKING:
+        name = ".".join(path.relative_to(CORE).with_suffix("").parts)
+        if name not in READS and path.stem not in ASKING:
             continue
-        module = importlib.import_module(".".join(path.relative_to(CORE.parent).with_suffix("").parts))
-        for name, function in vars(module).items():
-            if inspect.iscoroutinefunction(function) and function.__module__ == module.__name__ and name[0] != "_":
+        module = importlib.import_module(f"core.{name}")
+        for public, function in vars(module).items():
+            if inspect.iscoroutinefunction(function) and function.__module__ == module.__name__ and public[0] != "_":
                 yield function

@@ -4,18 +4,19 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from core.accounts.customers import store as customers
 from core.base import ids
 from core.base.actor import UserType
 from core.base.pages import Page
-from core.customers import store as customers
 from core.deliveries import store as deliveries
-from core.reads import activity, chats, failed_pairings, histories, mitras, own, support, webhook_calls
-from core.reads.activity import ActivityFilter
-from core.reads.audit_log import AuditFilter, audit_log
-from core.reads.failed_pairings import FailureFilter
-from core.reads.look_up import LookUp
-from core.reads.webhook_calls import WebhookFilter
-from core.sessions import views
+from core.desk import activity, failed_pairings, mitras, support, webhook_calls
+from core.desk.activity import ActivityFilter
+from core.desk.audit_log import AuditFilter, audit_log
+from core.desk.failed_pairings import FailureFilter
+from core.desk.look_up import LookUp
+from core.desk.webhook_calls import WebhookFilter
+from core.sessions import histories, own_lists, views
+from core.sessions.messages import chats
 from tools.bench.plan_calls import Call, Caller
 
 
@@ -112,10 +113,10 @@ def _chats(caller: Caller, deep: Page) -> Iterator[Call]:
 
 def _own(caller: Caller, deep: Page) -> Iterator[Call]:
     """Yield the further forms of a customer's own lists, after the first page."""
-    for read in (own.payment_requests, own.sessions, own.transactions):
+    for read in (own_lists.payment_requests, own_lists.sessions, own_lists.transactions):
         yield Call(function=read, form="deep", with_={"page": deep})
-    yield Call(function=own.sessions, form="a mitra", with_={"mitra_id": caller.text["mitra_id"]})
-    yield Call(function=own.sessions, form="none of a state", with_={"status": "searching"})
+    yield Call(function=own_lists.sessions, form="a mitra", with_={"mitra_id": caller.text["mitra_id"]})
+    yield Call(function=own_lists.sessions, form="none of a state", with_={"status": "searching"})
 
 
 def _audit_log(caller: Caller, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:

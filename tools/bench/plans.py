@@ -11,11 +11,11 @@ import asyncpg
 import attrs
 from rich.table import Table
 
+from core.app.composition import open_runtime
 from core.base.errors import DomainError
 from core.base.progress import Report, unreported
-from core.base.settings import Settings
-from core.composition import open_runtime
 from core.sessions.transitions import NotInState
+from core.settings.settings import Settings
 from core.storage.pool import SERVER_SETTINGS, set_up
 from core.storage.reports import Reports
 from core.storage.transaction import Tx
@@ -32,23 +32,26 @@ FEW_MONTHS = 3
 # (function, form) -> why it may read much or take long.
 EXCEPTIONS = {
     (
-        "core.reads.activity.summary",
+        "core.desk.activity.summary",
         "30 days",
     ): "adds up 30 days; docs/scale.md says when to store daily sums",
 }
 LATE = "calls about a request come at any time after it, such as late money"
 # (function, form) -> why it reads many months.
 ALL_MONTHS = {
-    ("core.reads.timeline.timeline", ""): LATE,
-    ("core.reads.webhook_calls._page", "of one request"): LATE,
+    ("core.desk.timeline.timeline.timeline", ""): LATE,
+    ("core.desk.webhook_calls._page", "of one request"): LATE,
     ("core.deliveries.trail.forget", ""): "all of a user's rows are deleted, which are in every month",
-    ("core.webhooks.store.remove_unproven", ""): "looks for old calls; a partial index has only those without a token",
-    ("core.reads.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
-    ("core.webhooks.store.polled", ""): "the id of an invoice has no time",
-    ("core.reads.recorded_conflicts.recorded", ""): "the id of an invoice has no time",
-    ("core.reads.activity._log", "a mitra"): "older months are read until the page is full",
-    ("core.reads.webhook_calls._page", "late_payment_recorded"): "older months are read until the page is full",
-    ("core.reads.webhook_calls._page", "error"): "older months are read until the page is full",
+    (
+        "core.payments.webhooks.store.remove_unproven",
+        "",
+    ): "looks for old calls; a partial index has only those without a token",
+    ("core.desk.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
+    ("core.payments.webhooks.store.polled", ""): "the id of an invoice has no time",
+    ("core.payments.reconciliation.recorded_conflicts.recorded", ""): "the id of an invoice has no time",
+    ("core.desk.activity._log", "a mitra"): "older months are read until the page is full",
+    ("core.desk.webhook_calls._page", "late_payment_recorded"): "older months are read until the page is full",
+    ("core.desk.webhook_calls._page", "error"): "older months are read until the page is full",
 }
 
 

@@ -9,17 +9,17 @@ import sys
 
 from rich.table import Table
 
+from core.accounts.operators import totp
+from core.app.composition import open_runtime
+from core.app.reactions import react
 from core.base.ids import parse_id
-from core.composition import open_runtime
-from core.flows import setup
-from core.flows.setup import TierSeed
-from core.operators import totp
-from core.pricing.rules import Promotion
-from core.reactions import react
-from core.reads import payments
-from core.reads.ledger.audit import audit
-from core.reads.ledger.rules import RULES
-from core.runtime import Runtime
+from core.desk import setup
+from core.desk.ledger.audit import audit
+from core.desk.ledger.audit_rules import RULES
+from core.desk.setup import TierSeed
+from core.payments import show as show_payments
+from core.payments.pricing.rules import Promotion
+from core.runtime.container import Runtime
 from tools import environment, gateway, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
 
@@ -170,7 +170,7 @@ def pay(args: argparse.Namespace) -> int:
         payment_id = parse_id(args.payment_request_id)
         if payment_id is None:
             raise Failed(f"{args.payment_request_id!r} is not a payment request id (a UUID)")
-        view = await payments.for_development_page(runtime, payment_id)
+        view = await show_payments.for_development_page(runtime, payment_id)
         call = gateway.notification(
             runtime.settings,
             runtime.clock,

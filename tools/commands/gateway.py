@@ -9,17 +9,17 @@ import attrs
 from rich.markup import escape
 from rich.table import Table
 
+from core.app.reactions import react
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
 from core.base.progress import Report
-from core.flows import reconciliation as flow
 from core.payments.gateway_calls import PAID_STATUSES
 from core.payments.gateway_calls import ProcessingResult as Result
-from core.payments.reconciliation import MEANINGS, MONEY
-from core.reactions import react
-from core.reads.reconciliation import Finding, Reconciliation, reconcile
-from core.refunds.reconciliation import MEANINGS as REFUND_MEANINGS
-from core.runtime import Runtime
+from core.payments.reconciliation import take as take_invoices
+from core.payments.reconciliation.compare import Finding, Reconciliation, reconcile
+from core.payments.reconciliation.invoices import MEANINGS, MONEY
+from core.payments.reconciliation.refunds import MEANINGS as REFUND_MEANINGS
+from core.runtime.container import Runtime
 from tools import environment, progress
 from tools.commands.running import Failed, console, with_runtime
 
@@ -61,7 +61,9 @@ async def _take(runtime: Runtime, found: Reconciliation) -> Taken:
     """Apply the paid invoices among the findings."""
     paid = [one.invoice for one in found.findings if one.difference in MONEY and one.invoice is not None]
     return {
-        invoice.id: (await flow.take(runtime, invoice)).result for invoice in paid if invoice.status in PAID_STATUSES
+        invoice.id: (await take_invoices.take(runtime, invoice)).result
+        for invoice in paid
+        if invoice.status in PAID_STATUSES
     }
 
 

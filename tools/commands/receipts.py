@@ -9,13 +9,13 @@ import urllib.request
 
 import msgspec
 
-from core.base.environment import read
 from core.base.ids import parse_id
-from core.base.settings import DEVELOPMENT_RECEIPT_SEED
-from core.flows.receipts import chat_digest
-from core.receipts import signing
-from core.receipts.signing import JwkSet, NotValid, ReceiptKeys
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions.receipts import signing
+from core.sessions.receipts.show import chat_digest
+from core.sessions.receipts.signing import JwkSet, NotValid, ReceiptKeys
+from core.settings.environment import read
+from core.settings.settings import DEVELOPMENT_RECEIPT_SEED
 from tools.commands.running import Failed, console, with_runtime
 
 LARGEST = 1 << 20  # bytes of a receipt or a key set

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from rich.console import Console
 
-from core.composition import open_runtime
-from core.runtime import Reaction, Runtime
+from core.app.composition import open_runtime
+from core.runtime.container import Reaction, Runtime
 from tools import environment
 
 console = Console(highlight=False)

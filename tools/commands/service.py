@@ -12,10 +12,10 @@ import uvloop
 from rich.markup import escape
 from rich.table import Table
 
-from core.base import logs, traces
 from core.base.process import end_as_by_hand
-from core.base.settings import SettingsError
-from core.base.shown_settings import shown
+from core.settings.settings import SettingsError
+from core.settings.shown import shown
+from core.telemetry import logs, traces
 from tools import environment
 from tools.commands.running import console
 from tools.doctor import examination

@@ -3,7 +3,7 @@
 import datetime as dt
 import pathlib
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tools.backups import BackupError, last_backup
 from tools.doctor.findings import Finding, failure, ok, warning
 

@@ -5,9 +5,9 @@ import ctypes
 import datetime as dt
 
 from core.base.clock import monotonic
-from core.base.settings import Settings
 from core.bus.bus import DEADLINE_S, Bus
 from core.bus.nodes import LOST
+from core.settings.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, warning
 

@@ -6,9 +6,9 @@ from typing import Any
 import asyncpg
 
 from core.base.addresses import database_urls
-from core.base.settings import Settings
 from core.config import rules
 from core.config.keys import KEYS
+from core.settings.settings import Settings
 from core.storage import durability, partitions
 from core.storage.pool import Sessions
 from core.storage.servers import writable_url

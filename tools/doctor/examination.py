@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from core.base.settings import Settings, SettingsError
+from core.settings.settings import Settings, SettingsError
 from tools import environment
 from tools.doctor import (
     backup_age,

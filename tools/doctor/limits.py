@@ -6,7 +6,7 @@ import resource
 
 import attrs
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tools.doctor.findings import Finding, ok, problems_or
 
 SPARE_FILES = 256  # open files of an API process that are not connections of clients

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.base.addresses import database_urls
 from core.base.clock import as_text
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 

@@ -6,11 +6,11 @@ import urllib.parse
 
 from core.base.clock import Clock
 from core.base.errors import GatewayUnavailable, Unavailable
-from core.base.settings import Settings, SettingsError
 from core.providers.gateway import make_gateway
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityProvider, make_identity_providers
 from core.providers.push_sender import make_push_sender
+from core.settings.settings import Settings, SettingsError
 from tools.doctor.findings import Finding, failure, ok, warning
 
 

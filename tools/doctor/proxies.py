@@ -15,8 +15,8 @@ import asyncpg
 from core.base import ids
 from core.base.addresses import TrustedProxies, unmapped
 from core.base.id_ranges import since
-from core.base.plaintext import is_loopback
-from core.base.settings import Settings
+from core.settings.plaintext import is_loopback
+from core.settings.settings import Settings
 from tools.doctor import database, public
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 

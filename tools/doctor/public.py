@@ -11,8 +11,8 @@ import urllib.parse
 
 import aiohttp
 
-from core.base.exposure import HttpsRequired
-from core.base.plaintext import is_loopback
+from core.security.exposure import HttpsRequired
+from core.settings.plaintext import is_loopback
 from tools.doctor import clocks
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 

@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from core.base.settings import Settings
 from core.bus.bus import DEADLINE_S, Bus
 from core.bus.nodes import LOST
+from core.settings.settings import Settings
 from tools.doctor.findings import Finding, failure, ok, problems_or
 
 OLDEST_VERSION = 7

@@ -8,7 +8,7 @@ import urllib.parse
 from collections.abc import Mapping
 
 from core.base.addresses import database_urls
-from core.base.settings import Settings, file_names
+from core.settings.settings import Settings, file_names
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 
 LEAST_BITS = 80.0  # estimated from the characters alone, which is too much for words of a language

@@ -3,9 +3,9 @@
 import urllib.parse
 
 from core.base.addresses import database_urls
-from core.base.environment import HTTP_BACKENDS
-from core.base.plaintext import database_in_plaintext, http_in_plaintext, is_loopback
-from core.base.settings import Settings
+from core.settings.environment import HTTP_BACKENDS
+from core.settings.plaintext import database_in_plaintext, http_in_plaintext, is_loopback
+from core.settings.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 

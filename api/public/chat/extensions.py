@@ -11,12 +11,13 @@ from api.parameters import path_id
 from api.request_bodies import Body
 from core.base.actor import Actor
 from core.base.field_types import PaymentRequestId
-from core.extensions.rules import ExtensionResolved
-from core.extensions.views import ExtensionView
-from core.flows import extension_answer, extension_ask
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.payments.rules import PaymentNotConfirmed
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions.extensions import answer as extension_answer
+from core.sessions.extensions import ask as extension_ask
+from core.sessions.extensions.rules import ExtensionResolved
+from core.sessions.extensions.views import ExtensionView
 
 
 @attrs.frozen(kw_only=True)

@@ -14,10 +14,10 @@ from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.field_types import MAX_INT, ClientMessageId
 from core.base.pages import read_page
-from core.flows import message_send
-from core.messages.rules import MAX_CONTENT, Draft, TooFast, check_message
-from core.reads import chats
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions.messages import chats
+from core.sessions.messages import send as message_send
+from core.sessions.messages.rules import MAX_CONTENT, Draft, TooFast, check_message
 from core.sessions.rules import SessionNotActive
 
 

@@ -5,11 +5,11 @@ from litestar import Response, get
 from api.auth import anyone, parties
 from api.parameters import path_id
 from core.base.actor import Actor
-from core.flows import receipts
-from core.receipts import signing
-from core.receipts.rules import SessionNotCompleted, SignedReceipt
-from core.receipts.signing import JwkSet
-from core.runtime import Runtime
+from core.runtime.container import Runtime
+from core.sessions.receipts import show as show_receipts
+from core.sessions.receipts import signing
+from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
+from core.sessions.receipts.signing import JwkSet
 
 # Keys change once a year; a new one is published before it signs (docs/secrets.md).
 KEYS_CACHED = "public, max-age=3600"
@@ -21,7 +21,7 @@ async def receipt(session_id: str, runtime: Runtime, actor: Actor) -> SignedRece
 
     Sessions that were completed before the service made receipts have none: 404.
     """
-    return await receipts.of_party(runtime, actor, session_id=path_id(session_id))
+    return await show_receipts.of_party(runtime, actor, session_id=path_id(session_id))
 
 
 @get("/.well-known/sesi-receipts.json", **anyone())

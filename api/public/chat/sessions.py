@@ -8,10 +8,11 @@ from api.parameters import path_id, query_choice, query_id
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.flows import session_end, session_sensitivity
-from core.flows.session_end import MAX_CLOSURE
-from core.reads import chats, histories, own
-from core.runtime import Runtime
+from core.pairing import end_session
+from core.pairing.end_session import MAX_CLOSURE
+from core.runtime.container import Runtime
+from core.sessions import histories, own_lists, set_sensitivity
+from core.sessions.messages import chats
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched
 from core.sessions.states import SessionStatus
@@ -50,7 +51,7 @@ async def session(session_id: str, runtime: Runtime, actor: Actor) -> SessionVie
 @post("/api/shared/chat/sessions/{session_id:str}/end", status_code=200, **parties(EarlyEndDisabled, SessionNotActive))
 async def end(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
     """End the session."""
-    return await session_end.end(runtime, actor, session_id=path_id(session_id))
+    return await end_session.end(runtime, actor, session_id=path_id(session_id))
 
 
 @post(
@@ -62,7 +63,7 @@ async def end(session_id: str, runtime: Runtime, actor: Actor) -> SessionView:
 )
 async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Say goodbye."""
-    return await session_end.say_goodbye(runtime, actor, session_id=path_id(session_id), message=data.message)
+    return await end_session.say_goodbye(runtime, actor, session_id=path_id(session_id), message=data.message)
 
 
 @patch(
@@ -73,7 +74,7 @@ async def closure(session_id: str, data: ClosureBody, runtime: Runtime, actor: A
 )
 async def set_topic(session_id: str, data: TopicBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Set the session's topic sensitivity."""
-    return await session_sensitivity.set_sensitivity(
+    return await set_sensitivity.set_sensitivity(
         runtime, actor, session_id=path_id(session_id), topic_sensitivity=data.topic_sensitivity
     )
 
@@ -102,7 +103,7 @@ async def sessions(
 
     `mitra_id` and `status` filter the list.
     """
-    return await own.sessions(
+    return await own_lists.sessions(
         runtime,
         actor,
         read_page(cursor, limit),

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from core.outages.rules import LEASE_S, RENEW_EVERY_S
+from core.cluster.outages.rules import LEASE_S, RENEW_EVERY_S
 from tests.faults.chaos.lives import ChaosWorld
 from tests.faults.service import Service
 

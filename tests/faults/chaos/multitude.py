@@ -7,7 +7,7 @@ import attrs
 
 from core.base import ids
 from core.base.actor import UserType
-from core.logins.access import AccessTokens
+from core.security.access import AccessTokens
 from tests.stack import Stack
 
 TOKEN_S = 86_400

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
-from core.base.environment import read as read_settings
+from core.settings.environment import read as read_settings
 from core.storage.durability import Durability
 from tests.faults.failover.cluster import Pair
 from tools.doctor import database

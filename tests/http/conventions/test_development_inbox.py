@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import redis.asyncio
 
+from core.app.composition import open_runtime
 from core.base import ids
-from core.base.environment import read
 from core.base.errors import Unavailable
 from core.bus.bus import Bus
 from core.bus.inbox import KEPT, LIST, Inbox, InboxKind
-from core.composition import open_runtime
+from core.settings.environment import read
 from tests.stack import World
 from tools.throwaway import free_port
 

@@ -16,9 +16,9 @@ from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
 from api.examples import example_of
 from api.route_signatures import PATH, signature_of
-from core.base import metrics
 from core.base.errors import DomainError
 from core.payments.rules import PaymentNotConfirmed
+from core.telemetry import metrics
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 
 pytestmark = pytest.mark.anyio

@@ -22,8 +22,8 @@ from api.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
-from core.logins import refresh
-from core.logins.keys import Keys
+from core.security import refresh
+from core.security.keys import Keys
 from tests.access.wire import Answer, ask
 from tests.stack import World
 from tools.throwaway import free_port

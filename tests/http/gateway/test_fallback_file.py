@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from core.base.environment import read
 from core.providers.webhook_sink import WebhookSink
+from core.settings.environment import read
 from tests.clock import HandClock
 from tests.stack import Stack, World, new_id, payment_call
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from core.operators import totp
+from core.accounts.operators import totp
 from tests.http.operators.steps import PASSWORD, a_role, an_account
 from tests.stack import World
 from tools.client import Client

@@ -14,8 +14,8 @@ import pytest
 
 from core.base.ids import id_of
 from core.base.pages import Page
-from core.reads import activity
-from core.reads.activity import ActivityFilter
+from core.desk import activity
+from core.desk.activity import ActivityFilter
 from tests.http.operators.steps import every
 from tests.stack import Stack, World, new_id, refused
 

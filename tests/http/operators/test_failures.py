@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.pairing_failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag
 from tests.http.operators.steps import an_operator, at_once, audits, every
 from tests.stack import World, new_id, refused
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from core.base.environment import read
 from core.config.cache import Config
-from core.reads import overview
+from core.desk import overview
+from core.settings.environment import read
 from tests.stack import World
 
 pytestmark = pytest.mark.anyio

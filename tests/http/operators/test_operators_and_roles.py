@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.operators.rules import AREAS
+from core.accounts.operators.rules import AREAS
 from tests.http.operators.steps import (
     PASSWORD,
     a_role,

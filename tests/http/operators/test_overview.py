@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from api import apps
-from core.base.environment import read
+from core.settings.environment import read
 from tests.http.operators.steps import an_operator, audits
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, refused

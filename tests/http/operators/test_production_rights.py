@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.operators.rules import AREAS
+from core.accounts.operators.rules import AREAS
 from tests.http.operators.second_factor import AUTH, enrol, from_an_address, login, store_tokens
 from tests.http.operators.steps import PASSWORD, a_role, an_account, answer, unique
 from tests.stack import Stack, World, refused

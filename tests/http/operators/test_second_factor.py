@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from core.operators import login_token, totp
+from core.accounts.operators import login_token, totp
 from tests.http.operators.second_factor import (
     AUTH,
     an_enrolled_operator,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.pairing_failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag
 from tests.http.operators.steps import found, unique
 from tests.http.pairing.steps import search_is_over
 from tests.sockets.plain_socket import end_early

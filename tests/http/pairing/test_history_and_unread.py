@@ -8,7 +8,7 @@ import pytest
 
 from core.base.actor import Actor, UserType
 from core.base.pages import read_page
-from core.reads import histories
+from core.sessions import histories
 from core.storage.database import Database
 from tests.http.pairing.steps import end_now, friends, run_out, wait_for_invitation
 from tests.stack import World, new_id

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.base.settings import DEVELOPMENT_RECEIPT_SEED
+from core.settings.settings import DEVELOPMENT_RECEIPT_SEED
 from tests.http.privacy.steps import finish
 from tests.stack import World, new_id, refused
 from tools.client import Client, Refused

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.flows.erasure import PER_ADDRESS
+from core.privacy.erase import PER_ADDRESS
 from tests.http.pairing.steps import accepting
 from tests.http.privacy.steps import (
     COMPLETED,

@@ -10,8 +10,8 @@ import secrets
 
 import pytest
 
-from core.base.environment import read
 from core.providers.webhook_sink import WebhookSink
+from core.settings.environment import read
 from tests.http.privacy.steps import completed, erase, finish, money_of, phone_customer, say
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import anonymous, by_identity, by_phone, device, new_number

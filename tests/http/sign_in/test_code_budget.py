@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from core.logins.otp import REFUSED_NUMBERS
+from core.accounts.logins.otp import REFUSED_NUMBERS
 from tests.http.sign_in.people import (
     ASK,
     MITRA_ASK,

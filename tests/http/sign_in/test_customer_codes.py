@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.base import metrics
 from core.base.errors import OtpDeliveryFailed
 from core.providers.http_client import HttpClient
 from core.providers.otp_sender import Code, HttpOtpSender, NumberRefused
+from core.telemetry import metrics
 from tests.http.sign_in.people import (
     ASK,
     CUSTOMER,

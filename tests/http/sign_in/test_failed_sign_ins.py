@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from core.logins import otp, refresh
-from core.logins.keys import Keys
+from core.accounts.logins import otp
+from core.security import refresh
+from core.security.keys import Keys
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import (
     IDENTITY,

@@ -13,10 +13,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from core.base.environment import read
-from core.composition import open_runtime
-from core.flows import login_identity
-from core.logins import identity
+from core.accounts.logins import sign_in_with_identity
+from core.app.composition import open_runtime
+from core.security import identity
+from core.settings.environment import read
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer
 from tests.http.sign_in.people import (
     CUSTOMER,
@@ -267,7 +267,7 @@ async def test_expired_used_identity_tokens_are_deleted(world: World, provider_a
     )
     runtime = await open_runtime(read(world.stack.env))
     try:
-        await login_identity.purge_used_tokens(runtime)
+        await sign_in_with_identity.purge_used_tokens(runtime)
     finally:
         await runtime.close()
     rows = await world.stack.sql("SELECT digest FROM used_identity_tokens")

@@ -5,7 +5,7 @@ See docs/product.md#merging-accounts.
 
 import pytest
 
-from core.customers.store import JOINS_A_DAY, NEWEST
+from core.accounts.customers.store import JOINS_A_DAY, NEWEST
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import (
     all_at_once,
@@ -123,7 +123,7 @@ async def test_merge_over_the_daily_limit_is_429_and_succeeds_a_day_later(
 
 async def ids_of(world: World, client: Client) -> int:
     """Return how many ids a caller has."""
-    from core.customers import store
+    from core.accounts.customers import store
     from core.storage.database import Database
 
     database = await Database.connect(world.stack.database_url, size=1)

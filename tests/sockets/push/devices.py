@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from core.pushes.store import HOLD_S
+from core.deliveries.pushes.store import HOLD_S
 from tests.stack import World, new_id
 from tools.client import Client
 from tools.push_inbox import PushInbox

@@ -15,8 +15,6 @@ import jwt
 import pytest
 
 from core.base.clock import UTC, Clock, monotonic
-from core.base.environment import read
-from core.base.settings import SettingsError
 from core.providers import push_sender
 from core.providers.http_client import HttpClient
 from core.providers.push_sender import (
@@ -29,6 +27,8 @@ from core.providers.push_sender import (
     Sent,
     make_push_sender,
 )
+from core.settings.environment import read
+from core.settings.settings import SettingsError
 from tests.sockets.push.odd_provider import odd_provider, said
 from tests.stack import new_id
 from tools.push_inbox import ACCESS_TOKEN, PROJECT, PushInbox

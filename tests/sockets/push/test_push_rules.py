@@ -8,7 +8,7 @@ import pytest
 
 from core.base.clock import UTC, as_text
 from core.base.languages import Language
-from core.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of, is_silent, presence_check
+from core.deliveries.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of, is_silent, presence_check
 from realtime.server_frames import FRAMES
 from tests.stack import new_id
 

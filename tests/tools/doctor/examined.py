@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from core.base.environment import read
-from core.base.settings import Settings
+from core.settings.environment import read
+from core.settings.settings import Settings
 from tests.stack import CALLBACK_TOKEN, Stack
 from tools.doctor.examination import Options, examine
 from tools.doctor.findings import Finding, Result

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from core.base.settings import Settings
+from core.settings.settings import Settings
 from tests.stack import Stack
 from tests.tools.doctor.examined import PRODUCTION, examined, ready, settings_of, texts
 from tools.doctor import clocks, limits, processes, secrets, tls

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from core.base.exposure import HttpsRequired
+from core.security.exposure import HttpsRequired
 from tests.stack import Stack
 from tests.tools.doctor.certificates import Authority, Handler, serving
 from tests.tools.doctor.examined import examined, ready, texts

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import redis
 
-from core.reads import present
+from core.desk import present
 from tests.stack import Stack
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
 from tools.doctor.findings import Result

@@ -13,9 +13,10 @@ import attrs
 import uvloop
 from rich.console import Console
 
-from core.base import ids, settings
-from core.logins import refresh
-from core.logins.keys import Keys
+from core.base import ids
+from core.security import refresh
+from core.security.keys import Keys
+from core.settings import settings
 from tools import progress
 from tools.bench import page, people
 from tools.bench.abuse import report

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import attrs
 
-from core.pushes.rules import Action
+from core.deliveries.pushes.rules import Action
 from tools.bench.people import Person
 from tools.client import Addresses
 from tools.push_inbox import Answer

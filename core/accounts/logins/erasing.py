@@ -1,0 +1,42 @@
+"""Erase the personal data of users' devices and codes (docs/privacy.md#erasure)."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+from core.accounts.logins import codes
+from core.storage import sql_files
+from core.storage.transaction import Reader, Tx
+
+SQL = sql_files.load(__file__)
+
+
+async def lock_devices(tx: Tx, user_ids: Sequence[str]) -> None:
+    """Lock all auth sessions of users, active and ended, in the order of their ids."""
+    await tx.execute(SQL["lock_devices"], user_ids)
+
+
+async def blank_devices(tx: Tx, user_ids: Sequence[str]) -> None:
+    """Erase what users' auth sessions say of their devices. The caller has revoked them."""
+    await tx.execute(SQL["blank_devices"], user_ids)
+
+
+async def devices_of(reader: Reader, user_ids: Sequence[str]) -> list[str]:
+    """Return the ids of all auth sessions of users."""
+    return [row["id"] for row in await reader.fetch(SQL["devices_of"], user_ids)]
+
+
+async def lock_codes(tx: Tx, phone: str) -> None:
+    """Lock all requests for codes for a phone, of customers and mitras, and keep new ones out until the commit."""
+    await codes.hold_phone(tx, phone)
+    await tx.execute(SQL["lock_codes"], phone)
+
+
+async def forget_codes(tx: Tx, phone: str, *, mark: str, window: dt.timedelta) -> None:
+    """Delete the requests for codes for a phone. Those that still count against a limit stay with `mark` instead."""
+    await tx.execute(SQL["forget_codes"], phone, tx.now - window)
+    await tx.execute(SQL["mark_codes"], phone, mark)
+
+
+async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | None:
+    """Return when the sign-in of an auth session was."""
+    return await reader.fetchval(SQL["signed_in_at"], auth_session_id)

@@ -1,0 +1,96 @@
+"""Plan pushes in the caller's transaction: one row for each device of a recipient."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import msgspec
+
+from core.accounts.logins import push_tokens
+from core.accounts.logins.push_tokens import PushDevice
+from core.deliveries.pushes import rules
+from core.deliveries.pushes import store as pushes
+from core.deliveries.pushes.budget import PushBudget
+from core.deliveries.pushes.rules import Content
+from core.deliveries.pushes.store import Planned
+from core.events.notices import Notice
+from core.runtime.container import Runtime
+from core.storage.transaction import Tx
+from core.telemetry import metrics
+
+
+@attrs.frozen(kw_only=True)
+class Due:
+    """A push for all devices of one user."""
+
+    recipient_id: str
+    content: Content
+
+
+def content_of(
+    runtime: Runtime, tx: Tx, event: str, event_id: str, session_id: str | None, payload: str
+) -> Content | None:
+    """Return the content of an event's push, None if the event is never pushed. `payload` is the frame as JSON text."""
+    fields: dict[str, Any] = msgspec.json.decode(payload)
+    return rules.content_of(
+        event=event,
+        event_id=event_id,
+        session_id=session_id,
+        payload=fields,
+        now=tx.now,
+        scale=runtime.settings.sesi_time_scale,
+    )
+
+
+def _budget(_runtime: Runtime) -> PushBudget:
+    return PushBudget()
+
+
+async def plan_within_budget(runtime: Runtime, tx: Tx, due: Iterable[Due]) -> None:
+    """Plan pushes as `plan` does, within the recipients' budgets in this process."""
+    await plan(tx, due, budget=runtime.part(_budget))
+
+
+async def plan(tx: Tx, due: Iterable[Due], *, budget: PushBudget | None = None, farewell: bool = False) -> None:
+    """Plan a push for each signed-in device of each recipient, urgent ones first.
+
+    Pushes beyond the recipient's `budget` are dropped, those for the devices with the oldest tokens first: the events
+    stay for the app to read. `farewell` says that this transaction revokes the device's auth session.
+    """
+    due = sorted(due, key=lambda one: not one.content.urgent)
+    devices = await push_tokens.devices(tx, sorted({one.recipient_id for one in due})) if due else {}
+    await pushes.add(
+        tx,
+        [
+            Planned(
+                auth_session_id=device.auth_session_id,
+                push_token=device.push_token,
+                content=one.content.said_in(device.language),
+                urgent=one.content.urgent,
+                ttl=one.content.ttl,
+                is_farewell=farewell,
+            )
+            for one in due
+            for device in _within(tx, budget, one, devices.get(one.recipient_id, []))
+        ],
+    )
+
+
+def _within(tx: Tx, budget: PushBudget | None, due: Due, devices: list[PushDevice]) -> list[PushDevice]:
+    """Return the devices for which the recipient's budget has room."""
+    if budget is None or not devices:
+        return devices
+    room = budget.take(due.recipient_id, len(devices), urgent=due.content.urgent, now=tx.now)
+    if room < len(devices):
+        tx.count(metrics.LIMITED.labels("pushes_recipient"), len(devices) - room)
+    return devices[:room]
+
+
+async def plan_farewell(runtime: Runtime, tx: Tx, notice: Notice) -> None:
+    """Plan the push of an event whose transaction revokes the recipient's auth sessions.
+
+    Call this before they are revoked.
+    """
+    content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
+    assert content is not None
+    await plan(tx, [Due(recipient_id=notice.recipient_id, content=content)], farewell=True)

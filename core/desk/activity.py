@@ -1,0 +1,244 @@
+"""Reads about mitras' activity."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base import id_ranges
+from core.base.errors import ValidationFailed
+from core.base.field_types import Id, Person, SessionId
+from core.base.languages import Text
+from core.base.pages import Page, ReportItems, as_report, cut, rounded_lag
+from core.desk import newest_first
+from core.pairing.rules import Response
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage.conditions import Conditions
+from core.storage.records import as_dict
+from core.storage.reports import Found
+
+USUAL = dt.timedelta(days=30)  # the default range of the summary
+# By how much a session may be older than its invitations: a search lasts a day at most (`searching_timeout_minutes`).
+SEARCH = dt.timedelta(days=3)
+EARLIEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)  # no data is older; keeps a range from beginning before the year 1
+
+
+@attrs.frozen(kw_only=True)
+class ActivityRow:
+    """One invitation of one mitra.
+
+    `lost_by_ms`: how many milliseconds after another mitra this one accepted; null unless they did.
+    """
+
+    id: Id
+    session_id: SessionId
+    mitra: Person
+    notified_at: dt.datetime
+    responded_at: dt.datetime | None
+    response: Response | None = attrs.field(converter=attrs.converters.optional(Response))
+    active_session_count: int
+    lost_by_ms: int | None
+
+
+@attrs.frozen(kw_only=True)
+class ActivityFilter:
+    """Whose invitations to list, and from when to when; the end is excluded."""
+
+    mitra_id: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+
+
+LOG = """SELECT
+  n.id,
+  n.session_id,
+  n.mitra_id,
+  m.display_name,
+  n.notified_at,
+  n.responded_at,
+  n.response,
+  n.active_session_count,
+  n.lost_by_ms
+FROM chat_request_notifications AS n
+JOIN mitras AS m ON m.id = n.mitra_id
+WHERE {where}
+ORDER BY n.notified_at DESC, n.id DESC
+LIMIT {limit}"""
+
+
+def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None, scale: float = 1) -> tuple[str, list[Any]]:
+    """Return (SQL, arguments) of the activity log, with invitations from `begin` on; None: with all.
+
+    `scale` is that of service time.
+    """
+    where = Conditions()
+    where.add("n.mitra_id = {0}", which.mitra_id)
+    where.add("n.notified_at >= {0}", begin)
+    where.add("n.notified_at < {0}", which.until)
+    where.behind("n.notified_at", "n.id", before_at=page.before_at, before_id=page.before_id)
+    end = newest_first.end_of(page, which.until)
+    where.within(
+        "n.session_id",
+        begin_id=begin and id_ranges.since(begin, older=SEARCH, scale=scale),
+        end_id=end and id_ranges.until(end, scale=scale),
+    )
+    limit = where.arg(page.limit + 1)
+    return LOG.format(where=where, limit=limit), where.args
+
+
+async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItems[ActivityRow]:
+    """List invitations, newest first."""
+    with translate_db_errors():
+        report = await _log(runtime, page, which)
+    found = []
+    for row in report.rows:
+        values = as_dict(row)
+        mitra = Person(id=values.pop("mitra_id"), display_name=values.pop("display_name"))
+        found.append(ActivityRow(**values, mitra=mitra))
+    return as_report(cut(found, page, at="notified_at"), lag_s=report.lag_s)
+
+
+async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> Found:
+    begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
+    for begin in begins[:-1]:
+        statement, args = log_query(page, which, begin, runtime.clock.scale)
+        report = await runtime.reports.fetch(statement, *args)
+        if len(report.rows) > page.limit:
+            return report
+    statement, args = log_query(page, which, begins[-1], runtime.clock.scale)
+    return await runtime.reports.fetch(statement, *args)
+
+
+@attrs.frozen(kw_only=True)
+class ActivitySummary:
+    """One mitra's figures in a range of time. `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0
+    to 1; null if all three are 0."""
+
+    mitra: Person
+    notified: int
+    accepted: int
+    rejected: int
+    missed: int
+    ignored: int
+    acceptance_rate: float | None
+    sessions: int
+    sensitive_sessions: int
+    online_seconds: int
+
+
+# Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
+# $6 the mitra. Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
+# next; the last row before the range gives the status at its start.
+_SUMMARY = """WITH asked AS (
+  SELECT
+    mitra_id,
+    count(*)::int AS notified,
+    count(*) FILTER (WHERE response = 'ACCEPTED')::int AS accepted,
+    count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected,
+    count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
+    count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
+  FROM chat_request_notifications
+  WHERE notified_at >= $1 AND notified_at < $2 AND session_id >= $4 AND session_id < $5{of_one}
+  GROUP BY mitra_id
+),
+chats AS (
+  SELECT
+    mitra_id,
+    count(*)::int AS sessions,
+    count(*) FILTER (WHERE topic_sensitivity = 'sensitive')::int AS sensitive_sessions
+  FROM chat_sessions
+  WHERE paired_at >= $1 AND paired_at < $2{of_one}
+  GROUP BY mitra_id
+),
+turns AS (
+  SELECT
+    l.mitra_id,
+    l.status,
+    l."timestamp" AS at,
+    l.id AS place
+  FROM mitra_online_logs AS l
+  WHERE l."timestamp" >= $1 AND l."timestamp" < $2{of_one}
+  UNION ALL
+  SELECT
+    m.id,
+    b.status,
+    $1,
+    NULL
+  FROM mitras AS m
+  CROSS JOIN LATERAL (
+    SELECT status
+    FROM mitra_online_logs AS l
+    WHERE l.mitra_id = m.id AND l."timestamp" < $1
+    ORDER BY l."timestamp" DESC, l.id DESC
+    LIMIT 1
+  ) AS b
+  {one}
+),
+online AS (
+  SELECT
+    mitra_id,
+    coalesce(sum(extract(epoch FROM until - at)) FILTER (WHERE status = 'online'), 0)::int AS online_seconds
+  FROM (
+    SELECT
+      mitra_id,
+      status,
+      at,
+      lead(at, 1, least($2, greatest($1, $3))) OVER (PARTITION BY mitra_id ORDER BY at, place NULLS FIRST) AS until
+    FROM turns
+  ) AS t
+  WHERE until > at
+  GROUP BY mitra_id
+)
+SELECT
+  m.id,
+  m.display_name,
+  coalesce(a.notified, 0) AS notified,
+  coalesce(a.accepted, 0) AS accepted,
+  coalesce(a.rejected, 0) AS rejected,
+  coalesce(a.missed, 0) AS missed,
+  coalesce(a.ignored, 0) AS ignored,
+  round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
+  coalesce(c.sessions, 0) AS sessions,
+  coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
+  coalesce(o.online_seconds, 0) AS online_seconds
+FROM mitras AS m
+LEFT JOIN asked AS a ON a.mitra_id = m.id
+LEFT JOIN chats AS c ON c.mitra_id = m.id
+LEFT JOIN online AS o ON o.mitra_id = m.id
+{one}
+ORDER BY coalesce(a.notified, 0) DESC, m.display_name, m.id"""
+SUMMARY = _SUMMARY.format(of_one="", one="")
+SUMMARY_OF_ONE = _SUMMARY.format(of_one=" AND mitra_id = $6", one="WHERE m.id = $6")
+
+
+def summary_args(begin: dt.datetime, end: dt.datetime, now: dt.datetime, scale: float = 1) -> list[Any]:
+    """Return the arguments of SUMMARY, which are the first ones of SUMMARY_OF_ONE. `scale` is that of service time."""
+    return [begin, end, now, id_ranges.since(begin, older=SEARCH, scale=scale), id_ranges.until(end, scale=scale)]
+
+
+async def summary(
+    runtime: Runtime, *, since: dt.datetime | None, until: dt.datetime | None, mitra_id: str | None = None
+) -> ReportItems[ActivitySummary]:
+    """Return the figures of every mitra, or of one, between `since` and `until`; by default the last 30 days.
+
+    Raises ValidationFailed if the range is empty.
+    """
+    now = runtime.now()
+    end = until or now
+    begin = since or max(end, EARLIEST) - USUAL
+    if begin >= end:
+        raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
+    args = summary_args(begin, end, now, runtime.clock.scale)
+    with translate_db_errors():
+        if mitra_id is None:
+            report = await runtime.reports.fetch(SUMMARY, *args)
+        else:
+            report = await runtime.reports.fetch(SUMMARY_OF_ONE, *args, mitra_id)
+    found = []
+    for row in report.rows:
+        values = as_dict(row)
+        found.append(
+            ActivitySummary(mitra=Person(id=values.pop("id"), display_name=values.pop("display_name")), **values)
+        )
+    return ReportItems(items=found, replica_lag_seconds=rounded_lag(report.lag_s))

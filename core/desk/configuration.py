@@ -1,0 +1,92 @@
+"""Reads of configuration rows, as operators see them (docs/configuration.md)."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.accounts.operators.rules import allows, require
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.field_types import Person
+from core.config.forms import Key
+from core.config.keys import KEYS
+from core.config.rules import loaded
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
+from core.storage.records import plain
+
+SQL = sql_files.load(__file__)
+ROW = f"""{SQL["rows"]}
+WHERE k.key = $1"""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigurationRow:
+    """A configuration row: a value that operators change while the service runs.
+
+    `area` is the area of rights that may read and write it: `config`, or `security` for a sensitive one.
+    """
+
+    key: str
+    value: Any
+    default: Any
+    unit: str | None
+    min: int | None
+    max: int | None
+    fraction: bool
+    choices: list[str]
+    meaning: str
+    used: bool
+    area: str
+    updated_at: dt.datetime | None
+    updated_by: Person | None
+
+
+def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigurationRow:
+    low, high = key.bounds_in(production=runtime.settings.production) or (None, None)
+    if key.name == "mitra_stale_after_seconds":
+        low = runtime.settings.mitra_heartbeat_cadence_seconds
+    by = None
+    if stored is not None and stored["updated_by"] is not None:
+        by = Person(id=plain(stored["updated_by"]), display_name=stored["display_name"])
+    return ConfigurationRow(
+        key=key.name,
+        value=key.default if stored is None else loaded(key, stored["value"]),
+        default=key.default,
+        unit=key.unit,
+        min=low,
+        max=high,
+        fraction=key.fraction,
+        choices=list(key.choices),
+        meaning=key.meaning,
+        used=key.used,
+        area=key.area,
+        updated_at=stored["updated_at"] if stored else None,
+        updated_by=by,
+    )
+
+
+async def rows(runtime: Runtime, actor: Actor) -> list[ConfigurationRow]:
+    """Return the rows of all keys in the areas that the operator may read."""
+    with translate_db_errors():
+        stored = {row["key"]: row for row in await runtime.db.fetch(SQL["rows"])}
+    return [
+        _row(runtime, key, stored.get(name))
+        for name, key in KEYS.items()
+        if allows(actor.permissions, key.area, "read")
+    ]
+
+
+async def row(runtime: Runtime, actor: Actor, name: str) -> ConfigurationRow:
+    """Return the row of one key.
+
+    Raises NotFound for an unknown key, Forbidden for one of an area that the operator may not read.
+    """
+    if name not in KEYS:
+        raise NotFound
+    require(actor.permissions, KEYS[name].area, "read")
+    with translate_db_errors():
+        found = await runtime.db.fetchrow(ROW, name)
+    return _row(runtime, KEYS[name], found)

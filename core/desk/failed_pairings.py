@@ -1,0 +1,222 @@
+"""Reads of failed pairings: their age, whether the gateway can refund them, and their refunds."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
+from core.base.pages import Items, Page, cut
+from core.desk import free_texts
+from core.payments.channels import ALLOWED, Refundability, outlook
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds import rules
+from core.payments.refunds.states import OPEN, RefundStatus
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage.conditions import Conditions
+from core.storage.fragments import ACCOUNT, NAME
+from core.storage.records import as_dict
+
+# All failures, with the customer, the operator who has acted on each, how it was paid, and its refund.
+FAILURES = f"""SELECT
+  f.id,
+  f.payment_request_id,
+  f.customer_id,
+  {NAME} AS customer_name,
+  f.targeted_mitra_id,
+  f.cause_tag,
+  f.amount,
+  f.operator_action,
+  f.actioned_by,
+  o.display_name AS operator_name,
+  f.actioned_at,
+  f.superseded_at,
+  f.created_at,
+  f.note,
+  p.payment_channel,
+  p.gateway_invoice_id,
+  p.confirmed_at AS paid_at,
+  EXISTS(
+    SELECT 1
+    FROM operator_audit_log AS a
+    WHERE a.object_id = p.id::text AND a.action = 'payment.confirmed'
+  ) AS by_hand,
+  r.status AS refund_status,
+  r.reason AS refund_reason,
+  r.requested_by AS refund_requested_by,
+  q.display_name AS refund_operator_name,
+  r.requested_at AS refund_requested_at,
+  r.settled_at AS refund_settled_at,
+  r.gateway_refund_id,
+  r.failure_code AS refund_failure_code
+FROM pairing_failures AS f
+JOIN payment_requests AS p ON p.id = f.payment_request_id
+JOIN customers AS c ON c.id = f.customer_id
+{ACCOUNT}
+LEFT JOIN control_center_users AS o ON o.id = f.actioned_by
+LEFT JOIN refunds AS r ON r.failure_id = f.id
+LEFT JOIN control_center_users AS q ON q.id = r.requested_by"""
+FAILURE = f"""{FAILURES}
+WHERE f.id = $1"""
+FAILURES_PAGE = f"""{FAILURES}
+WHERE {{where}}
+ORDER BY f.created_at {{order}}, f.id {{order}}
+LIMIT {{limit}}"""
+
+
+@attrs.frozen(kw_only=True)
+class RefundView:
+    """The refund of a failed pairing through the gateway.
+
+    `failure_code` is the gateway's reason. `reason` is what the operator wrote. `is_stuck` says that the gateway has not
+    decided for more than two hours: look for the refund there by the id of the failure, its reference.
+    """
+
+    status: RefundStatus = attrs.field(converter=RefundStatus)
+    reason: str | None
+    requested_by: Person
+    requested_at: dt.datetime
+    settled_at: dt.datetime | None
+    gateway_refund_id: str | None
+    failure_code: str | None
+    is_stuck: bool
+
+
+@attrs.frozen(kw_only=True)
+class FailedPairing:
+    """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah.
+
+    `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
+    `refundable` says whether the payment's channel refunds, null if that is not known, and `refundable_until` until
+    when, null if no limit is known. `may_refund` says whether a refund can be asked for now. `note` is for operators
+    only.
+    """
+
+    id: Id
+    payment_request_id: PaymentRequestId
+    customer: Person
+    targeted_mitra_id: MitraId | None
+    cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    amount: int
+    operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
+    actioned_by: Person | None
+    actioned_at: dt.datetime | None
+    superseded_at: dt.datetime | None
+    created_at: dt.datetime
+    note: str | None
+    age_seconds: Count
+    due_at: dt.datetime
+    payment_channel: str | None
+    refundability: Refundability
+    refundable: bool | None
+    refundable_until: dt.datetime | None
+    may_refund: bool
+    refund: RefundView | None
+
+
+def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
+    shown = free_texts.row_as(row, "note", "refund_reason", may_read=free_texts.readable(actor))
+    values, now = as_dict(shown), runtime.now()
+    customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
+    by, name = values.pop("actioned_by"), values.pop("operator_name")
+    refund = _refund(values, now=now)
+    found = outlook(
+        values["payment_channel"],
+        amount=values["amount"],
+        invoice_id=values.pop("gateway_invoice_id"),
+        paid_at=values.pop("paid_at"),
+        by_hand=values.pop("by_hand"),
+        now=now,
+    )
+    ended = values["actioned_at"] or values["superseded_at"]
+    age = (ended or now) - values["created_at"]
+    may_try = refund is None or (
+        refund.status not in OPEN
+        and rules.may_try_again(gateway_refund_id=refund.gateway_refund_id, failure_code=refund.failure_code)
+    )
+    return FailedPairing(
+        **values,
+        customer=customer,
+        actioned_by=Person(id=by, display_name=name) if by else None,
+        age_seconds=max(0, int(age.total_seconds())),
+        due_at=values["created_at"] + dt.timedelta(hours=runtime.config.number("failure_due_hours")),
+        refundability=found.refundability,
+        refundable=found.is_refundable,
+        refundable_until=found.until,
+        may_refund=runtime.settings.refunds_enabled and ended is None and may_try and found.refundability in ALLOWED,
+        refund=refund,
+    )
+
+
+def _refund(values: dict[str, Any], *, now: dt.datetime) -> RefundView | None:
+    """Remove the refund's columns from a row of FAILURES and return the refund; None without one."""
+    names = ("status", "reason", "requested_at", "settled_at", "failure_code")
+    found = {name: values.pop(f"refund_{name}") for name in names}
+    by = Person(id=values.pop("refund_requested_by"), display_name=values.pop("refund_operator_name"))
+    refund_id = values.pop("gateway_refund_id")
+    if found["status"] is None:
+        return None
+    stuck = rules.is_stuck(is_open=found["status"] in OPEN, requested_at=found["requested_at"], now=now)
+    return RefundView(**found, requested_by=by, gateway_refund_id=refund_id, is_stuck=stuck)
+
+
+@attrs.frozen(kw_only=True)
+class FailureFilter:
+    """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted."""
+
+    cause_tag: str | None = None
+    operator_action: str | None = None
+    superseded: bool = False
+    oldest_first: bool = False
+
+
+async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: FailureFilter) -> Items[FailedPairing]:
+    """List failed pairings, newest first unless the page says oldest first, and without superseded ones by default.
+
+    Without `customers.pii`, notes and reasons are hidden; with it, an audit row records that they were read. Raises
+    Unavailable if it can't be written.
+    """
+    where = Conditions()
+    where.add("f.cause_tag = {0}", which.cause_tag)
+    if which.operator_action == "none":
+        where.plain("f.operator_action IS NULL")
+    else:
+        where.add("f.operator_action = {0}", which.operator_action)
+    where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
+    order = "ASC" if which.oldest_first else "DESC"
+    where.behind(
+        "f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=which.oldest_first
+    )
+    limit = where.arg(page.limit + 1)
+    with translate_db_errors():
+        rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
+    found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
+    await _note_texts(runtime, actor, found.items, listed=True)
+    return found
+
+
+async def _note_texts(runtime: Runtime, actor: Actor, shown: list[FailedPairing], *, listed: bool) -> None:
+    """Write the audit row about notes and reasons that the operator reads."""
+    reading = free_texts.Reading(actor=actor)
+    for one in shown:
+        reading.add(one.id, note=one.note, reason=one.refund and one.refund.reason)
+    await reading.note(runtime, "pairing_failure", listed=listed)
+
+
+async def failed_pairing(runtime: Runtime, actor: Actor, failure_id: str, *, noted: bool = True) -> FailedPairing:
+    """Return one failed pairing, with texts as `failed_pairings`.
+
+    Without `noted`, the row of the operator's write covers the reading. Raises NotFound for an unknown id.
+    """
+    with translate_db_errors():
+        row = await runtime.db.fetchrow(FAILURE, failure_id)
+    if row is None:
+        raise NotFound
+    found = _failed_pairing(runtime, actor, row)
+    if noted:
+        await _note_texts(runtime, actor, [found], listed=False)
+    return found

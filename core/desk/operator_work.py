@@ -1,0 +1,213 @@
+"""Operators act on failed pairings, set configuration rows and manage mitras. Each write leaves an audit row."""
+
+from typing import Any
+
+import attrs
+
+from core.accounts.logins import sign_off
+from core.accounts.logins import store as logins
+from core.accounts.mitras import erasing
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.rules import StatusReason
+from core.accounts.mitras.store import Mitra
+from core.accounts.operators import store as operators
+from core.accounts.operators.totp import TotpRequired
+from core.base import names, phones
+from core.base.actor import Actor, UserType
+from core.base.errors import DomainError, NotFound
+from core.base.languages import Text
+from core.config import store as config_store
+from core.config.keys import KEYS
+from core.config.rules import check, with_checked_texts
+from core.deliveries.pushes import plan as plan_pushes
+from core.events.signals import ConfigChanged
+from core.pairing import presence
+from core.payments.failures import store as failures
+from core.payments.failures.rules import OperatorAction
+from core.payments.refunds import apply as apply_refund
+from core.payments.refunds import store as refunds
+from core.payments.refunds.rules import RefundPending, checked_note
+from core.runtime.container import Runtime
+from core.sessions import renames
+from core.sessions.extensions import extend
+from core.sessions.states import HELD
+from core.storage.transaction import Tx
+
+
+class PhoneTaken(DomainError):
+    """Another mitra already uses this phone number."""
+
+    code = "PHONE_TAKEN"
+    message = Text(en="Another mitra already uses this phone number.", id="Mitra lain memakai nomor telepon ini.")
+
+
+async def act_on_failure(
+    runtime: Runtime, actor: Actor, *, failure_id: str, action: OperatorAction, note: str | None
+) -> None:
+    """Record what was done for the customer, once, with a note for operators.
+
+    Raises NotFound, AlreadyActioned, FailureSuperseded, RefundPending, ValidationFailed.
+    """
+    words = checked_note("note", note)
+    async with runtime.transaction() as tx:
+        failure = await apply_refund.lock_unactioned(tx, failure_id)
+        refund = await refunds.of_failure(tx, failure_id)
+        if refund is not None and refund.is_open:
+            raise RefundPending
+        words = await apply_refund.kept_words(tx, failure.payment_request_id, words)
+        await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=words)
+        await apply_refund.tell_customer(tx, failure.payment_request_id)
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="failed_pairing.actioned",
+            object_type="pairing_failure",
+            object_id=failure_id,
+            before={"operator_action": None},
+            after={"operator_action": action.value} | ({} if words is None else {"note": words}),
+        )
+
+
+async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> None:
+    """Set configuration rows, all or none. All processes have the new values within a second.
+
+    Raises NotFound, ValidationFailed.
+    """
+    settings = runtime.settings
+    cadence, production = settings.mitra_heartbeat_cadence_seconds, settings.production
+    if not values.keys() <= KEYS.keys():
+        raise NotFound
+    values = {name: with_checked_texts(KEYS[name], value) for name, value in values.items()}
+    for name, value in values.items():
+        check(KEYS[name], value, cadence_seconds=cadence, production=production)
+    async with runtime.transaction() as tx:
+        for name, value in sorted(values.items()):  # always lock rows in the same order
+            before = await config_store.lock(tx, KEYS[name])
+            await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
+            await operators.audit(
+                tx,
+                operator_id=actor.user_id,
+                action=config_store.CHANGED,
+                object_type="app_config",
+                object_id=name,
+                before={"value": before},
+                after={"value": value},
+            )
+            tx.emit(ConfigChanged(key=name))
+    await runtime.changes.refresh_config()
+
+
+def _seen(mitra: Mitra) -> dict[str, Any]:
+    return {"phone": mitra.phone, "display_name": mitra.display_name, "is_active": mitra.is_active}
+
+
+async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name: str, is_active: bool) -> str:
+    """Add a mitra and return the id. Raises ValidationFailed, PhoneTaken."""
+    number, name = phones.normalise(phone, countries=runtime.settings.otp_countries), names.checked(display_name)
+    async with runtime.transaction() as tx:
+        await mitras.hold_phone(tx, number)
+        mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
+        if mitra is None:
+            raise PhoneTaken
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.created",
+            object_type="mitra",
+            object_id=mitra.id,
+            before=None,
+            after=_seen(mitra),
+        )
+    return mitra.id
+
+
+@attrs.frozen(kw_only=True)
+class MitraChange:
+    """The new values of a mitra; None leaves a field unchanged."""
+
+    phone: str | None = None
+    display_name: str | None = None
+    is_active: bool | None = None
+
+
+async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change: MitraChange, stepped_up: bool) -> None:
+    """Change a mitra. Deactivating them takes them offline, signs them out and ends their sessions' open extensions.
+
+    A new phone number is a new way to sign in, and the old one may be in other hands: it signs the mitra out, too, and
+    needs `stepped_up`, that the operator has entered a code of their second factor lately or has none. Lock order: auth
+    sessions, mitras, sessions, payments. Raises NotFound, ValidationFailed, PhoneTaken, TotpRequired.
+    """
+    countries = runtime.settings.otp_countries
+    number = None if change.phone is None else phones.normalise(change.phone, countries=countries)
+    name = None if change.display_name is None else names.checked(change.display_name)
+    async with runtime.transaction() as tx:
+        await mitras.hold_logins(tx, mitra_id)
+        if change.is_active is False or number is not None:
+            await logins.lock_all(tx, mitra_id)
+        before = await mitras.lock(tx, mitra_id)
+        if before is None or await erasing.is_erased(tx, mitra_id):
+            raise NotFound
+        has_new_number = number is not None and number != before.phone
+        if has_new_number and not stepped_up:
+            raise TotpRequired
+        if has_new_number:
+            assert number is not None
+            await mitras.hold_phone(tx, number)
+        if change.is_active is False or has_new_number:
+            # Go offline before the row is changed. A new phone number locks the row's key, which a search that invites
+            # the mitra needs while it holds its session; going offline locks that session, so the two could deadlock.
+            await _take_leave(runtime, tx, mitra_id, is_deactivated=change.is_active is False)
+        renamed = [] if name in (None, before.display_name) else [mitra_id]
+        async with renames.watched(tx, renamed, UserType.MITRA):
+            after = await mitras.update(
+                tx,
+                mitra_id,
+                phone=number or before.phone,
+                display_name=name or before.display_name,
+                is_active=before.is_active if change.is_active is None else change.is_active,
+            )
+        if after is None:
+            raise PhoneTaken
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.changed",
+            object_type="mitra",
+            object_id=mitra_id,
+            before=_seen(before),
+            after=_seen(after),
+        )
+
+
+async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated: bool) -> None:
+    """Take a mitra offline and sign them out.
+
+    If they are deactivated, tell their devices and the customers of their open extensions. The caller must hold the
+    lock of the mitra's row. All sessions that the change needs are locked here, before any payment.
+    """
+    locked = await presence.lock_sessions(tx, mitra_id)
+    reason = StatusReason.DEACTIVATED if is_deactivated else None
+    notice = await presence.take_offline(tx, mitra_id, reason, locked=locked)
+    if notice is not None:
+        await plan_pushes.plan_farewell(runtime, tx, notice)
+        for session in locked:  # now, not at `answer_by`
+            if session.mitra_id == mitra_id and session.status in HELD:
+                await extend.trip(runtime, tx, session)
+    await sign_off.revoke(tx, user_id=mitra_id)
+
+
+async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:
+    """Take a mitra offline as an operator. Raises NotFound."""
+    async with runtime.transaction() as tx:
+        if await mitras.lock(tx, mitra_id) is None:
+            raise NotFound
+        await presence.take_offline(tx, mitra_id, StatusReason.OPERATOR)
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="mitra.forced_offline",
+            object_type="mitra",
+            object_id=mitra_id,
+            before=None,
+            after={"is_online": False},
+        )

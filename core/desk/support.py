@@ -1,0 +1,249 @@
+"""Look-ups for support: customers, sessions, payment requests (docs/product.md#support).
+
+Goodbyes and topics are shown with `customers.pii`, messages never.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from core.accounts.operators.rules import allows
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.field_types import PaymentRequestId, Person, Time
+from core.base.ids import parse_id
+from core.base.pages import Items, Page, cut
+from core.base.phones import like_numbers
+from core.desk import free_texts
+from core.desk.look_up import NAMED, LookUp, accounts_named, filters, fitting, named
+from core.desk.people import CustomerView, shown_to
+from core.payments import views as payment_views
+from core.payments.views import PaymentRequestView
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.sessions import views
+from core.sessions.absences import store as absences
+from core.sessions.states import HELD
+from core.sessions.views import SessionView
+from core.storage.conditions import Conditions, newest, part_of
+from core.storage.fragments import ACCOUNT, NAME
+from core.storage.records import as_dict
+
+CUSTOMERS = """SELECT
+  c.id,
+  c.phone,
+  c.display_name,
+  c.is_anonymous,
+  c.email,
+  c.push_token IS NOT NULL AS push_enabled,
+  c.account_belongs_to,
+  c.usp_seen,
+  c.created_at
+FROM customers AS c
+WHERE {where}
+ORDER BY c.created_at DESC, c.id DESC
+LIMIT {limit}"""
+CALLED = f"{NAMED} OR folded(account.display_name) LIKE folded({{0}})"
+SESSION = f"""{views.VIEW}
+WHERE s.id = $1"""
+SESSIONS = f"""{views.VIEW}
+WHERE {{where}}
+ORDER BY s.created_at DESC, s.id DESC
+LIMIT {{limit}}"""
+SESSIONS_FOUND = f"""{{found}}
+{views.VIEW}
+JOIN found ON found.id = s.id
+ORDER BY s.created_at DESC, s.id DESC"""
+PAYMENTS = f"""SELECT
+  {payment_views.COLUMNS},
+  p.gateway_invoice_id,
+  p.customer_id,
+  {NAME} AS customer_name
+FROM payment_requests AS p
+JOIN customers AS c ON c.id = p.customer_id
+{ACCOUNT}
+{payment_views.LIVE_FAILURE}
+{payment_views.PROMISE}"""
+PAYMENT = f"""{PAYMENTS}
+WHERE p.id = $1"""
+PAYMENTS_PAGE = f"""{PAYMENTS}
+WHERE {{where}}
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT {{limit}}"""
+PAYMENTS_FOUND = f"""{{found}}
+{PAYMENTS}
+JOIN found ON found.id = p.id
+ORDER BY p.created_at DESC, p.id DESC"""
+PAID_FOR = "SELECT payment_request_id FROM chat_sessions WHERE id = $1"
+
+
+async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
+    """List customers, newest first. Without `customers.pii`, phone and e-mail are masked and not searched.
+
+    With it, one audit row names the customers whose phone or e-mail is on the page. Raises Unavailable if the row can't
+    be written.
+    """
+    open_book = allows(actor.permissions, "customers.pii", "read")
+    where = Conditions()
+    with translate_db_errors():
+        if which.q:
+            await _fit(runtime, where, which.q, open_book=open_book)
+        where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
+        limit = where.arg(page.limit + 1)
+        rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
+    found = cut([CustomerView(**as_dict(row)) for row in rows], page, at="created_at")
+    return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
+
+
+async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) -> None:
+    """Add the condition of `q`: an id, or a part of the name and, if `open_book`, of the phone or e-mail."""
+    one = parse_id(q)
+    if one is not None:
+        where.add("c.id = {0}::uuid", one)
+        return
+    text, numbers = part_of(q), [part_of(number) for number in like_numbers(q)] if open_book else []
+
+    def fits(those: Conditions) -> Conditions:
+        ways = [NAMED.format(those.arg(text))]
+        ways += [f"folded(c.email) LIKE folded({those.arg(text)})"] if open_book else []
+        ways += [f"c.phone LIKE {those.arg(number)}" for number in numbers]
+        those.plain(f"({' OR '.join(ways)})")
+        return those
+
+    found = await fitting(runtime, "customers", fits(Conditions()))
+    if found is None:
+        fits(where)
+    else:
+        where.add("c.id = ANY({0}::uuid[])", found)
+
+
+@attrs.frozen(kw_only=True)
+class SupportSession(SessionView):
+    """A session as support sees it, with both goodbyes. `unread_count` is the customer's.
+
+    `customer_absent_since` and `mitra_absent_since`: since when the party has given no sign of life; null if they are
+    not absent.
+    """
+
+    payment_request_id: PaymentRequestId | None
+    customer_absent_since: Time | None
+    mitra_absent_since: Time | None
+
+
+async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[SupportSession]:
+    may_read = free_texts.readable(actor)
+    away = {
+        (absence.session_id, absence.user_type): absence.since
+        for absence in await absences.open_of(runtime.db, [str(row["id"]) for row in rows])
+    }
+    found = []
+    for row in rows:
+        two = views.two_sided(row)
+        view = free_texts.in_session(attrs.evolve(two.customer, closures=two.closures), may_read=may_read)
+        values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
+        found.append(
+            SupportSession(
+                **values,
+                payment_request_id=two.payment_request_id,
+                customer_absent_since=away.get((view.id, "customer")) if view.status in HELD else None,
+                mitra_absent_since=away.get((view.id, "mitra")) if view.status in HELD else None,
+            )
+        )
+    return found
+
+
+async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
+    """List sessions, newest first, with goodbyes and topics as core/desk/free_texts.py says.
+
+    `q` is a part of a party's name, or the id of a session, party or payment request.
+    """
+    where = filters("s", page, which)
+    limit = where.arg(page.limit + 1)
+    found = ""
+    with translate_db_errors():
+        if which.q:
+            customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
+            if customers is None or mitras is None:
+                where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
+            else:
+                one = parse_id(which.q)
+                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]
+                among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
+                found = newest("chat_sessions", "s", among, where, limit)
+        statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
+        found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
+    shown = cut(found_sessions, page, at="created_at")
+    await free_texts.note_sessions(runtime, actor, shown.items, listed=True)
+    return shown
+
+
+async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: bool = True) -> SupportSession:
+    """Return one session. Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound."""
+    with translate_db_errors():
+        found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
+    if not found:
+        raise NotFound
+    if noted:
+        await free_texts.note_sessions(runtime, actor, found, listed=False)
+    return found[0]
+
+
+@attrs.frozen(kw_only=True)
+class SupportPayment(PaymentRequestView):
+    """A payment request as support sees it."""
+
+    customer: Person
+    gateway_invoice_id: str | None
+
+
+def _payment(row: Any) -> SupportPayment:
+    values = as_dict(row)
+    customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
+    failure, promised = payment_views.failure_of(values), payment_views.promise_of(values)
+    return SupportPayment(customer=customer, failure=failure, promised=promised, **values)
+
+
+async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:
+    """List payment requests, newest first.
+
+    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
+    """
+    where = filters("p", page, which)
+    limit = where.arg(page.limit + 1)
+    found = ""
+    with translate_db_errors():
+        if which.q:
+            customers = await accounts_named(runtime, which.q)
+            if customers is None:
+                name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
+                where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
+            else:
+                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
+                among += await _by_id(runtime, which.q)
+                found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
+        statement = PAYMENTS_FOUND.format(found=found) if found else PAYMENTS_PAGE.format(where=where, limit=limit)
+        rows = await runtime.db.fetch(statement, *where.args)
+    return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
+
+
+async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
+    """Return the (column, values) by which payment requests may have this id; empty if `q` is not an id.
+
+    The id may be that of a request, a targeted mitra, or a session that a request extends or paid for.
+    """
+    one = parse_id(q)
+    if one is None:
+        return []
+    paid = await runtime.db.fetchval(PAID_FOR, one)
+    own = [one] if paid is None else [one, str(paid)]
+    return [("id", own), ("targeted_mitra_id", [one]), ("extends_session_id", [one])]
+
+
+async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
+    """Return one payment request. Raises NotFound."""
+    with translate_db_errors():
+        row = await runtime.db.fetchrow(PAYMENT, payment_request_id)
+    if row is None:
+        raise NotFound
+    return _payment(row)

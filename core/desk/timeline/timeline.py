@@ -1,0 +1,140 @@
+"""The timeline of one payment: everything that happened to it, in order, and why it led to no chat, if so.
+
+Each source is read once, and each of its rows becomes a line of text. The sentence about why there was no chat depends
+only on the payment's state, its live failure and the last round of its search, not on the lines.
+"""
+
+from typing import Any
+
+import attrs
+
+from core.base import id_ranges
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.languages import Text
+from core.desk import free_texts
+from core.desk.support import SupportPayment, payment
+from core.desk.timeline.absences import of_absence
+from core.desk.timeline.entries import (
+    ORDER,
+    TimelineEntry,
+    of_audit_row,
+    of_extension,
+    of_goodbye,
+    of_invitations,
+    of_payment,
+    of_session,
+    of_webhook_call,
+)
+from core.desk.timeline.events import MOST, EventTrail, trails_of
+from core.desk.timeline.failures import explanation, of_failures
+from core.desk.timeline.search_rounds import SearchRound, of_last, of_rounds, rounds_of
+from core.desk.timeline.time_credits import of_credit
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
+
+SQL = sql_files.load(__file__)
+UNPAID = {
+    "pending": Text(en="The customer has not paid yet.", id="Pelanggan belum membayar."),
+    "abandoned": Text(
+        en="The request was abandoned before payment: the customer cancelled it or made a newer one, or the gateway "
+        "created no invoice.",
+        id="Permintaan ini ditinggalkan sebelum dibayar: pelanggan membatalkannya atau membuat yang baru, atau gateway "
+        "tidak membuat tagihan.",
+    ),
+    "expired": Text(en="The payment did not arrive in time.", id="Pembayaran tidak datang tepat waktu."),
+}
+UNPAID_EXTENSION = Text(
+    en="The request was abandoned before payment: the customer cancelled it, the gateway created no invoice, or the "
+    "session ended.",
+    id="Permintaan ini ditinggalkan sebelum dibayar: pelanggan membatalkannya, gateway tidak membuat tagihan, atau "
+    "sesinya berakhir.",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Timeline:
+    """The timeline of one payment.
+
+    `why_no_chat` is null if there was a chat, or there may still be one. Otherwise it ends with the numbers of mitras
+    in the last round of the search, if there was a search and the round is stored. `events` are what the parties were
+    sent in the last 90 days; of a search with very many invitations, not all of them.
+    """
+
+    payment: SupportPayment
+    entries: list[TimelineEntry]
+    events: list[EventTrail]
+    why_no_chat: str | None
+    why_no_chat_in_indonesian: str | None
+
+
+def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bool) -> Text | None:
+    """Return why there was no chat; None if there was one, or there may still be one.
+
+    `by_operator`: an operator ended the search.
+    """
+    if p.status in UNPAID:
+        return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
+    if p.failure is None:
+        return None
+    why = explanation(p.failure.cause_tag, by_operator=by_operator)
+    if not rounds or not rounds[-1].is_last:  # its row may be missing, or its end
+        return why
+    last = of_last(rounds[-1])
+    return Text(en=f"{why.en} {last.en}", id=f"{why.id} {last.id}")
+
+
+async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> Timeline:
+    """Return the timeline of a payment.
+
+    Without `customers.pii`, texts that people wrote and errors are hidden; with it, an audit row records that they were
+    read. Raises NotFound for an unknown id, Unavailable if the audit row can't be written.
+    """
+    reading, may_read = free_texts.Reading(actor=actor), free_texts.readable(actor)
+
+    def shown(rows: list[Any], field: str) -> list[Any]:
+        for row in rows:
+            reading.add(payment_request_id, **{field: row[field]})
+        return [free_texts.row_as(row, field, may_read=may_read) for row in rows]
+
+    found = await payment(runtime, payment_request_id)
+    extended = found.session_id if found.is_extension else None
+    entries: list[TimelineEntry] = []
+    with translate_db_errors():
+        db = runtime.db
+        audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
+        by_operator = any(row["status"] == "searching" for row in audits)
+        entries += of_payment(found)
+        entries += map(of_audit_row, shown(audits, "reason"))
+        since = id_ranges.since_named(payment_request_id)
+        entries += map(
+            of_webhook_call, shown(await db.fetch(SQL["webhook_calls"], payment_request_id, since), "processing_error")
+        )
+        for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
+            entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
+        entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
+        rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
+        entries += of_rounds(rounds)
+        failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
+        entries += of_failures(failures, by_operator=by_operator)
+        for row in await db.fetch(SQL["extensions"], payment_request_id):
+            entries += of_extension(row)
+        entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
+        for row in await db.fetch(SQL["absences"], payment_request_id):
+            entries += of_absence(row)
+        entries += map(of_goodbye, shown(await db.fetch(SQL["goodbyes"], payment_request_id), "message"))
+        stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
+    if not entries:
+        raise NotFound
+    await reading.note(runtime, "payment_request", listed=False)
+    order = {kind: n for n, kind in enumerate(ORDER)}
+    entries.sort(key=lambda entry: (entry.at, order.get(entry.kind, len(order))))
+    why = why_no_chat(found, rounds, by_operator=by_operator)
+    return Timeline(
+        payment=found,
+        entries=entries,
+        events=trails_of(stages),
+        why_no_chat=why and why.en,
+        why_no_chat_in_indonesian=why and why.id,
+    )

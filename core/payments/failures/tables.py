@@ -1,0 +1,34 @@
+"""The table of failed pairings: paid requests that led to no chat."""
+
+from piccolo.columns.base import OnDelete
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
+from core.storage import columns
+
+
+class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
+    """Why a paid request led to no chat, and what an operator did about it. A later try supersedes the row; none is
+    deleted."""
+
+    id = columns.identifier()
+    payment_request_id = columns.reference("PaymentRequest", on_delete=OnDelete.cascade)
+    customer_id = columns.reference("Customer")
+    targeted_mitra_id = columns.reference("Mitra", null=True)
+    cause_tag = columns.string(40)
+    amount = columns.number()
+    operator_action = columns.string(20, null=True)
+    actioned_by = columns.reference("Operator", null=True)
+    actioned_at = columns.moment()
+    note = columns.text(null=True)  # the operator's words, for operators only
+    superseded_at = columns.moment()
+    created_at = columns.created()
+
+    known_cause = columns.words("cause_tag", CauseTag)
+    known_action = columns.words("operator_action", OperatorAction)
+    action_is_whole = Check(
+        "(operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)"
+    )
+    acted_stays = Check("operator_action IS NULL OR superseded_at IS NULL")

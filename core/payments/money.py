@@ -1,0 +1,231 @@
+"""Change the state of payment requests, in the caller's transaction, with the rows and signals that each change implies.
+
+No other module does. docs/product.md#states-of-a-payment-request has all transitions and their causes. The database
+checks at commit that money is conserved.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from core.accounts.customers import erasing as customers
+from core.base import ids
+from core.base.actor import Actor
+from core.base.machine import check_edge
+from core.events.signals import InvoiceVoided, PaymentConfirmed
+from core.payments import announce, trace_parents, transitions
+from core.payments import store as payments
+from core.payments.failures import store as failures
+from core.payments.failures.causes import CauseTag
+from core.payments.gateway_calls import Case
+from core.payments.ledger import store as ledger
+from core.payments.pricing import store as pricing
+from core.payments.states import EDGES, PaymentStatus
+from core.payments.store import PaymentRequest
+from core.storage.transaction import Tx
+from core.telemetry import metrics, traces
+
+
+class MoneyMoved(Exception):
+    """Another transaction changed this payment after it was read: the caller's transaction must not commit."""
+
+
+async def create(tx: Tx, request: PaymentRequest, account: tuple[str, ...]) -> PaymentRequest:
+    """Insert a pending request and return it. At a price of 0 it is confirmed at once, or fails.
+
+    `account` are the ids of the customer's account, which the caller must hold.
+    """
+    await transitions.create(tx, request)
+    _count(tx, "requested", request)
+    if request.amount > 0:
+        return request
+    await record_payment(tx, request, account, late=False, invoice_id=None)
+    recorded = await payments.get(tx, request.id)
+    assert recorded is not None
+    return recorded
+
+
+async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
+    """Consume a confirmed payment and insert its row in the ledger: the money is earned now. Raises MoneyMoved."""
+    check_edge(EDGES, payment.status, PaymentStatus.CONSUMED)
+    if not await transitions.consume(tx, payment.id):
+        raise MoneyMoved(payment.id)
+    _count(tx, "consumed", payment)
+    await ledger.earn(
+        tx,
+        customer_id=payment.customer_id,
+        session_id=session_id,
+        payment_request_id=payment.id,
+        kind="extension" if payment.is_extension else "session",
+        amount=payment.amount,
+    )
+
+
+async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: str | None = None) -> None:
+    """Move a payment to `failed_pairing` and insert its pairing failure. Raises MoneyMoved."""
+    check_edge(EDGES, payment.status, PaymentStatus.FAILED_PAIRING)
+    if not await transitions.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
+        raise MoneyMoved(payment.id)
+    _count(tx, "failed", payment)
+    await _create_failure(tx, payment, cause)
+
+
+async def _create_failure(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
+    await failures.create(
+        tx,
+        payment_request_id=payment.id,
+        customer_id=payment.customer_id,
+        targeted_mitra_id=payment.targeted_mitra_id,
+        cause_tag=cause.value,
+        amount=payment.amount,
+    )
+
+
+def _cause_of_late_money(payment: PaymentRequest) -> CauseTag:
+    return CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
+
+
+async def record_payment(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
+) -> Case:
+    """Record money for a locked request that was not paid before: confirm it, or fail it if it can't lead to a chat.
+
+    The caller must hold the customer's account. `late` says that the money came after the deadline. Returns CONFIRMED,
+    NOT_PAIRABLE or LATE. Raises MoneyMoved.
+    """
+    cause = _cause_of_late_money(payment)
+    if late:
+        await fail(tx, payment, cause, invoice_id=invoice_id)
+        await announce.payment_updated(tx, [payment])
+        return Case.LATE
+    if payment.extends_session_id is not None:
+        # The money was paid in time but reported late, and another extension is under way. Only one can be.
+        blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id) is not None
+    else:
+        # An erased customer does not wait for a chat.
+        blocked = await payments.blocking(tx, list(account), but=payment.id) is not None or await customers.is_erased(
+            tx, payment.customer_id
+        )
+        if not blocked and payment.is_first_session_discount:
+            past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
+            blocked = past.ever_paired or past.other_discounted_request
+    if blocked:
+        await fail(tx, payment, cause, invoice_id=invoice_id)
+        await announce.payment_updated(tx, [payment])
+        return Case.NOT_PAIRABLE
+    check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
+    if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
+        raise MoneyMoved(payment.id)
+    await trace_parents.keep_of_payment(tx, payment.id)
+    _count(tx, "confirmed", payment)
+    if payment.is_extension:  # for a session, `pairing_status` reports the search
+        await announce.payment_updated(tx, [payment])
+    tx.emit(
+        PaymentConfirmed(
+            payment_request_id=payment.id,
+            is_extension=payment.is_extension,
+            # A free request does not make a paying customer.
+            customer_id=payment.customer_id if payment.amount else None,
+            traceparent=traces.traceparent(),
+        )
+    )
+    return Case.CONFIRMED
+
+
+def id_of_more(payment: PaymentRequest, invoice_id: str) -> str:
+    """Return the id of the request that `record_more` makes for an invoice of a request."""
+    assert payment.confirmed_at is not None
+    return ids.id_of(payment.confirmed_at, f"{payment.id} {invoice_id}".encode())
+
+
+async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_id: str) -> str:
+    """Record money that came by invoice for a request that an operator had confirmed by hand. Return its request's id.
+
+    The customer has paid twice, and the money of a request is in one place. So this money gets a separate failed
+    request, with the invoice, for an operator to give it back. The caller must hold the payment's lock.
+    """
+    await payments.give_invoice_up(tx, payment.id)
+    more = attrs.evolve(
+        payment,
+        id=id_of_more(payment, invoice_id),
+        amount=amount,
+        is_first_session_discount=False,
+        created_at=tx.now,
+        confirmed_at=tx.now,
+        gateway_invoice_id=invoice_id,
+    )
+    await transitions.create_failed(tx, more)
+    _count(tx, "failed", more)
+    await _create_failure(tx, more, _cause_of_late_money(more))
+    await announce.payment_updated(tx, [more])
+    return more.id
+
+
+async def confirm_again(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> PaymentRequest:
+    """Move a failed request back to `confirmed`, without its targeted mitra, and supersede its failure.
+
+    The caller must hold the locks of both. Return the request as it is now. Raises MoneyMoved.
+    """
+    await failures.supersede(tx, failure_id)
+    if not await transitions.confirm_again(tx, payment.id):
+        raise MoneyMoved(payment.id)
+    _count(tx, "retried", payment)
+    confirmed = await payments.lock(tx, payment.id)
+    assert confirmed is not None
+    return confirmed
+
+
+def _count(tx: Tx, outcome: str, *payments: PaymentRequest) -> None:
+    """Count a change of payment requests after the commit."""
+    for payment in payments:
+        tx.count(metrics.PAYMENTS.labels("extension" if payment.is_extension else "session", outcome))
+
+
+def _void(tx: Tx, given_up: list[PaymentRequest]) -> None:
+    """Void the invoices of these abandoned requests after the commit."""
+    _count(tx, "abandoned", *given_up)
+    for payment in given_up:
+        if payment.gateway_invoice_id is not None:
+            tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
+
+
+async def abandon(tx: Tx, payment: PaymentRequest, *, by: Actor | None) -> bool:
+    """Abandon a pending request and void its invoice after the commit. Return False if it was not pending.
+
+    The customer's other devices are notified. `by` is the caller; None if no device has received the request yet.
+    """
+    if not await transitions.abandon(tx, payment.id):
+        return False
+    _void(tx, [payment])
+    if by is not None:
+        await announce.payment_abandoned(tx, by, [payment])
+    return True
+
+
+async def abandon_pending(tx: Tx, customer_ids: list[str], *, by: Actor) -> None:
+    """Abandon the customer's pending request for a session, because one of their devices asks for another one."""
+    given_up = await transitions.abandon_pending(tx, customer_ids)
+    _void(tx, given_up)
+    await announce.payment_abandoned(tx, by, given_up)
+
+
+async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
+    """Abandon the unpaid extension requests of sessions that start closing or are completed."""
+    given_up = await transitions.abandon_extensions(tx, session_ids)
+    _void(tx, given_up)
+    await announce.payment_updated(tx, given_up)
+
+
+async def expire(tx: Tx, payment: PaymentRequest) -> None:
+    """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
+    if await transitions.expire(tx, payment.id):
+        _count(tx, "expired", payment)
+        await announce.payment_updated(tx, [payment])
+
+
+async def expire_due(tx: Tx) -> int:
+    """Expire pending requests past their deadline, at most `payments.AT_ONCE`; return how many."""
+    expired = await transitions.expire_due(tx)
+    _count(tx, "expired", *expired)
+    await announce.payment_updated(tx, expired)
+    return len(expired)

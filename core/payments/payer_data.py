@@ -1,0 +1,55 @@
+"""Mask the payer's data in the gateway's calls about erased customers (docs/privacy.md#erasure).
+
+An erasure masks the calls that are stored before it. The gateway still has the payer's data, so later calls are masked
+with their result.
+"""
+
+from collections.abc import Sequence
+
+from core.base.ids import parse_id
+from core.erasures import store as erasures
+from core.payments.webhooks import erasing
+from core.payments.webhooks import store as webhooks
+from core.payments.webhooks.store import Abandoned, Received
+from core.storage.transaction import Reader, Tx
+
+
+async def stored_body(reader: Reader, body: bytes, *, request_id: str | None, invoice_id: str) -> bytes:
+    """Return what may be stored of a body about a payment request or invoice: it is masked if the customer is erased."""
+    requests = [] if request_id is None else [request_id]
+    erased = await erasures.of_lines(reader, request_ids=requests, invoice_ids=[invoice_id])
+    return erasing.masked(body) if erased else body
+
+
+async def mask(tx: Tx, call: Received) -> None:
+    """Mask the stored body of a call, and those of earlier calls that name the same request or invoice."""
+    requests, invoices = await _erased(tx, [call.external_id], [call.gateway_invoice_id])
+    if not requests and not invoices:
+        return
+    await erasing.replace_body(tx, call.id, erasing.masked(call.raw_body))
+    # Earlier calls that ended in an exception before the erasure knew of them.
+    for log_id, body in await erasing.bodies(tx, request_ids=requests, invoice_ids=invoices, after=erasing.NO_ID):
+        if log_id != call.id and (masked := erasing.masked(body)) != body:
+            await erasing.replace_free_body(tx, log_id, masked)
+
+
+async def mask_abandoned(tx: Tx, calls: Sequence[Abandoned]) -> None:
+    """Mask the stored bodies of calls whose process died before it could mask them. The caller has locked them."""
+    requests, invoices = await _erased(
+        tx, [one.external_id for one in calls], [one.gateway_invoice_id for one in calls]
+    )
+    for one in calls:
+        if parse_id(one.external_id) in requests or one.gateway_invoice_id in invoices:
+            call = await webhooks.get(tx, one.id)
+            assert call is not None
+            await erasing.replace_body(tx, one.id, erasing.masked(call.raw_body))
+
+
+async def _erased(
+    reader: Reader, external_ids: Sequence[str | None], invoice_ids: Sequence[str | None]
+) -> tuple[list[str], list[str]]:
+    """Return those of the (requests, invoices) whose customer is erased."""
+    requests = [known for one in external_ids if (known := parse_id(one)) is not None]
+    invoices = [one for one in invoice_ids if one is not None]
+    erased = await erasures.of_lines(reader, request_ids=requests, invoice_ids=invoices)
+    return [one for one in requests if one in erased], [one for one in invoices if one in erased]

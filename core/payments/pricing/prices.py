@@ -1,0 +1,99 @@
+"""Reads of prices and their histories, as operators see them."""
+
+import datetime as dt
+from typing import Any
+
+import attrs
+
+from core.base.errors import NotFound
+from core.base.field_types import Id, Person
+from core.base.pages import Items, Page, cut
+from core.payments.pricing import admin_store
+from core.payments.pricing.admin_store import FirstSessionPromotion, TierForOperators
+from core.payments.pricing.rules import ChangeKind
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage.records import as_dict
+
+_HISTORY = """SELECT
+  h.id,
+  h.change_kind,
+  h.changed_by,
+  o.display_name AS operator_name,
+  h.changed_at,
+  h.before,
+  h.after
+FROM {table} AS h
+LEFT JOIN control_center_users AS o ON o.id = h.changed_by
+WHERE ($1::timestamptz IS NULL OR (h.changed_at, h.id) < ($1, $2::uuid)){of_one}
+ORDER BY h.changed_at DESC, h.id DESC
+LIMIT $3"""
+TIER_HISTORY = _HISTORY.format(table="pricing_tiers_history", of_one=" AND h.pricing_tier_id = $4")
+PROMOTION_HISTORY = _HISTORY.format(table="pricing_promotions_history", of_one="")
+
+
+@attrs.frozen(kw_only=True)
+class PriceChange:
+    """One change of a price. `changed_by` is null for the service's own seed."""
+
+    id: Id
+    change_kind: ChangeKind
+    changed_by: Person | None
+    changed_at: dt.datetime
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierForOperators]:
+    """List all tiers, also deleted ones, by mode and in the operators' order."""
+    with translate_db_errors():
+        return Items(items=await admin_store.tiers(runtime.db, mode=mode))
+
+
+async def tier(runtime: Runtime, tier_id: str) -> TierForOperators:
+    """Return a tier.
+
+    Raises NotFound for an unknown id.
+    """
+    with translate_db_errors():
+        found = await admin_store.tier(runtime.db, tier_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def promotion(runtime: Runtime) -> FirstSessionPromotion:
+    """Return the first-session discount.
+
+    Raises NotFound if it does not exist.
+    """
+    with translate_db_errors():
+        found = await admin_store.promotion(runtime.db)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _history(runtime: Runtime, page: Page, statement: str, *args: Any) -> Items[PriceChange]:
+    with translate_db_errors():
+        rows = await runtime.db.fetch(statement, page.before_at, page.before_id, page.limit + 1, *args)
+    found = []
+    for row in rows:
+        values = as_dict(row)
+        by, name = values.pop("changed_by"), values.pop("operator_name")
+        found.append(PriceChange(**values, changed_by=Person(id=by, display_name=name) if by else None))
+    return cut(found, page, at="changed_at")
+
+
+async def tier_history(runtime: Runtime, tier_id: str, page: Page) -> Items[PriceChange]:
+    """List the changes of a tier, newest first.
+
+    Raises NotFound for an unknown id.
+    """
+    await tier(runtime, tier_id)
+    return await _history(runtime, page, TIER_HISTORY, tier_id)
+
+
+async def promotion_history(runtime: Runtime, page: Page) -> Items[PriceChange]:
+    """List the changes of the first-session discount, newest first."""
+    return await _history(runtime, page, PROMOTION_HISTORY)

@@ -1,0 +1,244 @@
+"""Compare the gateway's invoices and refunds with ours (docs/operating.md#comparison-with-the-gateway).
+
+First all invoices of the gateway's list are compared, then the requests whose invoice was not listed. Whatever differs
+is read again on both sides before it counts, because payments go on during the comparison.
+"""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+
+from core.base.progress import Report, part, unreported
+from core.payments.gateway_calls import PAID_STATUSES, Call, Case, Issued, read_call, time_of
+from core.payments.reconciliation import compare_refunds
+from core.payments.reconciliation.compare_refunds import NONE, ComparedRefunds, RefundFinding
+from core.payments.reconciliation.invoices import Difference, Known, difference, is_under_way
+from core.payments.reconciliation.recorded_conflicts import recorded
+from core.payments.states import PaymentStatus
+from core.providers import invoice_list
+from core.providers.gateway import Gateway
+from core.providers.invoices import Invoice
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
+from core.storage.records import as_dict
+from core.storage.transaction import Reader
+
+SQL = sql_files.load(__file__)
+AT_ONCE = 500  # rows in one statement
+LISTED, COMPARED = 0.8, 0.95  # shares of the time after the two first steps
+RECORDABLE = frozenset({Difference.PAID_NOT_FITTING, Difference.AMOUNT_DIFFERS, Difference.UNKNOWN_REQUEST})
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One difference. Amounts are in Rupiah. `invoice` is None if the gateway does not know it."""
+
+    difference: Difference
+    payment_request_id: str | None
+    status: PaymentStatus | None
+    amount: int | None
+    gateway_invoice_id: str | None
+    invoice_status: str | None
+    invoice_amount: int | None
+    paid_amount: int | None
+    invoice: Invoice | None = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Reconciliation:
+    """How many invoices and requests were compared between two moments of real time, and what differs.
+
+    `under_way` invoices changed too late to be compared, `foreign` ones belong to other systems, and `recorded` ones
+    differ, but the log of webhook calls shows them to operators. Refunds are counted apart in `refunds`, the rest together.
+    """
+
+    since: dt.datetime
+    until: dt.datetime
+    invoices: int
+    requests: int
+    refunds: int
+    under_way: int
+    foreign: int
+    recorded: int
+    findings: Sequence[Finding]
+    refund_findings: Sequence[RefundFinding]
+
+    @property
+    def differs(self) -> bool:
+        """Return whether a difference was found."""
+        return bool(self.findings or self.refund_findings)
+
+
+async def reconcile(
+    runtime: Runtime, *, since: dt.datetime, until: dt.datetime | None = None, report: Report = unreported
+) -> Reconciliation:
+    """Compare the invoices and requests that were made or paid since a moment of real time, and refunds if they are on.
+
+    `until`: the real time of the newest data, for a restored database; None: now. Raises GatewayUnavailable, and
+    ValueError if the gateway is disabled.
+    """
+    if runtime.gateway is None:
+        raise ValueError("the gateway is disabled")
+    work = _Comparison(runtime, runtime.gateway, until or runtime.clock.real_now())
+    with translate_db_errors():
+        expected = await listed_since(runtime.db, runtime.clock.service_time(since))
+    listed = 0
+    async for page in invoice_list.changed_since(runtime.gateway, since):
+        listed += len(page)
+        report(LISTED * min(1.0, listed / max(1, expected)), f"{listed} invoices")
+        await work.compare(page)
+    report(LISTED, "payment requests")
+    await work.look_for_unlisted(since)
+    refunds = NONE
+    if runtime.settings.refunds_enabled:
+        refunds = await compare_refunds.compare(runtime, runtime.gateway, since=since, until=work.until)
+    return await work.result(since, refunds, part(report, COMPARED, 1.0))
+
+
+class _Comparison:
+    def __init__(self, runtime: Runtime, gateway: Gateway, until: dt.datetime) -> None:
+        self._runtime = runtime
+        self._gateway = gateway
+        self.until = until
+        self._listed: set[str] = set()
+        self._suspects: list[tuple[str | None, str | None]] = []  # (payment request, invoice)
+        self._requests = self._under_way = self._foreign = 0
+
+    async def compare(self, page: Sequence[Invoice]) -> None:
+        """Compare a page of the gateway's list."""
+        new = [invoice for invoice in page if invoice.id not in self._listed]
+        self._listed |= {invoice.id for invoice in new}
+        read = [(invoice, self._read(invoice)) for invoice in new]
+        known = await self._known([call.external_id for _, call in read if isinstance(call, Call)])
+        for invoice, call in read:
+            if not isinstance(call, Call):
+                self._foreign += call is not Case.INVALID_PAYLOAD
+                if call is Case.INVALID_PAYLOAD and invoice.status in PAID_STATUSES:
+                    self._suspects.append((None, invoice.id))
+            elif self._is_under_way(invoice, call):
+                self._under_way += 1
+            elif self._difference(call, known.get(call.external_id)) is not None:
+                self._suspects.append((call.external_id, invoice.id))
+
+    async def look_for_unlisted(self, since: dt.datetime) -> None:
+        """Find requests that should have an invoice, and whose invoice was not listed."""
+        async for ids in self._since(since):
+            for request_id, known in (await self._known(ids)).items():
+                self._requests += 1
+                invoice_id = known.issued.invoice_id
+                if invoice_id not in self._listed and not known.by_hand and (invoice_id or known.issued.was_confirmed):
+                    self._suspects.append((request_id, invoice_id))
+
+    async def result(self, since: dt.datetime, refunds: ComparedRefunds, report: Report) -> Reconciliation:
+        """Read all suspects again, and return what differs."""
+        looks = []
+        for number, suspect in enumerate(self._suspects):
+            report(number / len(self._suspects), f"{len(self._suspects) - number} differences to read again")
+            looks.append(await self._look(*suspect))
+        found = [one for one in looks if one is not None]
+        odd = [one.gateway_invoice_id or "" for one in found if one.difference in RECORDABLE]
+        with translate_db_errors():
+            shown = await recorded(self._runtime.db, odd) if odd else set[str]()
+        left = [one for one in found if one.difference not in RECORDABLE or one.gateway_invoice_id not in shown]
+        return Reconciliation(
+            since=since,
+            until=self.until,
+            invoices=len(self._listed) - self._foreign,
+            requests=self._requests,
+            refunds=refunds.refunds,
+            under_way=self._under_way + refunds.under_way,
+            foreign=self._foreign,
+            recorded=len(found) - len(left) + refunds.recorded,
+            findings=left,
+            refund_findings=refunds.findings,
+        )
+
+    async def _look(self, request_id: str | None, invoice_id: str | None) -> Finding | None:
+        """Read an invoice and its request, and compare them again."""
+        if invoice_id is not None:
+            invoice = await self._gateway.get(invoice_id)
+        else:
+            assert request_id is not None
+            invoice = await self._gateway.find(request_id)
+        known = (await self._known([request_id])).get(request_id) if request_id is not None else None
+        call = self._read(invoice) if invoice is not None else None
+        if isinstance(call, Call):
+            assert invoice is not None
+            found = None if self._is_under_way(invoice, call) else self._difference(call, known)
+        else:
+            found = Difference.UNKNOWN_INVOICE if call is None else Difference.PAID_NOT_FITTING
+        if found is None:
+            return None
+        issued = known.issued if known is not None else None
+        return Finding(
+            difference=found,
+            payment_request_id=request_id,
+            status=issued.status if issued else None,
+            amount=issued.amount if issued else None,
+            gateway_invoice_id=invoice_id or (invoice.id if invoice else None),
+            invoice_status=invoice.status if invoice else None,
+            invoice_amount=call.amount if isinstance(call, Call) else None,
+            paid_amount=call.paid_amount if isinstance(call, Call) else None,
+            invoice=invoice,
+        )
+
+    def _read(self, invoice: Invoice) -> Call | Case:
+        return read_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
+
+    def _difference(self, call: Call, known: Known | None) -> Difference | None:
+        return difference(call, known, now=self._runtime.now())
+
+    def _is_under_way(self, invoice: Invoice, call: Call) -> bool:
+        created, updated = (time_of(invoice.body.get(name)) for name in ("created", "updated"))
+        return is_under_way(call, created=created, updated=updated, until=self.until)
+
+    async def _known(self, request_ids: Sequence[str]) -> dict[str, Known]:
+        with translate_db_errors():
+            return await known_requests(self._runtime.db, request_ids)
+
+    async def _since(self, since: dt.datetime) -> AsyncIterator[list[str]]:
+        """Yield the ids of the requests that were made or confirmed since then, in portions."""
+        begin, last = self._runtime.clock.service_time(since), None
+        while True:
+            with translate_db_errors():
+                found = await requests_since(self._runtime.db, begin, after=last)
+            if not found:
+                return
+            last = found[-1]
+            yield [request_id for _, request_id in found]
+
+
+async def known_requests(reader: Reader, request_ids: Sequence[str]) -> dict[str, Known]:
+    """Return the requests that exist, by id."""
+    rows = await reader.fetch(SQL["by_id"], request_ids)
+    return {row["id"]: _known(row) for row in map(as_dict, rows)}
+
+
+async def listed_since(reader: Reader, since: dt.datetime) -> int:
+    """Return how many invoices the gateway lists since a moment of service time, about; some are listed twice."""
+    return await reader.fetchval(SQL["counted"], since)
+
+
+async def requests_since(
+    reader: Reader, since: dt.datetime, *, after: tuple[dt.datetime, str] | None = None
+) -> list[tuple[dt.datetime, str]]:
+    """Return (when it was made, id) of requests that wait for money or have it, made or confirmed since a time.
+
+    At most AT_ONCE, in order; with `after`, those that follow it.
+    """
+    rows = await reader.fetch(SQL["since"], since, after and after[0], after and after[1], AT_ONCE)
+    return [(row["created_at"], str(row["id"])) for row in rows]
+
+
+def _known(row: dict[str, Any]) -> Known:
+    issued = Issued(
+        status=PaymentStatus(row["status"]),
+        amount=row["amount"],
+        expires_at=row["expires_at"],
+        invoice_id=row["gateway_invoice_id"],
+        was_confirmed=row["confirmed_at"] is not None,
+    )
+    return Known(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])

@@ -1,0 +1,196 @@
+"""Compare the gateway's refunds with ours (docs/operating.md#comparison-with-the-gateway).
+
+As with invoices, a difference counts only if it is still there when both sides are read again.
+"""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+
+from core.base import id_ranges
+from core.payments.gateway_calls import Call, Case, read_call, time_of, whole_idr
+from core.payments.reconciliation.recorded_conflicts import recorded
+from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
+from core.payments.refunds.calls import Report, read_report
+from core.payments.refunds.states import RefundStatus
+from core.providers import refund_list
+from core.providers.gateway import Gateway
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
+from core.storage.records import one as only
+from core.storage.transaction import Reader
+
+SQL = sql_files.load(__file__)
+
+
+@attrs.frozen(kw_only=True)
+class RefundFinding:
+    """One difference. Amounts are in Rupiah. `gateway_status` is None if the gateway does not know the refund."""
+
+    difference: RefundDifference
+    failure_id: str
+    status: RefundStatus | None
+    amount: int | None
+    gateway_refund_id: str
+    gateway_status: str | None
+    gateway_amount: int | None
+
+
+@attrs.frozen(kw_only=True)
+class ComparedRefunds:
+    """How many refunds of the gateway there are, and what differs; `under_way` and `recorded` as for invoices."""
+
+    refunds: int
+    under_way: int
+    recorded: int
+    findings: Sequence[RefundFinding]
+
+
+NONE = ComparedRefunds(refunds=0, under_way=0, recorded=0, findings=())
+
+
+async def compare(runtime: Runtime, gateway: Gateway, *, since: dt.datetime, until: dt.datetime) -> ComparedRefunds:
+    """Compare the refunds that were made since a moment of real time. Raises GatewayUnavailable."""
+    work = _Comparison(runtime, gateway, until)
+    async for page in _made_since(gateway, since):
+        for refund in page:
+            await work.compare(refund)
+    await work.look_for_unlisted(since)
+    return await work.result()
+
+
+async def _made_since(gateway: Gateway, since: dt.datetime) -> AsyncIterator[list[dict[str, Any]]]:
+    """Yield the refunds that were made since then, and those without a time.
+
+    The list has no filter by time. It is read until it is older than `since`, or to its end if its order is another.
+    """
+    last, newest_first = None, True
+    async for page in refund_list.pages(gateway.refunds):
+        times = [time_of(refund.get("created")) for refund in page]
+        yield [refund for refund, at in zip(page, times, strict=True) if at is None or at >= since]
+        for at in times:
+            newest_first = newest_first and at is not None and (last is None or at <= last)
+            last = at
+        if newest_first and last is not None and last < since:
+            return
+
+
+class _Comparison:
+    def __init__(self, runtime: Runtime, gateway: Gateway, until: dt.datetime) -> None:
+        self._runtime = runtime
+        self._gateway = gateway
+        self._until = until
+        self._listed: set[str] = set()
+        self._suspects: list[tuple[str, str]] = []  # (failure, the gateway's refund)
+        self._refunds = self._under_way = 0
+
+    async def compare(self, refund: dict[str, Any]) -> None:
+        """Compare a refund of the gateway's list."""
+        if refund["id"] in self._listed:
+            return
+        self._listed.add(refund["id"])
+        read = await self._read(refund)
+        if read is None:
+            return
+        report, known = read
+        self._refunds += 1
+        if self._is_under_way(refund):
+            self._under_way += 1
+        elif difference(report, known) is not None:
+            self._suspects.append((report.failure_id, refund["id"]))
+
+    async def look_for_unlisted(self, since: dt.datetime) -> None:
+        """Find refunds of ours that the gateway did not list."""
+        with translate_db_errors():
+            ours = await refunds_since(self._runtime.db, id_ranges.first_id(since))
+        self._suspects += [(failure_id, refund_id) for failure_id, refund_id in ours if refund_id not in self._listed]
+
+    async def result(self) -> ComparedRefunds:
+        """Read all suspects again, and return what differs."""
+        looks = [await self._look(*suspect) for suspect in self._suspects]
+        found = [look for look in looks if look is not None]
+        with translate_db_errors():
+            shown = await recorded(self._runtime.db, [one.gateway_refund_id for one in found])
+        left = [one for one in found if one.gateway_refund_id not in shown]
+        return ComparedRefunds(
+            refunds=self._refunds, under_way=self._under_way, recorded=len(found) - len(left), findings=left
+        )
+
+    async def _look(self, failure_id: str, refund_id: str) -> RefundFinding | None:
+        """Read a refund on both sides, and compare them again."""
+        refund = await self._gateway.refunds.get(refund_id)
+        known = await self._known(failure_id)
+        read = await self._read(refund) if refund is not None else None
+        if refund is None:
+            found = RefundDifference.UNKNOWN_REFUND
+        elif read is None or self._is_under_way(refund):
+            found = None
+        else:
+            found = difference(read[0], known)
+        if found is None:
+            return None
+        return RefundFinding(
+            difference=found,
+            failure_id=failure_id,
+            status=known.status if known is not None else None,
+            amount=known.amount if known is not None else None,
+            gateway_refund_id=refund_id,
+            gateway_status=str(refund.get("status")) if refund is not None else None,
+            gateway_amount=whole_idr(refund.get("amount")) if refund is not None else None,
+        )
+
+    async def _read(self, refund: dict[str, Any]) -> tuple[Report, Known | None] | None:
+        """Return the parsed refund and its failure, None if it is not about a pairing failure of ours.
+
+        One that was made by hand at the gateway is about the failure that waits for an operator, if there is one.
+        """
+        app_tag = self._runtime.settings.gateway_app_tag
+        report = read_report(refund, app_tag=app_tag)
+        if report in (Case.FOREIGN_APP, Case.INVALID_PAYLOAD):
+            return None
+        if isinstance(report, Report) and (known := await self._known(report.failure_id)) is not None:
+            return report, known
+        request_id = await self._paid_request(refund)
+        if request_id is None:
+            is_ours = isinstance(refund.get("metadata"), dict) and refund["metadata"].get("app") == app_tag
+            return (report, None) if isinstance(report, Report) and is_ours else None
+        with translate_db_errors():
+            failure_id = await failure_to_act_on(self._runtime.db, request_id)
+        if failure_id is None:
+            return (report, None) if isinstance(report, Report) else None
+        by_hand = read_report({**refund, "reference_id": failure_id}, app_tag=app_tag)
+        return (by_hand, await self._known(failure_id)) if isinstance(by_hand, Report) else None
+
+    async def _paid_request(self, refund: dict[str, Any]) -> str | None:
+        """Return the payment request whose invoice was refunded, None if it is not ours."""
+        invoice_id = refund.get("invoice_id")
+        invoice = await self._gateway.get(invoice_id) if isinstance(invoice_id, str) and invoice_id else None
+        call = read_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag) if invoice is not None else None
+        return call.external_id if isinstance(call, Call) else None
+
+    def _is_under_way(self, refund: dict[str, Any]) -> bool:
+        created, updated = (time_of(refund.get(name)) for name in ("created", "updated"))
+        return is_under_way(created, updated, until=self._until)
+
+    async def _known(self, failure_id: str) -> Known | None:
+        with translate_db_errors():
+            return await known_refund(self._runtime.db, failure_id)
+
+
+async def known_refund(reader: Reader, failure_id: str) -> Known | None:
+    """Return a failure with its refund; None if the failure does not exist."""
+    return only(Known, await reader.fetchrow(SQL["by_failure"], failure_id))
+
+
+async def failure_to_act_on(reader: Reader, payment_request_id: str) -> str | None:
+    """Return the failure of a payment request on which no operator has acted; None without one."""
+    found = await reader.fetchval(SQL["to_act_on"], payment_request_id)
+    return None if found is None else str(found)
+
+
+async def refunds_since(reader: Reader, begin_id: str) -> list[tuple[str, str]]:
+    """Return (failure, the gateway's id) of the refunds that the gateway has, from an id on."""
+    return [(str(row["failure_id"]), row["gateway_refund_id"]) for row in await reader.fetch(SQL["since"], begin_id)]

@@ -1,0 +1,15 @@
+"""Take money that a comparison with the gateway has found (docs/operating.md#comparison-with-the-gateway)."""
+
+from core.payments import gateway_events
+from core.payments.gateway_calls import Case
+from core.providers.invoices import Invoice
+from core.runtime.container import Runtime
+
+
+async def take(runtime: Runtime, invoice: Invoice) -> Case:
+    """Apply a paid invoice as a poll of the gateway does. Money that does not fit is logged as a conflict.
+
+    Raises Unavailable.
+    """
+    async with runtime.transaction() as tx:
+        return await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)

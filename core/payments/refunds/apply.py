@@ -1,0 +1,166 @@
+"""Apply what the gateway says about a refund, by webhook or when asked (docs/product.md#refunds).
+
+core/payments/refunds/calls.py judges a report. Each function locks the failure first, so the order in which reports
+arrive does not matter.
+"""
+
+import json
+
+from core.accounts.customers import erasing
+from core.base import ids
+from core.base.errors import NotFound
+from core.base.plain_json import plain_text
+from core.deliveries import events
+from core.payments import announce as announce_payments
+from core.payments import payer_data
+from core.payments import store as payments
+from core.payments.failures import store as failures
+from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.payments.failures.store import Failure
+from core.payments.gateway_calls import Case
+from core.payments.refunds import calls, store, transitions
+from core.payments.refunds.calls import Known, Report, Reported
+from core.payments.refunds.rules import AMOUNT_DIFFERS
+from core.payments.refunds.states import RefundStatus
+from core.payments.refunds.store import Refund
+from core.payments.store import PaymentRequest
+from core.payments.webhooks import store as webhooks
+from core.payments.webhooks.store import MAX_BODY, Received
+from core.storage.transaction import Tx
+from core.telemetry import logs, metrics
+
+log = logs.get("refunds")
+metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed"))
+
+
+async def lock_unactioned(tx: Tx, failure_id: str) -> Failure:
+    """Lock a failure on which an operator may still act. Raises NotFound, FailureSuperseded, AlreadyActioned."""
+    failure = await failures.lock(tx, failure_id)
+    if failure is None:
+        raise NotFound
+    if failure.superseded_at is not None:
+        raise FailureSuperseded
+    if failure.operator_action is not None:
+        raise AlreadyActioned
+    return failure
+
+
+async def apply(tx: Tx, report: Report) -> tuple[Case, str | None]:
+    """Judge a report of the webhook and apply its effect. Return (case, note for operators).
+
+    After a conflict the gateway is asked, because the call may be old or wrong.
+    """
+    failure, refund = await _lock(tx, report.failure_id)
+    if failure is None or refund is None:
+        return Case.UNKNOWN, "the service has not asked for this refund"
+    case = await _apply(tx, failure, refund, report)
+    if case is Case.CONFLICT:
+        if refund.is_open:
+            events.deadline(tx, await store.ask_now(tx, refund.id))
+        return case, "the refund is not the one that was asked for, or was decided before"
+    return case, None
+
+
+async def apply_polled(tx: Tx, report: Report) -> Case:
+    """Judge the gateway's answer and apply its effect.
+
+    A refund of another amount ends the open one as failed and is logged as a conflict: an operator must look at it.
+    """
+    failure, refund = await _lock(tx, report.failure_id)
+    assert failure is not None
+    assert refund is not None
+    case = await _apply(tx, failure, refund, report)
+    if case is Case.CONFLICT and refund.is_open and refund.gateway_refund_id in (None, report.refund_id):
+        await _keep_conflict(tx, report)
+        await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=AMOUNT_DIFFERS)
+        await _tell(tx, failure, "failed")
+    return case
+
+
+async def decline(tx: Tx, *, failure_id: str, attempt: int, code: str) -> None:
+    """End a requested refund, because the gateway refuses to make it."""
+    failure, refund = await _lock(tx, failure_id)
+    assert failure is not None
+    assert refund is not None
+    if await transitions.decline(tx, refund.id, attempt=attempt, failure_code=code):
+        await _tell(tx, failure, "declined")
+
+
+async def _lock(tx: Tx, failure_id: str) -> tuple[Failure | None, Refund | None]:
+    failure = await failures.lock(tx, failure_id)
+    return failure, None if failure is None else await store.of_failure(tx, failure_id)
+
+
+async def _apply(tx: Tx, failure: Failure, refund: Refund, report: Report) -> Case:
+    known = Known(
+        status=refund.status,
+        amount=refund.amount,
+        gateway_refund_id=refund.gateway_refund_id,
+        is_undecided=failure.operator_action is None and failure.superseded_at is None,
+    )
+    case = calls.judge(report, known)
+    if case is Case.REFUND_SUCCEEDED:
+        await transitions.succeed(tx, refund.id, gateway_refund_id=report.refund_id)
+        acted = await failures.act(tx, failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None)
+        assert acted is not None
+        await _tell(tx, failure, "succeeded")
+    elif case is Case.REFUND_FAILED:
+        code = report.failure_code or calls.UNNAMED
+        await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=code)
+        await _tell(tx, failure, "failed")
+    elif case is Case.IGNORED_STATUS and report.state is Reported.PENDING and refund.status is RefundStatus.REQUESTED:
+        await transitions.pend(tx, refund.id, gateway_refund_id=report.refund_id)
+    return case
+
+
+async def _tell(tx: Tx, failure: Failure, outcome: str) -> None:
+    """Count the outcome of a refund, and tell the customer."""
+    tx.count(metrics.REFUNDS.labels(outcome))
+    await tell_customer(tx, failure.payment_request_id)
+
+
+async def tell_customer(tx: Tx, payment_request_id: str) -> None:
+    """Send the customer the state of their failed payment, unless they are erased: then no row may follow."""
+    payment = await _payment(tx, payment_request_id)
+    if not await erasing.is_erased(tx, payment.customer_id):
+        await announce_payments.payment_updated(tx, [payment])
+
+
+async def kept_words(tx: Tx, payment_request_id: str, words: str | None) -> str | None:
+    """Return what an operator wrote about a failed payment; None if its customer is erased, because no text is kept."""
+    if words is None:
+        return None
+    payment = await _payment(tx, payment_request_id)
+    return None if await erasing.is_erased(tx, payment.customer_id) else words
+
+
+async def _payment(tx: Tx, payment_request_id: str) -> PaymentRequest:
+    payment = await payments.get(tx, payment_request_id)
+    assert payment is not None
+    return payment
+
+
+async def _keep_conflict(tx: Tx, report: Report) -> None:
+    """Log a refund that was found and does not fit."""
+    body = await payer_data.stored_body(
+        tx, json.dumps(report.body).encode(), request_id=report.failure_id, invoice_id=report.refund_id
+    )
+    row = Received(
+        id=ids.new_id(),
+        received_at=tx.now,
+        source_ip="",
+        headers={},
+        token_valid=True,  # it comes from the gateway's API
+        external_id=report.failure_id,
+        gateway_invoice_id=report.refund_id,
+        status=plain_text(report.body.get("status")),
+        amount=plain_text(report.body.get("amount")),
+        app_tag=None,
+        raw_body=body[:MAX_BODY],
+        truncated=len(body) > MAX_BODY,
+        source=webhooks.POLL,
+    )
+    await webhooks.record(tx, row)
+    note = "the refund has another amount than was asked for"
+    await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
+    log.error("the gateway has a refund that does not fit", failure_id=report.failure_id, webhook_log_id=row.id)

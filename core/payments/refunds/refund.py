@@ -1,0 +1,129 @@
+"""An operator refunds a failed pairing through the gateway, and the jobs process asks the gateway until it is decided.
+
+The row is committed before the gateway is called, by the jobs process alone. A process may die at any line: the row is
+due again after a pause, and the gateway is first asked what it has. So it makes one refund for a failure.
+"""
+
+import asyncio
+
+from core.accounts.operators import store as operators
+from core.base.actor import Actor
+from core.base.clock import real_sleep
+from core.base.errors import GatewayUnavailable, Unavailable
+from core.deliveries import events
+from core.payments.channels import ALLOWED, outlook
+from core.payments.refunds import apply, calls, rules, store, transitions
+from core.payments.refunds.rules import NotRefundable, RefundsDisabled
+from core.payments.refunds.store import Due, Refund
+from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
+from core.runtime.container import GATEWAY_SLOTS, Runtime
+from core.storage.transaction import Tx
+from core.telemetry import logs, metrics
+
+log = logs.get("refunds")
+
+
+async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: str | None) -> None:
+    """Ask for the refund of a failure. While it is open, asking again changes nothing.
+
+    Raises RefundsDisabled, NotFound, AlreadyActioned, FailureSuperseded, NotRefundable, ValidationFailed.
+    """
+    words = rules.checked_note("reason", reason)
+    if not runtime.settings.refunds_enabled or gateway_of(runtime.settings, runtime.gateway) is None:
+        raise RefundsDisabled
+    async with runtime.transaction() as tx:
+        failure = await apply.lock_unactioned(tx, failure_id)
+        refund = await store.of_failure(tx, failure_id)
+        if refund is not None and refund.is_open:
+            return
+        await _check(tx, failure.payment_request_id, refund)
+        words = await apply.kept_words(tx, failure.payment_request_id, words)
+        if refund is None:
+            await transitions.request(
+                tx, failure_id=failure_id, amount=failure.amount, reason=words, operator_id=actor.user_id
+            )
+        else:
+            attempt = refund.attempt + 1
+            await transitions.request_again(tx, refund.id, attempt=attempt, reason=words, operator_id=actor.user_id)
+        tx.count(metrics.REFUNDS.labels("requested"))
+        await apply.tell_customer(tx, failure.payment_request_id)
+        events.deadline(tx, tx.now)
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="failed_pairing.refund_requested",
+            object_type="pairing_failure",
+            object_id=failure_id,
+            before={"refund": None if refund is None else refund.status.value},
+            after={"refund": "requested", "amount": failure.amount, "reason": words},
+        )
+
+
+async def _check(tx: Tx, payment_request_id: str, refund: Refund | None) -> None:
+    """Raise NotRefundable if the gateway can't refund the payment, or if another try could pay twice."""
+    if refund is not None and not rules.may_try_again(
+        gateway_refund_id=refund.gateway_refund_id, failure_code=refund.failure_code
+    ):
+        raise NotRefundable(details={"reason": "refund_failed"})
+    paid = await store.paid(tx, payment_request_id)
+    found = outlook(
+        paid.payment_channel,
+        amount=paid.amount,
+        invoice_id=paid.gateway_invoice_id,
+        paid_at=paid.confirmed_at,
+        by_hand=paid.by_hand,
+        now=tx.now,
+    )
+    if found.refundability not in ALLOWED:
+        raise NotRefundable(details={"reason": found.refundability.value})
+
+
+async def ask_due(runtime: Runtime) -> int:
+    """Ask the gateway about the refunds that are due; return how many. While it does not answer, they stay due."""
+    gateway = gateway_of(runtime.settings, runtime.gateway)
+    if gateway is None:
+        return 0
+    if wait_s := gateway.wait_s():
+        await real_sleep(wait_s)
+        return 0
+    async with runtime.transaction() as tx:
+        taken = await store.claim_due(tx, limit=GATEWAY_SLOTS)
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(_ask(runtime, gateway, due)) for due in taken]
+    left = [due.id for due, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]
+    if left:
+        async with runtime.transaction() as tx:
+            await store.give_back(tx, left)
+    return len(taken) - len(left)
+
+
+async def _ask(runtime: Runtime, gateway: RefundGateway, due: Due) -> bool:
+    """Ask about one refund and apply the answer. Return False if the circuit breaker did not allow it."""
+    if due.gateway_invoice_id is None:
+        return True
+    if not gateway.may_ask():
+        return False
+    app_tag = runtime.settings.gateway_app_tag
+    wanted = WantedRefund(
+        reference=due.failure_id,
+        invoice_id=due.gateway_invoice_id,
+        refund_id=due.gateway_refund_id,
+        amount=due.amount,
+        app_tag=app_tag,
+    )
+    try:
+        found = await gateway.ask(wanted)
+        async with runtime.transaction() as tx:
+            if isinstance(found, Declined):
+                await apply.decline(tx, failure_id=due.failure_id, attempt=due.attempt, code=found.code)
+                return True
+            report = calls.read_report(found, app_tag=app_tag)
+            if isinstance(report, calls.Report):
+                await apply.apply_polled(tx, report)
+            else:
+                log.error("the gateway's refund can't be read", failure_id=due.failure_id, result=report.result)
+    except (GatewayUnavailable, Unavailable):
+        log.warning("asking about a refund failed", failure_id=due.failure_id)
+    except Exception:  # one failure must not stop the others
+        log.exception("processing the gateway's answer about a refund failed", failure_id=due.failure_id)
+    return True

@@ -1,0 +1,99 @@
+"""Reads of refunds, and writes that leave their status as it is."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+import attrs
+
+from core.payments.refunds.rules import ASK_AFTER, MAY_BE_REFUNDED
+from core.payments.refunds.states import OPEN, RefundStatus
+from core.payments.refunds.tables import Refund as Refunds
+from core.storage import sql_files
+from core.storage.records import many, one
+from core.storage.statements import columns_of, p, statement
+from core.storage.transaction import Reader, Tx
+
+
+@attrs.frozen(kw_only=True)
+class Refund:
+    """A row of refunds. `amount` is in Rupiah."""
+
+    id: str
+    failure_id: str
+    amount: int
+    status: RefundStatus = attrs.field(converter=RefundStatus)
+    requested_by: str
+    attempt: int
+    gateway_refund_id: str | None
+    failure_code: str | None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether its result is not known yet."""
+        return self.status in OPEN
+
+    @property
+    def bars_another_try(self) -> bool:
+        """Return whether the customer may get the money back, or have it, by this refund."""
+        return self.is_open or self.failure_code in MAY_BE_REFUNDED
+
+
+@attrs.frozen(kw_only=True)
+class Due:
+    """A refund that the gateway must be asked about. `gateway_invoice_id` is the invoice that was paid."""
+
+    id: str
+    failure_id: str
+    amount: int
+    attempt: int
+    gateway_refund_id: str | None
+    gateway_invoice_id: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Paid:
+    """How a payment request was paid. `by_hand`: an operator confirmed it. `amount` is in Rupiah."""
+
+    amount: int
+    payment_channel: str | None
+    gateway_invoice_id: str | None
+    confirmed_at: dt.datetime | None
+    by_hand: bool
+
+
+SQL = sql_files.load(__file__)
+COLUMNS = columns_of(Refunds, Refund)
+OF_FAILURE = statement(Refunds.select(*COLUMNS).where(Refunds.failure_id == p.failure_id), Refund)
+ASK_NOW = statement(
+    Refunds.update(ask_at=p.now).where(
+        Refunds.id == p.id, Refunds.status.is_in([RefundStatus.REQUESTED, RefundStatus.PENDING])
+    )
+)
+
+
+async def of_failure(reader: Reader, failure_id: str) -> Refund | None:
+    """Return the refund of a failure; None without one. Writers must hold the failure's lock."""
+    return await OF_FAILURE.first(reader, failure_id=failure_id)
+
+
+async def paid(reader: Reader, payment_request_id: str) -> Paid:
+    """Return how a payment request was paid."""
+    found = one(Paid, await reader.fetchrow(SQL["paid"], payment_request_id))
+    assert found is not None
+    return found
+
+
+async def claim_due(tx: Tx, *, limit: int) -> list[Due]:
+    """Claim open refunds about which the gateway must be asked, and set when to ask again."""
+    return many(Due, await tx.fetch(SQL["claim_due"], tx.now, list(ASK_AFTER), limit))
+
+
+async def give_back(tx: Tx, refund_ids: Sequence[str]) -> None:
+    """Make claimed refunds due again, because the gateway was not asked."""
+    await tx.execute(SQL["give_back"], refund_ids, tx.now)
+
+
+async def ask_now(tx: Tx, refund_id: str) -> dt.datetime:
+    """Have the gateway asked about a refund at once, if it is open. Return the time."""
+    await ASK_NOW.execute(tx, id=refund_id, now=tx.now)
+    return tx.now

@@ -1,0 +1,33 @@
+"""The table of refunds."""
+
+from piccolo.constraints import Check
+from piccolo.table import Table
+
+from core.payments.refunds.states import RefundStatus
+from core.storage import columns
+
+
+class Refund(Table, tablename="refunds", db=columns.ENGINE):
+    """The one refund of a pairing failure, stored before the gateway is asked for it. No row is deleted."""
+
+    id = columns.identifier()
+    failure_id = columns.reference("PairingFailure", unique=True)
+    amount = columns.number()
+    status = columns.string(20, default="requested")
+    reason = columns.text(null=True)  # the operator's words, for operators only
+    requested_by = columns.reference("Operator")
+    requested_at = columns.moment(null=False)
+    attempt = columns.number(default=1)  # how often operators have asked for it
+    gateway_refund_id = columns.string(255, null=True, unique=True)
+    failure_code = columns.string(100, null=True)
+    asks = columns.number(default=0)  # how often the gateway was asked in this attempt
+    ask_at = columns.moment()  # when to ask the gateway next
+    settled_at = columns.moment()
+    created_at = columns.created()
+
+    known_status = columns.words("status", RefundStatus)
+    sane = Check("amount > 0 AND attempt > 0 AND asks >= 0")
+    settled_has_a_time = Check("(status IN ('requested', 'pending')) = (settled_at IS NULL)")
+    open_is_asked_after = Check("(status IN ('requested', 'pending')) = (ask_at IS NOT NULL)")
+    failed_has_a_code = Check("(status = 'failed') = (failure_code IS NOT NULL)")
+    made_has_an_id = Check("status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL")

@@ -1,0 +1,62 @@
+"""Reads of payment requests."""
+
+import attrs
+
+from core.base.actor import Actor
+from core.base.errors import NotFound
+from core.base.field_types import Mode, PaymentRequestId
+from core.payments import views
+from core.payments.states import PaymentStatus
+from core.payments.views import PaymentRequestView
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.storage.records import many
+
+DEVELOPMENT_PAGE = """SELECT
+  id AS payment_request_id,
+  status,
+  amount,
+  duration_minutes,
+  mode,
+  gateway_invoice_id
+FROM payment_requests
+WHERE id = $1"""
+
+
+async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentRequestView:
+    """Return a payment request of the caller.
+
+    Raises NotFound if it is not theirs.
+    """
+    with translate_db_errors():
+        view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
+    if view is None:
+        raise NotFound
+    return view
+
+
+@attrs.frozen(kw_only=True)
+class DevelopmentPage:
+    """What the development payment page shows. `amount` is in Rupiah."""
+
+    payment_request_id: PaymentRequestId
+    status: PaymentStatus = attrs.field(converter=PaymentStatus)
+    amount: int
+    duration_minutes: int
+    mode: Mode
+    gateway_invoice_id: str | None
+
+
+async def for_development_page(runtime: Runtime, payment_request_id: str) -> DevelopmentPage:
+    """Return any payment request, for the development page that replaces the gateway's.
+
+    Raises NotFound for an unknown id.
+    """
+    with translate_db_errors():
+        rows = many(
+            DevelopmentPage,
+            await runtime.db.fetch(DEVELOPMENT_PAGE, payment_request_id),
+        )
+    if not rows:
+        raise NotFound
+    return rows[0]

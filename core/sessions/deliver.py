@@ -1,0 +1,70 @@
+"""Acknowledge, resend and delete stored events (docs/events.md)."""
+
+import datetime as dt
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from core.base.actor import Actor
+from core.deliveries import store as deliveries
+from core.deliveries.stages import Stage
+from core.deliveries.store import Ack
+from core.events.notices import Notice
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
+from core.sessions import goodbyes
+from core.telemetry import metrics
+
+KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
+
+
+async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[str]:
+    """Delete acknowledged events.
+
+    Each entry is (event id, the user who acknowledges it); one device is enough for a user. Returns the ids of the
+    events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
+    """
+    each = [
+        Ack(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id)
+        for event_id, actor in acks
+        for recipient_id in actor.ids
+    ]
+    with translate_db_errors():
+        done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
+    metrics.DELIVERY_TRAIL_ROWS.labels(Stage.ACKNOWLEDGED).inc(noted)
+    for one in done:
+        metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)
+    return {one.event_id for one in done}
+
+
+async def waiting(
+    runtime: Runtime, *, since: dt.datetime, older_than_s: float, wanted: Callable[[str, str], bool]
+) -> AsyncIterator[list[Notice]]:
+    """Yield events created since `since` (real time) that have been unacknowledged for `older_than_s` real seconds.
+
+    `wanted` is called with an event id and a recipient id; events for which it returns False are left out. The others
+    are yielded in portions, as they are sent, with goodbyes.
+    """
+    async for found in deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s, wanted=wanted):
+        yield await goodbyes.add_goodbyes(runtime.db, found)
+
+
+async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict[str, list[Notice]]:
+    """Return the unacknowledged events of these users, as they are sent, by user id.
+
+    Only events of the last hour (real time) are returned.
+    """
+    found = await deliveries.unacknowledged(runtime.db, recipient_ids, within_s=KEEP_S)
+    with_goodbyes = iter(
+        await goodbyes.add_goodbyes(runtime.db, [notice for notices in found.values() for notice in notices])
+    )
+    return {recipient_id: [next(with_goodbyes) for _ in notices] for recipient_id, notices in found.items()}
+
+
+async def purge(runtime: Runtime) -> int:
+    """Sweep: delete events older than an hour; return how many."""
+    forgotten = 0
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await deliveries.purge(tx, older_than_s=KEEP_S)
+        forgotten += gone
+        if gone < deliveries.AT_ONCE:
+            return forgotten

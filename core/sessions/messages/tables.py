@@ -1,0 +1,45 @@
+"""The tables of chat messages and of their digests."""
+
+from piccolo.constraints import Check, Unique
+from piccolo.table import Table
+
+from core.sessions.messages.rules import MessageStatus, SenderType
+from core.storage import columns
+
+
+class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
+    """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the read markers in bulk."""
+
+    id = columns.identifier()
+    session_id = columns.plain_id(
+        null=False
+    )  # triggers enforce the reference (piccolo_migrations/sql/0002_messages.sql)
+    seq = columns.number()
+    sender_type = columns.string(10)
+    sender_id = columns.plain_id(null=False)
+    client_message_id = columns.plain_id(null=False)
+    type = columns.string(20, default="text")
+    content = columns.text()
+    metadata = columns.json()
+    status = columns.string(20, default="sent")
+    delivered_at = columns.moment()
+    read_at = columns.moment()
+    created_at = columns.created()
+
+    gapless = Unique(["session_id", "seq"])
+    once = Unique(["session_id", "sender_id", "client_message_id"])
+    known_sender_type = columns.words("sender_type", SenderType)
+    known_status = columns.words("status", MessageStatus)
+    sane = Check("seq > 0")
+
+
+class ChatDigest(Table, tablename="chat_digests", db=columns.ENGINE):
+    """The digest of a chat up to a seq: at multiples of 64, and at the last message of a blanked session."""
+
+    id = columns.identifier()
+    session_id = columns.reference("ChatSession")
+    seq = columns.number()
+    digest = columns.raw_bytes()
+
+    once = Unique(["session_id", "seq"])
+    sane = Check("seq > 0 AND length(digest) = 32")

@@ -1,0 +1,56 @@
+"""Send a changed name to the other party of each open chat (docs/product.md#names-and-privacy)."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from core.base.actor import UserType
+from core.deliveries import events
+from core.deliveries import store as deliveries
+from core.sessions import unended, views
+from core.sessions.states import OPEN
+from core.storage.transaction import Tx
+
+
+@contextlib.asynccontextmanager
+async def watched(tx: Tx, party_ids: Sequence[str], side: UserType) -> AsyncIterator[None]:
+    """Compare the names of customers or mitras in their chats before and after a change, and send those that differ.
+
+    The sessions are locked, so that a chat that begins at the same moment shows the new name. The caller must hold the
+    locks of the customers' or mitras' rows, and none of a later rank.
+    """
+    locked = await unended.lock_unended(tx, party_ids, side)
+    before = await _names(tx, locked, side)
+    yield
+    after = await _names(tx, locked, side)
+    changed = {one: (name, other) for one, (name, other) in after.items() if name not in (None, before[one][0])}
+    if changed:
+        await _send(tx, changed, _opposite(side))
+
+
+async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tuple[str | None, str]]:
+    """Return open session -> (the party's name as the other one sees it, the other one's id)."""
+    found = {}
+    for two in await views.by_ids(tx, session_ids) if session_ids else []:
+        view = two.seen_by(_opposite(side))
+        if view.mitra is not None and view.status in OPEN:
+            mitra_named = side is UserType.MITRA
+            own, other = (view.mitra, view.customer) if mitra_named else (view.customer, view.mitra)
+            found[view.id] = own.display_name, other.id
+    return found
+
+
+async def _send(tx: Tx, changed: dict[str, tuple[str, str]], recipient_type: UserType) -> None:
+    """Send the other parties of sessions the new names. Only the newest unacknowledged name of a session is kept."""
+    await deliveries.forget(
+        tx, sorted({other for _, other in changed.values()}), "peer_renamed", session_ids=list(changed)
+    )
+    at = await tx.event_time()
+    notices = []
+    for session_id, (name, other) in changed.items():
+        frame = {"type": "peer_renamed", "session_id": session_id, "display_name": name}
+        notices.append(events.notice(at, other, recipient_type, session_id, frame))
+    await deliveries.add(tx, notices)
+
+
+def _opposite(side: UserType) -> UserType:
+    return UserType.CUSTOMER if side is UserType.MITRA else UserType.MITRA
