@@ -130,6 +130,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (direction * services[item.path], places.get(item.path.parent.name, len(LONG))))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Tell worlds whether this is the last test of its file on this worker."""
+    World.is_last = nextitem is None or nextitem.path != item.path
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run async tests on asyncio."""

@@ -7,7 +7,7 @@ that finds one raises Violation, and the run stops.
 import json
 import pathlib
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import attrs
@@ -26,14 +26,14 @@ class NeverSeen(AssertionError):
     """A condition did not hold in time, which a busy machine can cause."""
 
 
-def check_books(report: Any) -> None:
+def check_books(report: Any, *, after: Sequence[str] = ()) -> None:
     """Check that a ledger audit found nothing. `report`: the answer of the audit's route, or core's report.
 
-    Raises Violation.
+    `after`: the tests since the audit before. Raises Violation.
     """
     found = report["violations"] if isinstance(report, dict) else report.violations
     if found:
-        raise Violation(f"the ledger audit found {found}")
+        raise Violation(f"the ledger audit found {found}{f', after {after}' if len(after) > 1 else ''}")
 
 
 def _is_race(item: pytest.Item) -> bool:
