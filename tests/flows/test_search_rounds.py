@@ -16,7 +16,7 @@ from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import id_ranges, ids
 from core.base.actor import Actor
 from core.base.field_types import Id, SessionId
-from core.desk.timeline.search_rounds import SearchRound, alike, of_last
+from core.desk.timeline.entries import SearchRound, alike, of_last
 from core.desk.timeline.timeline import timeline
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer

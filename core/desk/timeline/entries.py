@@ -1,12 +1,16 @@
-"""The entries of a payment's timeline: one line of text, or several, for each row of a source."""
+"""The entries of a payment's timeline: one line of text, or several, for each row of a source (docs/fairness.md)."""
 
 import datetime as dt
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Literal, get_args
 
 import attrs
 
 from core.base.field_types import Id, MitraId, SessionId
+from core.base.languages import Text
 from core.desk.support import SupportPayment
+from core.payments.failures.causes import CauseTag
 from core.storage.records import plain
 
 # Every kind of entry, in the order of entries with the same time. A round's answers come before the next round's
@@ -211,3 +215,170 @@ def of_goodbye(row: Any) -> TimelineEntry:
     said = "; the text was removed" if row["blanked_at"] else f": “{row['message']}”"
     text = f"The {row['user_type']} said goodbye{said}"
     return TimelineEntry(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))
+
+
+ENDED_BY_OPERATOR = Text(
+    en="The customer paid, and an operator ended the search before a mitra accepted.",
+    id="Pelanggan membayar, lalu operator mengakhiri pencarian sebelum ada mitra yang menerima.",
+)
+DONE = {
+    "refunded": "refunded the payment",
+    "credited": "gave a credit",
+    "no_action": "decided that no action is needed",
+}
+REFUNDED = "The gateway paid the money back."
+
+
+def explanation(tag: CauseTag, *, by_operator: bool) -> Text:
+    """Return the sentence about a failure. `by_operator`: an operator ended the search."""
+    return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation
+
+
+def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
+    """Return the entries of failures and of what followed each one."""
+    found: list[TimelineEntry] = []
+    for row in rows:
+        why = explanation(CauseTag(row["cause_tag"]), by_operator=by_operator)
+        text = f"The payment led to no chat ({row['cause_tag']}): {why.en}"
+        found.append(TimelineEntry(at=row["created_at"], kind="failed", text=text))
+        if row["superseded_at"] is not None:
+            text = "The customer asked all mitras instead, with the same payment."
+            found.append(TimelineEntry(at=row["superseded_at"], kind="tried_again", text=text))
+        if row["refund_status"] == "failed":
+            text = f"The refund failed: {row['refund_failure_code']}."
+            found.append(TimelineEntry(at=row["refund_settled_at"], kind="refund_failed", text=text))
+        if row["operator_action"] is not None:
+            note = f": {row['note']}" if row["note"] else "."
+            by_gateway = row["refund_status"] == "succeeded"
+            text = REFUNDED if by_gateway else f"{row['operator_name']} {DONE[row['operator_action']]}{note}"
+            found.append(TimelineEntry(at=row["actioned_at"], kind="operator_acted", text=text))
+    return found
+
+
+# Column -> what is said of a mitra in it. The first three are those of the online mitras that the round could not ask.
+OUTCOMES = {
+    "silent": Text(en="without a heartbeat", id="tanpa detak"),
+    "full": Text(en="full", id="penuh"),
+    "declined": Text(en="had declined", id="sudah menolak sebelumnya"),
+    "accepted": Text(en="accepted", id="menerima"),
+    "rejected": Text(en="rejected", id="menolak"),
+    "unanswered": Text(en="did not answer", id="tidak menjawab"),
+    "closed": Text(en="closed before they answered", id="ditutup sebelum menjawab"),
+    "not_asked": Text(en="not asked", id="tidak diminta"),
+    "joined": Text(en="of them available later", id="di antaranya baru tersedia kemudian"),
+}
+
+
+@attrs.frozen(kw_only=True)
+class SearchRound:
+    """A round of a search that has ended (`SearchRound` in core/pairing/tables.py)."""
+
+    session_id: SessionId
+    round_number: int
+    ended_at: dt.datetime
+    online: int
+    fresh: int
+    with_room: int
+    askable: int
+    asked: int
+    accepted: int
+    rejected: int
+    unanswered: int
+    closed: int
+    is_last: bool  # the last round of the payment's last search
+
+    def parts(self) -> dict[str, int]:
+        """Return the number of mitras of each outcome, in the order of OUTCOMES.
+
+        Mitras who became available during the round were not online, or could not be asked, when it began. All but
+        `joined` together are the online mitras and those.
+        """
+        return {
+            "silent": self.online - self.fresh,
+            "full": self.fresh - self.with_room,
+            "declined": self.with_room - self.askable,
+            "accepted": self.accepted,
+            "rejected": self.rejected,
+            "unanswered": self.unanswered,
+            "closed": self.closed,
+            "not_asked": max(0, self.askable - self.asked),
+            "joined": max(0, self.asked - self.askable),
+        }
+
+    def summary(self) -> Text:
+        """Return a phrase such as "12 online: 9 full, 2 had declined, 1 did not answer"."""
+        said, separator = Text(en=f"{self.online} online", id=f"{self.online} daring"), ": "
+        for name, count in self.parts().items():
+            if count:
+                outcome = OUTCOMES[name]
+                said = Text(
+                    en=f"{said.en}{separator}{count} {outcome.en}", id=f"{said.id}{separator}{count} {outcome.id}"
+                )
+                separator = ", "
+        return said
+
+
+def rounds_of(rows: list[Any]) -> list[SearchRound]:
+    """Return the rounds of rows of the statement `rounds`."""
+    return [SearchRound(**dict(row)) for row in rows]
+
+
+def alike(rounds: Sequence[SearchRound]) -> Iterator[tuple[SearchRound, SearchRound]]:
+    """Yield (first, last) of consecutive rounds of a search with the same summary that asked no mitra.
+
+    A round that asked mitras is yielded alone, as both.
+    """
+
+    def key(one: SearchRound) -> tuple[str, str, int]:
+        return one.session_id, one.summary().en, one.round_number if one.asked else 0
+
+    for _, group in groupby(rounds, key):
+        found = list(group)
+        yield found[0], found[-1]
+
+
+def of_last(last: SearchRound) -> Text:
+    """Return the sentence about the last round of a search."""
+    summary = last.summary()
+    return Text(
+        en=f"Its last round, number {last.round_number}, had {summary.en}.",
+        id=f"Putaran terakhirnya, nomor {last.round_number}: {summary.id}.",
+    )
+
+
+def of_rounds(rounds: list[SearchRound]) -> list[TimelineEntry]:
+    """Return the timeline's entries of rounds that have ended; rounds without a difference share one."""
+    found: list[TimelineEntry] = []
+    for first, last in alike(rounds):
+        numbers = f"Each round from {first.round_number} to" if first is not last else "Round"
+        text = f"{numbers} {last.round_number} had {last.summary().en}."
+        found.append(TimelineEntry(at=last.ended_at, kind="round_ended", text=text, session_id=last.session_id))
+    return found
+
+
+def of_absence(row: Any) -> list[TimelineEntry]:
+    """Return the entries of an absence and of the party's return."""
+    session_id, who = plain(row["session_id"]), row["user_type"]
+    seconds = round((row["declared_at"] - row["since"]).total_seconds())
+    text = f"The {who} was away: no sign of life for {seconds} s."
+    found = [TimelineEntry(at=row["declared_at"], kind="party_absent", text=text, session_id=session_id)]
+    if row["returned"]:
+        seconds = round((row["ended_at"] - row["since"]).total_seconds())
+        text = f"The {who} returned after {seconds} s."
+        found.append(TimelineEntry(at=row["ended_at"], kind="party_returned", text=text, session_id=session_id))
+    return found
+
+
+LOST = {
+    "database": "the database could not be written",
+    "realtime": "no realtime process was running",
+    "mitra_absent": "the mitra was away",
+}
+
+
+def of_credit(row: Any) -> TimelineEntry:
+    """Return the entry of one credit."""
+    since, until = (f"{at:%H:%M:%S}" for at in (row["began_at"], row["ended_at"]))
+    seconds = round(row["milliseconds"] / 1000)
+    text = f"The session got {seconds} s back: {LOST[row['reason']]} from {since} to {until} UTC."
+    return TimelineEntry(at=row["created_at"], kind="time_credited", text=text, session_id=plain(row["session_id"]))

@@ -1,9 +1,12 @@
 """The timeline of one payment: everything that happened to it, in order, and why it led to no chat, if so.
 
 Each source is read once, and each of its rows becomes a line of text. The sentence about why there was no chat depends
-only on the payment's state, its live failure and the last round of its search, not on the lines.
+only on the payment's state, its live failure and the last round of its search, not on the lines. What happened to each
+event on each device (docs/fairness.md#delivery-trail) stands apart from them.
 """
 
+import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -11,30 +14,37 @@ import attrs
 from core.base import id_ranges
 from core.base.actor import Actor
 from core.base.errors import NotFound
+from core.base.field_types import Id, MitraId
 from core.base.languages import Text
+from core.deliveries.stages import Stage
 from core.desk import free_texts
 from core.desk.support import SupportPayment, payment
-from core.desk.timeline.absences import of_absence
 from core.desk.timeline.entries import (
     ORDER,
+    SearchRound,
     TimelineEntry,
+    explanation,
+    of_absence,
     of_audit_row,
+    of_credit,
     of_extension,
+    of_failures,
     of_goodbye,
     of_invitations,
+    of_last,
     of_payment,
+    of_rounds,
     of_session,
     of_webhook_call,
+    rounds_of,
 )
-from core.desk.timeline.events import MOST, EventTrail, trails_of
-from core.desk.timeline.failures import explanation, of_failures
-from core.desk.timeline.search_rounds import SearchRound, of_last, of_rounds, rounds_of
-from core.desk.timeline.time_credits import of_credit
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
+from core.storage.records import plain
 
 SQL = sql_files.load(__file__)
+MOST = 2_000  # rows of a timeline; those of invitations, of which a search may have thousands, are read last
 UNPAID = {
     "pending": Text(en="The customer has not paid yet.", id="Pelanggan belum membayar."),
     "abandoned": Text(
@@ -51,6 +61,26 @@ UNPAID_EXTENSION = Text(
     id="Permintaan ini ditinggalkan sebelum dibayar: pelanggan membatalkannya, gateway tidak membuat tagihan, atau "
     "sesinya berakhir.",
 )
+
+
+@attrs.frozen(kw_only=True)
+class DeviceStage:
+    """What happened to an event on a device. `device` is null for an event that was given up for all of them."""
+
+    device: str | None
+    stage: Stage
+    at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class EventTrail:
+    """An event for one recipient, and what happened to it. `mitra_id` is null if the customer is the recipient."""
+
+    event_id: Id
+    event: str
+    mitra_id: MitraId | None
+    recipient: str | None
+    stages: list[DeviceStage]
 
 
 @attrs.frozen(kw_only=True)
@@ -138,3 +168,35 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
         why_no_chat=why and why.en,
         why_no_chat_in_indonesian=why and why.id,
     )
+
+
+def trails_of(rows: Iterable[Any]) -> list[EventTrail]:
+    """Return the events of rows, which are in the order of time."""
+    found: dict[str, EventTrail] = {}
+    names: dict[str, str] = {}  # by device
+    used: dict[tuple[str, str], int] = {}  # (recipient, name) -> devices
+    for row in rows:
+        trail = found.setdefault(
+            plain(row["event_id"]),
+            EventTrail(
+                event_id=plain(row["event_id"]),
+                event=row["event"],
+                mitra_id=plain(row["mitra_id"]),
+                recipient=row["recipient"],
+                stages=[],
+            ),
+        )
+        device = plain(row["auth_session_id"])
+        if device is not None and device not in names:
+            name = _name(row["device_info"])
+            count = used[key] = used.get(key := (plain(row["recipient_id"]), name), 0) + 1
+            names[device] = name if count == 1 else f"{name} ({count})"
+        trail.stages.append(DeviceStage(device=device and names[device], stage=Stage(row["stage"]), at=row["at"]))
+    return list(found.values())
+
+
+def _name(info: dict[str, str] | None) -> str:
+    """Return the name of a device from what its app reported at sign-in."""
+    info = info or {}
+    parts = [info.get("platform"), info.get("app_version")]
+    return " ".join(part for part in parts if part) or "device"
