@@ -16,9 +16,9 @@ from core.base.field_types import Id, Time
 from core.erasures.rules import RecentSignInRequired
 from core.payments.rules import SessionInProgress
 from core.privacy import erase as erasure
-from core.privacy import export, export_data
+from core.privacy import export
 from core.privacy.erase import CodeProof, IdentityProof
-from core.privacy.exported import Export
+from core.privacy.export import Export
 from core.runtime.container import Runtime
 from core.security.identity import IdentityTokenInvalid, ProviderDisabled
 
@@ -83,10 +83,10 @@ async def export_me(runtime: Runtime, actor: Actor) -> Response[Export]:
     The caller must have signed in on this device within the last 10 minutes, and gets one export an hour. The answer
     comes in parts; if it ends early, its JSON is incomplete.
     """
-    await export_data.require_recent_sign_in(runtime, actor)
+    await export.require_recent_sign_in(runtime, actor)
     await export.begin_own(runtime, actor)
     answer: Any = Stream(
-        export_data.parts(runtime, actor.user_id),
+        export.parts(runtime, actor.user_id),
         media_type="application/json",
         headers={"Content-Disposition": 'attachment; filename="sesi-export.json"', "Cache-Control": "no-store"},
     )

@@ -82,7 +82,7 @@ async def _erased_in(runtime: Runtime, path: pathlib.Path) -> frozenset[str]:
 
 
 def _named_in_part(path: pathlib.Path, begin: int) -> tuple[list[str], list[str], int | None]:
-    """Return the (requests, invoices) of the lines with payer data in a part of a file, and where the next part begins."""
+    """Return the (requests, invoices) of lines with payer data in a part of a file, and where the next part begins."""
     texts, end = webhook_files.read_part(path, begin=begin)
     lines = [line for text in texts if (line := line_of(text)) is not None and line.masked() is not None]
     requests = {one for line in lines if (one := parse_id(line.external_id)) is not None}

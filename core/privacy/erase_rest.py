@@ -16,7 +16,7 @@ from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
 from core.payments import erasing as payments
 from core.payments.webhooks import erasing as webhooks
-from core.privacy import erasing
+from core.privacy import erase
 from core.runtime.container import Runtime
 from core.sessions import erasing as sessions
 from core.sessions.messages import blank as blank_texts
@@ -59,7 +59,7 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
     async with runtime.transaction() as tx:
         if not await erasures.claim(tx, erasure.id):
             return
-        await erasing.forget_stored(tx, rows)
+        await erase.forget_stored(tx, rows)
         if await idempotency.any_left(tx, rows):  # another transaction has it: the next sweep deletes it
             return
         if is_customer:
@@ -90,8 +90,8 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
 async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:
     """Delete what happened to the user's events on their devices.
 
-    The sweep repeats this until requests from before the erasure have ended. The last transaction of the erasure does it
-    once more, after it has deleted the deliveries without which a new row can't be made.
+    The sweep repeats this until requests from before the erasure have ended. The last transaction of the erasure does
+    it once more, after it has deleted the deliveries without which a new row can't be made.
     """
     while True:
         async with runtime.transaction() as tx:

@@ -1,8 +1,8 @@
 """Remove rows and texts whose retention has ended (docs/operating.md#retention).
 
-Webhook calls and the delivery trail of events are removed by whole months. Calls without a valid token, which anyone can make in any number, are deleted
-singly, long before. Sweeps that delete single rows do so in bounded transactions: several processes may share the work,
-and the next sweep finds what a dead process has left.
+Webhook calls and the delivery trail of events are removed by whole months. Calls without a valid token, which anyone
+can make in any number, are deleted singly, long before. Sweeps that delete single rows do so in bounded transactions:
+several processes may share the work, and the next sweep finds what a dead process has left.
 """
 
 import datetime as dt
@@ -72,8 +72,8 @@ async def blank_sessions(runtime: Runtime) -> None:
     while before is not None:
         async with runtime.transaction() as tx:
             begun = await blank_texts.blank_due(tx, before=before)
-        # Even if it marked none: while it looked, it may have locked a session that another process has just marked, and
-        # that process passes over locked ones.
+        # Even if it marked none: while it looked, it may have locked a session that another process has just marked,
+        # and that process passes over locked ones.
         await _blank_messages(runtime)
         if not begun:
             return
@@ -88,7 +88,10 @@ async def _blank_messages(runtime: Runtime) -> None:
 
 
 async def remove_codes(runtime: Runtime) -> None:
-    """Sweep: delete old requests for codes. The limits count those of the last hour; those of erased users go after it."""
+    """Sweep: delete old requests for codes.
+
+    The limits count those of the last hour; those of erased users go after it.
+    """
     while True:
         async with runtime.transaction() as tx:
             gone = await logins.remove_marks(tx, before=tx.now - WINDOW, limit=AT_ONCE)

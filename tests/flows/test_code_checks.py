@@ -12,7 +12,7 @@ from core.accounts.logins.failed_sign_ins import Attempt
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError
-from core.privacy import erasing
+from core.privacy import erase
 from core.storage.transaction import Tx
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
@@ -152,14 +152,14 @@ def test_right_codes_of_three_requests_at_once_sign_in_once_with_an_erasure_in_b
         phone = f"+6281300001{n:04d}"
         sent = [await send(harness, phone, UserType.CUSTOMER, f"22222{n}") for n in range(3)]
 
-        async def erase() -> str:
+        async def erase_number() -> str:
             async with harness.runtime.transaction() as tx:
-                await erasing.logins.lock_codes(tx, phone)
-                await erasing._forget_codes(harness.runtime, tx, phone)
+                await erase.logins.lock_codes(tx, phone)
+                await erase._forget_codes(harness.runtime, tx, phone)
             return "erased"
 
         typed = [type_code(harness, one, UserType.CUSTOMER, "222220") for one in [*sent, *sent[::-1]]]
-        answers = await asyncio.gather(*typed[:3], erase(), *typed[3:])
+        answers = await asyncio.gather(*typed[:3], erase_number(), *typed[3:])
         assert sum(answer == phone for answer in answers) <= 1
         assert {*answers} - {phone, "erased"} == {"OTP_EXPIRED"}
         assert await harness.runtime.db.fetchval("SELECT count(*) FROM otp_requests WHERE phone = $1", phone) == 0

@@ -26,7 +26,7 @@ from core.erasures.rules import SETTLED, RequestedBy
 from core.events.notices import Notice
 from core.privacy import erase as erasure
 from core.privacy import erase_rest, partition_upkeep, retention
-from core.privacy.erasing import Requester
+from core.privacy.erase import Requester
 from core.providers.push_sender import DeadToken, Later, Refused, Sent
 from core.sessions import deliver, push_fallback
 from core.storage import partitions

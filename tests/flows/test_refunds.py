@@ -27,7 +27,7 @@ from core.payments.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
 from core.payments.refunds.store import Refund
 from core.privacy import erase as erasure
 from core.privacy import erase_rest
-from core.privacy.erasing import Requester
+from core.privacy.erase import Requester
 from core.providers.refunds import gateway_of
 from tests.flows.conftest import ADDRESS, READER, WAITING, WISH, Harness
 from tests.flows.test_waits import target_went_offline

@@ -11,9 +11,8 @@ from core.base.errors import DomainError, NotFound
 from core.base.ids import parse_id
 from core.erasures.rules import MitraStillActive, RequestedBy
 from core.privacy import erase as erasure
-from core.privacy import export, export_data
-from core.privacy.erasing import Requester
-from core.privacy.erasures import all_erasures
+from core.privacy import export
+from core.privacy.erase import Requester, all_erasures
 from core.runtime.container import Runtime
 from tools import progress
 from tools.commands.running import Failed, console, with_runtime
@@ -43,7 +42,7 @@ def export_customer(args: argparse.Namespace) -> int:
     async def work(runtime: Runtime) -> int:
         asked = await _requester(runtime, args.operator)
         await export.note_export(runtime, customer_id, operator_id=asked.operator_id)
-        async for part in export_data.parts(runtime, customer_id):
+        async for part in export.parts(runtime, customer_id):
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()

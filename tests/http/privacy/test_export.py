@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from api import apps
-from core.privacy.export_data import MESSAGES
+from core.privacy.export import MESSAGES
 from tests.http.privacy.steps import EXPORT, finish, phone_customer, say
 from tests.http.sign_in.people import ASK, anonymous, by_phone, claims_of, device, new_number, raw
 from tests.stack import World, at_once, refused
