@@ -128,8 +128,8 @@ class ActivitySummary:
 
 
 # Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
-# $6 the mitra. Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
-# next; the last row before the range gives the status at its start.
+# $6 the mitra. Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one
+# log row to the next; the last row before the range gives the status at its start.
 _SUMMARY = """WITH asked AS (
   SELECT
     mitra_id,

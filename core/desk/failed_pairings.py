@@ -72,8 +72,8 @@ LIMIT {{limit}}"""
 class RefundView:
     """The refund of a failed pairing through the gateway.
 
-    `failure_code` is the gateway's reason. `reason` is what the operator wrote. `is_stuck` says that the gateway has not
-    decided for more than two hours: look for the refund there by the id of the failure, its reference.
+    `failure_code` is the gateway's reason. `reason` is what the operator wrote. `is_stuck` says that the gateway has
+    not decided for more than two hours: look for the refund there by the id of the failure, its reference.
     """
 
     status: RefundStatus = attrs.field(converter=RefundStatus)

@@ -32,7 +32,8 @@ LIMIT $6"""
 class MitraForOperators:
     """A mitra, as operators see them.
 
-    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first one.
+    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first
+    one.
     """
 
     id: MitraId

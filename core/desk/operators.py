@@ -37,8 +37,8 @@ class OperatorForOperators:
 class RoleView:
     """A role, its permissions, and how many operators have it.
 
-    `require_totp` is the role's own setting. `totp_required`: its operators need a second factor, because of the setting
-    or, in production, of the permissions.
+    `require_totp` is the role's own setting. `totp_required`: its operators need a second factor, because of the
+    setting or, in production, of the permissions.
     """
 
     id: RoleId

@@ -37,8 +37,8 @@ class Hour:
 class Overview:
     """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent.
 
-    `not_set_up`: what operators or administrators have to set before customers can be served. `operators_locked`: operators
-    who can't sign in because of failed sign-ins.
+    `not_set_up`: what operators or administrators have to set before customers can be served. `operators_locked`:
+    operators who can't sign in because of failed sign-ins.
     """
 
     mitras_online: int

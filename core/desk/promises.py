@@ -20,14 +20,14 @@ class PromisesOfDay:
     """The waits that were promised on one day, in UTC, and what became of them.
 
     `made` were shown to customers. It is the sum of `not_searched` (not paid, or paid without a search), `waiting` (the
-    promised time is not over yet), `kept` (accepted within p90), `late` (not accepted within p90), `not_found` (the search
-    ended without a mitra) and `cancelled` (by the customer or an operator, before p90 was over). `kept_p50` are those of
-    `kept` that were accepted within p50.
+    promised time is not over yet), `kept` (accepted within p90), `late` (not accepted within p90), `not_found` (the
+    search ended without a mitra) and `cancelled` (by the customer or an operator, before p90 was over). `kept_p50` are
+    those of `kept` that were accepted within p50.
 
-    The medians are over `kept`, `late` and `not_found`: of the promised seconds, and of the actual wait, which is null if
-    fewer than half were accepted. `actual_p90_seconds` is the wait within which nine of ten were accepted, null if fewer
-    were. `withheld` were made while estimates were withdrawn, and are in no other number; `withheld_missed` of them missed
-    p90.
+    The medians are over `kept`, `late` and `not_found`: of the promised seconds, and of the actual wait, which is null
+    if fewer than half were accepted. `actual_p90_seconds` is the wait within which nine of ten were accepted, null if
+    fewer were. `withheld` were made while estimates were withdrawn, and are in no other number; `withheld_missed` of
+    them missed p90.
     """
 
     day: dt.date

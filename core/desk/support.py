@@ -179,7 +179,10 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
 
 
 async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: bool = True) -> SupportSession:
-    """Return one session. Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound."""
+    """Return one session.
+
+    Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound.
+    """
     with translate_db_errors():
         found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
     if not found:

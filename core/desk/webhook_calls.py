@@ -24,10 +24,10 @@ from core.storage.records import as_dict
 class WebhookLogView:
     """A call of the gateway, with its body as text; the body is empty in a list without bodies.
 
-    The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway.
-    A row with the `processing_result` `flood` stands for `calls` calls without a valid token from one network in one
-    minute; `bytes` is the size of their bodies, and `body_sha256` (hex) is that of the newest. Only the first 4 KiB of a
-    larger body without a valid token are kept; these two fields then say its length and hash.
+    The `source` is `webhook` for a call, and `poll` for money that was found by asking the gateway. A row with the
+    `processing_result` `flood` stands for `calls` calls without a valid token from one network in one minute; `bytes`
+    is the size of their bodies, and `body_sha256` (hex) is that of the newest. Only the first 4 KiB of a larger body
+    without a valid token are kept; these two fields then say its length and hash.
     """
 
     id: Id

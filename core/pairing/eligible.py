@@ -8,8 +8,8 @@ MAY_BE_ASKED = f"""NOT EXISTS (
     FROM chat_request_notifications AS n
     WHERE n.session_id = {{session}} AND n.mitra_id = f.mitra_id AND {KEEPS_FROM_ASKING}
   )"""
-# Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all). NOT IN reads
-# the invitations of the session once; for NOT EXISTS the planner may read all of them for each mitra.
+# Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all). NOT IN
+# reads the invitations of the session once; for NOT EXISTS the planner may read all of them for each mitra.
 AVAILABLE = "FROM free_mitras($2, $3, $4, $5) AS f"
 NOT_KEPT = f"""f.mitra_id NOT IN (
     SELECT n.mitra_id
@@ -86,8 +86,8 @@ WHERE
   AND EXISTS (SELECT 1 FROM free AS f WHERE {MAY_BE_ASKED.format(session="s.id")})
 ORDER BY s.id"""
 # Store the beginning of rounds ($1 their ids, $2 their searches), with the mitras that each could ask at $3, under the
-# availability policy $4 to $6. $7 is the one mitra of a targeted search (null: all mitras). The mitras are read once for
-# all rounds, and for each round those who are fresh and have room.
+# availability policy $4 to $6. $7 is the one mitra of a targeted search (null: all mitras). The mitras are read once
+# for all rounds, and for each round those who are fresh and have room.
 BEGIN_ROUNDS = f"""WITH online AS MATERIALIZED (
   SELECT mitra_id, is_fresh, has_room
   FROM online_mitras($3, $4, $5, $6)

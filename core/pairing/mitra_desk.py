@@ -25,7 +25,8 @@ async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
 class MitraStatus:
     """The calling mitra's presence, and how many sessions they have and may have.
 
-    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first one.
+    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first
+    one.
     """
 
     is_online: bool

@@ -31,7 +31,8 @@ async def take_offline(
     """Take a mitra offline, close their open invitations as `IGNORED`, and fail a targeted search for them.
 
     The caller must hold the lock of the mitra's row. The sessions of the open invitations are locked here, in order of
-    their ids, unless the caller has them from `lock_sessions`. An invitation created concurrently is not visible yet; the `close_orphaned_invitations` sweep closes it.
+    their ids, unless the caller has them from `lock_sessions`. An invitation created concurrently is not visible yet;
+    the `close_orphaned_invitations` sweep closes it.
 
     Without a reason no event is sent: the mitra has no device that could get it. Returns the event stored for the
     mitra's devices. None if the mitra was offline already or chose to go offline; a deactivation always stores one,

@@ -49,8 +49,8 @@ async def request_payment(
 
     An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
     the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound, DiscountNotEligible,
-    PriceChanged, NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, IdempotencyMismatch,
-    IdempotencyInFlight, GatewayUnavailable.
+    PriceChanged, NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity,
+    IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
     async with run_once.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentRequestView)) is not None:

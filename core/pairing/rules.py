@@ -3,8 +3,9 @@
 core/pairing/waves.py says how many mitras a blast asks at a time.
 
 A mitra is asked if they are available, have no open invitation to the session and have never rejected it. SQL applies
-this rule to all mitras at once, by `MAY_BE_INVITED` in core/pairing/eligible.py: the database function `free_mitras` returns
-the available mitras, and `MAY_BE_ASKED` checks the other two conditions. tests/flows/test_availability.py tests it.
+this rule to all mitras at once, by `MAY_BE_INVITED` in core/pairing/eligible.py: the database function `free_mitras`
+returns the available mitras, and `MAY_BE_ASKED` checks the other two conditions. tests/flows/test_availability.py tests
+it.
 """
 
 import datetime as dt

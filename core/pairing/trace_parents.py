@@ -1,4 +1,7 @@
-"""Keep where the trace of a session's search goes on (docs/traces.md). Without traces these functions run no statement."""
+"""Keep where the trace of a session's search goes on (docs/traces.md).
+
+Without traces these functions run no statement.
+"""
 
 from core.sessions import store as sessions
 from core.storage.transaction import Reader, Tx

@@ -1,8 +1,8 @@
 """Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
 
-One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and renews the claim while rules run.
-If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a failure it
-keeps the claim for RETRY_S, so that no process repeats the audit at once.
+One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and renews the claim while rules
+run. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
+failure it keeps the claim for RETRY_S, so that no process repeats the audit at once.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,9 @@
 
 In a file, a rule begins with four comments: `rule` is its name, `proves` the invariants of docs/invariants.md (such as
 I3) or the sections of the docs that it checks, `reads` is `open work` or `whole tables`, and `returns` says which rows
-break it. Its statement returns them as (id, detail). A rule about open work finds its rows by the indexes of what is not
-finished: it is cheap, and runs every minute. The others read each whole table once, over millions of rows, and run every
-night (jobs/ledger_audits.py).
+break it. Its statement returns them as (id, detail). A rule about open work finds its rows by the indexes of what is
+not finished: it is cheap, and runs every minute. The others read each whole table once, over millions of rows, and run
+every night (jobs/ledger_audits.py).
 
 The rules of overdue.sql need arguments. A restart or a busy machine can delay a timer, but by less than MARGIN_S of
 real time. Work that is later than that is not done at all. So these rules find nothing while the service runs, and

@@ -61,5 +61,8 @@ async def keep(tx: Tx, payment_request_id: str, promise: Promise) -> None:
 
 
 async def purge(tx: Tx, *, end_id: str) -> int:
-    """Delete up to AT_ONCE promises with ids before `end_id`, the first id that is kept (for KEEP_FOR); return how many."""
+    """Delete up to AT_ONCE promises with ids before `end_id`; return how many.
+
+    `end_id` is the first id that is kept (for KEEP_FOR).
+    """
     return await tx.execute(SQL["purge"], end_id, AT_ONCE)
