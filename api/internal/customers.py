@@ -7,7 +7,7 @@ from api.parameters import path_id
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.desk import people, support
-from core.desk.look_up import LookUp
+from core.desk.support import LookUp
 from core.runtime.container import Runtime
 
 

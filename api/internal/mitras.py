@@ -12,8 +12,7 @@ from core.accounts.logins import callers
 from core.accounts.operators.totp import TotpRequired
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.desk import mitras as desk_mitras
-from core.desk import operator_work
+from core.desk import operator_work, people
 from core.desk.operator_work import MitraChange, PhoneTaken
 from core.runtime.container import Runtime
 
@@ -44,13 +43,13 @@ async def mitras(
     is_online: bool | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Items[desk_mitras.MitraForOperators]:
+) -> Items[people.MitraForOperators]:
     """List mitras, newest first.
 
     `q` is a part of the name or phone number.
     """
     page = read_page(cursor, limit)
-    return await desk_mitras.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
+    return await people.mitras_for_operator(runtime, page, q=q, is_active=is_active, is_online=is_online)
 
 
 @post(
@@ -60,18 +59,18 @@ async def mitras(
     return_dto=None,
     **operators("mitras", "write", PhoneTaken),
 )
-async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> desk_mitras.MitraForOperators:
+async def add_mitra(data: MitraBody, runtime: Runtime, actor: Actor) -> people.MitraForOperators:
     """Add a mitra."""
     mitra_id = await operator_work.add_mitra(
         runtime, actor, phone=data.phone, display_name=data.display_name, is_active=data.is_active
     )
-    return await desk_mitras.mitra_for_operator(runtime, mitra_id)
+    return await people.mitra_for_operator(runtime, mitra_id)
 
 
 @get("/internal/mitras/{mitra_id:str}", **operators("mitras"))
-async def mitra(mitra_id: str, runtime: Runtime) -> desk_mitras.MitraForOperators:
+async def mitra(mitra_id: str, runtime: Runtime) -> people.MitraForOperators:
     """Return a mitra."""
-    return await desk_mitras.mitra_for_operator(runtime, path_id(mitra_id))
+    return await people.mitra_for_operator(runtime, path_id(mitra_id))
 
 
 @patch(
@@ -81,9 +80,7 @@ async def mitra(mitra_id: str, runtime: Runtime) -> desk_mitras.MitraForOperator
     body=MitraPatch,
     **operators("mitras", "write", PhoneTaken, TotpRequired),
 )
-async def change_mitra(
-    mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor
-) -> desk_mitras.MitraForOperators:
+async def change_mitra(mitra_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.MitraForOperators:
     """Change a mitra.
 
     A mitra who is deactivated goes offline and is signed out, and so does one whose phone number changes. A new number
@@ -95,15 +92,15 @@ async def change_mitra(
     change = MitraChange(phone=body.phone, display_name=body.display_name, is_active=body.is_active)
     stepped_up = body.phone is None or await callers.has_stepped_up(runtime, actor)
     await operator_work.change_mitra(runtime, actor, mitra_id=found, change=change, stepped_up=stepped_up)
-    return await desk_mitras.mitra_for_operator(runtime, found)
+    return await people.mitra_for_operator(runtime, found)
 
 
 @post("/internal/mitras/{mitra_id:str}/force-offline", status_code=200, **operators("mitras", "write"))
-async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> desk_mitras.MitraForOperators:
+async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> people.MitraForOperators:
     """Take a mitra offline."""
     found = path_id(mitra_id)
     await operator_work.force_offline(runtime, actor, mitra_id=found)
-    return await desk_mitras.mitra_for_operator(runtime, found)
+    return await people.mitra_for_operator(runtime, found)
 
 
 ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline]

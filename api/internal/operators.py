@@ -26,7 +26,7 @@ from core.accounts.operators.totp import TotpNotEnrolled
 from core.base.actor import Actor
 from core.base.field_types import RoleId
 from core.base.pages import Items, read_page
-from core.desk import operators as desk_operators
+from core.desk import people
 from core.runtime.container import Runtime
 
 MAX_PERMISSIONS = len(AREAS) + 1  # each area, and "*"
@@ -76,9 +76,9 @@ class RolePatch:
 @get("/internal/operators", **operators("operators"))
 async def list_operators(
     runtime: Runtime, cursor: str | None = None, limit: int | None = None
-) -> Items[desk_operators.OperatorForOperators]:
+) -> Items[people.OperatorForOperators]:
     """List operators, newest first."""
-    return await desk_operators.operators(runtime, read_page(cursor, limit))
+    return await people.operators(runtime, read_page(cursor, limit))
 
 
 @post(
@@ -88,7 +88,7 @@ async def list_operators(
     return_dto=None,
     **operators("operators", "write", EmailTaken, step_up=True),
 )
-async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> desk_operators.OperatorForOperators:
+async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> people.OperatorForOperators:
     """Add an operator.
 
     The role must not have more rights than you have.
@@ -100,7 +100,7 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> de
         password=data.password,
         disabled=data.disabled,
     )
-    return await desk_operators.operator(runtime, await operator_edit.add_operator(runtime, actor, wanted=wanted))
+    return await people.operator(runtime, await operator_edit.add_operator(runtime, actor, wanted=wanted))
 
 
 @patch(
@@ -112,7 +112,7 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> de
 )
 async def change_operator(
     operator_id: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
-) -> desk_operators.OperatorForOperators:
+) -> people.OperatorForOperators:
     """Change an operator.
 
     An operator who is disabled or gets a new password is signed out everywhere.
@@ -122,15 +122,13 @@ async def change_operator(
     body = structure(data, OperatorPatch)
     change = OperatorChange(**{field.name: getattr(body, field.name) for field in attrs.fields(OperatorPatch)})
     await operator_edit.change_operator(runtime, actor, operator_id=found, change=change, ip_address=client_ip(request))
-    return await desk_operators.operator(runtime, found)
+    return await people.operator(runtime, found)
 
 
 @get("/internal/roles", **operators("operators"))
-async def list_roles(
-    runtime: Runtime, cursor: str | None = None, limit: int | None = None
-) -> Items[desk_operators.RoleView]:
+async def list_roles(runtime: Runtime, cursor: str | None = None, limit: int | None = None) -> Items[people.RoleView]:
     """List roles, newest first."""
-    return await desk_operators.roles(runtime, read_page(cursor, limit))
+    return await people.roles(runtime, read_page(cursor, limit))
 
 
 @post(
@@ -140,7 +138,7 @@ async def list_roles(
     return_dto=None,
     **operators("operators", "write", RoleNameTaken, step_up=True),
 )
-async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> desk_operators.RoleView:
+async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> people.RoleView:
     """Add a role.
 
     It must not have more rights than you have.
@@ -148,7 +146,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> desk_opera
     role_id = await edit_roles.add_role(
         runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
     )
-    return await desk_operators.role(runtime, role_id)
+    return await people.role(runtime, role_id)
 
 
 @patch(
@@ -158,7 +156,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> desk_opera
     body=RolePatch,
     **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
-async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> desk_operators.RoleView:
+async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.RoleView:
     """Change a role.
 
     The change takes effect at once for all operators who have the role.
@@ -168,7 +166,7 @@ async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, acto
     body = structure(data, RolePatch)
     change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
     await edit_roles.change_role(runtime, actor, role_id=found, change=change)
-    return await desk_operators.role(runtime, found)
+    return await people.role(runtime, found)
 
 
 ROUTES = [list_operators, add_operator, change_operator, list_roles, add_role, change_role]

@@ -10,7 +10,7 @@ from api.parameters import path_id, query_choice, query_time
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.desk import support
-from core.desk.look_up import LookUp
+from core.desk.support import LookUp
 from core.desk.timeline import timeline
 from core.payments import confirm as payment_confirm
 from core.payments.rules import PaymentNotPending

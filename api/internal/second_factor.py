@@ -24,7 +24,6 @@ from core.accounts.operators.totp import (
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
-from core.desk import operators as desk_operators
 from core.desk import people
 from core.runtime.container import Runtime
 
@@ -94,7 +93,7 @@ class StepUp:
 class Reset:
     """The operator, now without a second factor. If they need one, `enrolment_code` is set; it is not shown again."""
 
-    operator: desk_operators.OperatorForOperators
+    operator: people.OperatorForOperators
     enrolment_code: str | None = attrs.field(repr=False)
 
 
@@ -204,7 +203,7 @@ async def reset(operator_id: str, runtime: Runtime, actor: Actor) -> Reset:
     """
     found = path_id(operator_id)
     code = await manage_second_factor.reset(runtime, actor, operator_id=found)
-    return Reset(operator=await desk_operators.operator(runtime, found), enrolment_code=code)
+    return Reset(operator=await people.operator(runtime, found), enrolment_code=code)
 
 
 ROUTES = [begin, confirm, remove, verify, step_up, reset]

@@ -12,7 +12,7 @@ from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.desk import support
-from core.desk.look_up import LookUp
+from core.desk.support import LookUp
 from core.pairing import end_session
 from core.runtime.container import Runtime
 from core.sessions.receipts import show as show_receipts

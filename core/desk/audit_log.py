@@ -10,8 +10,7 @@ from core.accounts.operators.store import LIST
 from core.base.actor import Actor
 from core.base.field_types import Id, Person
 from core.base.pages import Page, ReportItems, as_report, cut
-from core.desk import free_texts
-from core.desk.people import masked_contact
+from core.desk import disclosure
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.storage.conditions import Conditions
@@ -69,10 +68,10 @@ OF_OBJECT = f"(a.object_id = {{0}} OR (a.object_id = '{LIST}' AND a.after -> 'id
 
 # The fields of `before` and `after` that only operators with this area read, and what stands for them.
 PRIVATE = {
-    "phone": ("customers.pii", masked_contact),
-    "reason": ("customers.pii", free_texts.hidden),
-    "note": ("customers.pii", free_texts.hidden),
-    "email": ("operators", masked_contact),
+    "phone": ("customers.pii", disclosure.masked_contact),
+    "reason": ("customers.pii", disclosure.hidden),
+    "note": ("customers.pii", disclosure.hidden),
+    "email": ("operators", disclosure.masked_contact),
 }
 
 
@@ -124,7 +123,7 @@ async def audit_log(runtime: Runtime, actor: Actor, page: Page, which: AuditFilt
     with translate_db_errors():
         report = await runtime.reports.fetch(PAGE.format(where=where, limit=limit), *where.args)
     found = cut([_entry(actor, row) for row in report.rows], page, at="created_at")
-    reading = free_texts.Reading(actor=actor)
+    reading = disclosure.Reading(actor=actor)
     for entry in found.items:
         reading.add(entry.id, **_texts(entry))
     await reading.note(runtime, "operator_audit_log", listed=True)

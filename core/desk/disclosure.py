@@ -1,13 +1,20 @@
-"""Write the audit row for personal data that an operator is about to see. If that fails, the data is not returned.
+"""Personal data that operators see: what is hidden from them, and the audit row about what is not.
 
-The only write of a read (docs/product.md#audit-log).
+Phones, e-mails and texts that people wrote (goodbyes, topics, reasons, notes, and what went wrong with a call of the
+gateway) are read with `customers.pii` only. Each page of them leaves an audit row, which is the only write of a read
+(docs/product.md#audit-log). If it can't be written, the data is not returned.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
 
 from core.accounts.operators import store as operators
+from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.runtime.container import Runtime
+from core.sessions.views import SessionView
 
 
 async def one(runtime: Runtime, actor: Actor, *, object_type: str, object_id: str, fields: list[str]) -> None:
@@ -37,3 +44,72 @@ async def _note(
             before=None,
             after=after,
         )
+
+
+def readable(actor: Actor) -> bool:
+    """Return whether the operator may read texts that people wrote."""
+    return allows(actor.permissions, "customers.pii", "read")
+
+
+def masked_contact(text: str | None) -> str | None:
+    """Return a phone number or e-mail address with its middle masked."""
+    if text is None:
+        return None
+    name, at, domain = text.partition("@")
+    return f"{name[:1]}***{at}{domain}" if at else f"{text[:4]}****{text[-2:]}"
+
+
+def hidden(text: str | None) -> str | None:
+    """Return what stands for a text that the operator may not read. No text stays none."""
+    if not text:
+        return text
+    words = len(text.split())
+    return f"{words} {'word' if words == 1 else 'words'}, hidden"
+
+
+def row_as(row: Any, *fields: str, may_read: bool) -> Mapping[str, Any]:
+    """Return a row of the database with the texts in `fields` hidden unless `may_read`."""
+    return row if may_read else {**row, **{name: hidden(row[name]) for name in fields}}
+
+
+@attrs.define(kw_only=True)
+class Reading:
+    """The texts of one page that an operator reads: which objects have some, and in which fields."""
+
+    actor: Actor
+    ids: list[str] = attrs.field(factory=list)
+    fields: set[str] = attrs.field(factory=set)
+
+    def add(self, object_id: str, **texts: Any) -> None:
+        """Add an object with its texts by their fields; those that are empty don't count."""
+        if found := {name for name, text in texts.items() if text}:
+            self.ids.append(object_id)
+            self.fields |= found
+
+    async def note(self, runtime: Runtime, object_type: str, *, listed: bool) -> None:
+        """Write the audit row about the texts, if there are any and the operator may read them. Raises Unavailable."""
+        if not self.ids or not readable(self.actor):
+            return
+        fields = sorted(self.fields)
+        if listed:
+            await several(runtime, self.actor, object_type=object_type, ids=self.ids, fields=fields)
+        else:
+            await one(runtime, self.actor, object_type=object_type, object_id=self.ids[0], fields=fields)
+
+
+def in_session(view: SessionView, *, may_read: bool) -> SessionView:
+    """Return a session with its topics and goodbyes, hidden unless `may_read`."""
+    if may_read:
+        return view
+    topics = None if view.topics is None else [hidden(topic) or "" for topic in view.topics]
+    closures = [attrs.evolve(goodbye, message=hidden(goodbye.message) or "") for goodbye in view.closures]
+    return attrs.evolve(view, topics=topics, closures=closures)
+
+
+async def note_sessions(runtime: Runtime, actor: Actor, shown: Sequence[SessionView], *, listed: bool) -> None:
+    """Write the audit row about the topics and goodbyes that the operator reads. Raises Unavailable."""
+    reading = Reading(actor=actor)
+    for view in shown:
+        goodbyes = [goodbye for goodbye in view.closures if goodbye.message]
+        reading.add(view.id, closures=goodbyes, topics=view.topics)
+    await reading.note(runtime, "session", listed=listed)

@@ -9,7 +9,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
 from core.base.pages import Items, Page, cut
-from core.desk import free_texts
+from core.desk import disclosure
 from core.payments.channels import ALLOWED, Refundability, outlook
 from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import OperatorAction
@@ -119,7 +119,7 @@ class FailedPairing:
 
 
 def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
-    shown = free_texts.row_as(row, "note", "refund_reason", may_read=free_texts.readable(actor))
+    shown = disclosure.row_as(row, "note", "refund_reason", may_read=disclosure.readable(actor))
     values, now = as_dict(shown), runtime.now()
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     by, name = values.pop("actioned_by"), values.pop("operator_name")
@@ -201,7 +201,7 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
 
 async def _note_texts(runtime: Runtime, actor: Actor, shown: list[FailedPairing], *, listed: bool) -> None:
     """Write the audit row about notes and reasons that the operator reads."""
-    reading = free_texts.Reading(actor=actor)
+    reading = disclosure.Reading(actor=actor)
     for one in shown:
         reading.add(one.id, note=one.note, reason=one.refund and one.refund.reason)
     await reading.note(runtime, "pairing_failure", listed=listed)

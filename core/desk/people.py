@@ -1,21 +1,53 @@
-"""Reads of customers, mitras and operators for themselves, and of customers for operators."""
+"""Reads of customers, mitras and operators: for themselves, and as operators see them, with the roles of operators."""
 
 import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import attrs
 
-from core.accounts.customers import store as customers
+from core.accounts.customers import store as customer_store
 from core.accounts.customers.store import Customer
-from core.accounts.mitras import store as mitras
-from core.accounts.operators import store as operators
-from core.accounts.operators.rules import Permissions, allows
+from core.accounts.mitras import store as mitra_store
+from core.accounts.operators import store as operator_store
+from core.accounts.operators.rules import Permissions, allows, locks_by_address, requires_totp
 from core.accounts.operators.store import Operator
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import CustomerId, MitraId, OperatorId
+from core.base.field_types import CustomerId, MitraId, OperatorId, RoleId
+from core.base.pages import Items, Page, cut
+from core.base.phones import like_numbers
 from core.desk import disclosure
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
+from core.storage.conditions import part_of
+from core.storage.records import as_dict, many
+
+SQL = sql_files.load(__file__)
+MITRA = f"""{SQL["mitras"]}
+WHERE m.id = $1"""
+# $1 is a pattern of the name and $7 has patterns of the phone; $2 is whether the mitra is active, $3 whether online.
+MITRAS = f"""{SQL["mitras"]}
+WHERE
+  ($1::text IS NULL OR folded(m.display_name) LIKE folded($1) OR m.phone LIKE ANY ($7::text[]))
+  AND ($2::bool IS NULL OR m.is_active = $2)
+  AND ($3::bool IS NULL OR coalesce(o.is_online, false) = $3)
+  AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
+ORDER BY m.created_at DESC, m.id DESC
+LIMIT $6"""
+OPERATOR = f"""{SQL["operators"]}
+WHERE o.id = $3"""
+OPERATORS = f"""{SQL["operators"]}
+WHERE $3::timestamptz IS NULL OR (o.created_at, o.id) < ($3, $4::uuid)
+ORDER BY o.created_at DESC, o.id DESC
+LIMIT $5"""
+ROLE = f"""{SQL["roles"]}
+WHERE r.id = $1"""
+ROLES = f"""{SQL["roles"]}
+WHERE $1::timestamptz IS NULL OR (r.created_at, r.id) < ($1, $2::uuid)
+ORDER BY r.created_at DESC, r.id DESC
+LIMIT $3"""
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +130,7 @@ def operator_view(runtime: Runtime, operator: Operator) -> OperatorView:
 async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
     """Return the calling customer."""
     with translate_db_errors():
-        customer = await customers.get(runtime.db, user_id)
+        customer = await customer_store.get(runtime.db, user_id)
     if customer is None:
         raise NotFound
     return customer_view(customer)
@@ -107,7 +139,7 @@ async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
 async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
     """Return the calling mitra."""
     with translate_db_errors():
-        mitra = await mitras.get(runtime.db, user_id)
+        mitra = await mitra_store.get(runtime.db, user_id)
     if mitra is None:
         raise NotFound
     return MitraView(**attrs.asdict(mitra))
@@ -116,18 +148,10 @@ async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
 async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     """Return the calling operator."""
     with translate_db_errors():
-        operator = await operators.get(runtime.db, user_id)
+        operator = await operator_store.get(runtime.db, user_id)
     if operator is None:
         raise NotFound
     return operator_view(runtime, operator)
-
-
-def masked_contact(text: str | None) -> str | None:
-    """Return a phone number or e-mail address with its middle masked."""
-    if text is None:
-        return None
-    name, at, domain = text.partition("@")
-    return f"{name[:1]}***{at}{domain}" if at else f"{text[:4]}****{text[-2:]}"
 
 
 async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
@@ -159,4 +183,146 @@ async def shown_to(
 
 def masked(view: CustomerView) -> CustomerView:
     """Return a customer with masked phone and e-mail."""
-    return attrs.evolve(view, phone=masked_contact(view.phone), email=masked_contact(view.email))
+    return attrs.evolve(view, phone=disclosure.masked_contact(view.phone), email=disclosure.masked_contact(view.email))
+
+
+@attrs.frozen(kw_only=True)
+class MitraForOperators:
+    """A mitra, as operators see them.
+
+    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first
+    one.
+    """
+
+    id: MitraId
+    phone: str
+    display_name: str
+    is_active: bool
+    is_online: bool
+    last_heartbeat_at: dt.datetime | None
+    reachable_at: dt.datetime | None
+    active_session_count: int
+    created_at: dt.datetime
+
+
+async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraForOperators:
+    """Return a mitra for an operator."""
+    with translate_db_errors():
+        rows = many(MitraForOperators, await runtime.db.fetch(MITRA, mitra_id))
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+async def mitras_for_operator(
+    runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
+) -> Items:
+    """List mitras, newest first. `q` is a part of the name or phone."""
+    with translate_db_errors():
+        rows = await runtime.db.fetch(
+            MITRAS,
+            part_of(q),
+            is_active,
+            is_online,
+            page.before_at,
+            page.before_id,
+            page.limit + 1,
+            [part_of(number) for number in like_numbers(q)],
+        )
+    return cut(many(MitraForOperators, rows), page, at="created_at")
+
+
+@attrs.frozen(kw_only=True)
+class OperatorForOperators:
+    """An operator as other operators see them. Until `locked_until`, sign-ins from some or all addresses are
+    refused."""
+
+    id: OperatorId
+    email: str
+    display_name: str
+    role_id: RoleId
+    role: str
+    disabled: bool
+    has_password: bool
+    has_totp: bool
+    locked_until: dt.datetime | None
+    created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class RoleView:
+    """A role, its permissions, and how many operators have it.
+
+    `require_totp` is the role's own setting. `totp_required`: its operators need a second factor, because of the
+    setting or, in production, of the permissions.
+    """
+
+    id: RoleId
+    name: str
+    permissions: Permissions
+    require_totp: bool
+    totp_required: bool
+    operator_count: int
+    created_at: dt.datetime
+
+
+async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]:
+    """List operators, newest first."""
+    with translate_db_errors():
+        rows = await runtime.db.fetch(
+            OPERATORS,
+            runtime.now(),
+            locks_by_address(runtime.config),
+            page.before_at,
+            page.before_id,
+            page.limit + 1,
+        )
+    return cut(many(OperatorForOperators, rows), page, at="created_at")
+
+
+async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:
+    """Return one operator.
+
+    Raises NotFound for an unknown id.
+    """
+    with translate_db_errors():
+        found = await runtime.db.fetch(OPERATOR, runtime.now(), locks_by_address(runtime.config), operator_id)
+    rows = many(OperatorForOperators, found)
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+async def roles(runtime: Runtime, page: Page) -> Items[RoleView]:
+    """List roles, newest first."""
+    with translate_db_errors():
+        rows = await runtime.db.fetch(
+            ROLES,
+            page.before_at,
+            page.before_id,
+            page.limit + 1,
+        )
+    return cut(_role_views(runtime, rows), page, at="created_at")
+
+
+async def role(runtime: Runtime, role_id: str) -> RoleView:
+    """Return one role.
+
+    Raises NotFound for an unknown id.
+    """
+    with translate_db_errors():
+        rows = _role_views(runtime, await runtime.db.fetch(ROLE, role_id))
+    if not rows:
+        raise NotFound
+    return rows[0]
+
+
+def _role_views(runtime: Runtime, rows: Iterable[Mapping[str, Any]]) -> list[RoleView]:
+    production = runtime.settings.production
+    return [
+        RoleView(
+            **as_dict(row),
+            totp_required=requires_totp(row["permissions"], by_role=row["require_totp"], production=production),
+        )
+        for row in rows
+    ]

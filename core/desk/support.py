@@ -1,13 +1,19 @@
 """Look-ups for support: customers, sessions, payment requests (docs/product.md#support).
 
 Goodbyes and topics are shown with `customers.pii`, messages never.
+
+Lists are newest first and filtered by a part of a name. A scan of the newest rows finds a common name soon, but for a
+rare one it would read the whole table. So the people with that name are looked up first, with a trigram index. If there
+are at most AT_MOST, their newest rows are read by key. If there are more, the newest rows contain enough of them.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
+from core.accounts.customers import store as customer_store
 from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -15,8 +21,7 @@ from core.base.field_types import PaymentRequestId, Person, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
-from core.desk import free_texts
-from core.desk.look_up import NAMED, LookUp, accounts_named, filters, fitting, named
+from core.desk import disclosure
 from core.desk.people import CustomerView, shown_to
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
@@ -30,6 +35,18 @@ from core.storage.conditions import Conditions, newest, part_of
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 
+AT_MOST = 1_000  # people with a name whose rows are read by key
+# MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.
+# Names are compared in NFC and without case.
+NAMED = "folded(c.display_name) LIKE folded({0})"
+FITTING = """WITH fitting AS MATERIALIZED (
+  SELECT c.id
+  FROM {table} AS c
+  WHERE {fits}
+)
+SELECT id
+FROM fitting
+LIMIT {limit}"""
 CUSTOMERS = """SELECT
   c.id,
   c.phone,
@@ -76,6 +93,55 @@ PAYMENTS_FOUND = f"""{{found}}
 JOIN found ON found.id = p.id
 ORDER BY p.created_at DESC, p.id DESC"""
 PAID_FOR = "SELECT payment_request_id FROM chat_sessions WHERE id = $1"
+
+
+@attrs.frozen(kw_only=True)
+class LookUp:
+    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded."""
+
+    q: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    status: str | None = None
+
+
+async def fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
+    """Return the ids of the rows of `table` that match; None if there are more than AT_MOST."""
+    limit = fits.arg(AT_MOST + 1)
+    rows = await runtime.db.fetch(FITTING.format(table=table, fits=fits, limit=limit), *fits.args)
+    return None if len(rows) > AT_MOST else [str(row["id"]) for row in rows]
+
+
+async def named(runtime: Runtime, table: str, q: str) -> list[str] | None:
+    """Return the ids of the people with this name or id; None if there are more than AT_MOST."""
+    one = parse_id(q)
+    if one is not None:
+        return [one]
+    fits = Conditions()
+    fits.add(NAMED, part_of(q))
+    return await fitting(runtime, table, fits)
+
+
+async def accounts_named(runtime: Runtime, q: str) -> list[str] | None:
+    """Return all ids of the accounts of customers with this name or id; None if there are too many customers.
+
+    See docs/product.md#the-callers-ids.
+    """
+    ids = await named(runtime, "customers", q)
+    if ids is None:
+        return None
+    accounts = await customer_store.ids_of_all(runtime.db, ids)
+    return list({*ids, *(row_id for account in accounts.values() for row_id in account)})
+
+
+def filters(t: str, page: Page, which: LookUp) -> Conditions:
+    """Return the conditions of all filters but `q`, for a table with the alias `t`."""
+    where = Conditions()
+    where.add(f"{t}.created_at >= {{0}}", which.since)
+    where.add(f"{t}.created_at < {{0}}", which.until)
+    where.add(f"{t}.status = {{0}}", which.status)
+    where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
+    return where
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
@@ -132,7 +198,7 @@ class SupportSession(SessionView):
 
 
 async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[SupportSession]:
-    may_read = free_texts.readable(actor)
+    may_read = disclosure.readable(actor)
     away = {
         (absence.session_id, absence.user_type): absence.since
         for absence in await absences.open_of(runtime.db, [str(row["id"]) for row in rows])
@@ -140,7 +206,7 @@ async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[Sup
     found = []
     for row in rows:
         two = views.two_sided(row)
-        view = free_texts.in_session(attrs.evolve(two.customer, closures=two.closures), may_read=may_read)
+        view = disclosure.in_session(attrs.evolve(two.customer, closures=two.closures), may_read=may_read)
         values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
         found.append(
             SupportSession(
@@ -154,7 +220,7 @@ async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[Sup
 
 
 async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
-    """List sessions, newest first, with goodbyes and topics as core/desk/free_texts.py says.
+    """List sessions, newest first, with goodbyes and topics as core/desk/disclosure.py says.
 
     `q` is a part of a party's name, or the id of a session, party or payment request.
     """
@@ -174,7 +240,7 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
         statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
         found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
     shown = cut(found_sessions, page, at="created_at")
-    await free_texts.note_sessions(runtime, actor, shown.items, listed=True)
+    await disclosure.note_sessions(runtime, actor, shown.items, listed=True)
     return shown
 
 
@@ -188,7 +254,7 @@ async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: boo
     if not found:
         raise NotFound
     if noted:
-        await free_texts.note_sessions(runtime, actor, found, listed=False)
+        await disclosure.note_sessions(runtime, actor, found, listed=False)
     return found[0]
 
 

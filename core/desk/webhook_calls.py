@@ -11,7 +11,7 @@ from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
-from core.desk import disclosure, free_texts, newest_first
+from core.desk import disclosure, newest_first
 from core.payments.gateway_calls import ProcessingResult
 from core.payments.webhooks.personal import without_personal_fields
 from core.runtime.container import Runtime
@@ -102,16 +102,16 @@ ABOUT = """(
 
 def _call(row: Any, actor: Actor) -> WebhookLogView:
     """Return a call as the operator may see it: without `customers.pii`, personal fields and errors are masked."""
-    body, may_read = row["raw_body"].decode("utf-8", "replace"), free_texts.readable(actor)
+    body, may_read = row["raw_body"].decode("utf-8", "replace"), disclosure.readable(actor)
     if body and not may_read:
         body = without_personal_fields(body)
-    shown = free_texts.row_as(row, "processing_error", may_read=may_read)
+    shown = disclosure.row_as(row, "processing_error", may_read=may_read)
     return WebhookLogView(**{**as_dict(shown), "raw_body": body})
 
 
 async def _note(runtime: Runtime, actor: Actor, calls: list[WebhookLogView], *, listed: bool) -> None:
     """Write the audit row about reading bodies, and errors with `customers.pii`."""
-    may_read = free_texts.readable(actor)
+    may_read = disclosure.readable(actor)
     read = {
         call.id: [name for name in ("raw_body", "processing_error")[: 1 + may_read] if getattr(call, name)]
         for call in calls

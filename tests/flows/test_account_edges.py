@@ -8,9 +8,9 @@ import pytest
 from core.accounts.customers import edit as customer_edit
 from core.base.actor import Actor
 from core.base.pages import Page
-from core.desk import look_up, support
+from core.desk import support
 from core.desk.failed_pairings import FailureFilter, failed_pairings
-from core.desk.look_up import LookUp
+from core.desk.support import LookUp
 from core.pairing import advance as pairing_advance
 from core.pairing import leave as pairing_leave
 from core.pairing import mitra_desk, mitra_status
@@ -68,8 +68,8 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
             if joined:
                 joining = "UPDATE customers SET account_belongs_to = $1 WHERE id = $2"
                 await runtime.db.fetch(joining, account.user_id, before.user_id)
-            for few in (look_up.AT_MOST, 0):  # looked up one by one, or with too many matches for that
-                monkeypatch.setattr(look_up, "AT_MOST", few)
+            for few in (support.AT_MOST, 0):  # looked up one by one, or with too many matches for that
+                monkeypatch.setattr(support, "AT_MOST", few)
                 for q in (account.user_id, "kenc"):
                     which = LookUp(q=q)
                     chats_found = (await support.sessions(runtime, READER, Page(), which)).items

@@ -15,7 +15,7 @@ from core.base.id_ranges import month_of, months_after
 from core.desk.audits.rules import Depth
 from core.desk.ledger.audit import FIRST
 from core.desk.ledger.audit_rules import rules_of
-from core.desk.look_up import AT_MOST
+from core.desk.support import AT_MOST
 from core.payments.reconciliation import compare as compare_invoices
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus

@@ -9,11 +9,11 @@ from core.base import ids
 from core.base.actor import UserType
 from core.base.pages import Page
 from core.deliveries import store as deliveries
-from core.desk import activity, failed_pairings, mitras, support, webhook_calls
+from core.desk import activity, failed_pairings, people, support, webhook_calls
 from core.desk.activity import ActivityFilter
 from core.desk.audit_log import AuditFilter, audit_log
 from core.desk.failed_pairings import FailureFilter
-from core.desk.look_up import LookUp
+from core.desk.support import LookUp
 from core.desk.webhook_calls import WebhookFilter
 from core.sessions import histories, own_lists, views
 from core.sessions.messages import chats
@@ -96,7 +96,7 @@ def _activity(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime
     yield _call(activity.summary, "a day", since=caller.now - dt.timedelta(days=1))
     yield _call(activity.summary, "30 days", since=None)
     yield _call(activity.summary, "one mitra", since=None, mitra_id=caller.text["mitra_id"])
-    yield _call(mitras.mitras_for_operator, "a name", q="Indra")
+    yield _call(people.mitras_for_operator, "a name", q="Indra")
 
 
 def _chats(caller: Caller, deep: Page) -> Iterator[Call]:

@@ -17,7 +17,7 @@ from core.base.errors import NotFound
 from core.base.field_types import Id, MitraId
 from core.base.languages import Text
 from core.deliveries.stages import Stage
-from core.desk import free_texts
+from core.desk import disclosure
 from core.desk.support import SupportPayment, payment
 from core.desk.timeline.entries import (
     ORDER,
@@ -121,12 +121,12 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
     Without `customers.pii`, texts that people wrote and errors are hidden; with it, an audit row records that they were
     read. Raises NotFound for an unknown id, Unavailable if the audit row can't be written.
     """
-    reading, may_read = free_texts.Reading(actor=actor), free_texts.readable(actor)
+    reading, may_read = disclosure.Reading(actor=actor), disclosure.readable(actor)
 
     def shown(rows: list[Any], field: str) -> list[Any]:
         for row in rows:
             reading.add(payment_request_id, **{field: row[field]})
-        return [free_texts.row_as(row, field, may_read=may_read) for row in rows]
+        return [disclosure.row_as(row, field, may_read=may_read) for row in rows]
 
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None

@@ -1,3 +1,22 @@
+-- name: mitras
+-- All mitras, with their presence and how many sessions they have.
+SELECT
+  m.id,
+  m.phone,
+  m.display_name,
+  m.is_active,
+  coalesce(o.is_online, false) AS is_online,
+  o.last_heartbeat_at,
+  o.reachable_at,
+  (
+    SELECT count(*)::int
+    FROM chat_sessions AS s
+    WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')
+  ) AS active_session_count,
+  m.created_at
+FROM mitras AS m
+LEFT JOIN mitra_online_status AS o ON o.mitra_id = m.id;
+
 -- name: operators
 -- All operators. Until `locked_until`, sign-ins from some or all addresses are refused. $1 is now; $2 says that single
 -- addresses are locked (`cc_login_lockout_scope`).
@@ -24,7 +43,6 @@ SELECT
   o.created_at
 FROM control_center_users AS o
 JOIN roles AS r ON r.id = o.role_id;
-
 
 -- name: roles
 -- All roles, with the number of operators who have each one.
