@@ -13,8 +13,7 @@ from api.apps import internal_app, public_app
 from api.gatekeeper import Gatekeeper
 from api.protocol import protocol_of
 from core.accounts.logins import ask_code
-from core.app.composition import open_runtime
-from core.app.reactions import react
+from core.app.reactions import open_runtime, react
 from core.base.clock import real_sleep
 from core.base.process import raise_file_limit, stop_event, tune_gc
 from core.cluster.outages.rules import ProcessKind

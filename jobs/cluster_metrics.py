@@ -10,7 +10,7 @@ import contextlib
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.cluster import work_lease
-from core.desk.cluster_figures import cluster_figures
+from core.desk.figures import cluster_figures
 from core.runtime.container import Runtime
 from core.telemetry import logs
 from core.telemetry.cluster_series import CLUSTER

@@ -14,8 +14,8 @@ from core.accounts.operators import sign_in as operator_sign_in
 from core.cluster import process_lease
 from core.idempotency import purge as purge_keys
 from core.pairing import advance as pairing_advance
-from core.pairing import check_presence, mitra_status, purge_rounds
-from core.pairing.promises import estimate as wait_estimates
+from core.pairing import check_presence, presence, purge_rounds
+from core.pairing.promises import promise as wait_estimates
 from core.payments import poll as invoice_poll
 from core.payments import sweeps as payment_sweeps
 from core.payments.refunds import refund
@@ -56,7 +56,7 @@ DEADLINES = (
     Deadline(kind="repeat", run=pairing_advance.repeat_asked),
     Deadline(kind="grace", run=session_timers.complete),
     Deadline(kind="extension", run=extension_answer.time_out),
-    Deadline(kind="stale", run=mitra_status.sweep_stale),
+    Deadline(kind="stale", run=presence.sweep_stale),
     Deadline(kind="presence_check", run=check_presence.ask_silent),
     Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
     Deadline(kind="refund", run=refund.ask_due),
@@ -65,8 +65,8 @@ DEADLINES = (
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_sweeps.expire_stale),
     Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
-    Sweep(name="signed_out", every_s=20, run=mitra_status.take_signed_out_offline),
-    Sweep(name="close_asked", every_s=5, run=mitra_status.close_orphaned_invitations),
+    Sweep(name="signed_out", every_s=20, run=presence.take_signed_out_offline),
+    Sweep(name="close_asked", every_s=5, run=presence.close_orphaned_invitations),
     Sweep(name="absences", every_s=5, run=absence_sweep.sweep),
     Sweep(name="send_codes", every_s=5, run=send_code.send_overdue),
     Sweep(name="erase_rest", every_s=5, run=erase_rest.go_on),

@@ -3,9 +3,8 @@
 from aiohttp import web
 
 from core.app import probes
-from core.app.composition import open_runtime
 from core.app.probes import add_probes
-from core.app.reactions import react
+from core.app.reactions import open_runtime, react
 from core.base.process import stop_event, tune_gc
 from core.cluster.outages.rules import ProcessKind
 from core.cluster.process_lease import ProcessLease

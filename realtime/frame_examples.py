@@ -7,7 +7,7 @@ import attrs
 
 from core.accounts.mitras.rules import StatusReason
 from core.base.field_types import ClientMessageId, ExtensionId, Id, MessageId, PaymentRequestId, Person, SessionId
-from core.pairing.chat_requests import ChatRequest
+from core.pairing.views import ChatRequest
 from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds.states import RefundStatus

@@ -11,7 +11,7 @@ from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
 from core.bus import channels
-from core.pairing import mitra_desk
+from core.pairing import views
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.messages import chats
 from realtime import close_codes, frames, websocket
@@ -195,5 +195,5 @@ class Handshake:
         if self._path == "chat":
             return {"sessions": await self._arrivals.snapshot(actor)}
         if actor.user_type is UserType.MITRA:
-            return {"requests": await mitra_desk.chat_requests(runtime, actor)}
+            return {"requests": await views.chat_requests(runtime, actor)}
         return {"searching": await chats.searching(runtime, actor)}

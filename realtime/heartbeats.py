@@ -19,7 +19,7 @@ from core.base.actor import Actor
 from core.base.batch_loader import BatchLoader
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.runtime.container import Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs
@@ -49,7 +49,7 @@ class Heartbeats:
         self._is_here = is_here
         self._failed: set[str] = set()  # mitras whose last heartbeat could not be stored
         # One statement for all mitras who send at the same time: thousands come back at once after an interruption.
-        self._together = BatchLoader(functools.partial(mitra_status.heartbeats, runtime), nothing=None)
+        self._together = BatchLoader(functools.partial(presence.heartbeats, runtime), nothing=None)
         self._every_s = EVERY_S / runtime.clock.scale
         self._again_s = min(AGAIN_S, self._every_s)
         self._last: OrderedDict[str, _LastHeartbeat] = OrderedDict()  # oldest first
@@ -84,7 +84,7 @@ class Heartbeats:
             self._remember(actor.user_id, is_online)
         else:
             try:
-                await mitra_status.heartbeat(self._runtime, actor, Channel.SOCKET)  # waits for the row's lock
+                await presence.heartbeat(self._runtime, actor, Channel.SOCKET)  # waits for the row's lock
                 is_online = True
             except MitraOffline:
                 is_online = False

@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from core.accounts.mitras.rules import StatusReason
 from core.base.field_types import Count, Id, Person
-from core.pairing.chat_requests import ChatRequest
+from core.pairing.views import ChatRequest
 from core.payments.failures.causes import CauseTag
 from core.payments.views import PaymentRequestView
 from core.sessions.sensitivity import Sensitivity

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from core.app.composition import open_runtime
 from core.app.probes import add_probes
-from core.app.reactions import react
+from core.app.reactions import open_runtime, react
 from core.base.process import raise_file_limit, stop_event, tune_gc, wait_for_second_signal
 from core.cluster.outages.rules import ProcessKind
 from core.cluster.process_lease import ProcessLease

@@ -11,7 +11,7 @@ import asyncpg
 import attrs
 from rich.markup import escape
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base.addresses import database_urls
 from core.base.clock import as_text
 from core.base.progress import Report

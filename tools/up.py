@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 import attrs
 from rich.table import Table
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base.addresses import host_and_port
 from core.base.process import stop_event
 from core.base.progress import Report, part

@@ -8,8 +8,8 @@ from litestar.params import QueryParameter
 from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.pages import ReportItems, read_page
-from core.desk import activity, promises, unserved
-from core.desk import overview as desk_overview
+from core.desk import activity, reports
+from core.desk import figures as desk_overview
 from core.desk.activity import ActivityFilter
 from core.runtime.container import Runtime
 
@@ -54,13 +54,13 @@ async def unserved_searches(
     runtime: Runtime,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
-) -> ReportItems[unserved.UnservedHour]:
+) -> ReportItems[reports.UnservedHour]:
     """Return for each hour of the week, in UTC, how many searches began in it and how many found no mitra.
 
     Hours without a search are left out, and so are searches for one chosen mitra. The default range is the last 28
     days, the longest 92 days.
     """
-    return await unserved.unserved(runtime, since=query_time("from", since), until=query_time("to", to))
+    return await reports.unserved(runtime, since=query_time("from", since), until=query_time("to", to))
 
 
 @get("/internal/promises", **operators("activity"))
@@ -68,12 +68,12 @@ async def promised_waits(
     runtime: Runtime,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
-) -> ReportItems[promises.PromisesOfDay]:
+) -> ReportItems[reports.PromisesOfDay]:
     """Return for each day, in UTC, which waits were promised to customers and how long they waited. Newest first.
 
     Days without a promise are left out. The default range is the last 28 days, the longest 92 days.
     """
-    return await promises.promises(runtime, since=query_time("from", since), until=query_time("to", to))
+    return await reports.promises(runtime, since=query_time("from", since), until=query_time("to", to))
 
 
 @get("/internal/overview", **operators("activity"))

@@ -10,9 +10,9 @@ from core.accounts.mitras.rules import Channel, MitraAtCapacity, MitraOffline
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.pairing import answer as pairing_answer
-from core.pairing import mitra_desk, mitra_status
-from core.pairing.chat_requests import ChatRequest
+from core.pairing import presence, views
 from core.pairing.rules import RequestClosed, RequestTaken
+from core.pairing.views import ChatRequest
 from core.runtime.container import Runtime
 from core.sessions import histories
 from core.sessions.messages import chats
@@ -20,37 +20,37 @@ from core.sessions.views import SessionView
 
 
 @get("/api/mitra/status", **mitras(MitraOffline))
-async def status(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
+async def status(runtime: Runtime, actor: Actor) -> views.MitraStatus:
     """Return the caller's presence and number of sessions."""
-    return await mitra_desk.mitra_status(runtime, actor)
+    return await views.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/online", status_code=200, **mitras(MitraOffline))
-async def go_online(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
+async def go_online(runtime: Runtime, actor: Actor) -> views.MitraStatus:
     """Go online, to get chat requests."""
-    await mitra_status.go_online(runtime, actor)
-    return await mitra_desk.mitra_status(runtime, actor)
+    await presence.go_online(runtime, actor)
+    return await views.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/offline", status_code=200, **mitras(MitraOffline))
-async def go_offline(runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
+async def go_offline(runtime: Runtime, actor: Actor) -> views.MitraStatus:
     """Go offline, to get no more chat requests."""
-    await mitra_status.go_offline(runtime, mitra_id=actor.user_id)
-    return await mitra_desk.mitra_status(runtime, actor)
+    await presence.go_offline(runtime, mitra_id=actor.user_id)
+    return await views.mitra_status(runtime, actor)
 
 
 @post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline, by_itself=True))
-async def heartbeat(request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> mitra_desk.MitraStatus:
+async def heartbeat(request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> views.MitraStatus:
     """Record a heartbeat of the caller's app."""
-    if await mitra_status.heartbeat(runtime, actor, Channel.REST):
+    if await presence.heartbeat(runtime, actor, Channel.REST):
         note_sign(request, actor)
-    return await mitra_desk.mitra_status(runtime, actor)
+    return await views.mitra_status(runtime, actor)
 
 
 @get("/api/mitra/chat-requests", **mitras())
 async def chat_requests(runtime: Runtime, actor: Actor) -> Items[ChatRequest]:
     """List the chat requests that are open to the caller, newest first."""
-    return Items(items=await mitra_desk.chat_requests(runtime, actor))
+    return Items(items=await views.chat_requests(runtime, actor))
 
 
 @post(

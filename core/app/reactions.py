@@ -14,9 +14,10 @@ from core.pairing import advance as pairing_advance
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.payments import void as invoice_void
-from core.runtime.container import Runtime
+from core.runtime.container import Reaction, Runtime, connect
 from core.sessions import renames
 from core.sessions.extensions import ask as extension_ask
+from core.settings.settings import Settings
 from core.storage.transaction import Tx
 from core.telemetry import traces
 
@@ -70,3 +71,12 @@ async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
         case SignedOut():
             yield
             await presence.leave_if_signed_out(tx, change.mitra_id)
+
+
+async def open_runtime(
+    settings: Settings, *, pool_size: int = 16, commit_pool_size: int = 0, react: Reaction | None = None
+) -> Runtime:
+    """Connect to all backends, set the clock and read the configuration (see `connect`)."""
+    return await connect(
+        settings, pool_size=pool_size, commit_pool_size=commit_pool_size, port=in_transaction, react=react
+    )

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from core.config import store as config_store
-from core.pairing import presence_checks
+from core.pairing import check_presence
 from core.providers.refunds import gateway_of
 from core.runtime.container import Runtime
 from core.storage import sql_files
@@ -37,10 +37,8 @@ async def upcoming(runtime: Runtime) -> dict[str, dt.datetime]:
     if row["silence"] is not None and runtime.config.flag("require_mitra_ping"):
         found["stale"] = row["silence"] + runtime.config.seconds("mitra_stale_after_seconds")
     if row["silence"] is not None and runtime.config.flag("reachability_probe"):
-        policy = presence_checks.check_policy(
-            runtime.config, cadence_s=runtime.settings.mitra_heartbeat_cadence_seconds
-        )
+        policy = check_presence.check_policy(runtime.config, cadence_s=runtime.settings.mitra_heartbeat_cadence_seconds)
         # A mitra whose check is unanswered may have the longest silence, so this is another statement.
-        if (due := await presence_checks.next_due(runtime.db, policy, now=runtime.now())) is not None:
+        if (due := await check_presence.next_due(runtime.db, policy, now=runtime.now())) is not None:
             found["presence_check"] = due
     return found

@@ -9,8 +9,8 @@ from core.base.field_types import Person
 from core.deliveries import events
 from core.deliveries import store as deliveries
 from core.events.notices import Notice, OwnStatusChanged, SearchProgress
-from core.pairing import chat_requests as requests
 from core.pairing import trace_parents
+from core.pairing import views as requests
 from core.sessions.store import Session
 from core.storage.transaction import Tx
 

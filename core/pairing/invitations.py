@@ -1,6 +1,6 @@
 """Ask mitras in a running search, all at once or in waves (docs/product.md#waves).
 
-core/pairing/waves.py decides which wave asks, and how many. All functions need the session's lock, and the session must
+core/pairing/rules.py decides which wave asks, and how many. All functions need the session's lock, and the session must
 be searching: then no invitation is made after an acceptance or a cancellation.
 """
 
@@ -12,11 +12,10 @@ from core.deliveries import events
 from core.events.signals import BlastCutShort
 from core.pairing import announce as announce_pairing
 from core.pairing import rounds, rules
+from core.pairing import rules as wave_rules
 from core.pairing import store as pairing
-from core.pairing import waves as wave_rules
-from core.pairing.rules import Response, Round, Search
+from core.pairing.rules import NO_WAVES, Response, Round, Search, Wave, Waves
 from core.pairing.store import Invited
-from core.pairing.waves import NO_WAVES, Wave, Waves
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.storage.transaction import Tx

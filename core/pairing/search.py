@@ -14,8 +14,7 @@ from core.deliveries import events
 from core.pairing import announce as announce_pairing
 from core.pairing import invitations, rounds, rules, trace_parents
 from core.pairing import store as pairing
-from core.pairing.rules import Response, Round, Search, SearchLimits, Tally
-from core.pairing.waves import Wave
+from core.pairing.rules import Response, Round, Search, SearchLimits, Tally, Wave
 from core.payments import money
 from core.payments import store as payments
 from core.payments.failures.causes import CauseTag

@@ -9,9 +9,8 @@ from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import ids
 from core.pairing import rules
 from core.pairing.eligible import ANYONE_ELIGIBLE, INVITING, LONGEST_WAITING, MAY_BE_ASKED, SOME_ELIGIBLE
-from core.pairing.rules import Response, Tally
+from core.pairing.rules import EVERYONE, Asking, Response, Tally, Waves
 from core.pairing.tables import ChatRequestNotification as Invitations
-from core.pairing.waves import EVERYONE, Asking, Waves
 from core.storage import sql_files
 from core.storage.fragments import OLDEST_SEARCH
 from core.storage.statements import p, statement

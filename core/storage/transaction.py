@@ -38,7 +38,7 @@ Port = Callable[["Tx", Change], contextlib.AbstractAsyncContextManager[None]]
 
 def no_port(_tx: "Tx", change: Change) -> contextlib.AbstractAsyncContextManager[None]:
     """Refuse a change in which domains above take part: this transaction knows none."""
-    raise RuntimeError(f"open the runtime by core/app/composition.py, so that others take part in {change}")
+    raise RuntimeError(f"open the runtime by core/app/reactions.py, so that others take part in {change}")
 
 
 class Ended:

@@ -13,7 +13,7 @@ import pytest
 from core.accounts.customers import sign_in as customer_sign_in
 from core.accounts.customers.rules import Identity, IdentityKind
 from core.accounts.logins import sign_in_anonymous
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import real_sleep
@@ -22,7 +22,7 @@ from core.desk.ledger.audit import Violation, audit, check
 from core.desk.ledger.audit_rules import RULES
 from core.idempotency.rules import keyed_request
 from core.pairing import answer as pairing_answer
-from core.pairing import end_session, mitra_status
+from core.pairing import end_session, presence
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
@@ -125,7 +125,7 @@ async def _live(life: FilledDatabase) -> None:
     runtime, stage = life.runtime, life.stage
     ayu, bima = await stage.mitra(), await stage.mitra()
     for mitra in (ayu, bima):
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
     done, cancels, returns, waits, fails, closes, pays = [await stage.customer() for _ in range(7)]
     # One session from the discount to both goodbyes, with a rejected and an accepted extension.
     first = await life.session_of(await life.pays(done, discount=True))
@@ -168,7 +168,7 @@ async def _live(life: FilledDatabase) -> None:
     await life.asks(pays)
     await _operate(life)
     await _join(life)
-    await mitra_status.go_offline(runtime, mitra_id=ayu.user_id)
+    await presence.go_offline(runtime, mitra_id=ayu.user_id)
     await real_sleep(max(0.0, show_receipts.SETTLED_S - (runtime.now() - ended_at).total_seconds()))
     await show_receipts.of_session(runtime, first)
 

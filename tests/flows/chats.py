@@ -8,7 +8,7 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor
-from core.pairing import end_session, mitra_status
+from core.pairing import end_session, presence
 from core.sessions.messages import send as message_send
 from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
 from tests.flows.conftest import Harness
@@ -68,9 +68,9 @@ class Chat:
 async def a_chat(harness: Harness) -> Chat:
     """Create a session of a new customer and a new mitra, and take the mitra offline."""
     customer, mitra = await harness.customer(), await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     session_id = await harness.start_session(customer, mitra)
-    await mitra_status.go_offline(harness.runtime, mitra_id=mitra.user_id)
+    await presence.go_offline(harness.runtime, mitra_id=mitra.user_id)
     return Chat(harness=harness, id=session_id, customer=customer, mitra=mitra)
 
 

@@ -15,7 +15,7 @@ from core.accounts.customers import store as customers
 from core.accounts.logins import tokens
 from core.accounts.logins.tokens import Opening
 from core.accounts.mitras import store as mitras
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import Clock

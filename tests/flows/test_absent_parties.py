@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.clock import Clock
-from core.desk import overview, support
+from core.desk import figures, support
 from core.desk.timeline.timeline import timeline
 from core.sessions import timers as session_timers
 from core.sessions import transitions
@@ -264,13 +264,13 @@ def test_operators_see_the_absence_in_the_session_the_overview_and_the_timeline(
         await it.sweep()
         seen = await support.session(on.runtime, READER, it.chat.id)
         assert (seen.customer_absent_since, seen.mitra_absent_since) == (None, began)
-        assert (await overview.overview(on.runtime)).absent == 1
+        assert (await figures.overview(on.runtime)).absent == 1
         it.pass_(10)
         await it.sign("mitra")
         await it.sweep()
         seen = await support.session(on.runtime, READER, it.chat.id)
         assert (seen.customer_absent_since, seen.mitra_absent_since) == (None, None)
-        assert (await overview.overview(on.runtime)).absent == 0
+        assert (await figures.overview(on.runtime)).absent == 0
         entries = (await timeline(on.runtime, READER, str(payment))).entries
         assert [(one.kind, one.at - began, one.text) for one in entries if one.kind.startswith("party")] == [
             ("party_absent", (AFTER + 2) * SECOND, "The mitra was away: no sign of life for 32 s."),

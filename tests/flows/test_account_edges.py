@@ -13,7 +13,7 @@ from core.desk.failed_pairings import FailureFilter, failed_pairings
 from core.desk.support import LookUp
 from core.pairing import advance as pairing_advance
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_desk, mitra_status
+from core.pairing import presence, views
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments import store as payments
@@ -28,7 +28,7 @@ async def _a_chat_before_the_account(harness: Harness, *, name: str) -> tuple[Ac
     """Create an account with that name, a customer who will join it, and their session with an online mitra."""
     account, before, mitra = await harness.customer(), await harness.customer(), await harness.mitra()
     await customer_edit.set_display_name(harness.runtime, account, display_name=name)
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     return account, before, mitra, await harness.start_session(before, mitra)
 
 
@@ -36,14 +36,14 @@ def test_session_begun_before_the_account_shows_the_account_name(clean_harness: 
     async def play() -> None:
         runtime = clean_harness.runtime
         account, _, mitra, session_id = await _a_chat_before_the_account(clean_harness, name="Sari")
-        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+        await presence.go_offline(runtime, mitra_id=mitra.user_id)
         left = await payment_request.request_payment(runtime, await clean_harness.customer(), WISH, address=ADDRESS)
         await clean_harness.report_paid(left.payment_request_id, left.amount)
         await pairing_start.start(runtime, payment_request_id=left.payment_request_id)
         await runtime.db.fetch("UPDATE customers SET account_belongs_to = $1 WHERE id <> $1", account.user_id)
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         await pairing_advance.invite_available(runtime)
-        (request,) = await mitra_desk.chat_requests(runtime, mitra)
+        (request,) = await views.chat_requests(runtime, mitra)
         assert request.customer_display_name == "Sari"
         view = await chats.session(runtime, mitra, session_id)
         assert view.customer.display_name == "Sari"

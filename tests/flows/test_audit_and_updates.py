@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.desk.ledger.audit import audit
 from tests.faults.proxy import Proxy, When
 from tests.flows.chats import a_chat

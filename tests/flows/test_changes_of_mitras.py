@@ -8,7 +8,7 @@ import pytest
 from core.base.actor import Actor
 from core.desk import operator_work
 from core.desk.operator_work import MitraChange
-from core.pairing import end_session, mitra_status
+from core.pairing import end_session, presence
 from core.pairing import start as pairing_start
 from core.sessions.extensions import ask as extension_ask
 from core.sessions.extensions import request as extension_request
@@ -45,7 +45,7 @@ async def searching(harness: Harness) -> str:
 async def second_chat(harness: Harness, first: Chat) -> Chat:
     """Start another chat of the same mitra."""
     customer = await harness.customer()
-    await mitra_status.go_online(harness.runtime, first.mitra)
+    await presence.go_online(harness.runtime, first.mitra)
     return attrs.evolve(first, id=await harness.start_session(customer, first.mitra), customer=customer)
 
 
@@ -86,7 +86,7 @@ def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harn
         closing = await a_chat(clean_harness)
         operator = await clean_harness.operator()
         await end_session.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
-        await mitra_status.go_online(runtime, closing.mitra)
+        await presence.go_online(runtime, closing.mitra)
         asking = await searching(clean_harness)
         assert closing.id < asking
         async with runtime.db.pool.acquire() as batch:
@@ -106,7 +106,7 @@ def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harn
 def test_deactivation_locks_no_session_after_a_payment(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime, chat = clean_harness.runtime, await a_chat(clean_harness)
-        await mitra_status.go_online(runtime, chat.mitra)
+        await presence.go_online(runtime, chat.mitra)
         wish = MoreMinutes(session_id=chat.id, duration_minutes=12)
         made = await extension_request.request_extension(runtime, chat.customer, wish, address=ADDRESS)
         await clean_harness.report_paid(made.payment_request_id, made.amount)
@@ -121,7 +121,7 @@ def test_deactivation_locks_no_session_after_a_payment(clean_harness: Harness) -
             async with asyncio.timeout(10):
                 await task
         assert await extensions.pending_of(runtime.db, chat.id) is None
-        await mitra_status.close_orphaned_invitations(runtime)
+        await presence.close_orphaned_invitations(runtime)
         left = "SELECT count(*)::int FROM chat_request_notifications WHERE mitra_id = $1 AND response IS NULL"
         assert await runtime.db.fetchval(left, chat.mitra.user_id) == 0
 

@@ -1,7 +1,7 @@
 """Event ids of a session increase in the order of its changes, even if the clocks of the processes differ."""
 
 from core.base import ids
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.sessions import announce as announce_sessions
 from core.sessions import store as sessions
 from core.sessions.store import Session
@@ -23,7 +23,7 @@ async def _change(harness: Harness, session_id: str, times: int) -> list[str]:
 def test_event_ids_from_processes_with_different_clocks_follow_the_changes(harness: Harness) -> None:
     async def play() -> None:
         customer, mitra = await harness.customer(), await harness.mitra()
-        await mitra_status.go_online(harness.runtime, mitra)
+        await presence.go_online(harness.runtime, mitra)
         session_id = await harness.start_session(customer, mitra)
         made: list[str] = []
         now, thread = ids._SOURCE.now, ids._SOURCE.thread

@@ -17,7 +17,7 @@ from core.desk.ledger.audit_rules import RULES
 from core.desk.timeline.timeline import timeline
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.pairing.rules import RequestClosed
 from core.sessions import rules as session_rules
@@ -325,7 +325,7 @@ def test_searches_wait_while_no_realtime_process_lives(fair: Harness) -> None:
 def test_chat_request_is_accepted_after_its_time_while_the_clock_stands(fair: Harness) -> None:
     async def play() -> None:
         mitra = await fair.mitra()
-        await mitra_status.go_online(fair.runtime, mitra)
+        await presence.go_online(fair.runtime, mitra)
         request = await fair.paid(await fair.customer())
         await pairing_start.start(fair.runtime, payment_request_id=request)
         search = await fair.session_of(request)

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from core.app.composition import open_runtime
-from core.app.reactions import react
+from core.app.reactions import open_runtime, react
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.desk.ledger.audit import audit_for_operator

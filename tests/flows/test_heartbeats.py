@@ -3,7 +3,7 @@
 import asyncio
 
 from core.accounts.mitras.rules import Channel
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 from tests.stack import within
@@ -16,15 +16,15 @@ def test_heartbeats_of_online_mitras_are_recorded_and_of_offline_mitras_refused(
         runtime = harness.runtime
         here, there, away = [await harness.mitra() for _ in range(3)]
         for mitra in (here, there, away):
-            await mitra_status.go_online(runtime, mitra)
-        await mitra_status.go_offline(runtime, mitra_id=away.user_id)
+            await presence.go_online(runtime, mitra)
+        await presence.go_offline(runtime, mitra_id=away.user_id)
         before = {mitra.user_id: await runtime.db.fetchval(HEARD, mitra.user_id) for mitra in (here, there, away)}
-        told = await mitra_status.heartbeats(runtime, [here.user_id, away.user_id, there.user_id])
+        told = await presence.heartbeats(runtime, [here.user_id, away.user_id, there.user_id])
         assert told == {here.user_id: True, there.user_id: True, away.user_id: False}
         for mitra_id, at in before.items():
             assert (await runtime.db.fetchval(HEARD, mitra_id) > at) == told[mitra_id]
         for mitra in (here, there):
-            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+            await presence.go_offline(runtime, mitra_id=mitra.user_id)
 
     harness.run(play())
 
@@ -34,15 +34,15 @@ def test_heartbeats_skip_a_mitra_whose_row_is_locked(harness: Harness) -> None:
         runtime = harness.runtime
         free, held = await harness.mitra(), await harness.mitra()
         for mitra in (free, held):
-            await mitra_status.go_online(runtime, mitra)
+            await presence.go_online(runtime, mitra)
         async with runtime.transaction() as tx:
             await _hold(tx, held.user_id)
             async with asyncio.timeout(within(1)):
-                told = await mitra_status.heartbeats(runtime, [held.user_id, free.user_id])
+                told = await presence.heartbeats(runtime, [held.user_id, free.user_id])
         assert told == {free.user_id: True}  # the other heartbeat is recorded later, when its row is unlocked
-        await mitra_status.heartbeat(runtime, held, Channel.SOCKET)
+        await presence.heartbeat(runtime, held, Channel.SOCKET)
         for mitra in (free, held):
-            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+            await presence.go_offline(runtime, mitra_id=mitra.user_id)
 
     harness.run(play())
 

@@ -23,7 +23,7 @@ from core.desk.ledger.audit import audit
 from core.desk.operator_work import MitraChange
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
-from core.pairing import end_session, mitra_status
+from core.pairing import end_session, presence
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
@@ -572,7 +572,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def goes_online(self, mitra: int) -> None:
         actor = self.mitras[mitra]
         error = "MITRA_OFFLINE" if actor.user_id in self.seen.inactive else None
-        self.act(mitra_status.go_online(self.harness.runtime, actor), become={}, error=error)
+        self.act(presence.go_online(self.harness.runtime, actor), become={}, error=error)
         self.act(pairing_advance.invite_available(self.harness.runtime, mitra_ids=[actor.user_id]), become={})
         for session in self.seen.sessions.values():
             running = session["status"] == "searching" and self.clock.now() < session["round_ends_at"]
@@ -582,7 +582,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(mitra=st.integers(0, 1))
     def goes_offline(self, mitra: int) -> None:
         mitra_id = self.mitras[mitra].user_id
-        self.act(mitra_status.go_offline(self.harness.runtime, mitra_id=mitra_id), become=self._lost_without(mitra_id))
+        self.act(presence.go_offline(self.harness.runtime, mitra_id=mitra_id), become=self._lost_without(mitra_id))
         assert not any(r["mitra_id"] == mitra_id and r["response"] is None for r in self.seen.requests)
 
     def _lost_without(self, mitra_id: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from core.cluster.outages import store
 from core.cluster.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.cluster.outages.store import ProcessIdentity
 from core.cluster.process_lease import LATE_S, ProcessLease
-from core.pairing import mitra_status
+from core.pairing import presence
 from tests.flows.conftest import Harness
 
 AGO = f"""UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),
@@ -276,7 +276,7 @@ def test_silence_counts_only_while_the_service_could_accept_heartbeats(empty: Ha
 async def create_online_mitra(harness: Harness, seconds_ago: float, channel: str = "socket") -> str:
     """Create an online mitra whose last heartbeat is `seconds_ago` old; return the id."""
     mitra = await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     await harness.runtime.db.fetch(
         "UPDATE mitra_online_status SET last_heartbeat_at = $2, heartbeat_channel = $3 WHERE mitra_id = $1",
         mitra.user_id, harness.runtime.now() - dt.timedelta(seconds=seconds_ago), channel,
@@ -304,7 +304,7 @@ def test_silence_threshold_keeps_its_fraction_of_a_second(empty: Harness, thresh
         async with runtime.transaction() as tx:
             found = await mitras.lock_stale(tx, stale_after_seconds=threshold, now=now, limit=500)
         assert (mitra_id in found) != free
-        await mitra_status.go_offline(runtime, mitra_id=mitra_id)
+        await presence.go_offline(runtime, mitra_id=mitra_id)
 
     empty.run(play())
 

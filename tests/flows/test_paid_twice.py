@@ -11,7 +11,7 @@ from core.desk import failed_pairings
 from core.desk.ledger.audit import audit
 from core.pairing import answer as pairing_answer
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments import confirm as payment_confirm
@@ -45,7 +45,7 @@ class Case:
         self.invoice = await runtime.db.fetchval(sql, about)
         if outcome == "consumed":
             mitra = await harness.mitra()
-            await mitra_status.go_online(runtime, mitra)
+            await presence.go_online(runtime, mitra)
             await pairing_start.start(runtime, payment_request_id=about)
             await pairing_answer.accept(runtime, mitra, session_id=(await harness.session_of(about)).id)
         if outcome == "failed_pairing":

@@ -13,7 +13,7 @@ from api.gatekeeper import Gatekeeper
 from api.plain_reads import PlainReads
 from core.base import ids
 from core.base.actor import Actor
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.sessions.absences.signs_of_life import SignsOfLife
 from tests.flows.conftest import Harness
 
@@ -82,7 +82,7 @@ def test_plain_reads_answer_like_the_framework(harness: Harness, listener: str) 
 
         plain = Noting(framework)
         customer, mitra, operator = await harness.customer(), await harness.mitra(), await harness.operator()
-        await mitra_status.go_online(harness.runtime, mitra)
+        await presence.go_online(harness.runtime, mitra)
         session_id = await harness.start_session(customer, mitra)
         paid = await harness.runtime.db.fetchval(
             "SELECT payment_request_id::text FROM chat_sessions WHERE id = $1", session_id

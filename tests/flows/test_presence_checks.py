@@ -17,9 +17,9 @@ from core.base import ids
 from core.base.actor import Actor
 from core.cluster.leases import store as leases
 from core.desk import deadlines
-from core.pairing import check_presence, mitra_status
-from core.pairing import presence_checks as checks
-from core.pairing.presence_checks import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
+from core.pairing import check_presence, presence
+from core.pairing import check_presence as checks
+from core.pairing.check_presence import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
 from core.telemetry.metrics import REGISTRY
 from tests.flows.conftest import Harness, rows
 from tests.flows.steady_processes import begin_steady
@@ -58,7 +58,7 @@ def steady(clean_harness: Harness) -> Iterator[Harness]:
 async def silent_mitra(harness: Harness, seconds: float, *, devices: int = 1) -> Actor:
     """Return an online mitra who has been silent for some seconds, with devices that take pushes."""
     mitra = await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     for _ in range(devices):
         await harness.runtime.db.fetch(DEVICE, ids.new_id(), mitra.user_id)
     at = harness.runtime.now() - dt.timedelta(seconds=seconds)
@@ -106,7 +106,7 @@ def test_mitra_who_sent_something_or_is_offline_is_not_asked(steady: Harness, ca
     async def play() -> None:
         mitra = await silent_mitra(steady, SILENCE_S - 5 if case == "recent" else SILENCE_S + 1)
         if case == "offline":
-            await mitra_status.go_offline(steady.runtime, mitra_id=mitra.user_id)
+            await presence.go_offline(steady.runtime, mitra_id=mitra.user_id)
         with rows(steady.runtime, reachability_probe=case != "row off"):
             await check_presence.ask_silent(steady.runtime)
             due = await next_check(steady)
@@ -128,7 +128,7 @@ def test_mitra_without_a_push_token_or_past_the_silence_is_passed_over(
         due = await next_check(steady)
         assert due is not None  # not at once again
         assert (due - steady.runtime.now()).total_seconds() > PAUSE_S - 10
-        await mitra_status.heartbeat(steady.runtime, mitra, Channel.REST)
+        await presence.heartbeat(steady.runtime, mitra, Channel.REST)
         assert (await state(steady, mitra))["reachable_at"] is None  # it answers nothing
 
     steady.run(play())
@@ -155,10 +155,10 @@ def test_unanswered_check_is_repeated_after_the_pause_if_heartbeats_are_not_requ
 def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(steady: Harness, channel: Channel) -> None:
     async def beat(mitra: Actor) -> None:
         if channel is Channel.REST:
-            is_sign = await mitra_status.heartbeat(steady.runtime, mitra, channel)
+            is_sign = await presence.heartbeat(steady.runtime, mitra, channel)
             assert not is_sign  # a check may have caused it, on this phone or another one
         else:
-            await mitra_status.heartbeats(steady.runtime, [mitra.user_id])
+            await presence.heartbeats(steady.runtime, [mitra.user_id])
 
     async def play() -> None:
         mitra = await silent_mitra(steady, SILENCE_S + 1)
@@ -173,7 +173,7 @@ def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(stea
         assert due is not None  # the answer has reset the pause
         assert (due - after["last_heartbeat_at"]).total_seconds() == pytest.approx(SILENCE_S)
         await steady.runtime.db.fetch("UPDATE mitra_online_status SET check_ends_at = checked_at")
-        assert await mitra_status.heartbeat(steady.runtime, mitra, Channel.REST)  # the time for answers is over
+        assert await presence.heartbeat(steady.runtime, mitra, Channel.REST)  # the time for answers is over
 
     steady.run(play())
 
@@ -183,7 +183,7 @@ def test_heartbeat_after_the_time_of_a_check_is_no_answer(steady: Harness) -> No
         mitra = await silent_mitra(steady, SILENCE_S + 1)
         await check_presence.ask_silent(steady.runtime)
         await steady.runtime.db.fetch("UPDATE mitra_online_status SET check_ends_at = checked_at")
-        await mitra_status.heartbeat(steady.runtime, mitra, Channel.REST)
+        await presence.heartbeat(steady.runtime, mitra, Channel.REST)
         found = await state(steady, mitra)
         assert found["reachable_at"] is None
         assert found["last_heartbeat_at"] > found["checked_at"]

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.base import ids
-from core.desk.promises import DAYS, PromisesOfDay
-from core.desk.report_range import MOST
+from core.desk.reports import DAYS, MOST, PromisesOfDay
 from core.pairing.promises import rules, store
 from core.pairing.promises.rules import JUDGED, Verdict, Waits
 from core.storage.transaction import Tx

@@ -10,12 +10,11 @@ import pytest
 
 from core.base import ids
 from core.base.errors import ValidationFailed
-from core.desk.promises import promises
-from core.desk.report_range import MOST
+from core.desk.reports import MOST, promises
 from core.idempotency.rules import KeyedRequest
 from core.pairing import request as payment_request
 from core.pairing.catalogue import Availability, TypicalWait
-from core.pairing.promises import estimate as wait_estimates
+from core.pairing.promises import promise as wait_estimates
 from core.pairing.promises import rules, store
 from core.pairing.promises.rules import JUDGED, LEAST_JUDGED, LEAST_SEARCHES, Promise
 from core.payments.views import PaymentRequestView, PromisedWait

@@ -12,7 +12,7 @@ import pytest
 from core.accounts.customers import erasing
 from core.base.actor import Actor
 from core.base.errors import DomainError
-from core.desk import failed_pairings, operator_work, present
+from core.desk import failed_pairings, figures, operator_work
 from core.desk.failed_pairings import FailedPairing
 from core.desk.ledger.audit import audit
 from core.erasures.rules import RequestedBy
@@ -476,8 +476,8 @@ def test_refund_that_is_not_decided_for_two_hours_is_stuck_until_it_is(desk: Des
         await runtime.db.fetch("UPDATE refunds SET requested_at = $1", asked)
         found = (await desk.view()).refund
         assert found is not None
-        figures = await present.refunds(runtime.db, now=asked + ago, due=NEXT)
-        return found.is_stuck, figures.oldest_seconds
+        owed = await figures.refunds(runtime.db, now=asked + ago, due=NEXT)
+        return found.is_stuck, owed.oldest_seconds
 
     async def play() -> None:
         await desk.click()

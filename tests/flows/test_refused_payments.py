@@ -10,7 +10,7 @@ import pytest
 from core.accounts.mitras.rules import MitraOffline, NoMitraAvailable
 from core.base.actor import Actor
 from core.base.pages import Page
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments.states import PaymentStatus
@@ -43,7 +43,7 @@ async def ask(harness: Harness, customer: Actor, **changes: Any) -> PaymentReque
 
 async def online(harness: Harness) -> Actor:
     mitra = await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     return mitra
 
 
@@ -104,7 +104,7 @@ def test_chosen_mitra_and_extension_keep_their_rules(refusing: Harness) -> None:
                 refusing.runtime, customer, MoreMinutes(session_id=session_id, duration_minutes=12), address=ADDRESS
             )
             assert (view.is_extension, view.promised) == (True, None)
-        await mitra_status.go_offline(refusing.runtime, mitra_id=mitra.user_id)
+        await presence.go_offline(refusing.runtime, mitra_id=mitra.user_id)
         await refusing.runtime.db.fetch("UPDATE chat_sessions SET status = 'closing' WHERE id = $1", session_id)
         for accept_wait in (False, True):
             with pytest.raises(MitraOffline):
@@ -122,7 +122,7 @@ def test_mitra_who_changes_while_the_request_waits_for_a_lock_decides(
         runtime, customer, mitra = refusing.runtime, await refusing.customer(), await online(refusing)
         await ask(refusing, customer, accept_wait=True)
         if comes:
-            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+            await presence.go_offline(runtime, mitra_id=mitra.user_id)
         async with runtime.db.pool.acquire() as holder, holder.transaction():
             await holder.fetch(LOCKS[lock], customer.user_id)
             asking = asyncio.create_task(ask(refusing, customer))
@@ -142,7 +142,7 @@ def test_mitra_who_leaves_after_the_request_is_waited_for(refusing: Harness) -> 
     async def play() -> None:
         customer, mitra = await refusing.customer(), await online(refusing)
         request = await ask(refusing, customer)
-        await mitra_status.go_offline(refusing.runtime, mitra_id=mitra.user_id)
+        await presence.go_offline(refusing.runtime, mitra_id=mitra.user_id)
         assert await refusing.report_paid(request.payment_request_id, request.amount) == "confirmed"
         await pairing_start.start(refusing.runtime, payment_request_id=request.payment_request_id)
         assert (await refusing.session_of(request.payment_request_id)).status is SessionStatus.SEARCHING

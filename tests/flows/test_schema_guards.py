@@ -9,7 +9,7 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.desk import seed_history
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import start as pairing_start
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
@@ -196,7 +196,7 @@ def test_guard_trigger_runs_twice_per_pairing_and_never_for_messages_or_timers(h
 )
 def test_ledger_refuses_every_change_of_its_rows(harness: Harness, statement: str) -> None:
     mitra = harness.run(harness.mitra())
-    harness.run(mitra_status.go_online(harness.runtime, mitra))
+    harness.run(presence.go_online(harness.runtime, mitra))
     harness.run(harness.start_session(harness.run(harness.customer()), mitra))
     rows = "SELECT * FROM customer_transactions ORDER BY id"
     before = harness.run(harness.runtime.db.fetch(rows))

@@ -22,7 +22,7 @@ from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_status, purge_rounds, rounds
+from core.pairing import presence, purge_rounds, rounds
 from core.pairing import start as pairing_start
 from core.pairing import store as pairing
 from core.pairing.eligible import BEGIN_ROUNDS
@@ -84,7 +84,7 @@ def test_round_counts_whom_it_could_ask_and_each_answer(clean_harness: Harness) 
         with rows(harness, max_customers_per_mitra=1):
             mitras = await crowd(harness, 6)
             offline, silent, full, *free = mitras
-            await mitra_status.go_offline(harness.runtime, mitra_id=offline.user_id)
+            await presence.go_offline(harness.runtime, mitra_id=offline.user_id)
             first = await begin(harness)
             await pairing_answer.accept(harness.runtime, full, session_id=first.id)
             await harness.runtime.db.fetch(
@@ -101,7 +101,7 @@ def test_round_counts_whom_it_could_ask_and_each_answer(clean_harness: Harness) 
                 assert await found(harness, search, *FUNNEL) == [(6, 5, 4, 3, 3), (6, 5, 4, 3, 2)]
                 assert (await found(harness, search, *ENDS))[0] == (3, 0, 1, 2, 0)
                 await pairing_answer.reject(harness.runtime, free[1], session_id=search.id)
-                await mitra_status.go_offline(harness.runtime, mitra_id=free[2].user_id)
+                await presence.go_offline(harness.runtime, mitra_id=free[2].user_id)
                 await harness.runtime.db.fetch(
                     "UPDATE chat_sessions SET search_ends_at = $1, round_ends_at = $1 WHERE status = 'searching'",
                     harness.runtime.now(),
@@ -229,7 +229,7 @@ async def take(harness: Harness, search: Session, step: str, mitras: list[Actor]
         await next_round(harness)
     elif step == "newcomer":
         mitras.append(newcomer := await harness.mitra())
-        await mitra_status.go_online(runtime, newcomer)
+        await presence.go_online(runtime, newcomer)
         await pairing_advance.invite_available(runtime)
     elif step == "cancel":
         assert search.payment_request_id is not None
@@ -242,8 +242,8 @@ async def take(harness: Harness, search: Session, step: str, mitras: list[Actor]
         work = {
             "reject": lambda: pairing_answer.reject(runtime, one, session_id=search.id),
             "accept": lambda: pairing_answer.accept(runtime, one, session_id=search.id),
-            "offline": lambda: mitra_status.go_offline(runtime, mitra_id=one.user_id),
-            "online": lambda: mitra_status.go_online(runtime, one),
+            "offline": lambda: presence.go_offline(runtime, mitra_id=one.user_id),
+            "online": lambda: presence.go_online(runtime, one),
         }[step]
         await outcome(work())
 

@@ -11,7 +11,7 @@ from core.events.notices import Envelope
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.runtime.publishing import Subscriber
 from core.sessions.states import SessionStatus
@@ -64,7 +64,7 @@ def test_search_whose_invitations_fail_does_not_stop_later_searches(clean_harnes
     async def play() -> None:
         searches = [await a_search(clean_harness) for _ in range(3)]
         mitra = await clean_harness.mitra()
-        await mitra_status.go_online(clean_harness.runtime, mitra)
+        await presence.go_online(clean_harness.runtime, mitra)
         first, *others = sorted(search.id for search in searches)
         async with broken(clean_harness, "chat_request_notifications", "session_id", first):
             await pairing_advance.invite_available(clean_harness.runtime)
@@ -78,7 +78,7 @@ def test_search_whose_invitations_fail_does_not_stop_later_searches(clean_harnes
 def test_search_locked_by_another_process_does_not_stop_later_searches(clean_harness: Harness) -> None:
     async def play() -> None:
         searches = [await a_search(clean_harness) for _ in range(3)]
-        await mitra_status.go_online(clean_harness.runtime, await clean_harness.mitra())
+        await presence.go_online(clean_harness.runtime, await clean_harness.mitra())
         held, *others = sorted(search.id for search in searches)
         async with clean_harness.runtime.transaction() as tx:
             await tx.fetch("SELECT 1 FROM chat_sessions WHERE id = $1 FOR UPDATE", held)
@@ -121,12 +121,12 @@ def test_search_fails_at_round_end_when_all_invited_rejected_and_no_mitra_is_lef
     async def play() -> None:
         runtime = clean_harness.runtime
         no, other = await clean_harness.mitra(), await clean_harness.mitra()
-        await mitra_status.go_online(runtime, no)
+        await presence.go_online(runtime, no)
         search = await a_search(clean_harness)
-        await mitra_status.go_online(runtime, other)  # available, and not invited yet
+        await presence.go_online(runtime, other)  # available, and not invited yet
         await pairing_answer.reject(runtime, no, session_id=search.id)
         assert (await now(clean_harness, search)).status is SessionStatus.SEARCHING
-        await mitra_status.go_offline(runtime, mitra_id=other.user_id)
+        await presence.go_offline(runtime, mitra_id=other.user_id)
         await runtime.db.fetch(ROUND_OVER, runtime.now())
         assert await pairing_advance.end_rounds(runtime) == 1
         assert (await now(clean_harness, search)).status is SessionStatus.FAILED
@@ -139,7 +139,7 @@ def test_round_with_an_available_mitra_invites_them_and_is_not_idle(clean_harnes
         runtime = clean_harness.runtime
         search = await a_search(clean_harness)
         await runtime.db.fetch(ROUND_OVER, runtime.now())
-        await mitra_status.go_online(runtime, await clean_harness.mitra())
+        await presence.go_online(runtime, await clean_harness.mitra())
         assert await pairing_advance.end_rounds(runtime) == 1
         assert await invited(clean_harness) == {search.id}
         assert (await now(clean_harness, search)).round_number == 2
@@ -166,7 +166,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(clean_harness: Harness) -
             search = await a_search(clean_harness, customer)
             assert await statuses(phone) == [("searching0", True)]
             for number in (1, 2):
-                await mitra_status.go_online(runtime, await clean_harness.mitra())
+                await presence.go_online(runtime, await clean_harness.mitra())
                 await pairing_advance.invite_available(runtime)
                 assert await pairing_advance.repeat_asked(runtime) == 0  # not due yet
                 await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
@@ -191,7 +191,7 @@ def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(clean_harness:
     async def play() -> None:
         runtime, customer = clean_harness.runtime, await clean_harness.customer()
         search = await a_search(clean_harness, customer)
-        await mitra_status.go_online(runtime, await clean_harness.mitra())
+        await presence.go_online(runtime, await clean_harness.mitra())
         await pairing_advance.invite_available(runtime)
         assert search.payment_request_id is not None
         await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)

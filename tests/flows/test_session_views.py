@@ -8,7 +8,7 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.sessions import views
 from core.sessions.messages import chats
 from tests.flows.conftest import Harness
@@ -17,7 +17,7 @@ from tests.flows.conftest import Harness
 async def started(harness: Harness) -> tuple[Actor, str]:
     """Return a customer and the id of their running session."""
     customer, mitra = await harness.customer(), await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     return customer, await harness.start_session(customer, mitra)
 
 
@@ -35,7 +35,7 @@ def test_callers_at_the_same_moment_see_their_own_sessions_only(harness: Harness
 
     async def play() -> None:
         mitra = await harness.mitra()
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         people = [await harness.customer() for _ in range(3)]
         sessions = [await harness.start_session(customer, mitra) for customer in people]
         first, second, _ = people

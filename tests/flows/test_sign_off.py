@@ -17,7 +17,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError
 from core.pairing import answer as pairing_answer
-from core.pairing import catalogue, mitra_status
+from core.pairing import catalogue, presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments.failures.causes import CauseTag
@@ -45,7 +45,7 @@ async def quietly(work: Any) -> None:
 async def online(harness: Harness) -> Actor:
     """Return a new mitra, who is signed in and online."""
     mitra = await harness.mitra()
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     return mitra
 
 
@@ -77,14 +77,14 @@ def test_mitra_whose_devices_end_while_they_are_asked_is_not_available(clean_har
             phone = await clean_harness.mitra()
             laptop = await clean_harness.sign_in(attrs.evolve(phone, auth_session_id=ids.new_id()))
             if dice.random() < 0.7:
-                await mitra_status.go_online(runtime, phone)
+                await presence.go_online(runtime, phone)
             session_id = await searching(clean_harness)
             paid = await clean_harness.paid(await clean_harness.customer())
             calls = [
                 login_devices.log_out(runtime, phone),
                 login_devices.revoke_device(runtime, phone, auth_session_id=laptop.auth_session_id),
-                mitra_status.go_online(runtime, laptop),
-                mitra_status.go_online(runtime, phone),
+                presence.go_online(runtime, laptop),
+                presence.go_online(runtime, phone),
                 pairing_answer.accept(runtime, laptop, session_id=session_id),
                 pairing_start.start(runtime, payment_request_id=paid),
             ]
@@ -92,7 +92,7 @@ def test_mitra_whose_devices_end_while_they_are_asked_is_not_available(clean_har
             async with asyncio.TaskGroup() as group:
                 for call in calls:
                     group.create_task(quietly(call))
-            await mitra_status.close_orphaned_invitations(runtime)  # as the jobs process does
+            await presence.close_orphaned_invitations(runtime)  # as the jobs process does
             seen += await runtime.db.fetch(AVAILABLE, [phone.user_id], runtime.now())
             logged = [row["status"] for row in await runtime.db.fetch(LOGS, phone.user_id)]
             # The times of transactions are those of their beginnings, so the rows may be in another order.
@@ -123,7 +123,7 @@ def test_mitra_whose_last_auth_session_expires_is_not_available_and_goes_offline
             with pytest.raises(DomainError) as no:
                 await payment_request.request_payment(runtime, await clean_harness.customer(), WISH, address=ADDRESS)
             assert no.value.code == "NO_MITRA_AVAILABLE"
-        await mitra_status.take_signed_out_offline(runtime)
+        await presence.take_signed_out_offline(runtime)
         (left,) = await runtime.db.fetch(AVAILABLE, [mitra.user_id], runtime.now())
         assert tuple(left)[1:] == (False, False, False)
         assert [row["status"] for row in await runtime.db.fetch(LOGS, mitra.user_id)] == ["online", "offline"]
@@ -138,7 +138,7 @@ def test_targeted_search_fails_at_once_when_its_mitra_signs_out(clean_harness: H
     async def play() -> None:
         chat = await completed_chat(clean_harness, messages=0)
         mitra, customer = chat.mitra, chat.customer
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         request_id = await clean_harness.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
         await pairing_start.start(runtime, payment_request_id=request_id)
         assert (await clean_harness.session_of(request_id)).status == "searching"

@@ -14,9 +14,9 @@ from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import Channel, StatusReason
 from core.base import ids
 from core.base.actor import Actor
-from core.pairing import mitra_status, presence
+from core.pairing import presence
 from core.pairing import start as pairing_start
-from core.pairing.mitra_status import AT_ONCE, INVITATIONS_AT_ONCE
+from core.pairing.presence import AT_ONCE, INVITATIONS_AT_ONCE
 from core.sessions import transitions
 from core.storage.transaction import Tx
 from tests.flows.conftest import WISH, Harness, rows
@@ -113,7 +113,7 @@ async def targeted(harness: Harness, mitra_id: str) -> str:
 async def sweep(harness: Harness) -> None:
     """Sweep, without waiting for a lock."""
     async with asyncio.timeout(within(2)):
-        await mitra_status.sweep_stale(harness.runtime)
+        await presence.sweep_stale(harness.runtime)
 
 
 async def one_at_a_time(harness: Harness) -> None:
@@ -157,7 +157,7 @@ async def play_scene(harness: Harness, take: Callable[[Harness], Awaitable[None]
 
     async def mitra(label: str) -> Actor:
         made = await harness.mitra()
-        await mitra_status.go_online(runtime, made)
+        await presence.go_online(runtime, made)
         names[made.user_id] = label
         return made
 
@@ -176,9 +176,9 @@ async def play_scene(harness: Harness, take: Callable[[Harness], Awaitable[None]
     async with runtime.transaction() as tx:
         await presence.take_offline(tx, unread.user_id, StatusReason.OPERATOR)
         await mitras.go_online(tx, unread.user_id)
-    await mitra_status.go_offline(runtime, mitra_id=away.user_id)
+    await presence.go_offline(runtime, mitra_id=away.user_id)
     await fall_silent(harness)
-    await mitra_status.heartbeat(runtime, awake, Channel.REST)
+    await presence.heartbeat(runtime, awake, Channel.REST)
     await take(harness)
     db = runtime.db
     payments = {row["id"]: row["status"] for row in await db.fetch(PAYMENTS)}
@@ -380,7 +380,7 @@ def test_process_that_dies_at_a_statement_changes_nothing_and_the_next_one_goes_
                 left = dead_at
                 dead_at += 1
                 try:
-                    await mitra_status.sweep_stale(steady.runtime)
+                    await presence.sweep_stale(steady.runtime)
                 except asyncio.CancelledError:
                     if await online(steady) == sorted(everyone):
                         assert await steady.runtime.db.fetch(EVENTS) == before

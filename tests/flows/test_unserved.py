@@ -5,8 +5,7 @@ import datetime as dt
 import pytest
 
 from core.base.errors import ValidationFailed
-from core.desk.report_range import MOST
-from core.desk.unserved import UnservedHour, unserved
+from core.desk.reports import MOST, UnservedHour, unserved
 from core.pairing import advance as pairing_advance
 from core.pairing import leave as pairing_leave
 from core.pairing import start as pairing_start

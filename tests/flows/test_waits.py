@@ -25,7 +25,7 @@ from core.idempotency.rules import KeyedRequest
 from core.pairing import answer as pairing_answer
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.pairing import store as pairing
@@ -70,7 +70,7 @@ async def _after(
 def test_paid_minutes_start_after_the_wait_for_the_mitras_lock(clean_harness: Harness) -> None:
     async def play() -> None:
         customer, mitra = await clean_harness.customer(), await clean_harness.mitra()
-        await mitra_status.go_online(clean_harness.runtime, mitra)
+        await presence.go_online(clean_harness.runtime, mitra)
         request_id = await clean_harness.paid(customer)
         await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
         session = await clean_harness.session_of(request_id)
@@ -92,7 +92,7 @@ def test_online_log_entry_follows_the_offline_entry_it_waited_for(clean_harness:
             clean_harness,
             "SELECT 1 FROM mitras WHERE id = $1 FOR NO KEY UPDATE",
             mitra.user_id,
-            work=mitra_status.go_online(clean_harness.runtime, mitra),
+            work=presence.go_online(clean_harness.runtime, mitra),
         )
         log = 'SELECT "timestamp" FROM mitra_online_logs WHERE mitra_id = $1'
         assert await clean_harness.runtime.db.fetchval(log, mitra.user_id) >= released
@@ -111,9 +111,9 @@ async def target_went_offline(harness: Harness) -> tuple[Actor, str]:
             tx, ids.new_id(), customer_id=customer.user_id, mitra_id=mitra.user_id,
             began_at=tx.now - dt.timedelta(minutes=30), ended_at=tx.now - dt.timedelta(minutes=18), topics=None,
         )  # fmt: skip
-    await mitra_status.go_online(harness.runtime, mitra)
+    await presence.go_online(harness.runtime, mitra)
     request_id = await harness.paid(customer, attrs.evolve(WISH, targeted_mitra_id=mitra.user_id))
-    await mitra_status.go_offline(harness.runtime, mitra_id=mitra.user_id)
+    await presence.go_offline(harness.runtime, mitra_id=mitra.user_id)
     return customer, request_id
 
 
@@ -172,15 +172,15 @@ async def _tap(harness: Harness, customer: Actor, request_id: str) -> None:
 def test_open_invitation_is_unanswered_even_with_wrong_clocks(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime, customer, mitra = clean_harness.runtime, await clean_harness.customer(), await clean_harness.mitra()
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         request_id = await clean_harness.paid(customer)
         await pairing_start.start(runtime, payment_request_id=request_id)
         session = await clean_harness.session_of(request_id)
-        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
+        await presence.go_offline(runtime, mitra_id=mitra.user_id)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         ahead = "UPDATE chat_request_notifications SET notified_at = notified_at + interval '1 minute' WHERE session_id = $1"
         await runtime.db.fetch(ahead, session.id)
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         async with runtime.transaction() as tx:
             assert await sessions.lock(tx, session.id)
             limits = availability_policy(runtime.config)
@@ -193,20 +193,20 @@ def test_open_invitation_is_unanswered_even_with_wrong_clocks(clean_harness: Har
 def test_invitation_during_going_offline_counts_as_unanswered(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime, customer, mitra = clean_harness.runtime, await clean_harness.customer(), await clean_harness.mitra()
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         request_id = await clean_harness.paid(customer)
         await pairing_start.start(runtime, payment_request_id=request_id)
         session = await clean_harness.session_of(request_id)
-        await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_offline(runtime, mitra_id=mitra.user_id)
+        await presence.go_online(runtime, mitra)
         assert session.round_ends_at is not None
         async with runtime.transaction() as tx:
             assert await sessions.lock(tx, session.id)
             limits = availability_policy(runtime.config)
             assert await pairing.invite(tx, session.id, limits, round_number=1, answer_by=session.round_ends_at)
-            await mitra_status.go_offline(runtime, mitra_id=mitra.user_id)  # does not see the invitation yet
+            await presence.go_offline(runtime, mitra_id=mitra.user_id)  # does not see the invitation yet
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, None)
-        await mitra_status.close_orphaned_invitations(runtime)
+        await presence.close_orphaned_invitations(runtime)
         assert await pairing.last_response(runtime.db, session.id, mitra.user_id) == (True, "IGNORED")
         assert (await clean_harness.session_of(request_id)).status == "searching"
 
@@ -272,7 +272,7 @@ def test_payment_from_before_the_sign_in_starts_no_second_live_session(clean_har
 def test_phone_change_and_deactivation_during_a_search_do_not_deadlock(clean_harness: Harness) -> None:
     async def play() -> None:
         runtime, mitra = clean_harness.runtime, await clean_harness.mitra()
-        await mitra_status.go_online(runtime, mitra)
+        await presence.go_online(runtime, mitra)
         request_id = await clean_harness.paid(await clean_harness.customer())
         await pairing_start.start(runtime, payment_request_id=request_id)
         session = await clean_harness.session_of(request_id)

@@ -17,10 +17,10 @@ from core.base.errors import DomainError
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
 from core.pairing import leave as pairing_leave
-from core.pairing import mitra_status
+from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.pairing.eligible import LONGEST_WAITING, SOME_ELIGIBLE
-from core.pairing.waves import INVITED_AT_ONCE
+from core.pairing.rules import INVITED_AT_ONCE
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
 from tests.flows.conftest import Harness
@@ -185,7 +185,7 @@ def test_next_wave_follows_at_once_when_the_last_of_a_wave_goes_offline(waves: H
         a, b, c = await crowd(waves, 3)
         search = await begin(waves)
         await pairing_answer.reject(waves.runtime, a, session_id=search.id)
-        await mitra_status.go_offline(waves.runtime, mitra_id=b.user_id)
+        await presence.go_offline(waves.runtime, mitra_id=b.user_id)
         assert await pairing_advance.end_waves(waves.runtime) == 1
         assert await asked(waves, search) == [who(a, b), who(c)]
 
@@ -197,13 +197,13 @@ def test_newcomer_waits_behind_the_queue_and_fills_a_wave_that_has_room(waves: H
         a, b, c = await crowd(waves, 3)
         search = await begin(waves)
         newcomer = await waves.mitra()
-        await mitra_status.go_online(waves.runtime, newcomer)
+        await presence.go_online(waves.runtime, newcomer)
         await pairing_advance.invite_available(waves.runtime, mitra_ids=[newcomer.user_id])
         assert await asked(waves, search) == [who(a, b)]
-        await mitra_status.go_offline(waves.runtime, mitra_id=newcomer.user_id)
+        await presence.go_offline(waves.runtime, mitra_id=newcomer.user_id)
         await next_wave(waves)
         assert await asked(waves, search) == [who(a, b), who(c)]
-        await mitra_status.go_online(waves.runtime, newcomer)
+        await presence.go_online(waves.runtime, newcomer)
         await pairing_advance.invite_available(waves.runtime, mitra_ids=[newcomer.user_id])
         assert await asked(waves, search) == [who(a, b), who(c, newcomer)]
 
@@ -216,7 +216,7 @@ def test_newcomer_is_asked_at_once_when_no_wave_is_running(waves: Harness) -> No
         search = await begin(waves)
         await next_wave(waves)
         newcomer = await waves.mitra()
-        await mitra_status.go_online(waves.runtime, newcomer)
+        await presence.go_online(waves.runtime, newcomer)
         await pairing_advance.invite_available(waves.runtime, mitra_ids=[newcomer.user_id])
         assert await asked(waves, search) == [who(a, b), who(newcomer)]
         assert (await now(waves, search)).wave_ends_at is not None
@@ -228,8 +228,8 @@ def test_mitra_who_was_offline_during_the_waves_returns_to_the_end_of_the_queue(
     async def play() -> None:
         a, b, c, d, e = await crowd(waves, 5)
         search = await begin(waves)
-        await mitra_status.go_offline(waves.runtime, mitra_id=a.user_id)
-        await mitra_status.go_online(waves.runtime, a)
+        await presence.go_offline(waves.runtime, mitra_id=a.user_id)
+        await presence.go_online(waves.runtime, a)
         await next_wave(waves)
         await next_wave(waves)
         assert await asked(waves, search) == [who(a, b), who(c, d), who(a, e)]
@@ -383,9 +383,9 @@ def test_random_steps_ask_in_order_and_within_the_size_of_a_wave(waves: Harness,
             elif step == 2:
                 await outcome(pairing_answer.reject(waves.runtime, mitra, session_id=search.id))
             elif step == 3:
-                await mitra_status.go_offline(waves.runtime, mitra_id=mitra.user_id)
+                await presence.go_offline(waves.runtime, mitra_id=mitra.user_id)
             elif step == 4:
-                await mitra_status.go_online(waves.runtime, mitra)
+                await presence.go_online(waves.runtime, mitra)
                 await pairing_advance.invite_available(waves.runtime, mitra_ids=[mitra.user_id])
             else:
                 await pairing_advance.invite_available(waves.runtime)

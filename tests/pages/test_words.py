@@ -7,7 +7,7 @@ from api.internal.control_center import FOLDER
 from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.deliveries.stages import Stage
-from core.desk.present import KINDS
+from core.desk.figures import KINDS
 from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus

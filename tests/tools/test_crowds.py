@@ -8,7 +8,7 @@ import pytest
 
 from core.accounts.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
-from core.pairing.waves import Waves
+from core.pairing.rules import Waves
 from core.storage.transaction import Tx
 from tests.stack import Stack
 from tools.bench.plan_watch import Watch

@@ -11,10 +11,10 @@ import asyncpg
 import pytest
 
 from core.accounts.customers import store as customers
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.id_ranges import month_of, months_after
-from core.desk import present
+from core.desk import figures
 from core.privacy import partition_upkeep, retention
 from core.runtime.container import Runtime
 from core.settings.environment import read
@@ -204,11 +204,11 @@ async def test_jobs_role_sees_standbys_but_no_programs_that_copy_the_log(
 
     jobs, run = await opened(stack, "sesi_jobs", empty), await opened(stack, "sesi_run", empty)
     try:
-        assert await present.standbys(jobs.db) == {}
+        assert await figures.standbys(jobs.db) == {}
         with follower(stack, tmp_path / "standby", name="db2"), follower(stack, tmp_path / "backup"):
             await world.until(streams, lambda found: found == 2)
-            assert (await present.standbys(jobs.db)).keys() == {"db2"}
-            assert await present.standbys(run.db) == {}
+            assert (await figures.standbys(jobs.db)).keys() == {"db2"}
+            assert await figures.standbys(run.db) == {}
     finally:
         await jobs.close()
         await run.close()

@@ -10,7 +10,7 @@ import asyncpg
 import attrs
 import pytest
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base.id_ranges import month_of, months_after
 from core.desk.audits.rules import Depth
 from core.desk.ledger.audit import FIRST

@@ -5,8 +5,18 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.pairing.rules import Round, Search, in_round
-from core.pairing.waves import INVITED_AT_ONCE, Asking, Wave, Waves, ask_now, is_cut_short, wave_after
+from core.pairing.rules import (
+    INVITED_AT_ONCE,
+    Asking,
+    Round,
+    Search,
+    Wave,
+    Waves,
+    ask_now,
+    in_round,
+    is_cut_short,
+    wave_after,
+)
 
 NOW = dt.datetime(2026, 11, 24, 6, tzinfo=dt.UTC)
 SECOND = dt.timedelta(seconds=1)

@@ -28,9 +28,9 @@ from core.base.pages import Page
 from core.cluster.outages.rules import OutageKind
 from core.config.keys import KEYS
 from core.idempotency.rules import KeyedRequest
-from core.pairing.presence_checks import check_policy
+from core.pairing.check_presence import check_policy
 from core.pairing.promises.rules import hour_of, same_hours
-from core.pairing.waves import Asking, Wave, Waves
+from core.pairing.rules import Asking, Wave, Waves
 from core.runtime import background
 from core.runtime.container import Runtime
 from core.sessions.extensions.states import ExtensionStatus
@@ -70,26 +70,22 @@ READS = {
     "desk.activity",
     "desk.audit_log",
     "desk.broken_rules",
-    "desk.cluster_figures",
     "desk.configuration",
     "desk.deadlines",
     "desk.disclosure",
     "desk.failed_pairings",
+    "desk.figures",
     "desk.newest_first",
-    "desk.overview",
     "desk.people",
-    "desk.present",
-    "desk.promises",
-    "desk.report_range",
+    "desk.reports",
     "desk.support",
     "desk.timeline.entries",
     "desk.timeline.timeline",
     "desk.trial",
-    "desk.unserved",
     "desk.webhook_calls",
     "pairing.catalogue",
     "pairing.check_presence",
-    "pairing.mitra_desk",
+    "pairing.views",
     "payments.pricing.prices",
     "payments.reconciliation.compare",
     "payments.reconciliation.compare_refunds",
@@ -115,7 +111,7 @@ LEFT_OUT = {
     "core.desk.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
     "core.payments.reconciliation.compare.reconcile": "asks the gateway; the other functions of its module have its queries",
     "core.payments.reconciliation.compare_refunds.compare": "asks the gateway; the other functions of its module have its queries",
-    "core.pairing.check_presence.ask_silent": "runs the statements of core.pairing.presence_checks and of pushes",
+    "core.pairing.check_presence.ask_silent": "runs the statements of core.pairing.check_presence and of pushes",
     "core.accounts.logins.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.
@@ -271,7 +267,7 @@ class Caller:
         from core.deliveries.stages import Mark, Stage
         from core.desk import configuration
         from core.events.notices import Notice
-        from core.pairing import chat_requests, presence_checks
+        from core.pairing import check_presence, views
         from core.pairing import store as pairing
         from core.payments.webhooks import store as webhooks
         from core.sessions import store as sessions
@@ -330,10 +326,10 @@ class Caller:
             (pairing.invite, {"session_id": searching, "policy": of_silent, "asking": a_wave}),
             (pairing.close_open, {"session_id": searching}),
             (pairing.tally, {"session_id": searching}),
-            (presence_checks.next_due, {"policy": silent}),
-            (presence_checks.claim, {"policy": silent}),
-            (presence_checks.pass_over, {"policy": silent}),
-            (chat_requests.of_session, {"session_id": searching}),
+            (check_presence.next_due, {"policy": silent}),
+            (check_presence.claim, {"policy": silent}),
+            (check_presence.pass_over, {"policy": silent}),
+            (views.of_session, {"session_id": searching}),
             (customers.create_anonymous, {"customer_id": ids.new_id()}),
             (customers.create_known, {"customer_id": ids.new_id(), "identity": stranger}),
             (customers.upgrade, {"customer_id": text["anonymous_id"], "identity": stranger}),

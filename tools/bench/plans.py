@@ -11,7 +11,7 @@ import asyncpg
 import attrs
 from rich.table import Table
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base.errors import DomainError
 from core.base.progress import Report, unreported
 from core.sessions.transitions import NotInState

@@ -10,8 +10,7 @@ import sys
 from rich.table import Table
 
 from core.accounts.operators import totp
-from core.app.composition import open_runtime
-from core.app.reactions import react
+from core.app.reactions import open_runtime, react
 from core.base.ids import parse_id
 from core.desk import setup
 from core.desk.ledger.audit import audit

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from rich.console import Console
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.runtime.container import Reaction, Runtime
 from tools import environment
 

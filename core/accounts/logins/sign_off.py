@@ -3,7 +3,7 @@
 Every end of a sign-in that has a cause comes through `revoke`: logout, removal of a device, reuse of a refresh token,
 deactivation, a changed number or factor, erasure; or through `replace`, when an anonymous customer signs in
 (docs/product.md#end-of-a-sign-in). core/pairing/presence.py takes a mitra offline in the same transaction. An auth
-session that expires has no transaction: for it a sweep of core/pairing/mitra_status.py does the same.
+session that expires has no transaction: for it a sweep of core/pairing/presence.py does the same.
 
 Lock order: auth sessions, their customer or mitra, then the sessions that ask the mitra.
 """

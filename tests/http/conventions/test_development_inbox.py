@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import redis.asyncio
 
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.errors import Unavailable
 from core.bus.bus import Bus

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.config.cache import Config
-from core.desk import overview
+from core.desk import figures
 from core.settings.environment import read
 from tests.stack import World
 
@@ -43,4 +43,4 @@ def test_overview_lists_senders_and_gateway_by_their_settings() -> None:
         (gateway | codes | pushes, []),
     ):
         runtime: Any = types.SimpleNamespace(settings=read(environ), config=Config())
-        assert overview.gaps(runtime) == rows + left
+        assert figures.gaps(runtime) == rows + left

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from core.accounts.logins import sign_in_with_identity
-from core.app.composition import open_runtime
+from core.app.reactions import open_runtime
 from core.security import identity
 from core.settings.environment import read
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer

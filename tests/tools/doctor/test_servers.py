@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import redis
 
-from core.desk import present
+from core.desk import figures
 from tests.stack import Stack
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
 from tools.doctor.findings import Result
@@ -186,7 +186,7 @@ async def unarchived(own: Stack, **env: str) -> str:
 
 async def seconds_unarchived(own: Stack) -> float:
     """Return the figure of the cluster about the archive."""
-    return (await own.sql(present.SQL["unarchived"]))[0]["seconds"]
+    return (await own.sql(figures.SQL["unarchived"]))[0]["seconds"]
 
 
 async def archiving(own: Stack, command: str, done: str) -> None:

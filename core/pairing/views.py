@@ -1,15 +1,22 @@
-"""A running search as an invited mitra sees it: a chat request."""
+"""What a mitra at work sees: the chat requests that are open to them, their presence and their load."""
 
+import datetime as dt
 from typing import Literal
 
 import attrs
 
+from core.accounts.mitras.rules import MitraOffline
+from core.base.actor import Actor
 from core.base.field_types import Mode, SessionId, Time
+from core.runtime.container import Runtime
+from core.runtime.transactions import translate_db_errors
 from core.sessions.sensitivity import Sensitivity
+from core.storage import sql_files
 from core.storage.fragments import ACCOUNT, NAME, OLDEST_SEARCH
 from core.storage.records import many, one
 from core.storage.transaction import Reader
 
+SQL = sql_files.load(__file__)
 # The open invitations of running searches.
 _REQUESTS = f"""SELECT
   s.id AS session_id,
@@ -60,3 +67,39 @@ async def open_to(reader: Reader, mitra_id: str) -> list[ChatRequest]:
 async def of_session(reader: Reader, session_id: str, mitra_id: str) -> ChatRequest | None:
     """Return the chat request of a running search; None if it is not open to the mitra."""
     return one(ChatRequest, await reader.fetchrow(OF_SESSION, session_id, mitra_id))
+
+
+async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
+    """List the chat requests that are open to the calling mitra, newest first."""
+    with translate_db_errors():
+        return await open_to(runtime.db, actor.user_id)
+
+
+@attrs.frozen(kw_only=True)
+class MitraStatus:
+    """The calling mitra's presence, and how many sessions they have and may have.
+
+    `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first
+    one.
+    """
+
+    is_online: bool
+    last_online_at: dt.datetime | None
+    last_heartbeat_at: dt.datetime | None
+    reachable_at: dt.datetime | None
+    heartbeat_cadence_seconds: int
+    active_session_count: int
+    max_sessions: int
+
+
+async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
+    """Return the calling mitra's presence and load."""
+    with translate_db_errors():
+        row = await runtime.db.fetchrow(SQL["mitra_status"], actor.user_id)
+    if row is None:
+        raise MitraOffline
+    return MitraStatus(
+        **dict(row),
+        heartbeat_cadence_seconds=runtime.settings.mitra_heartbeat_cadence_seconds,
+        max_sessions=runtime.config.number("max_customers_per_mitra"),
+    )
