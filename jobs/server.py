@@ -25,7 +25,7 @@ async def serve(settings: Settings) -> int:
     runtime = await open_runtime(settings, pool_size=settings.database_pool_size or POOL_SIZE, react=react)
     app = web.Application()
     add_probes(app, runtime)
-    runner = probes.Runner(app, runtime, shutdown_timeout=1.0)
+    runner = probes.HttpRunner(app, runtime, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.jobs_host, settings.jobs_port).start()

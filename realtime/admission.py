@@ -10,7 +10,7 @@ import re
 import resource
 from collections.abc import Callable
 
-from core.app.probes import Refusal
+from core.app.probes import HttpRefusal
 from core.base import http_texts
 from core.base.addresses import TrustedProxies, who_has
 from core.base.clock import monotonic, real_sleep
@@ -30,7 +30,7 @@ RETRY_S = (1, 10)  # bounds of a random Retry-After in seconds, so that refused 
 PLACE = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(?::(?P<port>[0-9]*))?")
 DEFAULT_PORTS = frozenset({"80", "443"})
 
-ORIGIN = Refusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
+ORIGIN = HttpRefusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
 
 
 class Admission:
@@ -70,7 +70,7 @@ class Admission:
         `X-Forwarded-For`."""
         return who_has(self._proxies.client_of(host, headers.getall("X-Forwarded-For", ())))
 
-    def refusal_of(self, headers: Headers, transport_file: int) -> Refusal | None:
+    def refusal_of(self, headers: Headers, transport_file: int) -> HttpRefusal | None:
         """Return why an upgrade is refused, or None if it is admitted."""
         if not self._admits_origin(headers.get("Origin"), headers.get("Host")):
             return ORIGIN
@@ -92,9 +92,9 @@ class Admission:
             return True
         return is_own_host(origin, host or "")
 
-    def _busy(self, limit: str) -> Refusal:
+    def _busy(self, limit: str) -> HttpRefusal:
         self.count_refused(limit)
-        return Refusal(
+        return HttpRefusal(
             status=503,
             code=Unavailable.code,
             message=http_texts.BUSY,

@@ -16,7 +16,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 
 from core.app import probes
-from core.app.probes import HEADERS_TOO_LARGE, HttpConnection, HttpServer, Refusal
+from core.app.probes import HEADERS_TOO_LARGE, HttpConnection, HttpRefusal, HttpServer
 from core.base import http_texts
 from core.base.errors import Unavailable
 from core.base.languages import DEFAULT
@@ -32,10 +32,10 @@ from realtime.websocket import Headers
 LAST_FILES = 50
 
 TOO_MANY = {
-    ALL: Refusal(status=503, code=Unavailable.code, message=Unavailable.message, retry_after_seconds=1),
-    ONE_ADDRESS: Refusal(status=429, code=RateLimited.code, message=RateLimited.message, retry_after_seconds=1),
+    ALL: HttpRefusal(status=503, code=Unavailable.code, message=Unavailable.message, retry_after_seconds=1),
+    ONE_ADDRESS: HttpRefusal(status=429, code=RateLimited.code, message=RateLimited.message, retry_after_seconds=1),
 }
-LATE = Refusal(status=408, code="REQUEST_TIMEOUT", message=http_texts.REQUEST_TIMEOUT)
+LATE = HttpRefusal(status=408, code="REQUEST_TIMEOUT", message=http_texts.REQUEST_TIMEOUT)
 
 log = logs.get("realtime")
 
@@ -55,7 +55,7 @@ class Http(HttpConnection):
         super().__init__(manager, runtime=runtime, **options)
         self._counts = counts
         self._upgrades = upgrades
-        self.refusal: Refusal | None = None
+        self.refusal: HttpRefusal | None = None
         self._counted = self._refused = False
         self._head_size = 0  # bytes received since the last request's headers, without its body
         self._body: StreamReader | None = None  # of the last request
@@ -181,7 +181,7 @@ class Http(HttpConnection):
         metrics.LIMITED.labels("http_write_seconds").inc()
         transport.abort()  # `close` would wait for the client to read
 
-    def _refuse(self, refusal: Refusal, transport: asyncio.Transport) -> None:
+    def _refuse(self, refusal: HttpRefusal, transport: asyncio.Transport) -> None:
         """Answer with a refusal, discard incoming data for LINGER_S seconds, and close."""
         self._refused = True
         self._not_due()
@@ -199,7 +199,7 @@ class Http(HttpConnection):
 Upgrades = Mapping[str, Callable[[Http, Headers], None]]  # by path
 
 
-class Runner(probes.Runner):
+class Runner(probes.HttpRunner):
     """Run an application over these connections."""
 
     def __init__(self, app: web.Application, runtime: Runtime, upgrades: Upgrades) -> None:

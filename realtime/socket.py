@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from core.app.probes import Refusal, exposure_of, own_headers, refuse
+from core.app.probes import HttpRefusal, exposure_of, own_headers, refuse
 from core.base import http_texts, languages
 from core.base.clock import monotonic
 from core.base.errors import Unavailable
@@ -25,8 +25,8 @@ from realtime.inbox import CLOSED, Inbox
 from realtime.protocol import Http
 from realtime.websocket import Headers
 
-STOPPING = Refusal(status=503, code=Unavailable.code, message=http_texts.STOPPING, retry_after_seconds=1)
-NO_UPGRADE = Refusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
+STOPPING = HttpRefusal(status=503, code=Unavailable.code, message=http_texts.STOPPING, retry_after_seconds=1)
+NO_UPGRADE = HttpRefusal(status=400, code="MALFORMED", message=http_texts.NO_UPGRADE)
 
 log = logs.get("socket")
 
@@ -65,7 +65,7 @@ class Sockets:
         if protocol.transport is None or protocol.transport.is_closing():
             return Upgraded()
         judged, protocol.refusal = protocol.refusal or self._judge(protocol, request.headers, protocol.transport), None
-        if isinstance(judged, Refusal):
+        if isinstance(judged, HttpRefusal):
             return self._refused(request, judged, self._admission.address_of(protocol.host, request.headers))
         self._open(protocol, protocol.transport, request.headers, judged)
         return Upgraded()
@@ -78,12 +78,12 @@ class Sockets:
         if protocol.transport is None or protocol.transport.is_closing():
             return
         judged = self._judge(protocol, headers, protocol.transport)
-        if isinstance(judged, Refusal):
+        if isinstance(judged, HttpRefusal):
             protocol.refusal = judged
         else:
             self._open(protocol, protocol.transport, headers, judged)
 
-    def _judge(self, protocol: Http, headers: Headers, transport: asyncio.Transport) -> str | Refusal:
+    def _judge(self, protocol: Http, headers: Headers, transport: asyncio.Transport) -> str | HttpRefusal:
         """Return the key that accepts an upgrade, or why it is refused."""
         if not self.accepting:
             return STOPPING
@@ -109,7 +109,7 @@ class Sockets:
         if behind:
             inbox.data_received(behind)
 
-    def _refused(self, request: web.Request, refusal: Refusal, address: str) -> web.Response:
+    def _refused(self, request: web.Request, refusal: HttpRefusal, address: str) -> web.Response:
         """Answer a refused upgrade and log it."""
         log.info("websocket refused", path=self._path, status=refusal.status, address=address)
         answer = refuse(request, refusal)

@@ -9,7 +9,7 @@ from api.auth import operators
 from api.parameters import query_id, query_time
 from core.base.pages import ReportItems, read_page
 from core.desk import activity, reports
-from core.desk import figures as desk_overview
+from core.desk import figures as desk_figures
 from core.desk.activity import ActivityFilter
 from core.runtime.container import Runtime
 
@@ -77,9 +77,9 @@ async def promised_waits(
 
 
 @get("/internal/overview", **operators("activity"))
-async def overview(runtime: Runtime) -> desk_overview.Overview:
+async def overview(runtime: Runtime) -> desk_figures.Overview:
     """Return the figures of the overview page."""
-    return await desk_overview.overview(runtime)
+    return await desk_figures.overview(runtime)
 
 
 ROUTES = [log, summary, unserved_searches, promised_waits, overview]

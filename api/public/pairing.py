@@ -15,7 +15,7 @@ from core.base.field_types import MitraId, Mode, PaymentRequestId
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
-from core.pairing.request import Wish
+from core.pairing.request import PaymentWish
 from core.pairing.rules import SessionNotSearching
 from core.payments import show as show_payments
 from core.payments.failures.rules import FailureActioned, NotTargeted
@@ -60,7 +60,7 @@ async def returning(
 
     The mitra must be available now.
     """
-    wish = Wish(
+    wish = PaymentWish(
         mode=data.mode,
         duration_minutes=data.duration_minutes,
         first_session_discount=False,

@@ -19,7 +19,7 @@ from core.base.languages import Text
 from core.base.pages import Items, read_page
 from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.pairing import request as payment_request
-from core.pairing.request import Wish
+from core.pairing.request import PaymentWish
 from core.payments import poll as invoice_poll
 from core.payments import show as show_payments
 from core.payments.pricing.rules import DiscountNotEligible, PriceChanged, TierNotFound
@@ -139,7 +139,7 @@ async def request_payment(
         return await extension_request.request_extension(
             runtime, actor, _extension(data), address=client_ip(request), key=key
         )
-    wish = Wish(
+    wish = PaymentWish(
         mode=data.mode or "chat",
         duration_minutes=data.duration_minutes,
         first_session_discount=data.first_session_discount,

@@ -24,7 +24,7 @@ log = logs.get("http")
 
 
 @attrs.frozen(kw_only=True)
-class Refusal:
+class HttpRefusal:
     """The status, error code and message of the response to a refused request."""
 
     status: int
@@ -33,12 +33,12 @@ class Refusal:
     retry_after_seconds: int | None = None
 
 
-MALFORMED = Refusal(status=400, code="MALFORMED", message=http_texts.MALFORMED)
-HEADERS_TOO_LARGE = Refusal(status=431, code="HEADERS_TOO_LARGE", message=http_texts.LINES_TOO_LONG)
-INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message=http_texts.INTERNAL_ERROR)
+MALFORMED = HttpRefusal(status=400, code="MALFORMED", message=http_texts.MALFORMED)
+HEADERS_TOO_LARGE = HttpRefusal(status=431, code="HEADERS_TOO_LARGE", message=http_texts.LINES_TOO_LONG)
+INTERNAL_ERROR = HttpRefusal(status=500, code="INTERNAL_ERROR", message=http_texts.INTERNAL_ERROR)
 KNOWN = {
-    404: Refusal(status=404, code=NotFound.code, message=NotFound.message),
-    405: Refusal(status=405, code="METHOD_NOT_ALLOWED", message=http_texts.METHOD_NOT_ALLOWED),
+    404: HttpRefusal(status=404, code=NotFound.code, message=NotFound.message),
+    405: HttpRefusal(status=405, code="METHOD_NOT_ALLOWED", message=http_texts.METHOD_NOT_ALLOWED),
 }
 
 
@@ -47,7 +47,7 @@ def own_headers(runtime: Runtime, request_id: str) -> dict[str, str]:
     return {"X-Server-Time": as_text(runtime.now()), "X-Request-Id": ids.request_id(request_id)}
 
 
-def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
+def body_of(refusal: HttpRefusal, language: Language) -> tuple[bytes, dict[str, str]]:
     """Return (error body as JSON, the headers that belong to it)."""
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message.said_in(language)}
     headers = {"Content-Language": language.value, "Vary": "Accept-Language"}
@@ -57,7 +57,7 @@ def body_of(refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]
     return msgspec.json.encode({"error": error}), headers
 
 
-def refuse(request: web.BaseRequest, refusal: Refusal) -> web.Response:
+def refuse(request: web.BaseRequest, refusal: HttpRefusal) -> web.Response:
     """Return the response to a refused request, in the language that the request prefers."""
     content, headers = body_of(refusal, languages.of_errors(request.headers.get("Accept-Language")))
     return web.Response(body=content, status=refusal.status, headers=headers, content_type="application/json")
@@ -79,7 +79,7 @@ class HttpConnection(web.RequestHandler):
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if peer else ""
 
-    def answer_to(self, refusal: Refusal, language: Language) -> tuple[bytes, dict[str, str]]:
+    def answer_to(self, refusal: HttpRefusal, language: Language) -> tuple[bytes, dict[str, str]]:
         """Count and log a refusal; return (body, headers without the server's own)."""
         metrics.REFUSALS.labels(refusal.code).inc()
         content, headers = body_of(refusal, language)
@@ -132,7 +132,7 @@ class HttpServer(web.Server):
         return self._kind(self, loop=self._loop, **self._options, **self._kwargs)
 
 
-class Runner(web.AppRunner):
+class HttpRunner(web.AppRunner):
     """Runs an application over HttpConnection."""
 
     def __init__(self, app: web.Application, runtime: Runtime, **options: Any) -> None:
@@ -143,7 +143,7 @@ class Runner(web.AppRunner):
         return HttpServer(await super()._make_server(), HttpConnection, runtime=self._runtime)
 
 
-def exposure_of(check: ExposureCheck, path: str, peer: str, headers: Any) -> Refusal | None:
+def exposure_of(check: ExposureCheck, path: str, peer: str, headers: Any) -> HttpRefusal | None:
     """Return why a request is refused for where it comes from, or None. `headers` are aiohttp's."""
     refused = check.refusal_of(
         path=path,
@@ -152,7 +152,7 @@ def exposure_of(check: ExposureCheck, path: str, peer: str, headers: Any) -> Ref
         host=headers.get("Host"),
         scheme=headers.get("X-Forwarded-Proto"),
     )
-    return None if refused is None else Refusal(status=403, code=refused.code, message=refused.message)
+    return None if refused is None else HttpRefusal(status=403, code=refused.code, message=refused.message)
 
 
 @web.middleware
@@ -161,7 +161,7 @@ async def in_our_words(request: web.Request, handler: Any) -> web.StreamResponse
     try:
         return await handler(request)
     except web.HTTPException as refused:
-        unknown = Refusal(status=refused.status, code="ERROR", message=http_texts.UNANSWERABLE)
+        unknown = HttpRefusal(status=refused.status, code="ERROR", message=http_texts.UNANSWERABLE)
         answer = refuse(request, KNOWN.get(refused.status, unknown))
         if "Allow" in refused.headers:
             answer.headers["Allow"] = refused.headers["Allow"]

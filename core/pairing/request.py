@@ -26,7 +26,7 @@ from core.storage.transaction import Tx
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
+class PaymentWish:
     """What the customer asks for. The price comes from the price list.
 
     `accept_wait`: the customer wants to pay even if no mitra is available now. `expected_amount`: the price in Rupiah
@@ -43,7 +43,7 @@ class Wish:
 
 
 async def request_payment(
-    runtime: Runtime, actor: Actor, wish: Wish, *, address: str, key: KeyedRequest | None = None
+    runtime: Runtime, actor: Actor, wish: PaymentWish, *, address: str, key: KeyedRequest | None = None
 ) -> PaymentRequestView:
     """Create a payment request with a fixed price. It is pending, or confirmed if the price is 0.
 
@@ -62,7 +62,7 @@ async def request_payment(
     return answer or await invoices.issue(runtime, idempotent, request)
 
 
-async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: str) -> PaymentRequest:
+async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: PaymentWish, address: str) -> PaymentRequest:
     account = list(await customers.lock_account(tx, actor.user_id))
     if await customers.name_of(tx, actor.user_id) is None:
         raise DisplayNameRequired
@@ -96,7 +96,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: Wish, address: s
     return request
 
 
-async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: Wish) -> tuple[int, int]:
+async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: PaymentWish) -> tuple[int, int]:
     if wish.first_session_discount:
         promotion = await pricing.first_session(tx)
         past = await pricing.past_of(tx, account, but_pending=True)

@@ -153,7 +153,7 @@ class Search:
 
 
 @attrs.frozen(kw_only=True)
-class Tally:
+class InvitationTally:
     """Counts of one search: the distinct mitras ever asked, those of them who rejected, and the open invitations."""
 
     asked: int
@@ -209,7 +209,7 @@ def check_open(status: SessionStatus, *, is_paired: bool, response: str | None) 
 
 
 def end_of_round(
-    search: Search, tally: Tally, limits: SearchLimits, *, anyone_eligible: bool, now: dt.datetime
+    search: Search, tally: InvitationTally, limits: SearchLimits, *, anyone_eligible: bool, now: dt.datetime
 ) -> Round | CauseTag:
     """Return what follows a round whose time is over: the next round, or the cause with which the search fails.
 
@@ -224,7 +224,7 @@ def end_of_round(
     return next_round(search, limits, now=now)
 
 
-def after_rejection(search: Search, tally: Tally, *, anyone_eligible: bool) -> CauseTag | None:
+def after_rejection(search: Search, tally: InvitationTally, *, anyone_eligible: bool) -> CauseTag | None:
     """Return the cause with which a search fails at once when a mitra rejects, or None if it goes on."""
     if search.is_targeted:
         return CauseTag.TARGETED_MITRA_REJECTED
@@ -239,17 +239,17 @@ def after_absence(search: Search) -> CauseTag | None:
     return CauseTag.TARGETED_MITRA_OFFLINE if search.is_targeted else None
 
 
-def depends_on_eligible(search: Search, tally: Tally) -> bool:
+def depends_on_eligible(search: Search, tally: InvitationTally) -> bool:
     """Return whether it matters if a mitra is eligible: a blast whose asked mitras have all rejected."""
     return not search.is_targeted and all_rejected(tally)
 
 
-def all_rejected(tally: Tally) -> bool:
+def all_rejected(tally: InvitationTally) -> bool:
     """Return whether every mitra who was ever asked has rejected; False if none was asked."""
     return tally.asked > 0 and tally.rejected >= tally.asked
 
 
-def is_idle(tally: Tally, *, anyone_eligible: bool) -> bool:
+def is_idle(tally: InvitationTally, *, anyone_eligible: bool) -> bool:
     """Return whether the end of a blast's round has no effect.
 
     That is so if no invitation is open, no mitra can be invited, and the search does not fail because all have

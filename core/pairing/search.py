@@ -14,7 +14,7 @@ from core.deliveries import events
 from core.pairing import announce as announce_pairing
 from core.pairing import invitations, rounds, rules, trace_parents
 from core.pairing import store as pairing
-from core.pairing.rules import Response, Round, Search, SearchLimits, Tally, Wave
+from core.pairing.rules import InvitationTally, Response, Round, Search, SearchLimits, Wave
 from core.payments import money
 from core.payments import store as payments
 from core.payments.failures.causes import CauseTag
@@ -155,7 +155,7 @@ async def _target_is_available(tx: Tx, session: Session, policy: AvailabilityPol
     return True
 
 
-async def count(tx: Tx, session: Session, policy: AvailabilityPolicy) -> tuple[Tally, bool]:
+async def count(tx: Tx, session: Session, policy: AvailabilityPolicy) -> tuple[InvitationTally, bool]:
     """Return the tally of a running search, and whether an eligible mitra is left.
 
     The second is read only if it decides, and is True otherwise.

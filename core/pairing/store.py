@@ -9,7 +9,7 @@ from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import ids
 from core.pairing import rules
 from core.pairing.eligible import ANYONE_ELIGIBLE, INVITING, LONGEST_WAITING, MAY_BE_ASKED, SOME_ELIGIBLE
-from core.pairing.rules import EVERYONE, Asking, Response, Tally, Waves
+from core.pairing.rules import EVERYONE, Asking, InvitationTally, Response, Waves
 from core.pairing.tables import ChatRequestNotification as Invitations
 from core.storage import sql_files
 from core.storage.fragments import OLDEST_SEARCH
@@ -184,9 +184,9 @@ async def asked_offline(reader: Reader) -> list[str]:
     return [str(row["mitra_id"]) for row in await reader.fetch(ASKED_OFFLINE)]
 
 
-async def tally(reader: Reader, session_id: str) -> Tally:
+async def tally(reader: Reader, session_id: str) -> InvitationTally:
     """Count the invitations of a search."""
-    return Tally(**dict(await reader.fetchrow(TALLY, session_id)))
+    return InvitationTally(**dict(await reader.fetchrow(TALLY, session_id)))
 
 
 async def idle_of(reader: Reader, session_ids: list[str], policy: AvailabilityPolicy, *, now: dt.datetime) -> list[str]:
@@ -194,7 +194,7 @@ async def idle_of(reader: Reader, session_ids: list[str], policy: AvailabilityPo
     args = (session_ids, now, policy.require_ping, policy.stale_after_seconds, policy.capacity)
     found = []
     for row in await reader.fetch(TALLIES, *args):
-        tally = Tally(asked=row["asked"], rejected=row["rejected"], open=row["open"])
+        tally = InvitationTally(asked=row["asked"], rejected=row["rejected"], open=row["open"])
         if rules.is_idle(tally, anyone_eligible=row["anyone_eligible"]):
             found.append(str(row["id"]))
     return found

@@ -25,7 +25,7 @@ log = logs.get("erasure")
 
 
 @attrs.define(kw_only=True)
-class Seen:
+class SeenFiles:
     """What this process has looked at: by file its size, its time of change, and the newest erasure at that time."""
 
     files: dict[pathlib.Path, tuple[int, float, dt.datetime]] = attrs.field(factory=dict)
@@ -33,7 +33,7 @@ class Seen:
 
 async def keep_files_clean(runtime: Runtime) -> None:
     """Look at the files every EVERY_S until cancelled."""
-    seen = Seen()
+    seen = SeenFiles()
     while True:
         try:
             await mask_files(runtime, seen)
@@ -44,7 +44,7 @@ async def keep_files_clean(runtime: Runtime) -> None:
         await real_sleep(EVERY_S)
 
 
-async def mask_files(runtime: Runtime, seen: Seen) -> int:
+async def mask_files(runtime: Runtime, seen: SeenFiles) -> int:
     """Mask the lines about erased customers in each closed file that may have new ones. Return the number of files."""
     newest = await erasures.newest(runtime.db)
     closed = runtime.webhook_sink.closed_files(now=runtime.now())

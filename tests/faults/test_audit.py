@@ -27,7 +27,7 @@ from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
-from core.pairing.request import Wish
+from core.pairing.request import PaymentWish
 from core.payments.failures.rules import OperatorAction
 from core.payments.pricing import admin_store
 from core.payments.pricing import edit as pricing_edit
@@ -72,7 +72,7 @@ class FilledDatabase:
 
     async def asks(self, customer: Actor, *, discount: bool = False, target: Actor | None = None) -> str:
         """Create a pending request; return its id."""
-        wish = Wish(
+        wish = PaymentWish(
             mode="chat",
             duration_minutes=12,
             first_session_discount=discount,

@@ -24,7 +24,7 @@ from core.pairing import answer as pairing_answer
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
-from core.pairing.request import Wish
+from core.pairing.request import PaymentWish
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks.receive import Incoming
 from core.providers.gateway import Gateway
@@ -38,7 +38,7 @@ from tools.embedded.servers import Embedded
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"
 ADDRESS = "192.0.2.1"
-WISH = Wish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
+WISH = PaymentWish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
@@ -85,7 +85,7 @@ class Harness:
         body = {"id": invoice or f"inv-{request_id}", "external_id": request_id, "status": "PAID", "amount": amount}
         return await self.call({**body, **more})
 
-    async def paid(self, customer: Actor, wish: Wish = WISH) -> str:
+    async def paid(self, customer: Actor, wish: PaymentWish = WISH) -> str:
         """Create a request that the gateway reports as paid; no pairing starts. Return its id."""
         request = await payment_request.request_payment(self.runtime, customer, wish, address=ADDRESS)
         assert await self.report_paid(request.payment_request_id, request.amount) == "confirmed"

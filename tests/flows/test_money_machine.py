@@ -28,7 +28,7 @@ from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
-from core.pairing.request import Wish
+from core.pairing.request import PaymentWish
 from core.payments import sweeps as payment_sweeps
 from core.payments.failures.rules import OperatorAction
 from core.payments.webhooks import receive as webhook_receive
@@ -319,7 +319,7 @@ class MoneyMachine(RuleBasedStateMachine):
             error = "DISCOUNT_NOT_ELIGIBLE"
         elif free and self._free_is_open(actor.user_id, None):
             error = "FREE_REQUEST_OPEN"
-        wish = Wish(
+        wish = PaymentWish(
             mode="call" if free else "chat",
             duration_minutes=12,
             first_session_discount=discount,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.base import ids
 from core.desk.reports import DAYS, MOST, PromisesOfDay
 from core.pairing.promises import rules, store
-from core.pairing.promises.rules import JUDGED, Verdict, Waits
+from core.pairing.promises.rules import JUDGED, JudgedPromises, Waits
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
 from tests.flows.past_searches import STATUS, Past, insert
@@ -75,7 +75,7 @@ def outcome(one: Past, now: dt.datetime) -> str:
             return "waiting" if due_at >= now else "late"
 
 
-def verdict(past: Sequence[Past], now: dt.datetime) -> Verdict:
+def verdict(past: Sequence[Past], now: dt.datetime) -> JudgedPromises:
     counted = [
         outcome(one, now)
         for one in sorted(past, key=lambda one: (one.made_at, one.id), reverse=True)
@@ -83,7 +83,7 @@ def verdict(past: Sequence[Past], now: dt.datetime) -> Verdict:
         and one.made_at + dt.timedelta(seconds=one.p90) < now
         and outcome(one, now) in ("kept", "late", "not_found")
     ][:JUDGED]
-    return Verdict(judged=len(counted), missed=sum(found != "kept" for found in counted))
+    return JudgedPromises(judged=len(counted), missed=sum(found != "kept" for found in counted))
 
 
 def day_of(day: dt.date, past: Sequence[Past], now: dt.datetime) -> PromisesOfDay:
@@ -181,6 +181,6 @@ def test_verdict_is_about_the_newest_hundred(clean_harness: Harness) -> None:
 
     async def work(tx: Tx) -> None:
         await insert(tx, old + new, promised=True)
-        assert await store.judge(tx, now=now) == Verdict(judged=100, missed=10)
+        assert await store.judge(tx, now=now) == JudgedPromises(judged=100, missed=10)
 
     clean_harness.run(rolled_back(clean_harness, work))

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.pairing.rules import (
+    InvitationTally,
     RequestClosed,
     RequestTaken,
     Response,
     Round,
     Search,
     SearchLimits,
-    Tally,
     after_absence,
     after_rejection,
     all_rejected,
@@ -36,7 +36,7 @@ SECONDS = st.integers(0, 10_000).map(lambda s: dt.timedelta(seconds=s))
 LIMITS = SearchLimits(search=300 * SECOND, blast_round=60 * SECOND, targeted_round=20 * SECOND)
 # Every tally of up to three mitras, with the answer to "is another mitra eligible?".
 TALLIES = [
-    (Tally(asked=asked, rejected=rejected, open=still_open), eligible)
+    (InvitationTally(asked=asked, rejected=rejected, open=still_open), eligible)
     for asked in range(4)
     for rejected in range(asked + 1)
     for still_open in range(asked - rejected + 1)
@@ -88,13 +88,13 @@ def test_acceptance_at_the_moment_of_the_end_is_too_late():
 
 
 @EVERY
-def test_all_rejected_requires_an_invited_mitra_and_no_mitra_left(tally: Tally, eligible: bool):
+def test_all_rejected_requires_an_invited_mitra_and_no_mitra_left(tally: InvitationTally, eligible: bool):
     assert all_rejected(tally) is (tally.asked > 0 and tally.rejected == tally.asked)
 
 
 @EVERY
 @pytest.mark.parametrize("left", [-SECOND, 0 * SECOND, SECOND], ids=["late", "over", "running"])
-def test_blast_goes_on_or_fails_with_one_cause(tally: Tally, eligible: bool, left: dt.timedelta):
+def test_blast_goes_on_or_fails_with_one_cause(tally: InvitationTally, eligible: bool, left: dt.timedelta):
     search = searching(is_targeted=False, left=left)
     following = end_of_round(search, tally, LIMITS, anyone_eligible=eligible, now=NOW)
     if left <= 0 * SECOND:
@@ -106,7 +106,9 @@ def test_blast_goes_on_or_fails_with_one_cause(tally: Tally, eligible: bool, lef
 
 
 @EVERY
-def test_targeted_search_fails_when_its_round_ends_its_mitra_rejects_or_is_absent(tally: Tally, eligible: bool):
+def test_targeted_search_fails_when_its_round_ends_its_mitra_rejects_or_is_absent(
+    tally: InvitationTally, eligible: bool
+):
     search = searching(is_targeted=True)
     following = end_of_round(search, tally, LIMITS, anyone_eligible=eligible, now=NOW)
     assert following is CauseTag.TARGETED_MITRA_TIMEOUT
@@ -115,7 +117,9 @@ def test_targeted_search_fails_when_its_round_ends_its_mitra_rejects_or_is_absen
 
 
 @EVERY
-def test_blast_fails_after_a_rejection_exactly_if_it_would_at_the_end_of_the_round(tally: Tally, eligible: bool):
+def test_blast_fails_after_a_rejection_exactly_if_it_would_at_the_end_of_the_round(
+    tally: InvitationTally, eligible: bool
+):
     search = searching(is_targeted=False)
     following = end_of_round(search, tally, LIMITS, anyone_eligible=eligible, now=NOW)
     cause = after_rejection(search, tally, anyone_eligible=eligible)
@@ -127,7 +131,7 @@ def test_blast_survives_the_absence_of_a_mitra():
 
 
 @EVERY
-def test_eligible_mitras_matter_exactly_where_the_rules_say_so(tally: Tally, eligible: bool):
+def test_eligible_mitras_matter_exactly_where_the_rules_say_so(tally: InvitationTally, eligible: bool):
     for is_targeted, left in itertools.product((True, False), (0 * SECOND, SECOND)):
         search = searching(is_targeted=is_targeted, left=left)
         if not depends_on_eligible(search, tally):
@@ -139,7 +143,7 @@ def test_eligible_mitras_matter_exactly_where_the_rules_say_so(tally: Tally, eli
 
 
 @EVERY
-def test_round_whose_end_has_no_effect_is_followed_by_another(tally: Tally, eligible: bool):
+def test_round_whose_end_has_no_effect_is_followed_by_another(tally: InvitationTally, eligible: bool):
     if is_idle(tally, anyone_eligible=eligible):
         assert (tally.open, eligible) == (0, False)
         search = searching(is_targeted=False)

@@ -33,7 +33,7 @@ class Waits:
 
 
 @attrs.frozen(kw_only=True)
-class Verdict:
+class JudgedPromises:
     """The newest promises whose time is over, at most JUDGED, and how many of them missed p90."""
 
     judged: int
@@ -53,7 +53,7 @@ class Estimate:
     estimated_at: dt.datetime
 
     @classmethod
-    def of(cls, hour: int, waits: Waits, verdict: Verdict, *, at: dt.datetime) -> "Estimate":
+    def of(cls, hour: int, waits: Waits, verdict: JudgedPromises, *, at: dt.datetime) -> "Estimate":
         """Return the estimate for an hour that was made at a moment."""
         return cls(
             hour=hour,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.pairing.promises.rules import DAYS, JUDGED, Estimate, Interval, Promise, Verdict, Waits
+from core.pairing.promises.rules import DAYS, JUDGED, Estimate, Interval, JudgedPromises, Promise, Waits
 from core.pairing.promises.tables import WaitEstimate, WaitPromise
 from core.storage import sql_files
 from core.storage.records import one
@@ -33,9 +33,9 @@ async def measure(reader: Reader, intervals: Sequence[Interval]) -> Waits:
     return found
 
 
-async def judge(reader: Reader, *, now: dt.datetime) -> Verdict:
+async def judge(reader: Reader, *, now: dt.datetime) -> JudgedPromises:
     """Return the verdict on the newest promises of the last DAYS whose p90 is over."""
-    found = one(Verdict, await reader.fetchrow(JUDGE, now, now - DAYS, now, JUDGED))
+    found = one(JudgedPromises, await reader.fetchrow(JUDGE, now, now - DAYS, now, JUDGED))
     assert found is not None
     return found
 
