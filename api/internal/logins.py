@@ -11,7 +11,7 @@ from api.request_bodies import Body, text
 from api.shared_answers import OperatorTokens, SecondFactorQuestion, operator_tokens
 from core.accounts.logins import devices as login_devices
 from core.accounts.logins import list_devices
-from core.accounts.operators import change_password as operators_change_password
+from core.accounts.operators import edit as operator_edit
 from core.accounts.operators import sign_in as operator_sign_in
 from core.accounts.operators.rules import AccountLocked, LoginInvalid
 from core.base.actor import Actor
@@ -113,7 +113,7 @@ async def change_password(
 
     Your other devices are signed out.
     """
-    await operators_change_password.change_password(
+    await operator_edit.change_password(
         runtime, actor, current=data.current_password, new=data.new_password, ip_address=client_ip(request)
     )
     return await people.operator_me(runtime, actor.user_id)

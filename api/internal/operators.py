@@ -10,9 +10,7 @@ from api.auth import client_ip, operators
 from api.parameters import path_id
 from api.request_bodies import Body, JsonObject, no_nulls, structure, text
 from core.accounts.operators import edit as operator_edit
-from core.accounts.operators import edit_roles
-from core.accounts.operators.edit import OperatorChange
-from core.accounts.operators.edit_roles import RoleChange
+from core.accounts.operators.edit import OperatorChange, RoleChange
 from core.accounts.operators.rules import (
     AREAS,
     AccountLocked,
@@ -143,7 +141,7 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> people.Rol
 
     It must not have more rights than you have.
     """
-    role_id = await edit_roles.add_role(
+    role_id = await operator_edit.add_role(
         runtime, actor, name=data.name, permissions=data.permissions, require_totp=data.require_totp
     )
     return await people.role(runtime, role_id)
@@ -165,7 +163,7 @@ async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, acto
     no_nulls(data)
     body = structure(data, RolePatch)
     change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
-    await edit_roles.change_role(runtime, actor, role_id=found, change=change)
+    await operator_edit.change_role(runtime, actor, role_id=found, change=change)
     return await people.role(runtime, found)
 
 

@@ -9,7 +9,7 @@ import attrs
 from core.accounts.customers import store as customers
 from core.accounts.logins import store as logins
 from core.accounts.mitras import store as mitras
-from core.accounts.operators import attempts, roles, use_second_factor
+from core.accounts.operators import lockout, roles, second_factor
 from core.accounts.operators import store as operators
 from core.accounts.operators.rules import ADMINISTRATOR
 from core.base import field_messages, ids, names
@@ -150,7 +150,7 @@ async def create_operator(
         if operator is None:
             return None
         return NewOperator(
-            id=operator.id, enrolment_code=await use_second_factor.give_code_if_required(runtime, tx, operator)
+            id=operator.id, enrolment_code=await second_factor.give_code_if_required(runtime, tx, operator)
         )
 
 
@@ -167,7 +167,7 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
         await logins.lock_all(tx, found.id)
         operator = await operators.lock(tx, found.id)
         assert operator is not None
-        code = await use_second_factor.reset(runtime, tx, operator)
+        code = await second_factor.reset(runtime, tx, operator)
         # The command runs without an operator, so the audit row names the operator it is about.
         await operators.audit(
             tx,
@@ -189,9 +189,9 @@ async def unlock_operator(runtime: Runtime, *, email: str) -> bool:
     email = email.strip()
     async with runtime.transaction() as tx:
         operator = await operators.lock_by_email(tx, email)
-        if operator is None and not await attempts.is_unknown_locked(tx, email, now=tx.now):
+        if operator is None and not await lockout.is_unknown_locked(tx, email, now=tx.now):
             raise LookupError(email)
-        await attempts.forgive(tx, email)
+        await lockout.forgive(tx, email)
         if operator is None:
             return False
         await operators.audit(

@@ -6,8 +6,8 @@ docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
 import datetime as dt
 
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.availability import check_mitra
 from core.accounts.mitras.rules import availability_policy
+from core.accounts.mitras.store import check_mitra
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
 from core.base.field_types import Person

@@ -4,8 +4,8 @@ import attrs
 
 from core.accounts.customers import store as customers
 from core.accounts.customers.rules import DisplayNameRequired
-from core.accounts.mitras.availability import check_any, check_mitra
 from core.accounts.mitras.rules import availability_policy
+from core.accounts.mitras.store import check_any, check_mitra
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import CustomerId, MitraId, Mode

@@ -5,8 +5,8 @@ the mitras.
 """
 
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.availability import check_mitra
 from core.accounts.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, availability_policy
+from core.accounts.mitras.store import check_mitra
 from core.base import ids
 from core.base.field_types import SessionId
 from core.config.cache import Config

@@ -8,16 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 
 import attrs
 
-from core.accounts.customers import erased_identities
 from core.accounts.customers import erasing as customers
 from core.accounts.customers import store as customer_store
 from core.accounts.customers.rules import Identity, IdentityKind
-from core.accounts.logins import check_code, check_identity, failed_sign_ins, otp, sign_off
+from core.accounts.logins import check_code, failed_sign_ins, otp, sign_in_with_identity, sign_off
 from core.accounts.logins import erasing as logins
 from core.accounts.logins import store as login_store
 from core.accounts.mitras import erasing as erased_mitras
 from core.accounts.mitras import store as mitras
-from core.accounts.operators import erasing as operators
 from core.accounts.operators import store as operator_store
 from core.base import field_messages
 from core.base.actor import Actor, UserType
@@ -130,9 +128,9 @@ async def _by_identity(
     if configured is None:
         raise ProviderDisabled
     with failed_sign_ins.noted(runtime, way="erasure identity", address=ip_address) as attempt:
-        claims = await check_identity.verify(runtime, configured, proof.identity_token, proof.nonce)
+        claims = await sign_in_with_identity.verify_identity(runtime, configured, proof.identity_token, proof.nonce)
         attempt.account = claims.subject
-        kind = check_identity.KINDS[proof.provider]
+        kind = sign_in_with_identity.KINDS[proof.provider]
         if not any((one.kind, one.value) == (kind, claims.subject) for one in known):
             raise IdentityTokenInvalid
         async with runtime.transaction() as tx:
@@ -195,7 +193,7 @@ async def _erase_customer_in(
         await money.abandon(tx, payment, by=None)
     await _keep_of_identities(runtime, tx, rows, known)
     await customers.blank(tx, rows)
-    await operators.blank_audit_log(tx, rows)
+    await operator_store.blank_audit_log(tx, rows)
     await _sign_out(tx, account_id, rows)
     return await _begun(tx, UserType.CUSTOMER, account_id, asked)
 
@@ -228,7 +226,7 @@ async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: 
     past = await pricing.past_of(tx, rows, but_pending=True)
     if past.ever_paired or await payments.had_discount(tx, rows):
         for one in known:
-            await erased_identities.remember(runtime, tx, one)
+            await customers.remember_identity(runtime, tx, one)
     for one in known:
         if one.kind is IdentityKind.PHONE:
             await _forget_codes(runtime, tx, one.value)
@@ -253,7 +251,7 @@ async def _erase_mitra_in(runtime: Runtime, tx: Tx, mitra_id: str, asked: Reques
     if before is not None and await erased_mitras.is_erased(tx, mitra_id):
         return before
     await _forget_codes(runtime, tx, mitra.phone)
-    await operators.blank_audit_log(tx, [mitra_id])
+    await operator_store.blank_audit_log(tx, [mitra_id])
     await _sign_out(tx, mitra_id, [mitra_id])
     await erased_mitras.blank(tx, mitra_id)
     return await _begun(tx, UserType.MITRA, mitra_id, asked)

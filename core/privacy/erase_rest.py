@@ -5,7 +5,7 @@ complete when nothing is left, and no request or event from before it can store 
 """
 
 from core.accounts.customers import erasing as customers
-from core.accounts.operators import erasing as operators
+from core.accounts.operators import store as operators
 from core.base.actor import UserType
 from core.base.errors import Unavailable
 from core.deliveries import store as deliveries

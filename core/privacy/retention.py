@@ -9,8 +9,8 @@ import datetime as dt
 
 import asyncpg
 
-from core.accounts.customers import removal as customers
-from core.accounts.logins import removal as logins
+from core.accounts.customers import store as customers
+from core.accounts.logins import store as logins
 from core.accounts.logins.otp import WINDOW
 from core.base.id_ranges import EPOCH, first_id, until
 from core.deliveries.stages import KEPT

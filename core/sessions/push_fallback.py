@@ -7,7 +7,7 @@ has answered.
 
 from collections.abc import Awaitable, Sequence
 
-from core.accounts.logins import own_push_token, push_tokens
+from core.accounts.logins import push_tokens
 from core.base import ids
 from core.base.errors import Unavailable
 from core.bus.inbox import InboxKind
@@ -151,7 +151,7 @@ async def _forget_token(runtime: Runtime, push: Push) -> None:
         await pushes.done(tx, [push.id])
         await _note(tx, [push], Stage.GIVEN_UP)
         for owner in await push_tokens.drop(tx, push.push_token):
-            await own_push_token.refresh_push_token(tx, *owner)
+            await push_tokens.refresh_push_token(tx, *owner)
 
 
 async def _note(tx: Tx, found: list[Push], stage: Stage) -> None:

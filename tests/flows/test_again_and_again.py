@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.accounts.operators import attempts
+from core.accounts.operators import lockout
 from core.accounts.operators import sign_in as operator_sign_in
 from core.base import ids
 from core.base.actor import Actor
@@ -182,14 +182,14 @@ def test_purge_of_sign_in_attempts_keeps_recent_and_locked_ones(harness: Harness
     async def tried(email: str, at: dt.datetime, lockout_until: dt.datetime | None) -> None:
         async with runtime.transaction() as tx:
             tx.now = at
-            attempt = await attempts.lock(tx, email=email, address="203.0.113.9")
-            count = attempts.Count(failed=3, lockout_until=lockout_until)
-            await attempts.write(tx, attempt, here=count, everywhere=count, signed_in=False)
+            attempt = await lockout._lock_counts(tx, email=email, address="203.0.113.9")
+            count = lockout.Count(failed=3, lockout_until=lockout_until)
+            await lockout._write_counts(tx, attempt, here=count, everywhere=count, signed_in=False)
 
     async def counts() -> dict[str, tuple[int, int]]:
         found = {}
         for name, email in names.items():
-            attempt = await attempts.read(runtime.db, email=email, address="203.0.113.9")
+            attempt = await lockout._read_counts(runtime.db, email=email, address="203.0.113.9")
             found[name] = attempt.here.failed, attempt.everywhere.failed
         return found
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from core.accounts.logins import check_code, codes, otp
-from core.accounts.logins.failed_sign_ins import Attempt
+from core.accounts.logins.failed_sign_ins import NotedAttempt
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError
@@ -73,7 +73,7 @@ async def type_code(harness: Harness, named: str, kind: UserType, code: str) -> 
     async def act(_: Tx, phone: str) -> str:
         return phone
 
-    attempt = Attempt()
+    attempt = NotedAttempt()
     try:
         return await check_code.verify(harness.runtime, kind, named, code, act, attempt)
     except DomainError as no:

@@ -12,7 +12,7 @@ import pytest
 from core.accounts.logins import devices as login_devices
 from core.accounts.logins import tokens
 from core.accounts.mitras.rules import availability_policy
-from core.accounts.operators import change_password, roles
+from core.accounts.operators import edit, roles
 from core.accounts.operators import sign_in as operator_sign_in
 from core.base import ids
 from core.base.actor import Actor, UserType
@@ -350,7 +350,7 @@ def test_operator_whose_role_changes_during_a_password_change_has_the_new_passwo
             operator_id,
             other,
             change=OTHER_ROLE,
-            work=change_password.change_password(
+            work=edit.change_password(
                 harness.runtime, actor, current=PASSWORD, new="another horse staple", ip_address="127.0.0.1"
             ),
         )

@@ -55,7 +55,6 @@ ASKING = (
     "presence_checks",
     "push_tokens",
     "blanking",
-    "removal",
     "time_credits",
     "trail",
     "digests",
@@ -66,7 +65,6 @@ READS = {
     "accounts.app_settings",
     "accounts.logins.callers",
     "accounts.logins.list_devices",
-    "accounts.logins.own_push_token",
     "desk.activity",
     "desk.audit_log",
     "desk.broken_rules",
@@ -102,6 +100,8 @@ READS = {
 EXTRA = (background.read_changes,)
 # Functions that are not called, with the reason.
 LEFT_OUT = {
+    "core.accounts.mitras.store.check_mitra": "runs the statement of `presence`",
+    "core.accounts.mitras.store.check_any": "runs the statement of `any_free`",
     "core.desk.disclosure.one": "writes an audit row, with operators.audit",
     "core.desk.disclosure.several": "writes an audit row, with operators.audit",
     "core.desk.support.fitting": "the lists of core.desk.support run its query",

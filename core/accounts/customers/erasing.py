@@ -1,10 +1,16 @@
-"""Erase the personal fields of customers, and what follows from an erasure (docs/privacy.md#erasure)."""
+"""Erase the personal fields of customers, and what follows from an erasure (docs/privacy.md#erasure).
+
+An erased customer who comes back is recognised, for the first-session discount (docs/privacy.md#coming-back).
+"""
 
 import datetime as dt
 from collections.abc import Sequence
 
 from core.accounts.customers.rules import Identity, IdentityKind
 from core.accounts.customers.tables import Customer as Customers
+from core.erasures import store as erasures
+from core.erasures.rules import identity_hash
+from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
@@ -66,3 +72,17 @@ async def begin_export(tx: Tx, customer_id: str, *, every: dt.timedelta) -> dt.d
     if await tx.fetchval(SQL["begin_export"], customer_id, tx.now, tx.now - every) is not None:
         return None
     return await tx.fetchval(SQL["exported_at"], customer_id)
+
+
+async def remember_identity(runtime: Runtime, tx: Tx, identity: Identity) -> None:
+    """Keep the hash of an identity whose customer is erased and had used up the discount."""
+    key = runtime.settings.erasure_hash_keys[0]
+    await erasures.keep_hash(tx, identity_hash(key, kind=identity.kind.value, value=identity.value))
+
+
+async def had_first_session(runtime: Runtime, tx: Tx, identity: Identity) -> bool:
+    """Return whether an erased customer with this identity had used up the discount."""
+    keys = runtime.settings.erasure_hash_keys
+    return await erasures.knows(
+        tx, [identity_hash(key, kind=identity.kind.value, value=identity.value) for key in keys]
+    )

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from core.accounts.customers import erased_identities, erasing
+from core.accounts.customers import erasing
 from core.accounts.customers import store as customers
 from core.accounts.customers.rules import Identity, resolve
 from core.accounts.customers.store import Customer
-from core.accounts.logins import own_push_token, push_tokens, repeated_sign_ins, sign_off, tokens
+from core.accounts.logins import push_tokens, repeated_sign_ins, sign_off, tokens
 from core.accounts.logins import store as logins
 from core.accounts.logins.store import AuthSession, Ended, Replacement
 from core.accounts.logins.tokens import Opening
@@ -81,7 +81,7 @@ async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: Auth
         customer = await customers.upgrade(tx, anonymous.user_id, identity)
     else:
         customer = await customers.create_known(tx, ids.new_id(), identity)
-    if known is None and await erased_identities.had_first_session(runtime, tx, identity):
+    if known is None and await erasing.had_first_session(runtime, tx, identity):
         await erasing.set_had_first_session(tx, customer.id)
     log.info("customer resolved", case=case.value, by=identity.kind.value, user_id=customer.id)
     return customer
@@ -91,7 +91,7 @@ async def _inherit(tx: Tx, customer: Customer, auth_session_id: str, before: End
     """Give a new auth session the push token of the one that it replaces. Return the customer as changed since."""
     if before.push_token is not None:
         await push_tokens.inherit(tx, auth_session_id, before)
-        await own_push_token.refresh_push_token(tx, UserType.CUSTOMER.value, customer.id)
+        await push_tokens.refresh_push_token(tx, UserType.CUSTOMER.value, customer.id)
     return await customers.get(tx, customer.id) or customer
 
 

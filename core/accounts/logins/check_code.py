@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from core.accounts.logins import codes, otp
 from core.accounts.logins.codes import Locked, OtpRequest
-from core.accounts.logins.failed_sign_ins import Attempt
+from core.accounts.logins.failed_sign_ins import NotedAttempt
 from core.base.actor import UserType
 from core.base.errors import DomainError, Unavailable
 from core.providers.otp_sender import OtpVerifier, Verdict
@@ -35,7 +35,7 @@ async def verify(
     otp_request_id: str,
     code: str,
     act: Act[T],
-    attempt: Attempt,
+    attempt: NotedAttempt,
 ) -> T:
     """Check a code, count the attempt and the outcome, and act. A wrong attempt is committed before it is refused.
 

@@ -3,9 +3,9 @@
 import attrs
 
 from core.accounts.customers import store as customers
-from core.accounts.logins import failed_sign_ins, own_push_token, push_tokens, sign_off, tokens
+from core.accounts.logins import failed_sign_ins, push_tokens, sign_off, tokens
 from core.accounts.logins import store as logins
-from core.accounts.logins.failed_sign_ins import Attempt
+from core.accounts.logins.failed_sign_ins import NotedAttempt
 from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, Unauthenticated
 from core.base.languages import Language
@@ -41,7 +41,7 @@ async def refresh_tokens(
 
 
 async def _refresh(
-    runtime: Runtime, refresh_token: str, attempt: Attempt, *, operators: bool, locale: Language | None
+    runtime: Runtime, refresh_token: str, attempt: NotedAttempt, *, operators: bool, locale: Language | None
 ) -> Refreshed:
     keys = runtime.keys.refresh
     auth_session_id = attempt.auth_session_id = refresh.auth_session_of(refresh_token, keys=keys)
@@ -136,4 +136,4 @@ async def set_push_token(runtime: Runtime, actor: Actor, *, push_token: str | No
         if owners is None:
             raise Unauthenticated
         for owner in owners:
-            await own_push_token.refresh_push_token(tx, *owner)
+            await push_tokens.refresh_push_token(tx, *owner)

@@ -14,7 +14,7 @@ log = logs.get("logins")
 
 
 @attrs.define(kw_only=True)
-class Attempt:
+class NotedAttempt:
     """One sign-in attempt. The flow fills in the fields as it learns them.
 
     `account` is the phone number, subject, e-mail or user id; only its keyed hash is logged.
@@ -25,14 +25,14 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def noted(runtime: Runtime, *, way: str, address: str) -> Iterator[Attempt]:
+def noted(runtime: Runtime, *, way: str, address: str) -> Iterator[NotedAttempt]:
     """Log and count a refusal that the block raises, and raise it again.
 
     `way` is the kind of sign-in: "customer code", "mitra code", "identity a", "refresh", "operator password", …
     `address` is the client's address. Refusals that say nothing about the caller, such as Unavailable, are neither
     logged nor counted.
     """
-    attempt = Attempt()
+    attempt = NotedAttempt()
     try:
         yield attempt
     except DomainError as refusal:

@@ -1,10 +1,17 @@
-"""Push tokens of devices, which are columns of auth_sessions (docs/product.md#devices)."""
+"""Push tokens of devices, which are columns of auth_sessions (docs/product.md#devices).
+
+A user's own row repeats the newest one, for reads of the control center. Lock order: auth sessions before their
+customer or mitra.
+"""
 
 import attrs
 from piccolo.query import OrderByRaw
 
+from core.accounts.customers import store as customers
 from core.accounts.logins.store import Ended
 from core.accounts.logins.tables import AuthSession as AuthSessions
+from core.accounts.mitras import store as mitras
+from core.base.actor import UserType
 from core.base.languages import Language, parse_locale
 from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
@@ -100,3 +107,14 @@ async def drop(tx: Tx, push_token: str) -> list[tuple[str, str]]:
 async def newest(reader: Reader, user_id: str) -> str | None:
     """Return the push token that a user's devices registered last, or None."""
     return await NEWEST.value(reader, user_id=user_id)
+
+
+async def refresh_push_token(tx: Tx, user_type: str, user_id: str) -> None:
+    """Set the user's own push token to the newest one of their devices.
+
+    `user_type` is `customer` or `mitra`.
+    """
+    store = {UserType.CUSTOMER.value: customers, UserType.MITRA.value: mitras}[user_type]
+    # Lock first: the read must see what the previous holder of the lock did to the user's devices.
+    await store.lock(tx, user_id)
+    await store.set_push_token(tx, user_id, await newest(tx, user_id))

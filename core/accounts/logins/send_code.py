@@ -6,10 +6,11 @@ the row again. The code is derived from the request's id, so sending it twice se
 
 import asyncio
 
-from core.accounts.logins import codes, inbox, otp
+from core.accounts.logins import codes, otp
 from core.accounts.logins.codes import Pending
 from core.accounts.mitras import store as mitras
 from core.base.errors import OtpDeliveryFailed, Unavailable
+from core.bus.inbox import InboxKind
 from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
@@ -77,7 +78,7 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
 
 async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
     """Send one code. Never raises: a row whose result could not be stored is due again when its claim ends."""
-    inbox.show_code(runtime, code)
+    show_code(runtime, code)
     try:
         reference, again = await _offer(runtime, code)
         metrics.CODES.labels("mitra", "not sent" if reference is None else "sent").inc()
@@ -101,3 +102,10 @@ async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
         return None, False
     except OtpDeliveryFailed:
         return None, True
+
+
+def show_code(runtime: Runtime, code: Code) -> None:
+    """Show a code before it is sent. Its text is empty if the provider makes the code."""
+    if runtime.inbox is not None:
+        data = {"otp_request_id": code.otp_request_id, "channel": code.channel, "ttl_seconds": code.ttl_seconds}
+        runtime.inbox.add(InboxKind.CODE, to=code.phone, text=code.code or "", **data)

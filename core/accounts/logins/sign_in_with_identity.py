@@ -7,19 +7,21 @@ from typing import Any
 
 from core.accounts.customers import sign_in
 from core.accounts.customers import store as customers
-from core.accounts.customers.rules import Identity
+from core.accounts.customers.rules import Identity, IdentityKind
 from core.accounts.customers.store import Customer
-from core.accounts.logins import check_identity, failed_sign_ins, repeated_sign_ins, tokens
+from core.accounts.logins import failed_sign_ins, repeated_sign_ins, tokens
 from core.accounts.logins import store as logins
 from core.accounts.logins.tokens import Opening
 from core.base.actor import Actor
 from core.idempotency.rules import KeyedRequest
+from core.providers.identity_keys import IdentityProvider
 from core.runtime.container import Runtime
 from core.security import identity
 from core.security.access import Tokens
-from core.security.identity import IdentityTokenInvalid, ProviderDisabled, Use
+from core.security.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
 from core.storage.transaction import Tx
 
+KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
@@ -46,9 +48,9 @@ async def sign_in_by_identity(
         again = await repeated_sign_ins.find(runtime, keyed, _secrets(runtime, identity_token))
         if again is not None:
             return again
-        claims = await check_identity.verify(runtime, configured, identity_token, nonce)
+        claims = await verify_identity(runtime, configured, identity_token, nonce)
         attempt.account = claims.subject
-        proven = Identity(kind=check_identity.KINDS[provider], value=claims.subject, email=claims.email)
+        proven = Identity(kind=KINDS[provider], value=claims.subject, email=claims.email)
         opening = Opening(secret=identity.secret_of(identity_token, key=runtime.keys.identity_tokens[0]))
         async with runtime.transaction() as tx:
             earlier = await logins.use_identity_token(
@@ -96,3 +98,23 @@ async def purge_used_tokens(runtime: Runtime) -> None:
             gone = await logins.forget_identity_tokens(tx, limit=PURGE_AT_ONCE)
         if gone < PURGE_AT_ONCE:
             return
+
+
+async def verify_identity(
+    runtime: Runtime, provider: IdentityProvider, identity_token: str, nonce: str | None
+) -> Claims:
+    """Check a token with the provider's keys, before any transaction. Return its claims.
+
+    Raises IdentityTokenInvalid, and Unavailable if the keys can't be read.
+    """
+    key = await provider.keys.get(identity.key_id_of(identity_token))
+    if key is None:
+        raise IdentityTokenInvalid
+    return identity.verify(
+        identity_token,
+        key,
+        audiences=provider.audiences,
+        issuers=provider.issuers,
+        nonce=nonce,
+        now=runtime.clock.real_now(),
+    )

@@ -11,7 +11,7 @@ Lock order: auth sessions, their customer or mitra, then the sessions that ask t
 from collections.abc import Sequence
 
 from core.accounts.logins import store as logins
-from core.accounts.logins.own_push_token import refresh_push_token
+from core.accounts.logins.push_tokens import refresh_push_token
 from core.accounts.logins.store import Ended, Replacement
 from core.accounts.mitras import store as mitras
 from core.base.actor import Actor, UserType

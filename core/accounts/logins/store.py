@@ -1,6 +1,7 @@
 """Read, lock and write auth sessions and used identity tokens."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -229,3 +230,28 @@ async def use_identity_token(tx: Tx, *, digest: str, auth_session_id: str, expir
 async def forget_identity_tokens(tx: Tx, *, limit: int) -> int:
     """Delete at most `limit` used identity tokens that have expired; return how many."""
     return await tx.execute(SQL["forget_identity_tokens"], limit)
+
+
+async def remove_codes(tx: Tx, *, before: dt.datetime, end_id: str, limit: int) -> int:
+    """Delete requests for codes from before a time, whose ids are below the bound `end_id`; return how many."""
+    return await tx.execute(SQL["remove_codes"], before, end_id, limit)
+
+
+async def remove_marks(tx: Tx, *, before: dt.datetime, limit: int) -> int:
+    """Delete requests for codes of erased users from before a time; return how many."""
+    return await tx.execute(SQL["remove_marks"], before, limit)
+
+
+async def remove_ended(tx: Tx, *, before: dt.datetime, limit: int) -> int:
+    """Delete auth sessions that were revoked or expired before a time, those that ended first; return how many."""
+    return await tx.execute(SQL["remove_ended"], before, limit)
+
+
+async def lock_unused(tx: Tx, user_ids: Sequence[str], *, since: dt.datetime) -> list[str]:
+    """Lock the auth sessions of users that were not used since a time; skip locked ones. Return their ids."""
+    return [row["id"] for row in await tx.fetch(SQL["lock_unused"], user_ids, since)]
+
+
+async def remove(tx: Tx, user_ids: Sequence[str]) -> None:
+    """Delete all auth sessions of users."""
+    await tx.execute(SQL["remove"], user_ids)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from core.accounts.mitras.rules import AvailabilityPolicy, Channel, Presence
+from core.accounts.mitras.rules import AvailabilityPolicy, Channel, NoMitraAvailable, Presence, check_available
 from core.accounts.mitras.tables import Mitra as Mitras
 from core.accounts.mitras.tables import MitraOnlineLog as OnlineLogs
 from core.accounts.mitras.tables import MitraOnlineStatus as OnlineStatuses
@@ -198,3 +198,14 @@ async def lock_stale(
     """
     rows = await tx.fetch(SQL["lock_stale"], now, stale_after_seconds, limit, list(besides), only)
     return [row["mitra_id"] for row in rows]
+
+
+async def check_mitra(tx: Tx, mitra_id: str, policy: AvailabilityPolicy) -> None:
+    """Check that a mitra can take a session now. Raises MitraOffline, MitraAtCapacity."""
+    check_available(await presence(tx, mitra_id, now=tx.now), policy, now=tx.now)
+
+
+async def check_any(tx: Tx, policy: AvailabilityPolicy) -> None:
+    """Check that a mitra can take a session now. Raises NoMitraAvailable."""
+    if not await any_free(tx, policy, now=tx.now):
+        raise NoMitraAvailable

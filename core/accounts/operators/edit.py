@@ -1,4 +1,7 @@
-"""Add and change operators (docs/product.md#roles). Each write leaves an audit row."""
+"""Add and change operators and roles, and change one's own password (docs/product.md#roles).
+
+Each write leaves an audit row. Operators can't give rights that they don't have, and the last administrator stays.
+"""
 
 from typing import Any
 
@@ -6,15 +9,14 @@ import attrs
 
 from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
-from core.accounts.operators import attempts, lockout, roles, rules
-from core.accounts.operators import rights as operator_rights
+from core.accounts.operators import lockout, roles, rules, totp
 from core.accounts.operators import store as operators
 from core.accounts.operators.roles import Role
-from core.accounts.operators.rules import EmailTaken, LoginInvalid
+from core.accounts.operators.rules import EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
 from core.accounts.operators.store import Operator
 from core.base import field_messages, names
 from core.base.actor import Actor
-from core.base.errors import NotFound, ValidationFailed
+from core.base.errors import Forbidden, NotFound, ValidationFailed
 from core.base.languages import Text
 from core.runtime.container import Runtime
 from core.security import passwords
@@ -75,7 +77,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
         passwords.check_new(wanted.password)
     hashed = "" if wanted.password is None else await runtime.passwords.make(wanted.password)
     async with runtime.transaction() as tx:
-        rights = await operator_rights.hold_rights(tx, actor)
+        rights = await _hold_rights(tx, actor)
         role = await _role(tx, rights, wanted.role_id)
         operator_id = await operators.create(
             tx,
@@ -93,7 +95,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
             await operators.update(
                 tx, operator_id, email=email, display_name=name, role_id=role.id, password_hash=hashed, disabled=True
             )
-        await operator_rights.audit(
+        await _audit(
             tx, actor, "operator.created", operator_id, None, {**_seen(made), "disabled": bool(wanted.disabled)}
         )
     return operator_id
@@ -123,7 +125,7 @@ async def change_operator(
     present = await _present_password(runtime, actor, change, ip_address) if own and change.password else None
     hashed = None if change.password is None else await runtime.passwords.make(change.password)
     async with runtime.transaction() as tx:
-        rights = await operator_rights.hold_rights(tx, actor)
+        rights = await _hold_rights(tx, actor)
         await logins.lock_all(tx, operator_id)
         before = await operators.lock(tx, operator_id)
         if before is None:
@@ -146,12 +148,148 @@ async def change_operator(
         )
         if not kept:
             raise EmailTaken
-        await operator_rights.check_administrator_stays(tx)
+        await _check_administrator_stays(tx)
         if hashed is not None:
-            await attempts.forgive(tx, email or before.email)
+            await lockout.forgive(tx, email or before.email)
         if disabled or hashed is not None:
             await sign_off.revoke(tx, user_id=operator_id)
         after = await operators.get(tx, operator_id)
         assert after is not None
         seen = {**_seen(after), "password_changed": hashed is not None}
-        await operator_rights.audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)
+        await _audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)
+
+
+async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
+    """Change the caller's own password and sign out their other devices.
+
+    A wrong present password counts as a failed sign-in. A password that another person chose can't be chosen again.
+    Raises ValidationFailed, LoginInvalid, AccountLocked, Unavailable.
+    """
+    passwords.check_new(new, field="new_password")
+    before = await lockout.check_password(runtime, actor, password=current, ip_address=ip_address)
+    if before.password_change_due and await runtime.passwords.verify(new, before.password_hash):
+        raise ValidationFailed.of(
+            "new_password",
+            Text(en="must differ from the current password", id="harus berbeda dari kata sandi sekarang"),
+        )
+    hashed = await runtime.passwords.make(new)
+    async with runtime.transaction() as tx:
+        await logins.lock_all(tx, actor.user_id)
+        operator = await operators.lock(tx, actor.user_id)
+        if operator is None or operator.password_hash != before.password_hash:
+            raise LoginInvalid  # changed since the check above
+        await operators.update(
+            tx,
+            operator.id,
+            email=operator.email,
+            display_name=operator.display_name,
+            role_id=operator.role_id,
+            password_hash=hashed,
+            disabled=operator.disabled,
+        )
+        await lockout.forgive(tx, operator.email)
+        await sign_off.revoke_others(tx, actor)
+        await _audit(tx, actor, "operator.password_changed", operator.id, None, None)
+
+
+@attrs.frozen(kw_only=True)
+class RoleChange:
+    """The new values of a role; None leaves a field unchanged."""
+
+    name: str | None = None
+    permissions: dict[str, str] | None = None
+    require_totp: bool | None = None
+
+
+async def add_role(
+    runtime: Runtime, actor: Actor, *, name: str, permissions: dict[str, str], require_totp: bool
+) -> str:
+    """Add a role and return its id. Raises ValidationFailed, Forbidden, RoleNameTaken."""
+    checked, clean = rules.check_permissions(permissions), names.checked(name, field="name")
+    async with runtime.transaction() as tx:
+        rules.may_grant(await _hold_rights(tx, actor), checked)
+        role_id = await roles.create(tx, name=clean, permissions=checked, require_totp=require_totp)
+        if role_id is None:
+            raise RoleNameTaken
+        await _audit(
+            tx,
+            actor,
+            "role.created",
+            role_id,
+            None,
+            {"name": clean, "permissions": checked, "require_totp": require_totp},
+        )
+    return role_id
+
+
+async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
+    """Change a role for all operators who have it, with immediate effect.
+
+    Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator, TotpNotEnrolled.
+    """
+    checked = None if change.permissions is None else rules.check_permissions(change.permissions)
+    name = None if change.name is None else names.checked(change.name, field="name")
+    async with runtime.transaction() as tx:
+        rights = await _hold_rights(tx, actor)
+        before = await roles.get(tx, role_id)
+        if before is None:
+            raise NotFound
+        rules.may_grant(rights, before.permissions)
+        after = attrs.evolve(
+            before,
+            name=name or before.name,
+            permissions=before.permissions if checked is None else checked,
+            require_totp=before.require_totp if change.require_totp is None else change.require_totp,
+        )
+        rules.may_grant(rights, after.permissions)
+        if after.require_totp and not before.require_totp:
+            await _may_require_totp(tx, actor, role_id)
+        if not await roles.update(
+            tx, role_id, name=after.name, permissions=after.permissions, require_totp=after.require_totp
+        ):
+            raise RoleNameTaken
+        await _check_administrator_stays(tx)
+        await _audit(tx, actor, "role.changed", role_id, _seen_role(before), _seen_role(after))
+
+
+def _seen_role(role: Role) -> dict[str, Any]:
+    return {"name": role.name, "permissions": role.permissions, "require_totp": role.require_totp}
+
+
+async def _may_require_totp(tx: Tx, actor: Actor, role_id: str) -> None:
+    """Keep an operator from locking out themselves with a rule of the role that they have. Raises TotpNotEnrolled."""
+    caller = await operators.get(tx, actor.user_id)
+    if caller is not None and caller.role_id == role_id and not caller.has_totp:
+        raise totp.TotpNotEnrolled
+
+
+async def _hold_rights(tx: Tx, actor: Actor) -> dict[str, str]:
+    """Lock all rights, and return the caller's as they are now. They may have changed since the request arrived.
+
+    Raises Forbidden.
+    """
+    await operators.hold_rights(tx)
+    caller = await operators.get(tx, actor.user_id)
+    if caller is None or caller.disabled:
+        raise Forbidden
+    rules.require(caller.permissions, "operators", "write")
+    return caller.permissions
+
+
+async def _check_administrator_stays(tx: Tx) -> None:
+    """Check that an enabled operator with all rights is left. Raises LastAdministrator."""
+    if not await operators.any_administrator(tx):
+        raise LastAdministrator
+
+
+async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any, after: Any) -> None:
+    """Store the audit row of a change of an operator or a role. `before` and `after` are shown as they are."""
+    await operators.audit(
+        tx,
+        operator_id=actor.user_id,
+        action=action,
+        object_type="role" if action.startswith("role") else "operator",
+        object_id=object_id,
+        before=before,
+        after=after,
+    )

@@ -10,8 +10,7 @@ import attrs
 
 from core.accounts.logins import failed_sign_ins, sign_off
 from core.accounts.logins import store as logins
-from core.accounts.operators import lockout, rules, totp, use_second_factor
-from core.accounts.operators import second_factor as store
+from core.accounts.operators import lockout, rules, second_factor, totp
 from core.accounts.operators import store as operators
 from core.accounts.operators.store import Operator
 from core.accounts.operators.totp import TotpInvalid, TotpNotBegun, TotpNotEnrolled, TotpRequired, TotpRequiredByRole
@@ -48,7 +47,7 @@ async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | No
             return False
         sealed = totp.seal(runtime.keys.totp_secrets[0], secret, operator_id=operator.id)
         until = runtime.clock.real_now() + totp.PENDING_FOR
-        await store.set_pending(tx, operator.id, secret=sealed, until=until)
+        await second_factor.set_pending(tx, operator.id, secret=sealed, until=until)
         await _audit(tx, actor, "operator.totp_begun", operator.id)
         return True
 
@@ -62,8 +61,8 @@ async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | N
     if code is None:
         raise ValidationFailed.of("code", field_messages.REQUIRED)
     if operator.has_totp:
-        return await use_second_factor.use(runtime, tx, operator.id, code)
-    return use_second_factor.is_enrolment_code(runtime, await store.lock(tx, operator.id), operator.id, code)
+        return await second_factor.use(runtime, tx, operator.id, code)
+    return second_factor.is_enrolment_code(runtime, await second_factor.lock(tx, operator.id), operator.id, code)
 
 
 async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str) -> list[str]:
@@ -74,7 +73,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
     codes = [totp.new_one_time_code() for _ in range(totp.RECOVERY_CODES)]
 
     async def enrol(tx: Tx, operator: Operator) -> bool:
-        held = await store.lock(tx, operator.id)
+        held = await second_factor.lock(tx, operator.id)
         now = runtime.clock.real_now()
         if held.totp_pending is None or held.totp_pending_until is None or held.totp_pending_until <= now:
             raise TotpNotBegun
@@ -85,7 +84,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
         if step is None:
             return False
         hashes = [totp.hash_of(one, operator_id=operator.id) for one in codes]
-        await store.enrol(tx, operator.id, secret=held.totp_pending, step=step, recovery_codes=hashes)
+        await second_factor.enrol(tx, operator.id, secret=held.totp_pending, step=step, recovery_codes=hashes)
         await sign_off.revoke_others(tx, actor)
         await _audit(tx, actor, "operator.totp_enrolled", operator.id)
         return True
@@ -106,9 +105,9 @@ async def remove(runtime: Runtime, actor: Actor, *, password: str, code: str, ip
             raise TotpNotEnrolled
         if operator.requires_totp(production=runtime.settings.production):
             raise TotpRequiredByRole
-        if not await use_second_factor.use(runtime, tx, operator.id, code):
+        if not await second_factor.use(runtime, tx, operator.id, code):
             return False
-        await store.clear(tx, operator.id)
+        await second_factor.clear(tx, operator.id)
         await sign_off.revoke_others(tx, actor)
         await _audit(tx, actor, "operator.totp_removed", operator.id)
         return True
@@ -125,7 +124,7 @@ async def step_up(runtime: Runtime, actor: Actor, *, code: str, ip_address: str)
     async def open_up(tx: Tx, operator: Operator) -> bool:
         if not operator.has_totp:
             raise TotpNotEnrolled
-        if not await use_second_factor.use(runtime, tx, operator.id, code):
+        if not await second_factor.use(runtime, tx, operator.id, code):
             return False
         until = runtime.clock.real_now() + totp.STEPPED_UP_FOR
         await logins.step_up(tx, actor.auth_session_id, until=until)
@@ -158,7 +157,7 @@ async def reset(runtime: Runtime, actor: Actor, *, operator_id: str) -> str | No
             raise NotFound
         rules.require(caller.permissions, "operators", "write")
         rules.may_grant(caller.permissions, operator.permissions)
-        code = await use_second_factor.reset(runtime, tx, operator)
+        code = await second_factor.reset(runtime, tx, operator)
         await _audit(tx, actor, "operator.totp_reset", operator_id)
     return code
 

@@ -14,9 +14,9 @@ import attrs
 from core.accounts.logins import failed_sign_ins, tokens
 from core.accounts.logins import store as logins
 from core.accounts.logins.tokens import Opening
-from core.accounts.operators import attempts, lockout, login_token, totp, use_second_factor
+from core.accounts.operators import lockout, login_token, second_factor, totp
 from core.accounts.operators import store as operators
-from core.accounts.operators.attempts import Attempt
+from core.accounts.operators.lockout import CountedAttempt
 from core.accounts.operators.login_token import LoginTokenInvalid
 from core.accounts.operators.rules import LoginInvalid
 from core.accounts.operators.store import Operator
@@ -67,7 +67,7 @@ async def sign_in(runtime: Runtime, *, email: str, password: str, device: dict[s
 
 
 async def _with_right_password(
-    runtime: Runtime, tx: Tx, attempt: Attempt, operator: Operator, device: dict[str, Any]
+    runtime: Runtime, tx: Tx, attempt: CountedAttempt, operator: Operator, device: dict[str, Any]
 ) -> SignIn:
     if operator.has_totp:  # the counts are reset only after the second factor
         token = login_token.make(
@@ -129,8 +129,8 @@ async def verify_second_factor(
 
 async def _use(runtime: Runtime, tx: Tx, operator: Operator, *, code: str | None, recovery_code: str | None) -> bool:
     if recovery_code is None:
-        return await use_second_factor.use_totp(runtime, tx, operator.id, code or "")
-    left = await use_second_factor.use_recovery_code(tx, operator.id, recovery_code)
+        return await second_factor.use_totp(runtime, tx, operator.id, code or "")
+    left = await second_factor.use_recovery_code(tx, operator.id, recovery_code)
     if left is None:
         return False
     await operators.audit(
@@ -150,9 +150,9 @@ async def purge_attempts(runtime: Runtime) -> None:
     gone = PURGE_AT_ONCE
     while gone >= PURGE_AT_ONCE:
         async with runtime.transaction() as tx:
-            gone = await attempts.purge(tx, before=tx.now - KEEP_ATTEMPTS, limit=PURGE_AT_ONCE)
+            gone = await lockout.purge(tx, before=tx.now - KEEP_ATTEMPTS, limit=PURGE_AT_ONCE)
     gone = PURGE_AT_ONCE
     while gone >= PURGE_AT_ONCE:
         async with runtime.transaction() as tx:
-            gone = await attempts.trim(tx, most=KEEP_MOST, limit=PURGE_AT_ONCE)
+            gone = await lockout.trim(tx, most=KEEP_MOST, limit=PURGE_AT_ONCE)
             tx.count(metrics.LIMITED.labels("operator_counts_kept"), gone)
