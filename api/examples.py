@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from core.config.forms import Shape
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Shape
 
 Schema = dict[str, Any]
 

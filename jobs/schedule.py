@@ -12,7 +12,7 @@ import attrs
 from core.accounts.logins import send_code, sign_in_with_identity
 from core.accounts.operators import sign_in as operator_sign_in
 from core.cluster import process_lease
-from core.idempotency import purge as purge_keys
+from core.idempotency import run as purge_keys
 from core.pairing import advance as pairing_advance
 from core.pairing import check_presence, presence, purge_rounds
 from core.pairing.promises import promise as wait_estimates

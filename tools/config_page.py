@@ -4,8 +4,7 @@ import json
 import pathlib
 from typing import Any
 
-from core.config.forms import Key, Shape
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Key, Shape
 from core.settings.settings import variables
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"

@@ -2,6 +2,9 @@
 
 A single server never changes. Sentinels and the nodes of a cluster are asked each LOOK_S, and at once when a server
 fails, because neither tells its clients of every failover: after a planned one they stay connected to the old master.
+
+Callers of a client set the timeouts. On Python 3.11 the client's own costs a task for each command, and that task may
+swallow the cancellation of its caller.
 """
 
 import asyncio
@@ -11,11 +14,12 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import redis.asyncio as redis_asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
-from core.bus import servers as redis_servers
 from core.settings.redis_url import Address, Layout, Servers
 from core.telemetry import logs
 
@@ -41,7 +45,7 @@ class Node:
 
     def __init__(self, servers: Servers, address: Address | None, *, timeout_s: float) -> None:
         self.address = address
-        self.client = redis_servers.client(servers, address, timeout_s=timeout_s)
+        self.client = _client(servers, address, timeout_s=timeout_s)
         self.well = True
 
     def note(self, problem: object = None) -> None:
@@ -167,7 +171,7 @@ class Nodes:
 
     async def _slots_by(self, address: Address) -> tuple[SlotMap, frozenset[Address]] | None:
         """Return the slots and the addresses of all nodes as one node knows them, or None if it does not answer."""
-        answer = await self._answer(address, redis_servers.client, "CLUSTER", "SLOTS")
+        answer = await self._answer(address, _client, "CLUSTER", "SLOTS")
         if not answer:
             return None
         slots, nodes = [], set()
@@ -180,7 +184,7 @@ class Nodes:
     async def _master_by(self, address: Address) -> Address | None:
         """Return what one sentinel says, or None if it does not answer or does not know the service."""
         name = self._servers.service
-        answer = await self._answer(address, redis_servers.sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+        answer = await self._answer(address, _sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
         return Address(answer[0].decode(), int(answer[1])) if answer else None
 
     async def _answer(self, address: Address, client: Callable[..., redis_asyncio.Redis], *command: str) -> Any:
@@ -225,3 +229,24 @@ def _most_frequent(answers: Iterable[Any]) -> Any:
     """Return the most frequent answer; the majority outvotes a node that lost its network. None: no answer."""
     counted = Counter(answer for answer in answers if answer is not None)
     return counted.most_common(1)[0][0] if counted else None
+
+
+def _client(servers: Servers, address: Address | None, *, timeout_s: float) -> redis_asyncio.Redis:
+    """Return a client of one data server; None: the only one. Connecting fails after `timeout_s`, a call never."""
+    if address is None:
+        return redis_asyncio.Redis.from_url(servers.url, **_limits(timeout_s))
+    return redis_asyncio.Redis(host=address.host, port=address.port, **servers.options, **_limits(timeout_s))
+
+
+def _sentinel(servers: Servers, address: Address, *, timeout_s: float) -> redis_asyncio.Redis:
+    """Return a client of a sentinel. Connecting fails after `timeout_s`, a call never."""
+    return redis_asyncio.Redis(host=address.host, port=address.port, **servers.sentinel_options, **_limits(timeout_s))
+
+
+def _limits(timeout_s: float) -> dict[str, Any]:
+    return {
+        "socket_timeout": None,
+        "socket_connect_timeout": timeout_s,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,  # messages of a subscription are replies like others
+    }

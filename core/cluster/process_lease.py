@@ -21,8 +21,7 @@ from core.cluster.outages import rules, store
 from core.cluster.outages.rules import OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.events.signals import DeadlineSet
 from core.runtime.background import set_clock
-from core.runtime.container import Runtime
-from core.runtime.databases import LEASE_ATTEMPT_S
+from core.runtime.container import LEASE_ATTEMPT_S, Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics
 

@@ -8,8 +8,7 @@ from core.base import field_messages, shown_texts
 from core.base.errors import ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import has_nul, has_surrogate
-from core.config.forms import Key, Shape
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Key, Shape
 
 # Any scheme that an app may open, except those that run code.
 DEEPLINK = re.compile(r"(?!(?:javascript|data|vbscript):)[a-z][a-z0-9+.-]*:[^\s\x00-\x1f]+", re.IGNORECASE)

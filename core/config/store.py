@@ -4,8 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from core.config.forms import Key
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Key
 from core.config.rules import loaded, stored
 from core.config.tables import AppConfig, ServiceClock
 from core.storage import sql_files

@@ -9,8 +9,7 @@ from core.accounts.operators.rules import allows, require
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Person
-from core.config.forms import Key
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Key
 from core.config.rules import loaded
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors

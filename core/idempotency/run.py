@@ -16,6 +16,7 @@ import msgspec
 
 from core.base.clock import monotonic, real_sleep
 from core.idempotency import store
+from core.idempotency import store as keys
 from core.idempotency.rules import CLAIM_S, WAIT_S, IdempotencyInFlight, IdempotencyMismatch, KeyedRequest
 from core.idempotency.store import StoredAnswer
 from core.runtime.container import Runtime
@@ -115,3 +116,12 @@ async def _first_with_key(runtime: Runtime, keyed: KeyedRequest) -> AsyncIterato
         yield
     finally:
         lock.release()
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete idempotency keys whose answers are too old to be repeated."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await keys.purge(tx)
+        if gone < keys.AT_ONCE:
+            return

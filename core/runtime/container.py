@@ -1,7 +1,7 @@
 """The composition root: what every flow receives.
 
-The parts of a process are in core/runtime/transactions.py, core/runtime/publishing.py, core/runtime/background.py and
-core/runtime/readiness.py.
+The other parts of a process are in core/runtime/transactions.py, core/runtime/publishing.py and
+core/runtime/background.py.
 """
 
 import asyncio
@@ -33,28 +33,106 @@ from core.providers.otp_sender import OtpSender, make_otp_sender
 from core.providers.push_sender import PushSender, make_push_sender
 from core.providers.webhook_sink import WebhookSink
 from core.runtime.background import BackgroundTasks, ChangePoll, keep_clock, open_clock, warn_of_losses
-from core.runtime.databases import open_databases
 from core.runtime.publishing import Caches, Publisher
-from core.runtime.readiness import Readiness
 from core.runtime.transactions import open_transaction, translate_db_errors
 from core.security.access import AccessTokens
+from core.security.caches import RevokedLogins
 from core.security.keys import Keys
 from core.security.passwords import PasswordHasher
-from core.security.revoked import RevokedLogins
 from core.settings.settings import Settings
 from core.storage.database import Database
+from core.storage.migrations import migration_ids
 from core.storage.reports import Reports
 from core.storage.transaction import Port, Tx
 from core.telemetry import logs
 
+LEASE_ATTEMPT_S = 1.0  # real seconds after which a statement about the process's lease has failed
 GATEWAY_SLOTS, VOID_SLOTS = 8, 4  # concurrent polls of the gateway, and concurrent calls that void an invoice
 CODE_SENDS = 16  # concurrent calls to the OTP provider that no request waits for
 CLOCK_MARGIN_S = 60.0  # how much clocks may differ when an access token expires
-
 log = logs.get("runtime")
 T = TypeVar("T")
 # Returns the flow that follows a signal of this process; core.app.reactions.react is the one of the services.
 Reaction = Callable[["Runtime", Signal], Coroutine[Any, Any, None] | None]
+READY_S = 1.0  # for which the result of a readiness probe is cached
+
+
+class Readiness:
+    """The readiness of one process. `draining`: it is stopping, so no longer ready, but still serves."""
+
+    def __init__(self, db: Database, bus: Bus) -> None:
+        self._db = db
+        self._bus = bus
+        self._found: tuple[bool, bool, str | None] = (False, False, None)
+        self._valid_until = 0.0
+        self._checking = asyncio.Lock()
+        self.draining = False
+
+    async def check(self) -> tuple[bool, bool, str | None]:
+        """Return (ready, degraded, reason); a ready process has no reason.
+
+        Ready: the process is not stopping, and the database answers, is writable and is migrated. Degraded: the bus
+        does not answer. The result is cached for READY_S, so probes from outside can't load the database.
+        """
+        if self.draining:
+            return False, False, "the process is stopping"
+        async with self._checking:
+            if monotonic() >= self._valid_until:
+                self._found = await self._check_backends()
+                self._valid_until = monotonic() + READY_S
+        return self._found
+
+    async def _check_backends(self) -> tuple[bool, bool, str | None]:
+        try:
+            async with asyncio.timeout(3):
+                writable = await self._db.is_writable()
+                names = {row["name"] for row in await self._db.fetch("SELECT name FROM migration")}
+        except Exception as error:
+            return False, False, f"the database does not answer ({type(error).__name__})"
+        if not writable:
+            return False, False, "the database is read-only"
+        if migration_ids() - names:
+            return False, False, "the database is not migrated: run `sesi migrate`"
+        return True, not await self._bus.ping(), None
+
+
+@attrs.frozen(kw_only=True)
+class Databases:
+    """The pools of a process. `commits` is `db` unless messages have their own pool; `leases` has one connection."""
+
+    db: Database
+    commits: Database
+    leases: Database
+    reports: Reports
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.reports.close()
+        await self.leases.close()
+        await self.db.close()
+        if self.commits is not self.db:
+            await self.commits.close()
+
+
+async def open_databases(settings: Settings, *, pool_size: int, commit_pool_size: int) -> Databases:
+    """Open the pools; messages get their own one unless `commit_pool_size` is 0.
+
+    The replica is connected at its first use. Raises Unavailable if the primary does not answer.
+    """
+    with translate_db_errors():
+        db = await _connect(settings, "write", pool_size)
+        try:
+            commits = await _connect(settings, "messages", commit_pool_size) if commit_pool_size else db
+        except BaseException:
+            await db.close()
+            raise
+        leases = await db.separate(name="lease", statement_s=LEASE_ATTEMPT_S)
+        reports = await Reports.open(db, settings.database_read_url, through_pooler=settings.through_pooler)
+    return Databases(db=db, commits=commits, leases=leases, reports=reports)
+
+
+async def _connect(settings: Settings, name: str, size: int) -> Database:
+    return await Database.connect(settings.database_url, size=size, through_pooler=settings.through_pooler, name=name)
 
 
 @attrs.define(kw_only=True)

@@ -11,8 +11,7 @@ from core.bus.other_hubs import OtherHubs
 from core.events import notices, signals
 from core.events.notices import Envelope
 from core.events.signals import Signal
-from core.security.callers_ids import Accounts
-from core.security.revoked import RevokedLogins
+from core.security.caches import Accounts, RevokedLogins
 from core.telemetry import metrics
 
 PAID_KEPT = 50_000

@@ -249,3 +249,21 @@ def names() -> frozenset[str]:
 def file_names() -> frozenset[str]:
     """Return the names of the variables that name a secret's file."""
     return frozenset(f"{field.name.upper()}_FILE" for field in variables() if field.metadata["secret"])
+
+
+def shown(s: Settings) -> list[tuple[str, str, str]]:
+    """Return (variable, default, effective value) of each setting, for operators, secrets masked."""
+    rows = []
+    for field in variables():
+        value = getattr(s, field.name)
+        default = field.metadata["default"]
+        if field.metadata["secret"]:
+            value, default = ("****" if value else ""), ("****" if default else "")
+        elif isinstance(value, tuple):
+            value = ",".join(value)
+        elif isinstance(value, bool):
+            value = str(value).lower()
+        elif value is None:
+            value = ""
+        rows.append((field.name.upper(), default or "", str(value)))
+    return rows

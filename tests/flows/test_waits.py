@@ -19,7 +19,7 @@ from core.base.actor import Actor, UserType
 from core.desk import operator_work, setup
 from core.desk.ledger.audit import audit
 from core.desk.operator_work import MitraChange
-from core.idempotency import purge as purge_keys
+from core.idempotency import run as purge_keys
 from core.idempotency import store as idempotency
 from core.idempotency.rules import KeyedRequest
 from core.pairing import answer as pairing_answer

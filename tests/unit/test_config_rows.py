@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import ValidationFailed
-from core.config.forms import Key, Shape
-from core.config.keys import KEYS
+from core.config.keys import KEYS, Key, Shape
 from core.config.rules import check, effective, loaded, notice_at, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS

@@ -1,6 +1,6 @@
 """Ended auth sessions are remembered for the lifetime of their access tokens, and no longer."""
 
-from core.security.revoked import RevokedLogins
+from core.security.caches import RevokedLogins
 
 KEEP_S = 960.0
 

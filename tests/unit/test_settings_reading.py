@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from core.settings import settings
 from core.settings.environment import read
-from core.settings.settings import SettingsError, variables
-from core.settings.shown import shown
+from core.settings.settings import SettingsError, shown, variables
 from tools import trial
 
 SECRET = "k1:" + "s" * 32

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.accounts.customers.rules import Case, resolve
-from core.security.callers_ids import LIMIT, Accounts
+from core.security.caches import LIMIT, Accounts
 
 
 @pytest.mark.parametrize(

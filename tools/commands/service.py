@@ -13,8 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from core.base.process import end_as_by_hand
-from core.settings.settings import SettingsError
-from core.settings.shown import shown
+from core.settings.settings import SettingsError, shown
 from core.telemetry import logs, traces
 from tools import environment
 from tools.commands.running import console

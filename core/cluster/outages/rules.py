@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 import attrs
 
-# Real seconds. A renewal that takes longer than LEASE_ATTEMPT_S (core/runtime/databases.py) counts as failed; two may
+# Real seconds. A renewal that takes longer than LEASE_ATTEMPT_S (core/runtime/container.py) counts as failed; two may
 # fail before the lease ends. A process whose lease has ended may only be cut off from the database, and its phones with
 # it, so it is given up after GIVE_UP_S.
 RENEW_EVERY_S = 1.0
