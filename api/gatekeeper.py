@@ -30,7 +30,7 @@ from core.bus.buckets import Charges
 from core.payments.webhooks import receive as webhook_receive
 from core.runtime.container import Runtime
 from core.security import refresh
-from core.security.access import Claims
+from core.security.access import AccessClaims
 from core.security.exposure import PROBES, ExposureCheck
 from core.security.refresh import RefreshInvalid
 from core.telemetry.spans import Span
@@ -138,7 +138,7 @@ class Gatekeeper:
         return None
 
     async def _handle(
-        self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: Claims | None
+        self, scope: Scope, receive: Receive, answer: Send, headers: dict[str, str], claims: AccessClaims | None
     ) -> None:
         """Admit the request and call the application, or refuse the request."""
 
@@ -160,7 +160,7 @@ class Gatekeeper:
                     await self._plain_reads(scope, replay(body, receive), answer_from_work)
 
     async def _admit(
-        self, scope: Scope, receive: Receive, headers: dict[str, str], claims: Claims | None, held: AsyncExitStack
+        self, scope: Scope, receive: Receive, headers: dict[str, str], claims: AccessClaims | None, held: AsyncExitStack
     ) -> bytes | None:
         """Check the limits of a request and return its body; None if the client has disconnected.
 
@@ -234,7 +234,7 @@ class Gatekeeper:
         """Return how many bytes of a webhook body over MAX_BODY to read, which is refused whatever its token."""
         return MAX_READ if webhook_receive.is_genuine(self._runtime, headers) else MAX_BODY
 
-    def _claims(self, headers: dict[str, str]) -> Claims | None:
+    def _claims(self, headers: dict[str, str]) -> AccessClaims | None:
         """Return the claims of the request's token; None without a valid one for this listener."""
         try:
             return self._runtime.tokens.check(bearer(headers), audience=self._listener, now=self._runtime.now())

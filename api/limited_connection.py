@@ -18,7 +18,16 @@ from core.base.errors import DomainError, Unavailable
 from core.base.ids import new_id
 from core.bus.rate_limit import RateLimited
 from core.runtime.container import Runtime
-from core.security.connections import ALL, HEADERS_S, LINGER_S, MAX_FIELDS, MAX_HEAD, ONE_ADDRESS, WRITE_S, Connections
+from core.security.connections import (
+    ALL,
+    HEADERS_S,
+    LINGER_S,
+    MAX_FIELDS,
+    MAX_HEAD,
+    ONE_ADDRESS,
+    WRITE_S,
+    ConnectionCounts,
+)
 from core.telemetry import logs, metrics
 
 BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
@@ -34,7 +43,7 @@ class LimitedConnection(HttpToolsProtocol):
     """One connection with limits. `protocol_of` sets `runtime` and `counts` in a subclass."""
 
     runtime: Runtime
-    counts: Connections
+    counts: ConnectionCounts
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too

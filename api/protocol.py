@@ -12,7 +12,7 @@ from api.plain_answers import http_bytes
 from api.rate_limits import REFRESH
 from api.refresh_pacer import RefreshPacer
 from core.runtime.container import Runtime
-from core.security.connections import Connections
+from core.security.connections import ConnectionCounts
 
 REFRESH_LINE = b"POST %s " % REFRESH.encode()
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
@@ -81,7 +81,7 @@ class Connection(LimitedConnection):
             self.on_response_complete()
 
 
-def protocol_of(runtime: Runtime, counts: Connections, gatekeeper: Gatekeeper) -> type[Connection]:
+def protocol_of(runtime: Runtime, counts: ConnectionCounts, gatekeeper: Gatekeeper) -> type[Connection]:
     """Return the protocol class of a listener. Call it in the event loop."""
     pacer = RefreshPacer(asyncio.get_running_loop())
     members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "pacer": pacer}

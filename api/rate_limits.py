@@ -6,7 +6,7 @@ from api.asgi import Scope, host_of, is_preflight, path_of
 from api.refusals import SIGN_IN, UNLIMITED
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address
 from core.runtime.container import Runtime
-from core.security.access import Claims
+from core.security.access import AccessClaims
 
 AVAILABILITY = "/api/client/mitras/availability"
 REFRESH = "/api/shared/auth/refresh"
@@ -48,7 +48,7 @@ class RateLimits:
         sign_ins = settings.operator_sign_in_per_minute
         self._sign_in = Limit(name="operator_sign_in", per_minute=sign_ins, burst=sign_ins)
 
-    def of_request(self, scope: Scope, headers: dict[str, str], claims: Claims | None) -> Charges:
+    def of_request(self, scope: Scope, headers: dict[str, str], claims: AccessClaims | None) -> Charges:
         """Return the token buckets that a request is charged to. `claims` are those of its token, if it has a valid one."""
         path = path_of(scope)
         if self._browsers and is_preflight(scope, headers):
@@ -68,7 +68,7 @@ class RateLimits:
             return own
         return own + charges_of_address(self._address, host_of(scope))
 
-    def _of_internal(self, scope: Scope, path: str, claims: Claims | None) -> Charges:
+    def _of_internal(self, scope: Scope, path: str, claims: AccessClaims | None) -> Charges:
         if path in SIGN_IN:
             return charges_of_address(self._sign_in, host_of(scope))
         if claims is not None:

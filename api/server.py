@@ -20,7 +20,7 @@ from core.cluster.outages.rules import ProcessKind
 from core.cluster.process_lease import ProcessLease
 from core.privacy import erase_files
 from core.runtime.container import Runtime
-from core.security.connections import BACKLOG, Connections
+from core.security.connections import BACKLOG, ConnectionCounts
 from core.sessions.absences.signs_of_life import SignsOfLife
 from core.settings.settings import Settings, SettingsError
 from core.telemetry import logs
@@ -103,7 +103,7 @@ def acceptors(sock: socket.socket) -> list[socket.socket]:
     return [sock, *(sock.dup() for _ in range(ACCEPTED_A_TURN - 1))]
 
 
-def server_of(app: Gatekeeper, runtime: Runtime, connections: Connections) -> Server:
+def server_of(app: Gatekeeper, runtime: Runtime, connections: ConnectionCounts) -> Server:
     """Return the server of one listener's application; `connections` counts those of the process."""
     settings = runtime.settings
     return Server(
@@ -142,7 +142,7 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(lease.run())
     signs = SignsOfLife(runtime)
     runtime.tasks.spawn(signs.run())
-    connections = Connections(settings)
+    connections = ConnectionCounts(settings)
     servers = [
         server_of(public_app(runtime, signs), runtime, connections),
         server_of(internal_app(runtime), runtime, connections),

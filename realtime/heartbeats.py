@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import attrs
 
-from core.accounts.mitras.rules import Channel, MitraOffline
+from core.accounts.mitras.rules import HeartbeatChannel, MitraOffline
 from core.base.actor import Actor
 from core.base.batch_loader import BatchLoader
 from core.base.clock import monotonic, real_sleep
@@ -84,7 +84,7 @@ class Heartbeats:
             self._remember(actor.user_id, is_online)
         else:
             try:
-                await presence.heartbeat(self._runtime, actor, Channel.SOCKET)  # waits for the row's lock
+                await presence.heartbeat(self._runtime, actor, HeartbeatChannel.SOCKET)  # waits for the row's lock
                 is_online = True
             except MitraOffline:
                 is_online = False

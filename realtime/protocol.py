@@ -22,7 +22,16 @@ from core.base.errors import Unavailable
 from core.base.languages import DEFAULT
 from core.bus.rate_limit import RateLimited
 from core.runtime.container import Runtime
-from core.security.connections import ALL, HEADERS_S, LINGER_S, MAX_FIELDS, MAX_HEAD, ONE_ADDRESS, WRITE_S, Connections
+from core.security.connections import (
+    ALL,
+    HEADERS_S,
+    LINGER_S,
+    MAX_FIELDS,
+    MAX_HEAD,
+    ONE_ADDRESS,
+    WRITE_S,
+    ConnectionCounts,
+)
 from core.telemetry import logs, metrics
 from realtime.inbox import Inbox
 from realtime.websocket import Headers
@@ -50,7 +59,7 @@ class Http(HttpConnection):
     __slots__ = ("_body", "_counted", "_counts", "_due", "_head_size", "_refused", "_unread", "_upgrades", "refusal")
 
     def __init__(
-        self, manager: web.Server, *, runtime: Runtime, counts: Connections, upgrades: "Upgrades", **options: Any
+        self, manager: web.Server, *, runtime: Runtime, counts: ConnectionCounts, upgrades: "Upgrades", **options: Any
     ) -> None:
         super().__init__(manager, runtime=runtime, **options)
         self._counts = counts
@@ -209,7 +218,7 @@ class Runner(probes.HttpRunner):
             shutdown_timeout=2.0,
             max_headers=MAX_FIELDS,
         )
-        self._counts = Connections(runtime.settings)
+        self._counts = ConnectionCounts(runtime.settings)
         self._upgrades = upgrades
 
     async def _make_server(self) -> web.Server:

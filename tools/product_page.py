@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from core.accounts.customers.store import JOINS_A_DAY
 from core.accounts.logins import otp
 from core.accounts.operators import login_token, totp
-from core.base.machine import Cause
+from core.base.machine import EdgeCause
 from core.idempotency import rules as idempotency
 from core.pairing import end_session
 from core.pairing.rules import REPEAT_AFTER
@@ -25,7 +25,7 @@ from tools.state_machines import MACHINES, START, Machine
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "product.md"
 
 
-def initiators(causes: Iterable[Cause]) -> str:
+def initiators(causes: Iterable[EdgeCause]) -> str:
     """Return the initiators of all causes as text, each once."""
     *first, last = dict.fromkeys(initiator.value for cause in causes for initiator in cause.initiators)
     return f"{', '.join(first)} or {last}" if first else last

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from core.base.machine import Cause, Edges, Initiator, S
+from core.base.machine import EdgeCause, Edges, Initiator, S
 from core.pairing.rules import Response as R
 from core.payments import states as payments
 from core.payments.failures.rules import OperatorAction as A
@@ -36,7 +36,7 @@ class Machine:
 
     name: str
     states: dict[str, str]
-    causes: dict[tuple[str, str], tuple[Cause, ...]]
+    causes: dict[tuple[str, str], tuple[EdgeCause, ...]]
 
     @property
     def edges(self) -> frozenset[tuple[str, str]]:
@@ -44,7 +44,7 @@ class Machine:
         return frozenset(edge for edge in self.causes if edge[0] != START)
 
 
-def _of_table(name: str, states: Iterable[S], initial: Mapping[S, tuple[Cause, ...]], edges: Edges[S]) -> Machine:
+def _of_table(name: str, states: Iterable[S], initial: Mapping[S, tuple[EdgeCause, ...]], edges: Edges[S]) -> Machine:
     return Machine(
         name=name,
         states={state.value: state.meaning for state in states},
@@ -70,18 +70,18 @@ INVITATION = Machine(
     },
     causes={
         (START, "open"): (
-            Cause("The mitra is eligible when a round begins, or becomes eligible while it runs.", API, JOBS),
+            EdgeCause("The mitra is eligible when a round begins, or becomes eligible while it runs.", API, JOBS),
         ),
-        ("open", R.ACCEPTED): (Cause("The mitra accepts.", MITRA),),
-        ("open", R.REJECTED): (Cause("The mitra rejects.", MITRA),),
-        ("open", R.MISSED): (Cause("Another mitra accepts.", MITRA),),
+        ("open", R.ACCEPTED): (EdgeCause("The mitra accepts.", MITRA),),
+        ("open", R.REJECTED): (EdgeCause("The mitra rejects.", MITRA),),
+        ("open", R.MISSED): (EdgeCause("Another mitra accepts.", MITRA),),
         ("open", R.IGNORED): (
-            Cause("The round or the search ends without an answer.", JOBS),
-            Cause("The mitra goes offline.", MITRA, OPERATOR, JOBS),
+            EdgeCause("The round or the search ends without an answer.", JOBS),
+            EdgeCause("The mitra goes offline.", MITRA, OPERATOR, JOBS),
         ),
         ("open", R.CANCELLED): (
-            Cause("The customer cancels the search, or falls back to a blast.", CUSTOMER),
-            Cause("An operator ends the search.", OPERATOR),
+            EdgeCause("The customer cancels the search, or falls back to a blast.", CUSTOMER),
+            EdgeCause("An operator ends the search.", OPERATOR),
         ),
     },
 )
@@ -93,14 +93,14 @@ PRESENCE = Machine(
         "online": "The mitra gets chat requests while they have room and their heartbeat is fresh.",
     },
     causes={
-        (START, "offline"): (Cause("An operator adds the mitra.", OPERATOR),),
-        ("offline", "online"): (Cause("The mitra goes online. Only an active mitra can.", MITRA),),
+        (START, "offline"): (EdgeCause("An operator adds the mitra.", OPERATOR),),
+        ("offline", "online"): (EdgeCause("The mitra goes online. Only an active mitra can.", MITRA),),
         ("online", "offline"): (
-            Cause("The mitra goes offline.", MITRA),
-            Cause("No heartbeat for `mitra_stale_after_seconds`, while `require_mitra_ping` is on.", JOBS),
-            Cause("An operator takes the mitra offline, deactivates them or changes their number.", OPERATOR),
-            Cause("Their last auth session ends: by logout, removal, or reuse of a refresh token.", MITRA),
-            Cause("Their last auth session has expired.", JOBS),
+            EdgeCause("The mitra goes offline.", MITRA),
+            EdgeCause("No heartbeat for `mitra_stale_after_seconds`, while `require_mitra_ping` is on.", JOBS),
+            EdgeCause("An operator takes the mitra offline, deactivates them or changes their number.", OPERATOR),
+            EdgeCause("Their last auth session ends: by logout, removal, or reuse of a refresh token.", MITRA),
+            EdgeCause("Their last auth session has expired.", JOBS),
         ),
     },
 )
@@ -112,10 +112,10 @@ SENSITIVITY = Machine(
         Sensitivity.SENSITIVE: "The mitra has marked the topic as sensitive.",
     },
     causes={
-        (START, Sensitivity.REGULAR): (Cause("The search begins.", API, JOBS),),
-        (Sensitivity.REGULAR, Sensitivity.SENSITIVE): (Cause("The mitra marks the topic.", MITRA),),
+        (START, Sensitivity.REGULAR): (EdgeCause("The search begins.", API, JOBS),),
+        (Sensitivity.REGULAR, Sensitivity.SENSITIVE): (EdgeCause("The mitra marks the topic.", MITRA),),
         (Sensitivity.SENSITIVE, Sensitivity.REGULAR): (
-            Cause("The mitra takes the mark back, while `sensitive_flag_one_way_latch` is off.", MITRA),
+            EdgeCause("The mitra takes the mark back, while `sensitive_flag_one_way_latch` is off.", MITRA),
         ),
     },
 )
@@ -130,14 +130,14 @@ FAILURE = Machine(
         "superseded": "The customer tried again with the same money. The row stays; `superseded_at` is set.",
     },
     causes={
-        (START, "open"): (Cause("A paid request fails.", API, JOBS),),
+        (START, "open"): (EdgeCause("A paid request fails.", API, JOBS),),
         ("open", A.REFUNDED): (
-            Cause("An operator records it; an operator with a second factor confirms it.", OPERATOR),
-            Cause("The refund that an operator asked for has succeeded.", GATEWAY),
+            EdgeCause("An operator records it; an operator with a second factor confirms it.", OPERATOR),
+            EdgeCause("The refund that an operator asked for has succeeded.", GATEWAY),
         ),
-        ("open", A.CREDITED): (Cause("An operator records it.", OPERATOR),),
-        ("open", A.NO_ACTION): (Cause("An operator records it.", OPERATOR),),
-        ("open", "superseded"): (Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),),
+        ("open", A.CREDITED): (EdgeCause("An operator records it.", OPERATOR),),
+        ("open", A.NO_ACTION): (EdgeCause("An operator records it.", OPERATOR),),
+        ("open", "superseded"): (EdgeCause("The customer falls back from a targeted request to a blast.", CUSTOMER),),
     },
 )
 

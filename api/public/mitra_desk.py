@@ -6,7 +6,7 @@ from litestar import Request, get, post
 
 from api.auth import mitras, note_sign
 from api.parameters import path_id
-from core.accounts.mitras.rules import Channel, MitraAtCapacity, MitraOffline
+from core.accounts.mitras.rules import HeartbeatChannel, MitraAtCapacity, MitraOffline
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.pairing import answer as pairing_answer
@@ -42,7 +42,7 @@ async def go_offline(runtime: Runtime, actor: Actor) -> views.MitraStatus:
 @post("/api/mitra/status/heartbeat", status_code=200, **mitras(MitraOffline, by_itself=True))
 async def heartbeat(request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> views.MitraStatus:
     """Record a heartbeat of the caller's app."""
-    if await presence.heartbeat(runtime, actor, Channel.REST):
+    if await presence.heartbeat(runtime, actor, HeartbeatChannel.REST):
         note_sign(request, actor)
     return await views.mitra_status(runtime, actor)
 

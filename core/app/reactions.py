@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Protocol
 
 from core.accounts.logins import send_code
-from core.events.changes import Change, Renaming, SignedOut
+from core.events.changes import Change, MitraSignedOut, Renaming
 from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.pairing import advance as pairing_advance
 from core.pairing import presence
@@ -68,7 +68,7 @@ async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
         case Renaming():
             async with renames.watched(tx, change.party_ids, change.side):
                 yield
-        case SignedOut():
+        case MitraSignedOut():
             yield
             await presence.leave_if_signed_out(tx, change.mitra_id)
 

@@ -42,7 +42,7 @@ class Initiator(enum.StrEnum):
 
 
 @attrs.define
-class Cause:
+class EdgeCause:
     """An event that causes a transition, and the initiators that it can come from."""
 
     event: str
@@ -53,7 +53,7 @@ class Cause:
         self.event, self.initiators = event, initiators
 
 
-Edges = Mapping[tuple[S, S], tuple[Cause, ...]]
+Edges = Mapping[tuple[S, S], tuple[EdgeCause, ...]]
 
 
 class NoTransition(Exception):

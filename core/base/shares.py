@@ -27,7 +27,7 @@ class Network:
 
 
 @attrs.frozen(kw_only=True)
-class Used:
+class BudgetUse:
     """How much of a budget unknown callers have used: all of them, and those of one network."""
 
     by_all: int
@@ -45,11 +45,11 @@ def network_of(host: str) -> Network:
     return Network(cidr=networks_of(host)[-1], part=PART_OF_48)
 
 
-def is_full(used: Used, *, most: int) -> bool:
+def is_full(used: BudgetUse, *, most: int) -> bool:
     """Return whether a budget of `most` is used up."""
     return used.by_all >= most
 
 
-def has_no_share_left(used: Used, network: Network, *, most: int) -> bool:
+def has_no_share_left(used: BudgetUse, network: Network, *, most: int) -> bool:
     """Return whether a network has used its share of a budget of `most`, while more than half of that is used."""
     return 2 * used.by_all > most and network.part * used.by_network >= most

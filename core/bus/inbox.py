@@ -52,7 +52,7 @@ class InboxItem:
     data: dict[str, Any]
 
 
-class Inbox:
+class DevelopmentInbox:
     """Adds items to the list that all processes share, and reads it."""
 
     def __init__(

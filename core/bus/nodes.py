@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
-from core.settings.redis_url import Address, Layout, Servers
+from core.settings.redis_url import Address, Layout, RedisServers
 from core.telemetry import logs
 
 SLOTS = 16384
@@ -43,7 +43,7 @@ class Node:
     `client` is for short calls, whose timeout the caller sets.
     """
 
-    def __init__(self, servers: Servers, address: Address | None, *, timeout_s: float) -> None:
+    def __init__(self, servers: RedisServers, address: Address | None, *, timeout_s: float) -> None:
         self.address = address
         self.client = _client(servers, address, timeout_s=timeout_s)
         self.well = True
@@ -66,7 +66,7 @@ class Node:
 class Nodes:
     """The servers that take writes, by slot."""
 
-    def __init__(self, servers: Servers, *, timeout_s: float) -> None:
+    def __init__(self, servers: RedisServers, *, timeout_s: float) -> None:
         """Connecting to a node fails after `timeout_s` real seconds."""
         self.is_cluster = servers.layout is Layout.CLUSTER
         self._servers = servers
@@ -231,14 +231,14 @@ def _most_frequent(answers: Iterable[Any]) -> Any:
     return counted.most_common(1)[0][0] if counted else None
 
 
-def _client(servers: Servers, address: Address | None, *, timeout_s: float) -> redis_asyncio.Redis:
+def _client(servers: RedisServers, address: Address | None, *, timeout_s: float) -> redis_asyncio.Redis:
     """Return a client of one data server; None: the only one. Connecting fails after `timeout_s`, a call never."""
     if address is None:
         return redis_asyncio.Redis.from_url(servers.url, **_limits(timeout_s))
     return redis_asyncio.Redis(host=address.host, port=address.port, **servers.options, **_limits(timeout_s))
 
 
-def _sentinel(servers: Servers, address: Address, *, timeout_s: float) -> redis_asyncio.Redis:
+def _sentinel(servers: RedisServers, address: Address, *, timeout_s: float) -> redis_asyncio.Redis:
     """Return a client of a sentinel. Connecting fails after `timeout_s`, a call never."""
     return redis_asyncio.Redis(host=address.host, port=address.port, **servers.sentinel_options, **_limits(timeout_s))
 

@@ -16,7 +16,7 @@ from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
-from core.storage.reports import Found
+from core.storage.reports import ReportRows
 
 USUAL = dt.timedelta(days=30)  # the default range of the summary
 # By how much a session may be older than its invitations: a search lasts a day at most (`searching_timeout_minutes`).
@@ -99,7 +99,7 @@ async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItem
     return as_report(cut(found, page, at="notified_at"), lag_s=report.lag_s)
 
 
-async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> Found:
+async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportRows:
     begins = list(newest_first.begins(page, since=which.since, until=which.until, now=runtime.now()))
     for begin in begins[:-1]:
         statement, args = log_query(page, which, begin, runtime.clock.scale)

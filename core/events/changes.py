@@ -16,10 +16,10 @@ class Renaming:
 
 
 @attrs.frozen(kw_only=True)
-class SignedOut:
+class MitraSignedOut:
     """Auth sessions of a mitra ended, perhaps the last one. The transaction holds the lock of the mitra's row."""
 
     mitra_id: str
 
 
-Change = Renaming | SignedOut
+Change = Renaming | MitraSignedOut

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.rules import Channel, MitraOffline, StatusReason
+from core.accounts.mitras.rules import HeartbeatChannel, MitraOffline, StatusReason
 from core.base.actor import Actor
 from core.base.clock import real_sleep
 from core.base.errors import NotFound, Unauthenticated, Unavailable
@@ -187,7 +187,7 @@ async def go_offline(runtime: Runtime, *, mitra_id: str) -> None:
         await take_offline(tx, mitra_id, StatusReason.SELF)
 
 
-async def heartbeat(runtime: Runtime, actor: Actor, channel: Channel) -> bool:
+async def heartbeat(runtime: Runtime, actor: Actor, channel: HeartbeatChannel) -> bool:
     """Store a heartbeat of the calling mitra; return whether it is a sign of life: no presence check has caused it.
 
     Raises MitraOffline while the mitra is offline.
@@ -208,7 +208,7 @@ async def heartbeats(runtime: Runtime, mitra_ids: list[str]) -> dict[str, bool]:
     """
     with _noting_loss(runtime):
         async with runtime.transaction() as tx:
-            heard = await mitras.heartbeats(tx, mitra_ids, Channel.SOCKET)
+            heard = await mitras.heartbeats(tx, mitra_ids, HeartbeatChannel.SOCKET)
     metrics.PRESENCE_CHECKS.labels("answered").inc(sum(one.is_answer for one in heard.values()))
     return {mitra_id: one.is_online for mitra_id, one in heard.items()}
 

@@ -6,7 +6,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 from collections.abc import Mapping
 
 from core.base.languages import Text
-from core.base.machine import Cause, Edges, Initiator, State
+from core.base.machine import EdgeCause, Edges, Initiator, State
 
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
 GATEWAY, API, JOBS = Initiator.GATEWAY, Initiator.API, Initiator.JOBS
@@ -44,22 +44,24 @@ class PaymentStatus(State):
 
 
 P = PaymentStatus
-INITIAL: Mapping[PaymentStatus, tuple[Cause, ...]] = {
-    P.PENDING: (Cause("A payment request is created.", CUSTOMER),),
+INITIAL: Mapping[PaymentStatus, tuple[EdgeCause, ...]] = {
+    P.PENDING: (EdgeCause("A payment request is created.", CUSTOMER),),
     P.FAILED_PAIRING: (
-        Cause("A request that an operator had confirmed by hand is paid: this money gets a separate request.", GATEWAY),
+        EdgeCause(
+            "A request that an operator had confirmed by hand is paid: this money gets a separate request.", GATEWAY
+        ),
     ),
 }
 EDGES: Edges[PaymentStatus] = {
     (P.PENDING, P.CONFIRMED): (
-        Cause("The gateway reports the payment, by its webhook or when it is asked.", GATEWAY),
-        Cause("The price is 0: the request is confirmed in the transaction that creates it.", CUSTOMER),
-        Cause("An operator confirms the payment by hand.", OPERATOR),
+        EdgeCause("The gateway reports the payment, by its webhook or when it is asked.", GATEWAY),
+        EdgeCause("The price is 0: the request is confirmed in the transaction that creates it.", CUSTOMER),
+        EdgeCause("An operator confirms the payment by hand.", OPERATOR),
     ),
     (P.PENDING, P.ABANDONED): (
-        Cause("The customer abandons or cancels it, asks for another one, or falls back to a blast.", CUSTOMER),
-        Cause("The gateway does not make the invoice.", GATEWAY),
-        Cause(
+        EdgeCause("The customer abandons or cancels it, asks for another one, or falls back to a blast.", CUSTOMER),
+        EdgeCause("The gateway does not make the invoice.", GATEWAY),
+        EdgeCause(
             "An extension: its session starts closing or is completed, or its mitra is deactivated.",
             CUSTOMER,
             MITRA,
@@ -68,31 +70,33 @@ EDGES: Edges[PaymentStatus] = {
         ),
     ),
     (P.PENDING, P.EXPIRED): (
-        Cause("`expires_at` has passed; a sweep looks every 60 s.", JOBS),
-        Cause("The gateway reports that the invoice has expired.", GATEWAY),
+        EdgeCause("`expires_at` has passed; a sweep looks every 60 s.", JOBS),
+        EdgeCause("The gateway reports that the invoice has expired.", GATEWAY),
     ),
     (P.PENDING, P.FAILED_PAIRING): (
-        Cause("The money comes, but the customer has a live session or another paid request.", GATEWAY, OPERATOR),
-        Cause("The money comes, but the first-session discount was used elsewhere.", GATEWAY, OPERATOR),
+        EdgeCause("The money comes, but the customer has a live session or another paid request.", GATEWAY, OPERATOR),
+        EdgeCause("The money comes, but the first-session discount was used elsewhere.", GATEWAY, OPERATOR),
     ),
     (P.CONFIRMED, P.CONSUMED): (
-        Cause("A mitra accepts the chat request, or approves the extension.", MITRA),
-        Cause("The mitra does not answer the extension in time, and silence approves.", JOBS),
+        EdgeCause("A mitra accepts the chat request, or approves the extension.", MITRA),
+        EdgeCause("The mitra does not answer the extension in time, and silence approves.", JOBS),
     ),
     (P.CONFIRMED, P.FAILED_PAIRING): (
-        Cause("The search fails.", JOBS, MITRA),
-        Cause("The search is cancelled.", CUSTOMER, OPERATOR),
-        Cause("The extension is rejected, or its safeguard trips.", MITRA, JOBS, OPERATOR),
-        Cause("When the search is to begin, the customer's account has a live session.", API, JOBS),
+        EdgeCause("The search fails.", JOBS, MITRA),
+        EdgeCause("The search is cancelled.", CUSTOMER, OPERATOR),
+        EdgeCause("The extension is rejected, or its safeguard trips.", MITRA, JOBS, OPERATOR),
+        EdgeCause("When the search is to begin, the customer's account has a live session.", API, JOBS),
     ),
     (P.EXPIRED, P.CONFIRMED): (
-        Cause("The money was paid at most 60 s after `expires_at`, and is reported later.", GATEWAY),
+        EdgeCause("The money was paid at most 60 s after `expires_at`, and is reported later.", GATEWAY),
     ),
     (P.EXPIRED, P.FAILED_PAIRING): (
-        Cause("The money was paid later than that.", GATEWAY),
-        Cause("It was paid in time, but no session may start.", GATEWAY),
+        EdgeCause("The money was paid later than that.", GATEWAY),
+        EdgeCause("It was paid in time, but no session may start.", GATEWAY),
     ),
-    (P.ABANDONED, P.FAILED_PAIRING): (Cause("The money comes after all.", GATEWAY),),
-    (P.FAILED_PAIRING, P.CONFIRMED): (Cause("The customer falls back from a targeted request to a blast.", CUSTOMER),),
+    (P.ABANDONED, P.FAILED_PAIRING): (EdgeCause("The money comes after all.", GATEWAY),),
+    (P.FAILED_PAIRING, P.CONFIRMED): (
+        EdgeCause("The customer falls back from a targeted request to a blast.", CUSTOMER),
+    ),
 }
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

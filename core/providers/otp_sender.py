@@ -25,7 +25,7 @@ log = logs.get("otp")
 
 
 @attrs.frozen(kw_only=True)
-class Code:
+class SignInCode:
     """A code to deliver. Without `code` the provider makes it."""
 
     phone: str
@@ -35,7 +35,7 @@ class Code:
     ttl_seconds: int
 
 
-class Verdict(enum.Enum):
+class CodeVerdict(enum.Enum):
     """The provider's answer about a typed code."""
 
     RIGHT = "right"
@@ -52,7 +52,7 @@ class NumberRefused(Exception):
 class OtpSender(Protocol):
     """Delivers a code and returns the provider's reference. Raises OtpDeliveryFailed, NumberRefused."""
 
-    async def send(self, code: Code) -> str: ...
+    async def send(self, code: SignInCode) -> str: ...
 
 
 @runtime_checkable
@@ -63,7 +63,7 @@ class OtpVerifier(OtpSender, Protocol):
     The provider is asked anyway, so that the response takes as long as any other.
     """
 
-    async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict: ...
+    async def check(self, *, reference: str | None, phone: str | None, code: str) -> CodeVerdict: ...
 
 
 class LogOtpSender:
@@ -72,7 +72,7 @@ class LogOtpSender:
     def __init__(self, *, production: bool) -> None:
         self._production = production
 
-    async def send(self, code: Code) -> str:
+    async def send(self, code: SignInCode) -> str:
         """Log one line."""
         shown = "(hidden in production: set OTP_SENDER)" if self._production else code.code
         log.info("otp code", otp_request_id=code.otp_request_id, code=shown)
@@ -123,7 +123,7 @@ class HttpOtpSender:
         self._url = url
         self._token = token
 
-    async def send(self, code: Code) -> str:
+    async def send(self, code: SignInCode) -> str:
         """Post the code. A retry carries the same otp_request_id, so that the service can recognise it."""
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await _persistently(self._http, self._url, json=attrs.asdict(code), headers=headers)
@@ -153,7 +153,7 @@ class TwilioVerify:
         self._url = f"{base_url.rstrip('/')}/v2/Services/{service}"
         self._auth = aiohttp.BasicAuth(key, secret)
 
-    async def send(self, code: Code) -> str:
+    async def send(self, code: SignInCode) -> str:
         """Start a verification. A second call for the same phone sends the same code, so a retry is harmless."""
         form = {"To": code.phone, "Channel": code.channel}
         answer = await _persistently(self._http, f"{self._url}/Verifications", data=form, auth=self._auth)
@@ -165,13 +165,13 @@ class TwilioVerify:
             raise OtpDeliveryFailed
         return reference
 
-    async def check(self, *, reference: str | None, phone: str | None, code: str) -> Verdict:
+    async def check(self, *, reference: str | None, phone: str | None, code: str) -> CodeVerdict:
         """Ask whether the code is correct. There is no retry, because it could count as another attempt.
 
         A code with other characters than digits is wrong without asking, because Twilio would reject the request.
         """
         if not (code.isascii() and code.isdigit()):
-            return Verdict.WRONG
+            return CodeVerdict.WRONG
         whose = {"To": phone} if reference is None and phone else {"VerificationSid": reference or self.NO_VERIFICATION}
         answer = await _post(
             self._http,
@@ -181,18 +181,18 @@ class TwilioVerify:
             auth=self._auth,
         )
         if answer is not None and answer.status == self.GONE:
-            return Verdict.EXPIRED
+            return CodeVerdict.EXPIRED
         if answer is not None and answer.body.get("code") == self.TOO_MANY_CHECKS:
-            return Verdict.EXCEEDED
+            return CodeVerdict.EXCEEDED
         status = answer.body.get("status") if answer is not None else None
         if answer is None or answer.status >= 300 or not isinstance(status, str):
             self._note("otp check failed", answer)
             raise Unavailable
         if status == "approved":
-            return Verdict.RIGHT
+            return CodeVerdict.RIGHT
         if status == "max_attempts_reached":
-            return Verdict.EXCEEDED
-        return Verdict.WRONG if status == "pending" else Verdict.EXPIRED
+            return CodeVerdict.EXCEEDED
+        return CodeVerdict.WRONG if status == "pending" else CodeVerdict.EXPIRED
 
     def _note(self, what: str, answer: _Answer | None, **more: Any) -> None:
         log.warning(

@@ -21,7 +21,7 @@ from core.base.process import wait_for_second_signal
 from core.bus.buckets import Charges
 from core.bus.bus import Bus
 from core.bus.channels import SIGNALS
-from core.bus.inbox import Inbox
+from core.bus.inbox import DevelopmentInbox
 from core.bus.rate_limit import RateLimit
 from core.config.cache import Config
 from core.events import signals
@@ -179,7 +179,7 @@ class Runtime:
     publisher: Publisher = attrs.field(init=False)
     changes: ChangePoll = attrs.field(init=False)
     readiness: Readiness = attrs.field(init=False)
-    inbox: Inbox | None = attrs.field(init=False, default=None)  # not in production
+    inbox: DevelopmentInbox | None = attrs.field(init=False, default=None)  # not in production
 
     def __attrs_post_init__(self) -> None:
         self.caches = Caches(revoked=RevokedLogins(keep_s=self.token_life_s))
@@ -193,7 +193,7 @@ class Runtime:
         )
         self.readiness = Readiness(self.db, self.bus)
         if self.settings.development_routes:
-            self.inbox = Inbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
+            self.inbox = DevelopmentInbox(self.bus.client_of, now=self.now, follow=self.tasks.follow)
 
     @property
     def token_life_s(self) -> float:

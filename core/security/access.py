@@ -25,7 +25,7 @@ def audience_of(user_type: UserType) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Claims:
+class AccessClaims:
     """The claims of a verified token."""
 
     user_type: UserType
@@ -82,7 +82,7 @@ class AccessTokens:
         self._jws = jwt.PyJWS(algorithms=[])
         self._jws.register_algorithm(ALGORITHM, PreparedHS256(HMACAlgorithm.SHA256))
         self._kid = secrets[0][0]
-        self._seen: dict[str, Claims] = {}
+        self._seen: dict[str, AccessClaims] = {}
         self._heads: dict[str, bytes] = {}  # the header of a valid token -> the secret that its key id names
 
     def make(
@@ -110,7 +110,7 @@ class AccessTokens:
         }
         return jwt.encode(claims, self._keys[self._kid], algorithm=ALGORITHM, headers={"kid": self._kid})
 
-    def check(self, token: str, *, audience: str, now: dt.datetime) -> Claims:
+    def check(self, token: str, *, audience: str, now: dt.datetime) -> AccessClaims:
         """Return a token's claims.
 
         Raises Unauthenticated if the token is forged or expired, or has another audience or algorithm.
@@ -125,13 +125,13 @@ class AccessTokens:
             raise Unauthenticated
         return claims
 
-    def _verify(self, token: str) -> Claims:
+    def _verify(self, token: str) -> AccessClaims:
         try:
             said = read_claims(self._signed_payload(token) or self._decode(token))
             user_id, sid = ids.parse_id(said.sub), ids.parse_id(said.sid)
             if user_id is None or sid is None:
                 raise Unauthenticated
-            return Claims(
+            return AccessClaims(
                 user_type=said.typ,
                 user_id=user_id,
                 auth_session_id=sid,

@@ -20,7 +20,7 @@ SPARE_FILES = 256  # file descriptors reserved for everything but client connect
 ALL, ONE_ADDRESS = "http_connections", "http_connections_per_address"  # the limits that `add` may return
 
 
-class Connections:
+class ConnectionCounts:
     """Counts the HTTP connections of a process, in total and per peer. Trusted proxies have no limit per peer."""
 
     def __init__(self, settings: Settings) -> None:

@@ -38,7 +38,7 @@ class ProviderDisabled(NotFound):
 
 
 @attrs.frozen(kw_only=True)
-class Claims:
+class IdentityClaims:
     """The claims of a verified identity token. `email` is None unless the provider has verified it."""
 
     subject: str
@@ -94,7 +94,7 @@ def verify(
     issuers: Collection[str],
     nonce: str | None,
     now: dt.datetime,
-) -> Claims:
+) -> IdentityClaims:
     """Check a token's signature, issuer, audience, times and nonce, and return its claims.
 
     The token has the nonce as it is or as its SHA-256 in hex. A token with a nonce needs the same one in the request;
@@ -124,7 +124,7 @@ def verify(
     if not _same_nonce(nonce, claims):
         raise IdentityTokenInvalid
     until = dt.datetime.fromtimestamp(min(expires_at, FURTHEST), dt.UTC)
-    return Claims(subject=subject, email=_email(claims), expires_at=until)
+    return IdentityClaims(subject=subject, email=_email(claims), expires_at=until)
 
 
 def _number(claim: Any) -> bool:

@@ -38,7 +38,7 @@ class RefreshInvalid(DomainError):
     )
 
 
-class Verdict(enum.Enum):
+class TokenVerdict(enum.Enum):
     """The verdict on a presented token."""
 
     PRESENT = "present"  # the current token: rotate it
@@ -49,7 +49,7 @@ class Verdict(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class StoredTokens:
     """An auth session's tokens as the database stores them.
 
     `used` maps the hashes of recently used tokens before the previous one to the times of their use. `rotated_at` alone
@@ -131,7 +131,7 @@ def generation_of(token: str) -> int:
     return int.from_bytes(_unpack(token)[16:20], "big")
 
 
-def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
+def judge(token: str, held: StoredTokens, *, now: dt.datetime) -> TokenVerdict:
     """Return the verdict on a sealed token of an auth session.
 
     Only this service seals tokens, and each rotation increases the generation by one. So a token of a later generation
@@ -139,23 +139,23 @@ def judge(token: str, held: Held, *, now: dt.datetime) -> Verdict:
     """
     digest = hash_of(token)
     if hmac.compare_digest(digest, held.present_hash):
-        return Verdict.PRESENT
+        return TokenVerdict.PRESENT
     if held.generation is not None and generation_of(token) > held.generation:
-        return Verdict.NEWER
+        return TokenVerdict.NEWER
     if (
         held.previous_hash is not None
         and held.rotated_at is not None
         and hmac.compare_digest(digest, held.previous_hash)
         and now < held.rotated_at + RETRY_WINDOW
     ):
-        return Verdict.RETRY
+        return TokenVerdict.RETRY
     used_at = held.rotated_at if held.used is None else held.used.get(digest)
     if used_at is not None and now < used_at + RETRY_WINDOW and digest != held.previous_hash:
-        return Verdict.STALE
-    return Verdict.REUSED
+        return TokenVerdict.STALE
+    return TokenVerdict.REUSED
 
 
-def wait_before_rotation(held: Held, *, now: dt.datetime) -> int:
+def wait_before_rotation(held: StoredTokens, *, now: dt.datetime) -> int:
     """Return the seconds until an auth session may rotate its token; 0 if it may now.
 
     Rotations are counted by the times of used tokens, so that a retried token counts once.
@@ -169,7 +169,7 @@ def wait_before_rotation(held: Held, *, now: dt.datetime) -> int:
     return math.ceil((recent[-ROTATIONS] + ROTATIONS_WITHIN - now).total_seconds())
 
 
-def repeated_successor(token: str, held: Held, *, keys: list[bytes]) -> str:
+def repeated_successor(token: str, held: StoredTokens, *, keys: list[bytes]) -> str:
     """Return the successor that was issued for this token, whichever key derived it.
 
     Raises RefreshInvalid if no key derives the current token from it.

@@ -6,7 +6,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 from collections.abc import Mapping
 
 from core.base.languages import Text
-from core.base.machine import Cause, Edges, Initiator, State, final
+from core.base.machine import EdgeCause, Edges, Initiator, State, final
 
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
 API, JOBS = Initiator.API, Initiator.JOBS
@@ -37,38 +37,40 @@ class SessionStatus(State):
 
 
 S = SessionStatus
-INITIAL: Mapping[SessionStatus, tuple[Cause, ...]] = {
-    S.SEARCHING: (Cause("A payment request is confirmed, and it is not an extension.", API, JOBS),),
+INITIAL: Mapping[SessionStatus, tuple[EdgeCause, ...]] = {
+    S.SEARCHING: (EdgeCause("A payment request is confirmed, and it is not an extension.", API, JOBS),),
 }
 EDGES: Edges[SessionStatus] = {
-    (S.SEARCHING, S.ACTIVE): (Cause("A mitra accepts. The first one wins.", MITRA),),
+    (S.SEARCHING, S.ACTIVE): (EdgeCause("A mitra accepts. The first one wins.", MITRA),),
     (S.SEARCHING, S.CANCELLED): (
-        Cause("The customer cancels the search.", CUSTOMER),
-        Cause("An operator ends it.", OPERATOR),
+        EdgeCause("The customer cancels the search.", CUSTOMER),
+        EdgeCause("An operator ends it.", OPERATOR),
     ),
     (S.SEARCHING, S.FAILED): (
-        Cause("The search's time is over, or the targeted mitra has not answered in time.", JOBS),
-        Cause("The targeted mitra rejects, or every mitra asked has rejected and no other is eligible.", MITRA),
-        Cause("The targeted mitra goes offline.", MITRA, OPERATOR, JOBS),
-        Cause("The targeted mitra is offline or full when the search begins.", API, JOBS),
+        EdgeCause("The search's time is over, or the targeted mitra has not answered in time.", JOBS),
+        EdgeCause("The targeted mitra rejects, or every mitra asked has rejected and no other is eligible.", MITRA),
+        EdgeCause("The targeted mitra goes offline.", MITRA, OPERATOR, JOBS),
+        EdgeCause("The targeted mitra is offline or full when the search begins.", API, JOBS),
     ),
-    (S.ACTIVE, S.EXPIRED): (Cause("`expires_at` has passed.", JOBS),),
+    (S.ACTIVE, S.EXPIRED): (EdgeCause("`expires_at` has passed.", JOBS),),
     (S.ACTIVE, S.CLOSING): (
-        Cause("A party ends the session early, if the switch for their side is on.", CUSTOMER, MITRA),
-        Cause("An operator ends it.", OPERATOR),
+        EdgeCause("A party ends the session early, if the switch for their side is on.", CUSTOMER, MITRA),
+        EdgeCause("An operator ends it.", OPERATOR),
     ),
     (S.EXPIRED, S.ACTIVE): (
-        Cause("An extension is approved.", MITRA),
-        Cause("The mitra does not answer it in time, and silence approves.", JOBS),
+        EdgeCause("An extension is approved.", MITRA),
+        EdgeCause("The mitra does not answer it in time, and silence approves.", JOBS),
     ),
     (S.EXPIRED, S.CLOSING): (
-        Cause("A party ends the session or says goodbye.", CUSTOMER, MITRA),
-        Cause("An operator ends it.", OPERATOR),
+        EdgeCause("A party ends the session or says goodbye.", CUSTOMER, MITRA),
+        EdgeCause("An operator ends it.", OPERATOR),
     ),
-    (S.EXPIRED, S.COMPLETED): (Cause("5 minutes have passed since `expires_at`, and no extension is pending.", JOBS),),
+    (S.EXPIRED, S.COMPLETED): (
+        EdgeCause("5 minutes have passed since `expires_at`, and no extension is pending.", JOBS),
+    ),
     (S.CLOSING, S.COMPLETED): (
-        Cause("The second goodbye is said.", CUSTOMER, MITRA),
-        Cause("5 minutes have passed since the session started closing.", JOBS),
+        EdgeCause("The second goodbye is said.", CUSTOMER, MITRA),
+        EdgeCause("5 minutes have passed since the session started closing.", JOBS),
     ),
 }
 FINAL = final(SessionStatus, EDGES)

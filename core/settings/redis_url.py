@@ -30,7 +30,7 @@ class Address:
 
 
 @attrs.frozen(kw_only=True)
-class Servers:
+class RedisServers:
     """The parts of REDIS_URL.
 
     `seeds` are the sentinels, some nodes of the cluster, or nothing for a single server. `options` are the arguments of
@@ -45,13 +45,13 @@ class Servers:
     sentinel_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
 
 
-def read(url: str) -> Servers:
+def read(url: str) -> RedisServers:
     """Read REDIS_URL. Raises ValueError if it has none of the forms of docs/settings.md."""
     parts = urllib.parse.urlsplit(url)
     base, _, layout = parts.scheme.partition("+")
     if not layout:
         parse_url(url)
-        return Servers(layout=Layout.SINGLE, url=url)
+        return RedisServers(layout=Layout.SINGLE, url=url)
     if base not in ("redis", "rediss") or layout not in (Layout.SENTINEL, Layout.CLUSTER):
         raise ValueError(url)
     is_cluster = layout == Layout.CLUSTER
@@ -70,7 +70,7 @@ def read(url: str) -> Servers:
             options["db"] = int(number)
     elif parts.path not in ("", "/"):
         raise ValueError(url)
-    return Servers(
+    return RedisServers(
         layout=Layout(layout), url=url, seeds=seeds, service=service, options=options, sentinel_options=sentinel_options
     )
 

@@ -16,7 +16,7 @@ from core.base.clock import monotonic
 from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
 from core.storage.host import ask, read_clock, server_of
 from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, open_pool, retry, roll_back
-from core.storage.servers import Servers
+from core.storage.servers import DatabaseServers
 from core.storage.transaction import Tx
 
 ACQUIRE_TIMEOUT_S = 4.0
@@ -29,11 +29,11 @@ class Database:
 
     pool: MeasuredPool
 
-    def __init__(self, url: str, *, sessions: Sessions = DIRECT, servers: Servers | None = None) -> None:
+    def __init__(self, url: str, *, sessions: Sessions = DIRECT, servers: DatabaseServers | None = None) -> None:
         self._url = url
         self._sessions = sessions
         self._owns_servers = servers is None
-        self._servers = servers or Servers(url, switched=self._switched, new_epoch=self._new_epoch)
+        self._servers = servers or DatabaseServers(url, switched=self._switched, new_epoch=self._new_epoch)
         self._sought_at = -SEEK_EVERY_S
         self._seeking: asyncio.Task[None] | None = None
         self._epoch_subscribers: list[Callable[[], None]] = []

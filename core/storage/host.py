@@ -27,7 +27,7 @@ log = logs.get("database")
 
 
 @attrs.frozen(kw_only=True)
-class Server:
+class DatabaseServer:
     """What a server reports about itself. `timeline` has 8 hexadecimal digits, so the texts compare like numbers."""
 
     primary: bool
@@ -41,12 +41,12 @@ class Server:
         return hashlib.sha256(f"{self.system}/{self.timeline}".encode()).hexdigest()[:16]
 
 
-def server_of(row: Any) -> Server:
+def server_of(row: Any) -> DatabaseServer:
     """Return the server that has answered with the columns SERVER, among others."""
-    return Server(**{field.name: row[field.name] for field in attrs.fields(Server)})
+    return DatabaseServer(**{field.name: row[field.name] for field in attrs.fields(DatabaseServer)})
 
 
-async def ask(connection: Any) -> Server:
+async def ask(connection: Any) -> DatabaseServer:
     """Ask a server for its role, system and timeline."""
     return server_of(await connection.fetchrow(f"SELECT {SERVER}", timeout=ANSWER_S))
 
@@ -57,12 +57,12 @@ def host_of(url: str) -> str:
     return parts.netloc.rpartition("@")[2] or dict(urllib.parse.parse_qsl(parts.query)).get("host", "")
 
 
-class Host:
+class DatabaseHost:
     """One host of several. A separate connection asks its server, and `checked` is called after each check."""
 
     def __init__(self, url: str, *, checked: Callable[[], Awaitable[None]]) -> None:
         self.url = url
-        self.server: Server | None = None  # its last answer; None if the last check failed
+        self.server: DatabaseServer | None = None  # its last answer; None if the last check failed
         self.was_checked = False
         self.error = ""  # the name of the last error's class
         self._checked = checked
@@ -104,7 +104,7 @@ class Host:
                 log.exception("checking a database host failed", host=host_of(self.url))
         self.was_checked = True
 
-    async def _ask(self) -> Server:
+    async def _ask(self) -> DatabaseServer:
         if self._connection is None or self._connection.is_closed():
             # A pooler between us and the server keeps no prepared statements.
             self._connection = await asyncpg.connect(

@@ -39,7 +39,7 @@ log = logs.get("database")
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class ReportRows:
     """Rows, and the most seconds that they are behind the primary; None: they are from the primary."""
 
     rows: list[Any]
@@ -87,7 +87,7 @@ class Reports:
         metrics.REPORTS.labels("replica" if current else "primary").inc()
         return (self._replica, lag) if current and lag is not None else None
 
-    async def fetch(self, sql: str, *args: Any) -> Found:
+    async def fetch(self, sql: str, *args: Any) -> ReportRows:
         """Return the rows of a SELECT. If the replica is lost, read them from the primary.
 
         Raises TimeoutError if the server does not answer within a read's deadline.
@@ -95,12 +95,12 @@ class Reports:
         if (found := self.current_replica()) is not None:
             replica, lag = found
             try:
-                return Found(rows=await replica.fetch(sql, *args), lag_s=lag)
+                return ReportRows(rows=await replica.fetch(sql, *args), lag_s=lag)
             except TimeoutError:
                 raise
             except LOST as error:
                 self.lost(error)
-        return Found(rows=await self._primary.fetch(sql, *args), lag_s=None)
+        return ReportRows(rows=await self._primary.fetch(sql, *args), lag_s=None)
 
     def lost(self, error: Exception) -> None:
         """Read reports from the primary until the replica has answered a check."""

@@ -20,7 +20,7 @@ import asyncpg
 from core.base.addresses import database_urls
 from core.base.clock import monotonic, real_sleep
 from core.storage.errors import UNREACHABLE
-from core.storage.host import ANSWER_S, Host, Server, ask, host_of
+from core.storage.host import ANSWER_S, DatabaseHost, DatabaseServer, ask, host_of
 from core.telemetry import logs
 
 CONNECT_S = 5  # to the only host
@@ -30,7 +30,7 @@ GRACE_S = 0.1  # how long to wait for the other hosts after the first one that t
 log = logs.get("database")
 
 
-class Servers:
+class DatabaseServers:
     """The hosts of a URL.
 
     `switched` is called with the pool's connections to servers that are no longer used, and `new_epoch` when the epoch
@@ -38,14 +38,14 @@ class Servers:
     """
 
     def __init__(self, url: str, *, switched: Callable[[list[Any]], None], new_epoch: Callable[[], None]) -> None:
-        self._hosts = [Host(one, checked=self._choose) for one in database_urls(url)]
+        self._hosts = [DatabaseHost(one, checked=self._choose) for one in database_urls(url)]
         self._switched = switched
         self._new_epoch = new_epoch
-        self._used: Host | None = None
+        self._used: DatabaseHost | None = None
         self.takes_writes = True  # of the server that answered last
         self._highest = ""
         self._epoch: str | None = None
-        self._made: weakref.WeakKeyDictionary[Any, Host] = weakref.WeakKeyDictionary()
+        self._made: weakref.WeakKeyDictionary[Any, DatabaseHost] = weakref.WeakKeyDictionary()
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -95,7 +95,7 @@ class Servers:
             if monotonic() >= deadline:  # it answers on the watching connection, but accepts no new ones
                 raise TimeoutError(f"{host_of(host.url)} takes no connection ({host.problem})")
 
-    async def _checked(self, connection: asyncpg.Connection, host: Host) -> bool:
+    async def _checked(self, connection: asyncpg.Connection, host: DatabaseHost) -> bool:
         """Check the server of a new connection, and return whether the connection may be used; if not, close it.
 
         With several hosts, only one to a server that takes writes may be used.
@@ -119,7 +119,7 @@ class Servers:
         """
         return (await self._found(monotonic() + FIND_S) if self.several else self._hosts[0]).url
 
-    async def _found(self, deadline: float) -> Host:
+    async def _found(self, deadline: float) -> DatabaseHost:
         """Wait for a host that takes writes, and return it.
 
         Raises TimeoutError after the deadline.
@@ -134,7 +134,7 @@ class Servers:
                 raise TimeoutError(f"no host of DATABASE_URL takes writes ({problems})") from None
         return self._used
 
-    def doubt(self, doubted: Host) -> None:
+    def doubt(self, doubted: DatabaseHost) -> None:
         """Check all hosts again now, and open no connection to this one before it has answered."""
         doubted.server = None
         for host in self._hosts:
@@ -161,7 +161,7 @@ class Servers:
         self.note(server)
         self._news.set()
 
-    def _best(self) -> tuple[Host, Server] | None:
+    def _best(self) -> tuple[DatabaseHost, DatabaseServer] | None:
         able = [
             (host, host.server)
             for host in self._hosts
@@ -169,7 +169,7 @@ class Servers:
         ]
         return max(able, key=lambda one: (one[1].timeline, one[0] is self._used, one[0].url), default=None)
 
-    def note(self, server: Server) -> None:
+    def note(self, server: DatabaseServer) -> None:
         """Store the epoch of the server in use. With several hosts, ignore servers that don't take writes."""
         self.takes_writes = server.writable
         if self.several:
@@ -189,7 +189,7 @@ async def writable_url(url: str) -> str:
 
     The URL of a single host is returned unchanged. Raises TimeoutError if no host takes writes.
     """
-    servers = Servers(url, switched=lambda _: None, new_epoch=lambda: None)
+    servers = DatabaseServers(url, switched=lambda _: None, new_epoch=lambda: None)
     servers.start()
     try:
         return await servers.url()

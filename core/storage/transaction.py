@@ -41,14 +41,14 @@ def no_port(_tx: "Tx", change: Change) -> contextlib.AbstractAsyncContextManager
     raise RuntimeError(f"open the runtime by core/app/reactions.py, so that others take part in {change}")
 
 
-class Ended:
+class NoConnection:
     """What an ended transaction has instead of a connection."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("the transaction has ended, and another one may use its connection")
 
 
-ENDED = Ended()
+ENDED = NoConnection()
 
 
 class Tx:

@@ -13,7 +13,7 @@ STALE_S = 60.0  # real seconds; older figures are not served
 
 
 @attrs.frozen
-class Series:
+class ClusterSeries:
     """A gauge of the cluster: its name, what it says, and its labels."""
 
     name: str
@@ -21,70 +21,72 @@ class Series:
     labels: tuple[str, ...] = ()
 
 
-FAILURES_OPEN = Series(
+FAILURES_OPEN = ClusterSeries(
     "sesi_failures_open", "Pairing failures without an operator's action that are not superseded.", ("cause",)
 )
-FAILURES_OPEN_AMOUNT = Series("sesi_failures_open_amount", "The sum of their amounts, in Rupiah.", ("cause",))
-FAILURES_OLDEST = Series(
+FAILURES_OPEN_AMOUNT = ClusterSeries("sesi_failures_open_amount", "The sum of their amounts, in Rupiah.", ("cause",))
+FAILURES_OLDEST = ClusterSeries(
     "sesi_failures_oldest_seconds", "Age of the oldest open failure, in service time; 0 without one."
 )
-FAILURES_OVERDUE = Series(
+FAILURES_OVERDUE = ClusterSeries(
     "sesi_failures_overdue", "Open failures that are older than `failure_due_hours`, without an open refund."
 )
-REFUNDS_OPEN = Series("sesi_refunds_open", "Refunds whose result is not known yet.")
-REFUNDS_OLDEST = Series(
+REFUNDS_OPEN = ClusterSeries("sesi_refunds_open", "Refunds whose result is not known yet.")
+REFUNDS_OLDEST = ClusterSeries(
     "sesi_refunds_oldest_seconds", "Service time since the oldest open refund was asked for; 0 without one."
 )
-SEARCHES = Series(
+SEARCHES = ClusterSeries(
     "sesi_searches",
     "Sessions that search for a mitra: `blast` asks every available mitra, `targeted` asks one.",
     ("mode",),
 )
-MITRAS = Series(
+MITRAS = ClusterSeries(
     "sesi_mitras",
     "Active mitras: `offline`, `available` for a session, `full`, or `unavailable` (online, but silent for too long).",
     ("state",),
 )
-SESSIONS = Series("sesi_sessions", "Sessions in each state that is not final.", ("status",))
-PAYMENT_REQUESTS = Series(
+SESSIONS = ClusterSeries("sesi_sessions", "Sessions in each state that is not final.", ("status",))
+PAYMENT_REQUESTS = ClusterSeries(
     "sesi_payment_requests", "Payment requests that are `pending` or `confirmed`: neither is final.", ("status",)
 )
-OVERDUE = Series("sesi_overdue_work", "Timed work that is overdue, by kind.", ("kind",))
-OVERDUE_OLDEST = Series(
+OVERDUE = ClusterSeries("sesi_overdue_work", "Timed work that is overdue, by kind.", ("kind",))
+OVERDUE_OLDEST = ClusterSeries(
     "sesi_overdue_oldest_seconds", "Service time by which the oldest work of a kind is late; 0 if none is.", ("kind",)
 )
-AUDIT_VIOLATIONS = Series(
+AUDIT_VIOLATIONS = ClusterSeries(
     "sesi_audit_violations",
     "Rows that break a rule of the ledger audit, in the last run of the rule; 0 for a rule that has not run yet.",
     ("rule",),
 )
-AUDIT_FINISHED = Series(
+AUDIT_FINISHED = ClusterSeries(
     "sesi_audit_finished_timestamp_seconds",
     "When the last audit finished: `cheap` checks the rules about open work, `full` all rules. Absent before the first.",
     ("depth",),
 )
-PROMISES_JUDGED = Series(
+PROMISES_JUDGED = ClusterSeries(
     "sesi_promises_judged",
     "The newest promised waits whose time is over, at most 100 (docs/fairness.md#honest-promise).",
 )
-PROMISES_MISSED = Series(
+PROMISES_MISSED = ClusterSeries(
     "sesi_promises_missed", "Those of `sesi_promises_judged` in which no mitra accepted within the promised p90."
 )
-PROMISES_WITHDRAWN = Series(
+PROMISES_WITHDRAWN = ClusterSeries(
     "sesi_promises_withdrawn",
     "1 while no wait is promised, because more than a quarter of the judged promises were missed; else 0.",
 )
-STANDBY_LAG = Series(
+STANDBY_LAG = ClusterSeries(
     "sesi_standby_lag_seconds",
     "Replay lag of each standby of the primary, by its application_name; absent without standbys.",
     ("standby",),
 )
-LOG_UNARCHIVED = Series(
+LOG_UNARCHIVED = ClusterSeries(
     "sesi_log_unarchived_seconds",
     "Real time since the primary archived a segment of its log, while a complete one waits; 0 if none does, or if the "
     "server archives nothing.",
 )
-COLLECTED = Series("sesi_cluster_collected_timestamp_seconds", "When these figures were last read, in real time.")
+COLLECTED = ClusterSeries(
+    "sesi_cluster_collected_timestamp_seconds", "When these figures were last read, in real time."
+)
 ALL = (
     FAILURES_OPEN,
     FAILURES_OPEN_AMOUNT,
@@ -108,7 +110,7 @@ ALL = (
     COLLECTED,
 )
 # The values of each series by the values of its labels.
-Figures = Mapping[Series, Mapping[tuple[str, ...], float]]
+Figures = Mapping[ClusterSeries, Mapping[tuple[str, ...], float]]
 
 
 class ClusterFigures(Collector):

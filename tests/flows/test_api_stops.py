@@ -10,7 +10,7 @@ from api.gatekeeper import Gatekeeper
 from api.server import Server, listen, server_of
 from core.base.clock import real_sleep
 from core.runtime.container import Runtime
-from core.security.connections import Connections
+from core.security.connections import ConnectionCounts
 from tests.flows.conftest import Harness
 
 REQUEST = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -20,7 +20,7 @@ async def started(runtime: Runtime, *, accepts: bool) -> tuple[Server, socket.so
     """Return a server with its listening socket. Unless it `accepts`, its connections stay with the kernel."""
     sock = listen("127.0.0.1", 0, "INTERNAL_PORT")
     app = Gatekeeper(Litestar(openapi_config=None), runtime, listener="internal", cors=None)
-    server = server_of(app, runtime, Connections(runtime.settings))
+    server = server_of(app, runtime, ConnectionCounts(runtime.settings))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     server.servers = []

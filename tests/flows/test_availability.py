@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import (
     AvailabilityPolicy,
-    Channel,
+    HeartbeatChannel,
     MitraAtCapacity,
     MitraOffline,
-    Presence,
+    MitraPresence,
     check_available,
 )
 from core.base import ids
@@ -57,7 +57,7 @@ class Candidate:
     is_online: bool
     signed_in: float
     silence: float
-    channel: Channel
+    channel: HeartbeatChannel
     sessions: list[SessionStatus]
     invitations: list[Response | None]
 
@@ -99,7 +99,7 @@ def scenes(draw: st.DrawFn) -> tuple[AvailabilityPolicy, list[Candidate], list[L
                 is_online=st.sampled_from((True, True, True, False)),
                 signed_in=st.sampled_from((60.0, 60.0, MICROSECOND, 0.0, -1.0)),
                 silence=near(policy.stale_after_seconds),
-                channel=st.sampled_from(Channel),
+                channel=st.sampled_from(HeartbeatChannel),
                 sessions=load,
                 invitations=ended | ended.map(lambda found: [*found, None]),
             ),
@@ -147,7 +147,7 @@ async def insert(tx: Tx, candidates: list[Candidate], leases: list[Lease]) -> st
     return session_id
 
 
-def is_available(presence: Presence | None, policy: AvailabilityPolicy, now: dt.datetime) -> bool:
+def is_available(presence: MitraPresence | None, policy: AvailabilityPolicy, now: dt.datetime) -> bool:
     try:
         check_available(presence, policy, now=now)
     except (MitraOffline, MitraAtCapacity):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from core.accounts.mitras.rules import Channel
+from core.accounts.mitras.rules import HeartbeatChannel
 from core.pairing import presence
 from core.storage.transaction import Tx
 from tests.flows.conftest import Harness
@@ -40,7 +40,7 @@ def test_heartbeats_skip_a_mitra_whose_row_is_locked(harness: Harness) -> None:
             async with asyncio.timeout(within(1)):
                 told = await presence.heartbeats(runtime, [held.user_id, free.user_id])
         assert told == {free.user_id: True}  # the other heartbeat is recorded later, when its row is unlocked
-        await presence.heartbeat(runtime, held, Channel.SOCKET)
+        await presence.heartbeat(runtime, held, HeartbeatChannel.SOCKET)
         for mitra in (free, held):
             await presence.go_offline(runtime, mitra_id=mitra.user_id)
 

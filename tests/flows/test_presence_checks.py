@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.rules import Channel
+from core.accounts.mitras.rules import HeartbeatChannel
 from core.base import ids
 from core.base.actor import Actor
 from core.cluster.leases import store as leases
@@ -128,7 +128,7 @@ def test_mitra_without_a_push_token_or_past_the_silence_is_passed_over(
         due = await next_check(steady)
         assert due is not None  # not at once again
         assert (due - steady.runtime.now()).total_seconds() > PAUSE_S - 10
-        await presence.heartbeat(steady.runtime, mitra, Channel.REST)
+        await presence.heartbeat(steady.runtime, mitra, HeartbeatChannel.REST)
         assert (await state(steady, mitra))["reachable_at"] is None  # it answers nothing
 
     steady.run(play())
@@ -151,10 +151,12 @@ def test_unanswered_check_is_repeated_after_the_pause_if_heartbeats_are_not_requ
     steady.run(play())
 
 
-@pytest.mark.parametrize("channel", [Channel.REST, Channel.SOCKET])
-def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(steady: Harness, channel: Channel) -> None:
+@pytest.mark.parametrize("channel", [HeartbeatChannel.REST, HeartbeatChannel.SOCKET])
+def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(
+    steady: Harness, channel: HeartbeatChannel
+) -> None:
     async def beat(mitra: Actor) -> None:
-        if channel is Channel.REST:
+        if channel is HeartbeatChannel.REST:
             is_sign = await presence.heartbeat(steady.runtime, mitra, channel)
             assert not is_sign  # a check may have caused it, on this phone or another one
         else:
@@ -173,7 +175,7 @@ def test_first_heartbeat_after_a_check_proves_that_the_phone_can_be_reached(stea
         assert due is not None  # the answer has reset the pause
         assert (due - after["last_heartbeat_at"]).total_seconds() == pytest.approx(SILENCE_S)
         await steady.runtime.db.fetch("UPDATE mitra_online_status SET check_ends_at = checked_at")
-        assert await presence.heartbeat(steady.runtime, mitra, Channel.REST)  # the time for answers is over
+        assert await presence.heartbeat(steady.runtime, mitra, HeartbeatChannel.REST)  # the time for answers is over
 
     steady.run(play())
 
@@ -183,7 +185,7 @@ def test_heartbeat_after_the_time_of_a_check_is_no_answer(steady: Harness) -> No
         mitra = await silent_mitra(steady, SILENCE_S + 1)
         await check_presence.ask_silent(steady.runtime)
         await steady.runtime.db.fetch("UPDATE mitra_online_status SET check_ends_at = checked_at")
-        await presence.heartbeat(steady.runtime, mitra, Channel.REST)
+        await presence.heartbeat(steady.runtime, mitra, HeartbeatChannel.REST)
         found = await state(steady, mitra)
         assert found["reachable_at"] is None
         assert found["last_heartbeat_at"] > found["checked_at"]
@@ -364,7 +366,7 @@ def test_any_history_of_heartbeats_is_checked_by_the_rule(
                 assert sorted(passed_over) == sorted(made for made in expected.values() if made != "asked")
                 for n in beating:
                     people[n].beat(now)
-                await mitras.heartbeats(tx, [people[n].mitra_id for n in beating], Channel.REST)
+                await mitras.heartbeats(tx, [people[n].mitra_id for n in beating], HeartbeatChannel.REST)
             assert await checks.next_due(steady.runtime.db, policy, now=now) == min(one.due() for one in people)
             for one in people:
                 found = await steady.runtime.db.fetchrow(STATE, one.mitra_id)

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from core.accounts.mitras import store as mitras
-from core.accounts.mitras.rules import Channel, StatusReason
+from core.accounts.mitras.rules import HeartbeatChannel, StatusReason
 from core.base import ids
 from core.base.actor import Actor
 from core.pairing import presence
@@ -178,7 +178,7 @@ async def play_scene(harness: Harness, take: Callable[[Harness], Awaitable[None]
         await mitras.go_online(tx, unread.user_id)
     await presence.go_offline(runtime, mitra_id=away.user_id)
     await fall_silent(harness)
-    await presence.heartbeat(runtime, awake, Channel.REST)
+    await presence.heartbeat(runtime, awake, HeartbeatChannel.REST)
     await take(harness)
     db = runtime.db
     payments = {row["id"]: row["status"] for row in await db.fetch(PAYMENTS)}
@@ -402,7 +402,7 @@ def test_heartbeat_during_the_sweep_keeps_its_mitra_online(steady: Harness) -> N
         alive, silent = await crowd(steady, 2)
         await fall_silent(steady)
         async with steady.runtime.transaction() as tx:
-            await mitras.heartbeat(tx, alive, Channel.REST)
+            await mitras.heartbeat(tx, alive, HeartbeatChannel.REST)
             sweeping = asyncio.create_task(sweep(steady))
             await sweeping
         await sweep(steady)

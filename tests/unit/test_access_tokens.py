@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.base.actor import UserType
 from core.base.errors import Unauthenticated
-from core.security.access import AccessTokens, Claims, audience_of
+from core.security.access import AccessClaims, AccessTokens, audience_of
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 FIRST, SECOND = ("new", b"n" * 32), ("old", b"o" * 32)
@@ -74,7 +74,7 @@ def test_access_token_names_user_device_and_expiry(user_type: UserType):
     audience = "internal" if user_type is UserType.OPERATOR else "public"
     claims = tokens.check(a_token(tokens, user_type=user_type), audience=audience, now=NOW)
     assert audience_of(user_type) == audience
-    assert claims == Claims(
+    assert claims == AccessClaims(
         user_type=user_type,
         user_id=USER,
         auth_session_id=SESSION,
@@ -108,7 +108,7 @@ def test_changed_token_gets_the_same_answer_from_a_checker_that_knows_its_header
     at %= len(token)
     changed = token[:at] + character + token[at + 1 :]
 
-    def answer(tokens: AccessTokens) -> Claims | None:
+    def answer(tokens: AccessTokens) -> AccessClaims | None:
         try:
             return tokens.check(changed, audience="public", now=NOW)
         except Unauthenticated:

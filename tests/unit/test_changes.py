@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from core.base.actor import UserType
-from core.events.changes import Renaming, SignedOut
+from core.events.changes import MitraSignedOut, Renaming
 from core.storage.transaction import Tx
 
 
@@ -16,7 +16,7 @@ async def _rename(tx: Tx) -> None:
 
 
 async def _sign_out(tx: Tx) -> None:
-    await tx.tell(SignedOut(mitra_id="a"))
+    await tx.tell(MitraSignedOut(mitra_id="a"))
 
 
 @pytest.mark.anyio

@@ -10,7 +10,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from core.base.addresses import TrustedProxies, who_has
 from core.base.shares import NO_ADDRESS, PART_OF_24, PART_OF_48, network_of
-from core.security.connections import ONE_ADDRESS, Connections
+from core.security.connections import ONE_ADDRESS, ConnectionCounts
 from core.settings.environment import read as read_settings
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -71,7 +71,7 @@ def test_ipv4_proxy_on_a_dual_stack_listener_is_trusted() -> None:
 
 
 def test_connections_of_an_ipv6_network_are_counted_together() -> None:
-    counts = Connections(read_settings({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
+    counts = ConnectionCounts(read_settings({**URLS, "HTTP_CONNECTIONS_PER_ADDRESS": "2"}))
     assert [counts.add(f"2001:db9::{n}") for n in (1, 2, 3)] == [None, None, ONE_ADDRESS]
     assert counts.add("2001:db9:0:1::1") is None
     counts.remove("2001:db9::3")

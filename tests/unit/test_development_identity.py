@@ -8,7 +8,7 @@ from core.providers.development_identity import AUDIENCE, KEY_ID, DevelopmentIde
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import make_identity_providers
 from core.security import identity
-from core.security.identity import Claims, IdentityTokenInvalid
+from core.security.identity import IdentityClaims, IdentityTokenInvalid
 from core.settings.environment import read
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,9 @@ def signed(letter: str = "a", *, secret: bytes = SECRET, nonce: str | None = Non
     return provider.token(token_id="1", email="dewi@example.test", nonce=nonce, now=NOW)
 
 
-async def verified(token: str, letter: str = "a", *, nonce: str | None = None, now: dt.datetime = NOW) -> Claims:
+async def verified(
+    token: str, letter: str = "a", *, nonce: str | None = None, now: dt.datetime = NOW
+) -> IdentityClaims:
     """Verify a token as a process that has only the secret in common with its signer."""
     provider = DevelopmentIdentity(letter, secret=SECRET)
     key = await provider.get(identity.key_id_of(token))

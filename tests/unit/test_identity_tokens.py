@@ -21,7 +21,7 @@ from core.base.errors import Unavailable
 from core.providers.http_client import HttpClient
 from core.providers.identity_keys import IdentityKeys
 from core.security import identity
-from core.security.identity import Claims, IdentityTokenInvalid
+from core.security.identity import IdentityClaims, IdentityTokenInvalid
 from tests.http.sign_in.outside import EC_KEY, GARBAGE, RSA_KEYS, IdentityServer, Key
 
 NOW = dt.datetime(2026, 11, 21, 6, 0, 0, tzinfo=dt.UTC)
@@ -43,12 +43,12 @@ def published(key: Key = KEY) -> jwt.PyJWK:
     return jwt.PyJWK(key.published())
 
 
-def check(token: str, key: Key = KEY, *, nonce: str | None = None, now: dt.datetime = NOW) -> Claims:
+def check(token: str, key: Key = KEY, *, nonce: str | None = None, now: dt.datetime = NOW) -> IdentityClaims:
     """Verify a token; return its claims."""
     return identity.verify(token, published(key), audiences=AUDIENCES, issuers=ISSUERS, nonce=nonce, now=now)
 
 
-def said(sent: str | None = None, /, **change: Any) -> Claims:
+def said(sent: str | None = None, /, **change: Any) -> IdentityClaims:
     """Verify a valid token with some claims changed; None leaves one out."""
     claims = {name: value for name, value in {**GOOD, **change}.items() if value is not None}
     return check(signed(claims), nonce=sent)
@@ -65,7 +65,7 @@ def invalid(sent: str | None = None, /, **change: Any) -> None:
 
 @pytest.mark.parametrize("key", [KEY, EC_KEY])
 def test_valid_identity_token_of_either_algorithm_returns_its_claims(key: Key) -> None:
-    assert check(signed(GOOD, key), key) == Claims(subject="s-1", email=None, expires_at=ENDS)
+    assert check(signed(GOOD, key), key) == IdentityClaims(subject="s-1", email=None, expires_at=ENDS)
 
 
 @pytest.mark.parametrize("audience", ["app", "web", ["app"], ["x", "web"], ["app", "web"]])
@@ -159,7 +159,7 @@ def test_unverified_email_is_dropped(verified: Any) -> None:
     [None, "", "x", "@", 5, ["a@example.test"], "a" * 244 + "@example.test", "a\0@example.test", "\ud800@example.test"],
 )
 def test_invalid_email_is_dropped_and_the_token_accepted(email: Any) -> None:
-    assert said(email=email, email_verified=True) == Claims(subject="s-1", email=None, expires_at=ENDS)
+    assert said(email=email, email_verified=True) == IdentityClaims(subject="s-1", email=None, expires_at=ENDS)
 
 
 # -- nonce

@@ -40,7 +40,7 @@ def test_values_from_before_derived_keys_stay_valid(secrets: list[bytes]):
     token = a_token(OLD)
     following = refresh.successor(key=OLD, token=token)
     assert refresh.auth_session_of(token, keys=keys.refresh) == SESSION
-    held = refresh.Held(
+    held = refresh.StoredTokens(
         present_hash=refresh.hash_of(following), previous_hash=refresh.hash_of(token), rotated_at=None, used={}
     )
     assert refresh.repeated_successor(token, held, keys=keys.refresh) == following

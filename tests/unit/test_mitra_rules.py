@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from core.accounts.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, Presence, check_available
+from core.accounts.mitras.rules import AvailabilityPolicy, MitraAtCapacity, MitraOffline, MitraPresence, check_available
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 STALE_S = 45
@@ -24,7 +24,7 @@ BEATS = (
 def test_mitra_is_available_exactly_if_active_online_signed_in_fresh_and_below_capacity(
     active: bool, online: bool, signed_in: bool, beat: dt.datetime | None, count: int, ping: bool
 ):
-    presence = Presence(
+    presence = MitraPresence(
         is_active=active, is_online=online, is_signed_in=signed_in, silent_since=beat, active_session_count=count
     )
     policy = AvailabilityPolicy(require_ping=ping, stale_after_seconds=STALE_S, capacity=3)
@@ -45,7 +45,9 @@ def test_mitra_without_a_status_row_is_offline():
 
 
 def test_capacity_of_zero_makes_no_mitra_available():
-    presence = Presence(is_active=True, is_online=True, is_signed_in=True, silent_since=NOW, active_session_count=0)
+    presence = MitraPresence(
+        is_active=True, is_online=True, is_signed_in=True, silent_since=NOW, active_session_count=0
+    )
     with pytest.raises(MitraAtCapacity):
         check_available(
             presence, AvailabilityPolicy(require_ping=True, stale_after_seconds=STALE_S, capacity=0), now=NOW

@@ -12,7 +12,7 @@ from core.accounts.logins.otp import (
     LIFETIME,
     REFUSED_NUMBERS,
     WINDOW,
-    Asked,
+    CodesAsked,
     Limits,
     OtpBudgetExceeded,
     OtpCooldown,
@@ -50,7 +50,7 @@ def within_the_hour(times: list[dt.datetime], now: dt.datetime) -> tuple[dt.date
     return tuple(at for at in times if at > now - WINDOW)
 
 
-def refusal(asked: Asked, limits: Limits, now: dt.datetime) -> DomainError | None:
+def refusal(asked: CodesAsked, limits: Limits, now: dt.datetime) -> DomainError | None:
     hit = hit_by(asked, limits, now=now)
     return None if hit is None else hit.refusal(retry_after_seconds=hit.retry_after_seconds)
 
@@ -64,7 +64,7 @@ def test_otp_limits_hold_exactly_for_any_history(limits: Limits, history: list[t
         now += dt.timedelta(seconds=pause)
         by_phone = within_the_hour([at for at, p, _ in sent if p == phone], now)
         by_ip = within_the_hour([at for at, _, i in sent if i == ip], now)
-        error = refusal(Asked(by_phone=by_phone, by_ip=by_ip), limits, now)
+        error = refusal(CodesAsked(by_phone=by_phone, by_ip=by_ip), limits, now)
         reasons: set[type[DomainError]] = set()
         if len(by_phone) >= limits.per_phone:
             reasons.add(OtpRateLimitPhone)
@@ -93,7 +93,7 @@ def test_otp_wait_is_the_shortest_that_is_enough(limits: Limits, ages: list[int]
 
     def ask(now: dt.datetime) -> DomainError | None:
         counted = within_the_hour(times, now)
-        return refusal(Asked(by_phone=counted if one_phone else (), by_ip=counted), limits, now)
+        return refusal(CodesAsked(by_phone=counted if one_phone else (), by_ip=counted), limits, now)
 
     error = ask(NOW)
     if error is None or 0 in (limits.per_phone, limits.per_ip):
@@ -111,7 +111,7 @@ def test_otp_wait_is_the_shortest_that_is_enough(limits: Limits, ages: list[int]
 def test_otp_cooldown_returns_the_whole_seconds_until_its_end(cooldown: int, passed: float):
     limits = Limits(per_phone=5, per_ip=5, cooldown=dt.timedelta(seconds=cooldown))
     now = NOW + dt.timedelta(seconds=passed)
-    error = refusal(Asked(by_phone=(NOW,), by_ip=()), limits, now)
+    error = refusal(CodesAsked(by_phone=(NOW,), by_ip=()), limits, now)
     left = (NOW + limits.cooldown - now).total_seconds()
     if left <= 0:
         assert error is None
@@ -121,18 +121,18 @@ def test_otp_cooldown_returns_the_whole_seconds_until_its_end(cooldown: int, pas
 
 
 def test_first_otp_request_is_never_refused():
-    assert refusal(Asked(by_phone=(), by_ip=()), Limits(per_phone=1, per_ip=1, cooldown=WINDOW), NOW) is None
+    assert refusal(CodesAsked(by_phone=(), by_ip=()), Limits(per_phone=1, per_ip=1, cooldown=WINDOW), NOW) is None
 
 
 def test_otp_limit_of_zero_refuses_every_request():
-    nobody = Asked(by_phone=(), by_ip=())
+    nobody = CodesAsked(by_phone=(), by_ip=())
     assert isinstance(refusal(nobody, Limits(per_phone=0, per_ip=9, cooldown=LIFETIME), NOW), OtpRateLimitPhone)
     assert isinstance(refusal(nobody, Limits(per_phone=9, per_ip=0, cooldown=LIFETIME), NOW), OtpRateLimitIp)
 
 
 def test_otp_cooldown_does_not_apply_to_another_phone_of_the_address():
     limits = Limits(per_phone=3, per_ip=3, cooldown=dt.timedelta(seconds=60))
-    assert refusal(Asked(by_phone=(), by_ip=(NOW,)), limits, NOW) is None
+    assert refusal(CodesAsked(by_phone=(), by_ip=(NOW,)), limits, NOW) is None
 
 
 def test_otp_code_has_six_digits_and_lasts_five_minutes():
@@ -168,8 +168,8 @@ def test_any_text_can_be_compared_with_an_otp_hash(one: str, two: str):
 def test_address_is_limited_to_thirty_refused_numbers():
     limits = Limits(per_phone=3, per_ip=10, cooldown=dt.timedelta(seconds=60))
     refused = tuple(NOW - dt.timedelta(minutes=n) for n in reversed(range(REFUSED_NUMBERS)))
-    assert hit_by(Asked(by_phone=(), by_ip=(), refused_by_ip=refused[1:]), limits, now=NOW) is None
-    hit = hit_by(Asked(by_phone=(), by_ip=(), refused_by_ip=refused), limits, now=NOW)
+    assert hit_by(CodesAsked(by_phone=(), by_ip=(), refused_by_ip=refused[1:]), limits, now=NOW) is None
+    hit = hit_by(CodesAsked(by_phone=(), by_ip=(), refused_by_ip=refused), limits, now=NOW)
     assert hit is not None
     assert (hit.limit, hit.refusal, hit.retry_after_seconds) == ("otp_refused_numbers", OtpRateLimitIp, 31 * 60)
 

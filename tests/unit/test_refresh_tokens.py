@@ -13,9 +13,9 @@ from core.security.refresh import (
     REMEMBERED,
     RETRY_WINDOW,
     SECRET_BYTES,
-    Held,
     RefreshInvalid,
-    Verdict,
+    StoredTokens,
+    TokenVerdict,
     auth_session_of,
     hash_of,
     judge,
@@ -42,10 +42,10 @@ def a_chain(length: int, *, secret: bytes = b"s" * 32) -> list[str]:
     return chain
 
 
-def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> Held:
+def held_after(chain: list[str], *, rotated_at: dt.datetime | None = NOW) -> StoredTokens:
     """Return the database's record when the last token of the chain is the current one."""
     previous = hash_of(chain[-2]) if len(chain) > 1 else None
-    return Held(
+    return StoredTokens(
         present_hash=hash_of(chain[-1]),
         previous_hash=previous,
         rotated_at=rotated_at if previous else None,
@@ -57,7 +57,7 @@ def test_refresh_token_of_a_later_generation_is_newer():
     chain = a_chain(4)
     held = attrs.evolve(held_after(chain[:2]), generation=1)
     assert [judge(token, held, now=NOW + RETRY_WINDOW) for token in chain] == [
-        Verdict.REUSED, Verdict.PRESENT, Verdict.NEWER, Verdict.NEWER,
+        TokenVerdict.REUSED, TokenVerdict.PRESENT, TokenVerdict.NEWER, TokenVerdict.NEWER,
     ]  # fmt: skip
     used = held.used_after_rotation(NOW, by_newer=True)
     assert used == {hash_of(chain[0]): NOW, hash_of(chain[1]): NOW}
@@ -65,16 +65,16 @@ def test_refresh_token_of_a_later_generation_is_newer():
 
 def test_refresh_token_of_a_later_generation_is_reuse_if_the_current_is_unknown():
     chain = a_chain(3)
-    assert judge(chain[2], held_after(chain[:2]), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(chain[2], held_after(chain[:2]), now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
 
 
-def held_through(chain: list[str], every: dt.timedelta) -> tuple[Held, list[dt.datetime]]:
+def held_through(chain: list[str], every: dt.timedelta) -> tuple[StoredTokens, list[dt.datetime]]:
     """Return the record after all tokens but the last were used in turn from NOW on, and the time of each use."""
-    held = Held(present_hash=hash_of(chain[0]), previous_hash=None, rotated_at=None, used={})
+    held = StoredTokens(present_hash=hash_of(chain[0]), previous_hash=None, rotated_at=None, used={})
     used_at = [NOW + every * n for n in range(len(chain) - 1)]
     for token, at in zip(chain[1:], used_at, strict=True):
         used = held.used_after_rotation(at)
-        held = Held(present_hash=hash_of(token), previous_hash=held.present_hash, rotated_at=at, used=used)
+        held = StoredTokens(present_hash=hash_of(token), previous_hash=held.present_hash, rotated_at=at, used=used)
     return held, used_at
 
 
@@ -164,27 +164,27 @@ def test_refresh_token_sealed_with_an_older_key_is_valid_and_a_foreign_one_is_no
 @given(st.integers(1, 8), st.integers(0, 10**6))
 def test_newest_refresh_token_is_current_at_any_age(length: int, later: int):
     chain = a_chain(length)
-    assert judge(chain[-1], held_after(chain), now=NOW + dt.timedelta(seconds=later)) is Verdict.PRESENT
+    assert judge(chain[-1], held_after(chain), now=NOW + dt.timedelta(seconds=later)) is TokenVerdict.PRESENT
 
 
 @given(st.integers(2, 8), st.integers(0, 120_000))
 def test_previous_refresh_token_is_a_retry_for_30_s_and_then_reuse(length: int, milliseconds: int):
     chain = a_chain(length)
     verdict = judge(chain[-2], held_after(chain), now=NOW + dt.timedelta(milliseconds=milliseconds))
-    assert verdict is (Verdict.RETRY if milliseconds < 30_000 else Verdict.REUSED)
+    assert verdict is (TokenVerdict.RETRY if milliseconds < 30_000 else TokenVerdict.REUSED)
 
 
 def test_used_refresh_token_after_the_window_is_reuse():
     chain = a_chain(2)
-    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.RETRY
-    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW - A_MOMENT) is TokenVerdict.RETRY
+    assert judge(chain[0], held_after(chain), now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
 
 
 @given(st.integers(3, 8), st.data())
 def test_older_used_refresh_token_after_the_window_is_reuse(length: int, data: st.DataObject):
     chain = a_chain(length)
     old = chain[data.draw(st.integers(0, length - 3))]
-    assert judge(old, held_after(chain), now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(old, held_after(chain), now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
 
 
 @given(st.integers(2, 40), st.integers(1, 40_000), st.integers(0, 60_000))
@@ -193,10 +193,10 @@ def test_each_refresh_token_has_its_own_retry_window(length: int, every: int, la
     held, used_at = held_through(chain, dt.timedelta(milliseconds=every))
     now = used_at[-1] + dt.timedelta(milliseconds=later)
     verdicts = [judge(token, held, now=now) for token in chain]
-    assert verdicts[-1] is Verdict.PRESENT
+    assert verdicts[-1] is TokenVerdict.PRESENT
     within = [now < at + RETRY_WINDOW for at in used_at]
     assert verdicts[:-1] == [
-        (Verdict.RETRY if n == length - 2 else Verdict.STALE) if good else Verdict.REUSED
+        (TokenVerdict.RETRY if n == length - 2 else TokenVerdict.STALE) if good else TokenVerdict.REUSED
         for n, good in enumerate(within)
     ]
     assert len(held.used) <= REMEMBERED
@@ -206,16 +206,16 @@ def test_refresh_in_time_is_stale_and_not_reuse_after_waiting_for_a_lock():
     """Another rotation happened a moment after the window and got the lock first."""
     chain = a_chain(3)
     held, _ = held_through(chain, RETRY_WINDOW + A_MOMENT)
-    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE
-    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is TokenVerdict.STALE
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
 
 
 def test_rotation_by_an_older_version_signs_no_device_out():
     chain = a_chain(3)
     held = attrs.evolve(held_after(chain), used=None)
-    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is Verdict.STALE
-    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
-    assert judge(chain[1], held, now=NOW + RETRY_WINDOW) is Verdict.REUSED
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW - A_MOMENT) is TokenVerdict.STALE
+    assert judge(chain[0], held, now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
+    assert judge(chain[1], held, now=NOW + RETRY_WINDOW) is TokenVerdict.REUSED
     assert held.used_after_rotation(NOW) == {hash_of(chain[1]): NOW}
 
 
@@ -223,11 +223,11 @@ def test_record_of_used_refresh_tokens_is_limited():
     chain = a_chain(REMEMBERED + 3)
     held, used_at = held_through(chain, dt.timedelta(milliseconds=1))
     assert list(held.used) == [hash_of(token) for token in chain[1:-2]]
-    assert judge(chain[0], held, now=used_at[-1]) is Verdict.REUSED
+    assert judge(chain[0], held, now=used_at[-1]) is TokenVerdict.REUSED
 
 
 def test_valid_refresh_token_that_the_session_never_had_is_reuse():
-    assert judge(a_token(secret=b"t" * 32), held_after(a_chain(1)), now=NOW) is Verdict.REUSED
+    assert judge(a_token(secret=b"t" * 32), held_after(a_chain(1)), now=NOW) is TokenVerdict.REUSED
 
 
 @given(st.integers(2, 8), SECRETS)
@@ -235,7 +235,7 @@ def test_every_refresh_retry_gets_the_same_successor(length: int, secret: bytes)
     chain = a_chain(length, secret=secret)
     again = repeated_successor(chain[-2], held_after(chain), keys=[KEY])
     assert again == chain[-1]
-    assert judge(again, held_after(chain), now=NOW) is Verdict.PRESENT
+    assert judge(again, held_after(chain), now=NOW) is TokenVerdict.PRESENT
 
 
 def test_refresh_retry_gets_the_same_successor_after_a_key_rotation():

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.accounts.customers.rules import Case, resolve
+from core.accounts.customers.rules import SignInCase, resolve
 from core.security.caches import LIMIT, Accounts
 
 
 @pytest.mark.parametrize(
     ("known", "anonymous", "case"),
     [
-        (False, True, Case.UPGRADED), (True, True, Case.JOINED), (False, False, Case.CREATED), (True, False, Case.KNOWN),
+        (False, True, SignInCase.UPGRADED), (True, True, SignInCase.JOINED), (False, False, SignInCase.CREATED), (True, False, SignInCase.KNOWN),
     ],
 )  # fmt: skip
-def test_sign_in_has_one_of_four_cases(*, known: bool, anonymous: bool, case: Case) -> None:
+def test_sign_in_has_one_of_four_cases(*, known: bool, anonymous: bool, case: SignInCase) -> None:
     assert resolve(known=known, anonymous=anonymous) is case
 
 

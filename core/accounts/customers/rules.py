@@ -32,7 +32,7 @@ class Identity:
     email: str | None = None
 
 
-class Case(enum.Enum):
+class SignInCase(enum.Enum):
     """The result of a sign-in."""
 
     UPGRADED = "upgraded"  # the anonymous row gains the identity and keeps its id, name and data
@@ -41,12 +41,12 @@ class Case(enum.Enum):
     KNOWN = "known"  # no anonymous caller and a known identity: the customer comes back
 
 
-def resolve(*, known: bool, anonymous: bool) -> Case:
+def resolve(*, known: bool, anonymous: bool) -> SignInCase:
     """Return the result of a sign-in.
 
     `known`: a customer has the identity. `anonymous`: the caller is an anonymous customer who has not joined an
     account.
     """
     if known:
-        return Case.JOINED if anonymous else Case.KNOWN
-    return Case.UPGRADED if anonymous else Case.CREATED
+        return SignInCase.JOINED if anonymous else SignInCase.KNOWN
+    return SignInCase.UPGRADED if anonymous else SignInCase.CREATED

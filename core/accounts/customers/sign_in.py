@@ -9,7 +9,7 @@ from core.accounts.customers.rules import Identity, resolve
 from core.accounts.customers.store import Customer
 from core.accounts.logins import push_tokens, repeated_sign_ins, sign_off, tokens
 from core.accounts.logins import store as logins
-from core.accounts.logins.store import AuthSession, Ended, Replacement
+from core.accounts.logins.store import AuthSession, EndedLogin, Replacement
 from core.accounts.logins.tokens import Opening
 from core.base import ids
 from core.base.actor import Actor, UserType
@@ -87,7 +87,7 @@ async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: Auth
     return customer
 
 
-async def _inherit(tx: Tx, customer: Customer, auth_session_id: str, before: Ended) -> Customer:
+async def _inherit(tx: Tx, customer: Customer, auth_session_id: str, before: EndedLogin) -> Customer:
     """Give a new auth session the push token of the one that it replaces. Return the customer as changed since."""
     if before.push_token is not None:
         await push_tokens.inherit(tx, auth_session_id, before)

@@ -24,7 +24,7 @@ from core.bus.buckets import Charge, charges_of_address, charges_of_budget, hour
 from core.bus.rate_limit import RateLimited
 from core.erasures.rules import phone_mark
 from core.events.signals import CodeAsked
-from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
+from core.providers.otp_sender import NumberRefused, OtpVerifier, SignInCode
 from core.runtime.container import Runtime
 from core.settings import fixed_codes
 from core.settings.fixed_codes import FixedCode
@@ -69,7 +69,7 @@ async def ask_customer_code(runtime: Runtime, *, phone: str, caller: Actor | Non
         return asked
     await _deliver(
         runtime,
-        Code(
+        SignInCode(
             phone=number,
             code=code,
             channel=runtime.settings.otp_channel,
@@ -138,7 +138,7 @@ async def _mark_fixed(runtime: Runtime, tx: Tx, user_type: UserType, otp_request
     metrics.CODES.labels(user_type.value, "test number").inc()
     send_code.show_code(
         runtime,
-        Code(
+        SignInCode(
             phone=fixed.phone,
             code=fixed.code,
             channel=codes.FIXED,
@@ -191,7 +191,7 @@ async def _keep(
     )
 
 
-async def _deliver(runtime: Runtime, code: Code) -> None:
+async def _deliver(runtime: Runtime, code: SignInCode) -> None:
     """Send a customer's code and store the provider's answer, also if there was none. Raises OtpDeliveryFailed."""
     reference, number_refused = None, False
     send_code.show_code(runtime, code)

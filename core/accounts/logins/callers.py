@@ -12,7 +12,7 @@ from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.base.errors import Forbidden, Unauthenticated
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
-from core.security.access import Claims
+from core.security.access import AccessClaims
 
 
 async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
@@ -65,7 +65,7 @@ def _loader(runtime: Runtime) -> BatchLoader[tuple[str, ...]]:
     return BatchLoader(functools.partial(customers.ids_of_all, runtime.db), nothing=(), pause_s=PAUSE_S)
 
 
-async def _ids_of(runtime: Runtime, claims: Claims) -> tuple[str, ...]:
+async def _ids_of(runtime: Runtime, claims: AccessClaims) -> tuple[str, ...]:
     """Return the caller's ids, cached per auth session."""
     if claims.user_type is not UserType.CUSTOMER:
         return (claims.user_id,)

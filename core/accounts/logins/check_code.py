@@ -18,7 +18,7 @@ from core.accounts.logins.codes import Locked, OtpRequest
 from core.accounts.logins.failed_sign_ins import NotedAttempt
 from core.base.actor import UserType
 from core.base.errors import DomainError, Unavailable
-from core.providers.otp_sender import OtpVerifier, Verdict
+from core.providers.otp_sender import CodeVerdict, OtpVerifier
 from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
@@ -141,8 +141,8 @@ async def _ask_provider(
         async with runtime.transaction() as tx:
             await codes.count_attempt(tx, counted, tries=-1)
         raise
-    if verdict is not Verdict.RIGHT or not sent:
-        refusals = {Verdict.EXPIRED: otp.OtpExpired(), Verdict.EXCEEDED: otp.OtpAttemptsExceeded()}
+    if verdict is not CodeVerdict.RIGHT or not sent:
+        refusals = {CodeVerdict.EXPIRED: otp.OtpExpired(), CodeVerdict.EXCEEDED: otp.OtpAttemptsExceeded()}
         return wrong if mitra else refusals.get(verdict, wrong), None
     async with runtime.transaction() as tx:
         locked = await codes.lock(tx, request.id, user_type=user_type.value)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.accounts.logins.otp import Asked
+from core.accounts.logins.otp import CodesAsked
 from core.accounts.logins.tables import OtpRequest as OtpRequests
 from core.base.actor import UserType
 from core.storage import locks, sql_files
@@ -58,7 +58,7 @@ class Locked:
 
 
 @attrs.frozen(kw_only=True)
-class Pending:
+class PendingCode:
     """A mitra's request that this process has claimed, to send its code now."""
 
     id: str
@@ -106,7 +106,7 @@ async def asked(
     ip_address: str,
     since: dt.datetime,
     in_flight_since: dt.datetime,
-) -> Asked:
+) -> CodesAsked:
     """Read the requests since `since` that count against the limits of a phone and of an address.
 
     `phones` are the phone, and what replaces it in requests of an erased user.
@@ -115,7 +115,7 @@ async def asked(
     """
     by_phone = await tx.fetch(SQL["asked_by_phone"], phones, since)
     by_ip = await tx.fetch(SQL["asked_by_address"], ip_address, since, in_flight_since)
-    return Asked(
+    return CodesAsked(
         by_phone=tuple(row["created_at"] for row in by_phone),
         by_ip=tuple(row["created_at"] for row in by_ip if not row["delivery_failed"]),
         refused_by_ip=tuple(row["created_at"] for row in by_ip if row["may_be_refused"]),
@@ -176,14 +176,14 @@ async def create(
     )
 
 
-async def claim(tx: Tx, otp_request_id: str) -> Pending | None:
+async def claim(tx: Tx, otp_request_id: str) -> PendingCode | None:
     """Claim a mitra's request that no process has claimed yet; return None if one has."""
-    return one(Pending, await tx.fetchrow(SQL["claim"], otp_request_id, HOLD_S))
+    return one(PendingCode, await tx.fetchrow(SQL["claim"], otp_request_id, HOLD_S))
 
 
-async def claim_due(db: Database, *, limit: int) -> list[Pending]:
+async def claim_due(db: Database, *, limit: int) -> list[PendingCode]:
     """Claim mitras' requests whose process has died or was too slow, or whose retry is due."""
-    return many(Pending, await db.fetch(SQL["claim_due"], limit, HOLD_S))
+    return many(PendingCode, await db.fetch(SQL["claim_due"], limit, HOLD_S))
 
 
 async def keep_hash(tx: Tx, otp_request_id: str, code_hash: str) -> None:

@@ -13,7 +13,7 @@ from core.bus.rate_limit import RateLimited
 from core.runtime.container import Runtime
 from core.security import refresh
 from core.security.access import Tokens
-from core.security.refresh import Held, RefreshInvalid, Verdict
+from core.security.refresh import RefreshInvalid, StoredTokens, TokenVerdict
 from core.telemetry import metrics
 
 
@@ -56,7 +56,7 @@ async def _refresh(
         is_over = found.revoked_at is not None or found.expires_at <= came_at
         if is_over or (user_type is UserType.OPERATOR) != operators:
             raise RefreshInvalid
-        held = Held(
+        held = StoredTokens(
             present_hash=found.refresh_token_hash,
             previous_hash=found.previous_token_hash,
             rotated_at=found.rotated_at,
@@ -65,12 +65,12 @@ async def _refresh(
         )
         verdict = refresh.judge(refresh_token, held, now=came_at)
         following = ""
-        if verdict is Verdict.STALE:
+        if verdict is TokenVerdict.STALE:
             raise RefreshInvalid
-        if verdict is Verdict.REUSED:
+        if verdict is TokenVerdict.REUSED:
             reused = True
             await sign_off.revoke(tx, auth_session_id=auth_session_id)
-        elif verdict is Verdict.RETRY:
+        elif verdict is TokenVerdict.RETRY:
             following = refresh.repeated_successor(refresh_token, held, keys=keys)
         else:
             if wait := refresh.wait_before_rotation(held, now=came_at):
@@ -84,7 +84,7 @@ async def _refresh(
                 presented=refresh.hash_of(refresh_token),
                 after=refresh.hash_of(following),
                 generation=refresh.generation_of(following),
-                used=held.used_after_rotation(tx.now, by_newer=verdict is Verdict.NEWER),
+                used=held.used_after_rotation(tx.now, by_newer=verdict is TokenVerdict.NEWER),
                 expires_at=tokens.end_after_rotation(runtime, user_type, ends=found.expires_at, now=tx.now),
                 locale=locale,
             )

@@ -78,7 +78,7 @@ class OtpAttemptsExceeded(DomainError):
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class CodesAsked:
     """The times of earlier requests within the hour that count against the limits, oldest first.
 
     `refused_by_ip` are those whose number the provider refused, and those whose answer is awaited.
@@ -111,7 +111,7 @@ def _seconds(until: dt.datetime, now: dt.datetime) -> int:
     return max(1, -int((now - until).total_seconds() // 1))
 
 
-def hit_by(asked: Asked, limits: Limits, *, now: dt.datetime) -> Hit | None:
+def hit_by(asked: CodesAsked, limits: Limits, *, now: dt.datetime) -> Hit | None:
     """Return the first limit that refuses another code; None if it may be sent."""
     hits: list[tuple[str, type[DomainError], dt.datetime]] = []
     for name, refusal, times, most in (

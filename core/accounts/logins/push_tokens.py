@@ -8,7 +8,7 @@ import attrs
 from piccolo.query import OrderByRaw
 
 from core.accounts.customers import store as customers
-from core.accounts.logins.store import Ended
+from core.accounts.logins.store import EndedLogin
 from core.accounts.logins.tables import AuthSession as AuthSessions
 from core.accounts.mitras import store as mitras
 from core.base.actor import UserType
@@ -60,7 +60,7 @@ async def move(
     return sorted({(row["user_type"], str(row["user_id"])) for row in rows})
 
 
-async def inherit(tx: Tx, auth_session_id: str, ended: Ended) -> None:
+async def inherit(tx: Tx, auth_session_id: str, ended: EndedLogin) -> None:
     """Give a new auth session the push token of the one that it replaces, which this transaction has ended."""
     await tx.execute(SQL["inherit"], auth_session_id, ended.push_token, ended.push_token_at, ended.locale)
 

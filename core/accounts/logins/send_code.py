@@ -7,11 +7,11 @@ the row again. The code is derived from the request's id, so sending it twice se
 import asyncio
 
 from core.accounts.logins import codes, otp
-from core.accounts.logins.codes import Pending
+from core.accounts.logins.codes import PendingCode
 from core.accounts.mitras import store as mitras
 from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.bus.inbox import InboxKind
-from core.providers.otp_sender import Code, NumberRefused, OtpVerifier
+from core.providers.otp_sender import NumberRefused, OtpVerifier, SignInCode
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.storage.transaction import Tx
@@ -53,7 +53,7 @@ async def send_overdue(runtime: Runtime) -> None:
             return
 
 
-async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
+async def _prepare(runtime: Runtime, tx: Tx, pending: PendingCode) -> SignInCode | None:
     """Make the code and store its hash. Return None if nothing must be sent.
 
     That is so if the number does not belong to an active mitra, or the request has expired.
@@ -67,7 +67,7 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
         code = otp.code_for(key=runtime.keys.code_maker, otp_request_id=pending.id)
         hashed = otp.hash_code(key=runtime.keys.codes[0], otp_request_id=pending.id, code=code)
         await codes.keep_hash(tx, pending.id, hashed)
-    return Code(
+    return SignInCode(
         phone=pending.phone,
         code=code,
         channel=pending.channel,
@@ -76,7 +76,7 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: Pending) -> Code | None:
     )
 
 
-async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
+async def _send(runtime: Runtime, pending: PendingCode, code: SignInCode) -> None:
     """Send one code. Never raises: a row whose result could not be stored is due again when its claim ends."""
     show_code(runtime, code)
     try:
@@ -93,7 +93,7 @@ async def _send(runtime: Runtime, pending: Pending, code: Code) -> None:
         log.exception("sending a code failed", otp_request_id=pending.id)
 
 
-async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
+async def _offer(runtime: Runtime, code: SignInCode) -> tuple[str | None, bool]:
     """Send a code. Return (reference, retry): the provider's reference or None, and whether to try again."""
     try:
         return await runtime.otp_sender.send(code), False
@@ -104,7 +104,7 @@ async def _offer(runtime: Runtime, code: Code) -> tuple[str | None, bool]:
         return None, True
 
 
-def show_code(runtime: Runtime, code: Code) -> None:
+def show_code(runtime: Runtime, code: SignInCode) -> None:
     """Show a code before it is sent. Its text is empty if the provider makes the code."""
     if runtime.inbox is not None:
         data = {"otp_request_id": code.otp_request_id, "channel": code.channel, "ttl_seconds": code.ttl_seconds}

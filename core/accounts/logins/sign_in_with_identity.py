@@ -18,7 +18,7 @@ from core.providers.identity_keys import IdentityProvider
 from core.runtime.container import Runtime
 from core.security import identity
 from core.security.access import Tokens
-from core.security.identity import Claims, IdentityTokenInvalid, ProviderDisabled, Use
+from core.security.identity import IdentityClaims, IdentityTokenInvalid, ProviderDisabled, Use
 from core.storage.transaction import Tx
 
 KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
@@ -102,7 +102,7 @@ async def purge_used_tokens(runtime: Runtime) -> None:
 
 async def verify_identity(
     runtime: Runtime, provider: IdentityProvider, identity_token: str, nonce: str | None
-) -> Claims:
+) -> IdentityClaims:
     """Check a token with the provider's keys, before any transaction. Return its claims.
 
     Raises IdentityTokenInvalid, and Unavailable if the keys can't be read.

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from core.accounts.logins import store as logins
 from core.accounts.logins.push_tokens import refresh_push_token
-from core.accounts.logins.store import Ended, Replacement
+from core.accounts.logins.store import EndedLogin, Replacement
 from core.accounts.mitras import store as mitras
 from core.base.actor import Actor, UserType
-from core.events.changes import SignedOut
+from core.events.changes import MitraSignedOut
 from core.events.signals import LoginsRevoked
 from core.storage.transaction import Tx
 
@@ -33,7 +33,7 @@ async def revoke(tx: Tx, *, auth_session_id: str | None = None, user_id: str | N
     return bool(ended)
 
 
-async def replace(tx: Tx, *, user_id: str, replaced: Replacement) -> Ended | None:
+async def replace(tx: Tx, *, user_id: str, replaced: Replacement) -> EndedLogin | None:
     """Revoke all of an anonymous customer's devices, because the calling one signs in: its next auth session follows.
 
     The calling device stays signed in: its sockets close with 4401, after which an app connects with its new token.
@@ -48,14 +48,14 @@ async def replace(tx: Tx, *, user_id: str, replaced: Replacement) -> Ended | Non
     return next((one for one in ended if one.id == replaced.old), None)
 
 
-async def _follow(tx: Tx, ended: Sequence[Ended]) -> None:
+async def _follow(tx: Tx, ended: Sequence[EndedLogin]) -> None:
     """Carry out what follows from the end of auth sessions for their users."""
     for owner in {(one.user_type, one.user_id) for one in ended if one.push_token is not None}:
         await refresh_push_token(tx, *owner)
     for mitra_id in {one.user_id for one in ended if one.user_type == UserType.MITRA}:
         # If two devices sign out at once, the second one to get this lock sees that none is left.
         await mitras.lock(tx, mitra_id)
-        await tx.tell(SignedOut(mitra_id=mitra_id))
+        await tx.tell(MitraSignedOut(mitra_id=mitra_id))
 
 
 async def revoke_others(tx: Tx, actor: Actor) -> None:

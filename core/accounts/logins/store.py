@@ -41,7 +41,7 @@ class AuthSession:
 
 
 @attrs.frozen(kw_only=True)
-class Ended:
+class EndedLogin:
     """An auth session that was active; `push_token` is the one it had, `locale` the language of its pushes."""
 
     id: str
@@ -186,13 +186,13 @@ async def stepped_up_until(reader: Reader, auth_session_id: str) -> dt.datetime 
 
 async def revoke(
     tx: Tx, *, auth_session_id: str | None = None, user_id: str | None = None, replaced: Replacement | None = None
-) -> list[Ended]:
+) -> list[EndedLogin]:
     """End one auth session, or all of a user's. Return those that were active.
 
     Their push tokens are deleted. `replaced` is noted with the one among them that it names.
     """
     old, new = (None, None) if replaced is None else (replaced.old, replaced.new)
-    return many(Ended, await tx.fetch(SQL["revoke"], auth_session_id, user_id, tx.now, old, new))
+    return many(EndedLogin, await tx.fetch(SQL["revoke"], auth_session_id, user_id, tx.now, old, new))
 
 
 async def lock_all(tx: Tx, user_id: str) -> None:

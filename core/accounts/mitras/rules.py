@@ -19,7 +19,7 @@ from core.base.errors import DomainError
 from core.base.languages import Text
 
 
-class Channel(enum.StrEnum):
+class HeartbeatChannel(enum.StrEnum):
     """The channel of a mitra's last heartbeat; `any` until the first one after the mitra went online."""
 
     ANY = "any"
@@ -94,7 +94,7 @@ def availability_policy(config: Configuration) -> AvailabilityPolicy:
 
 
 @attrs.frozen(kw_only=True)
-class Presence:
+class MitraPresence:
     """A mitra's state at one moment, as far as it decides about availability."""
 
     is_active: bool
@@ -106,7 +106,7 @@ class Presence:
     active_session_count: int
 
 
-def check_available(presence: Presence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
+def check_available(presence: MitraPresence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
     """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
     Raises MitraOffline if the mitra is missing, inactive, offline, signed out or silent for too long, else

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from core.accounts.mitras.rules import AvailabilityPolicy, Channel, NoMitraAvailable, Presence, check_available
+from core.accounts.mitras.rules import (
+    AvailabilityPolicy,
+    HeartbeatChannel,
+    MitraPresence,
+    NoMitraAvailable,
+    check_available,
+)
 from core.accounts.mitras.tables import Mitra as Mitras
 from core.accounts.mitras.tables import MitraOnlineLog as OnlineLogs
 from core.accounts.mitras.tables import MitraOnlineStatus as OnlineStatuses
@@ -45,7 +51,11 @@ SET_PUSH_TOKEN = statement(Mitras.update(push_token=p.push_token).where(Mitras.i
 CREATE_STATUS = statement(insert(OnlineStatuses, "id mitra_id updated_at"))
 GO_ONLINE = statement(
     OnlineStatuses.update(
-        is_online=True, last_online_at=p.now, last_heartbeat_at=p.now, heartbeat_channel=Channel.ANY, updated_at=p.now
+        is_online=True,
+        last_online_at=p.now,
+        last_heartbeat_at=p.now,
+        heartbeat_channel=HeartbeatChannel.ANY,
+        updated_at=p.now,
     ).where(OnlineStatuses.mitra_id == p.mitra_id, OnlineStatuses.is_online.eq(False))
 )
 LOG = statement(insert(OnlineLogs, "id mitra_id status timestamp"))
@@ -110,9 +120,9 @@ async def is_active(reader: Reader, mitra_id: str) -> bool:
     return bool(await IS_ACTIVE.value(reader, id=mitra_id))
 
 
-async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> Presence | None:
+async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> MitraPresence | None:
     """Read the state that decides whether a mitra is available."""
-    return one(Presence, await reader.fetchrow(SQL["presence"], mitra_id, now))
+    return one(MitraPresence, await reader.fetchrow(SQL["presence"], mitra_id, now))
 
 
 async def is_signed_in(reader: Reader, mitra_id: str, *, now: dt.datetime) -> bool:
@@ -139,7 +149,7 @@ async def go_online(tx: Tx, mitra_id: str) -> bool:
     if changed:
         await LOG.execute(tx, id=ids.new_id(), mitra_id=mitra_id, status="online", timestamp=tx.now)
     else:
-        await heartbeat(tx, mitra_id, Channel.ANY)
+        await heartbeat(tx, mitra_id, HeartbeatChannel.ANY)
     return bool(changed)
 
 
@@ -165,7 +175,7 @@ class Heard:
     is_prompted: bool = False
 
 
-async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str, Heard]:
+async def heartbeats(tx: Tx, mitra_ids: list[str], channel: HeartbeatChannel) -> dict[str, Heard]:
     """Store a heartbeat for each of these mitras who is online; return the results by mitra id.
 
     A mitra missing from the result has a locked row, or does not exist; call `heartbeat`, which waits for the lock.
@@ -174,7 +184,7 @@ async def heartbeats(tx: Tx, mitra_ids: list[str], channel: Channel) -> dict[str
     return {row["mitra_id"]: Heard(is_online=row["is_online"], is_answer=row["is_answer"]) for row in rows}
 
 
-async def heartbeat(tx: Tx, mitra_id: str, channel: Channel) -> Heard:
+async def heartbeat(tx: Tx, mitra_id: str, channel: HeartbeatChannel) -> Heard:
     """Store a heartbeat of a mitra, unless they are offline."""
     row = await tx.fetchrow(SQL["heartbeat"], mitra_id, tx.now, channel)
     if row is None:

@@ -3,7 +3,7 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
-from core.accounts.mitras.rules import Channel
+from core.accounts.mitras.rules import HeartbeatChannel
 from core.storage import columns
 
 
@@ -38,7 +38,7 @@ class MitraOnlineStatus(Table, tablename="mitra_online_status", db=columns.ENGIN
     updated_at = columns.created()
 
     online_has_heartbeat = Check("NOT is_online OR last_heartbeat_at IS NOT NULL")
-    known_channel = columns.words("heartbeat_channel", Channel)
+    known_channel = columns.words("heartbeat_channel", HeartbeatChannel)
 
 
 class MitraOnlineLog(Table, tablename="mitra_online_logs", db=columns.ENGINE):

@@ -26,14 +26,14 @@ WAY = "operator code"
 
 
 @attrs.frozen(kw_only=True)
-class Enrolment:
+class PendingFactor:
     """A secret that waits for its first code, as text and as the URI for authenticator apps."""
 
     secret: str = attrs.field(repr=False)
     otpauth_uri: str = attrs.field(repr=False)
 
 
-async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | None, ip_address: str) -> Enrolment:
+async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | None, ip_address: str) -> PendingFactor:
     """Make a secret for the caller. `confirm` makes it the second factor within 10 minutes.
 
     `code` is a code of the present second factor or, if the role requires one and the caller has none, the enrolment
@@ -52,7 +52,7 @@ async def begin(runtime: Runtime, actor: Actor, *, password: str, code: str | No
         return True
 
     operator = await _try(runtime, actor, keep, ip_address)
-    return Enrolment(secret=totp.as_text(secret), otpauth_uri=totp.otpauth_uri(email=operator.email, secret=secret))
+    return PendingFactor(secret=totp.as_text(secret), otpauth_uri=totp.otpauth_uri(email=operator.email, secret=secret))
 
 
 async def _may_begin(runtime: Runtime, tx: Tx, operator: Operator, code: str | None) -> bool:

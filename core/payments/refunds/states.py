@@ -6,7 +6,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 from collections.abc import Mapping
 
 from core.base.languages import Text
-from core.base.machine import Cause, Edges, Initiator, State
+from core.base.machine import EdgeCause, Edges, Initiator, State
 
 OPERATOR, GATEWAY, JOBS = Initiator.OPERATOR, Initiator.GATEWAY, Initiator.JOBS
 
@@ -30,22 +30,24 @@ class RefundStatus(State):
 
 R = RefundStatus
 OPEN = frozenset({R.REQUESTED, R.PENDING})
-INITIAL: Mapping[RefundStatus, tuple[Cause, ...]] = {
-    R.REQUESTED: (Cause("An operator asks for the refund of a failed pairing.", OPERATOR),),
+INITIAL: Mapping[RefundStatus, tuple[EdgeCause, ...]] = {
+    R.REQUESTED: (EdgeCause("An operator asks for the refund of a failed pairing.", OPERATOR),),
 }
 EDGES: Edges[RefundStatus] = {
-    (R.REQUESTED, R.PENDING): (Cause("The gateway has made the refund.", JOBS),),
-    (R.REQUESTED, R.SUCCEEDED): (Cause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
+    (R.REQUESTED, R.PENDING): (EdgeCause("The gateway has made the refund.", JOBS),),
+    (R.REQUESTED, R.SUCCEEDED): (EdgeCause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
     (R.REQUESTED, R.FAILED): (
-        Cause("The gateway declines the refund.", JOBS),
-        Cause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),
+        EdgeCause("The gateway declines the refund.", JOBS),
+        EdgeCause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),
     ),
-    (R.PENDING, R.SUCCEEDED): (Cause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
-    (R.PENDING, R.FAILED): (Cause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),),
+    (R.PENDING, R.SUCCEEDED): (EdgeCause("The gateway reports the success, by its webhook or when asked.", GATEWAY),),
+    (R.PENDING, R.FAILED): (EdgeCause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),),
     (R.FAILED, R.REQUESTED): (
-        Cause("An operator asks again. Only if the gateway has made no refund, and none can have happened.", OPERATOR),
+        EdgeCause(
+            "An operator asks again. Only if the gateway has made no refund, and none can have happened.", OPERATOR
+        ),
     ),
     (R.FAILED, R.SUCCEEDED): (
-        Cause("The gateway reports the success after all, and no operator has acted on the failure.", GATEWAY),
+        EdgeCause("The gateway reports the success after all, and no operator has acted on the failure.", GATEWAY),
     ),
 }

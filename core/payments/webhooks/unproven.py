@@ -16,7 +16,7 @@ from core.base import shares
 from core.base.addresses import TrustedProxies
 from core.base.clock import monotonic
 from core.base.id_ranges import since
-from core.base.shares import Network, Used
+from core.base.shares import BudgetUse, Network
 from core.settings.settings import Settings
 from core.storage import sql_files
 from core.storage.database import Database
@@ -38,8 +38,8 @@ SQL = sql_files.load(__file__)
 class Look:
     """The used parts of the budgets of the last minute, and the times of the oldest calls in it."""
 
-    calls: Used
-    large: Used
+    calls: BudgetUse
+    large: BudgetUse
     oldest: dt.datetime | None
     oldest_of_network: dt.datetime | None
 
@@ -64,7 +64,7 @@ class UnprovenCalls:
             return wait_s
         before = self._storing.copy()
         look = await self._look(network, now=now)
-        calls = Used(
+        calls = BudgetUse(
             by_all=look.calls.by_all + max(before.total(), self._storing.total()),
             by_network=look.calls.by_network + max(before[network.name], self._storing[network.name]),
         )
@@ -100,8 +100,8 @@ class UnprovenCalls:
     async def _look(self, network: Network, *, now: dt.datetime) -> Look:
         row = await self._fetch(SQL["calls"], now - MINUTE, network, KEPT, now - UNFINISHED * self._scale)
         return Look(
-            calls=Used(by_all=row["calls"], by_network=row["calls_of_network"]),
-            large=Used(by_all=row["large"], by_network=row["large_of_network"]),
+            calls=BudgetUse(by_all=row["calls"], by_network=row["calls_of_network"]),
+            large=BudgetUse(by_all=row["large"], by_network=row["large_of_network"]),
             oldest=row["oldest"],
             oldest_of_network=row["oldest_of_network"],
         )
@@ -128,7 +128,7 @@ class UnprovenCalls:
             metrics.LIMITED.labels("webhook_unproven_bodies").inc()
             return False
         row = await self._fetch(SQL["bodies"], now - HOUR, network)
-        stored = Used(by_all=row["stored"], by_network=row["stored_of_network"])
+        stored = BudgetUse(by_all=row["stored"], by_network=row["stored_of_network"])
         fits = _fits(stored, network, most=STORED, exempt=exempt)
         if not fits:
             metrics.LIMITED.labels("webhook_unproven_bytes").inc()
@@ -139,7 +139,7 @@ class UnprovenCalls:
         await self._db.fetch(SQL["complete"], log_id, body[:most], len(body) > most)
 
 
-def _fits(used: Used, network: Network, *, most: int, exempt: bool) -> bool:
+def _fits(used: BudgetUse, network: Network, *, most: int, exempt: bool) -> bool:
     if shares.is_full(used, most=most):
         return False
     return exempt or not shares.has_no_share_left(used, network, most=most)

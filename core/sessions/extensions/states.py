@@ -5,7 +5,7 @@ A trigger in the database enforces the same edges. The diagram and the tables of
 
 from collections.abc import Mapping
 
-from core.base.machine import Cause, Edges, Initiator, State
+from core.base.machine import EdgeCause, Edges, Initiator, State
 
 CUSTOMER, MITRA, OPERATOR = Initiator.CUSTOMER, Initiator.MITRA, Initiator.OPERATOR
 API, JOBS = Initiator.API, Initiator.JOBS
@@ -28,25 +28,25 @@ class ExtensionStatus(State):
 
 
 E = ExtensionStatus
-INITIAL: Mapping[ExtensionStatus, tuple[Cause, ...]] = {
-    E.PENDING: (Cause("The payment request of an extension is confirmed.", API, JOBS),),
+INITIAL: Mapping[ExtensionStatus, tuple[EdgeCause, ...]] = {
+    E.PENDING: (EdgeCause("The payment request of an extension is confirmed.", API, JOBS),),
     E.SAFEGUARD_TRIPPED: (
-        Cause(
+        EdgeCause(
             "It is confirmed, but the session is over or the mitra is deactivated: the mitra is not asked.", API, JOBS
         ),
     ),
 }
 EDGES: Edges[ExtensionStatus] = {
-    (E.PENDING, E.APPROVED): (Cause("The mitra approves.", MITRA),),
+    (E.PENDING, E.APPROVED): (EdgeCause("The mitra approves.", MITRA),),
     (E.PENDING, E.AUTO_APPROVED): (
-        Cause("`answer_by` passes, and `extension_default_action_on_timeout` is `auto_approve`.", JOBS),
+        EdgeCause("`answer_by` passes, and `extension_default_action_on_timeout` is `auto_approve`.", JOBS),
     ),
     (E.PENDING, E.REJECTED): (
-        Cause("The mitra rejects.", MITRA),
-        Cause("`answer_by` passes, and `extension_default_action_on_timeout` is `reject`.", JOBS),
+        EdgeCause("The mitra rejects.", MITRA),
+        EdgeCause("`answer_by` passes, and `extension_default_action_on_timeout` is `reject`.", JOBS),
     ),
     (E.PENDING, E.SAFEGUARD_TRIPPED): (
-        Cause("The session starts closing.", CUSTOMER, MITRA, OPERATOR),
-        Cause("The mitra is deactivated.", OPERATOR),
+        EdgeCause("The session starts closing.", CUSTOMER, MITRA, OPERATOR),
+        EdgeCause("The mitra is deactivated.", OPERATOR),
     ),
 }

@@ -13,7 +13,7 @@ from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.errors import Unavailable
 from core.bus.bus import Bus
-from core.bus.inbox import KEPT, LIST, Inbox, InboxKind
+from core.bus.inbox import KEPT, LIST, DevelopmentInbox, InboxKind
 from core.settings.environment import read
 from tests.stack import World
 from tools.throwaway import free_port
@@ -96,7 +96,7 @@ async def test_production_has_no_inbox(world: World) -> None:
 async def test_inbox_without_redis_loses_items_and_its_reader_is_refused() -> None:
     bus = Bus(f"redis://127.0.0.1:{free_port()}")
     async with asyncio.TaskGroup() as group:
-        inbox = Inbox(bus.client_of, now=lambda: dt.datetime.now(dt.UTC), follow=group.create_task)
+        inbox = DevelopmentInbox(bus.client_of, now=lambda: dt.datetime.now(dt.UTC), follow=group.create_task)
         inbox.add(InboxKind.CODE, to="+6281234500001", text="123456")
     with pytest.raises(Unavailable):
         await inbox.newest()

@@ -9,7 +9,7 @@ import pytest
 
 from core.base.errors import OtpDeliveryFailed
 from core.providers.http_client import HttpClient
-from core.providers.otp_sender import Code, HttpOtpSender, NumberRefused
+from core.providers.otp_sender import HttpOtpSender, NumberRefused, SignInCode
 from core.telemetry import metrics
 from tests.http.sign_in.people import (
     ASK,
@@ -236,7 +236,7 @@ async def test_unsent_code_does_not_count(world: World) -> None:
     ],
 )
 async def test_provider_answer_without_reference_is_a_delivery_failure(http_client: HttpClient, body: bytes) -> None:
-    code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
+    code = SignInCode(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
     async with odd_provider(said(200, body)) as (url, heard):
         with pytest.raises(OtpDeliveryFailed):
             await HttpOtpSender(http_client, url=url, token="t").send(code)
@@ -248,7 +248,7 @@ async def test_provider_answer_without_reference_is_a_delivery_failure(http_clie
 
 
 async def test_unreadable_answer_about_a_code_is_counted(http_client: HttpClient) -> None:
-    code = Code(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
+    code = SignInCode(phone="+6281234567890", code="123456", channel="sms", otp_request_id=new_id(), ttl_seconds=300)
     labels = {"provider": "otp", "operation": "send", "reason": "unreadable"}
     count = "sesi_provider_errors_total"
     before = metrics.REGISTRY.get_sample_value(count, labels) or 0
