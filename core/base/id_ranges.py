@@ -1,7 +1,7 @@
 """Ranges of ids by time. A UUIDv7 begins with its milliseconds, so the ids of a month are a range (docs/scale.md).
 
-Ids have real time. Where service time is scaled, which production refuses, the time of a row tells nothing about its id:
-pass the scale, and the bounds hold every id. To compare ids with a moment of service time alone, convert it
+Ids have real time. Where service time is scaled, which production refuses, the time of a row tells nothing about its
+id: pass the scale, and the bounds hold every id. To compare ids with a moment of service time alone, convert it
 (`Clock.real_time`).
 
 Bounds are texts that compare like ids, but no row has them: `first_id` is below every id of its moment. A month is the
@@ -29,7 +29,8 @@ def first_id(moment: dt.datetime) -> str:
 def since(moment: dt.datetime, *, older: dt.timedelta = SLACK, scale: float = 1) -> str:
     """Return a bound that no id of a row from `moment` or later is below: that of a month.
 
-    `scale` is that of the time of rows. `older`: by how much an id may be older than its row, as that of a session is older than its invitations.
+    `scale` is that of the time of rows. `older`: by how much an id may be older than its row, as that of a session is
+    older than its invitations.
 
     A tighter bound would find no fewer partitions. But PostgreSQL would take it for a condition that halves the rows of
     a partition, and not see that the condition on their time does so already.

@@ -16,8 +16,8 @@ from core.base.languages import Text
 
 MOBILE = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
 PLUS = "+\uff0b"  # also full-width
-# Dots and slashes of several scripts; dashes that are not in the category Pd; marks of the direction of a text, which come
-# with a number that was copied from a contact list.
+# Dots and slashes of several scripts; dashes that are not in the category Pd; marks of the direction of a text, which
+# come with a number that was copied from a contact list.
 SEPARATORS = frozenset(
     ".\uff0e\u00b7\u2022\u2024\u2027\u3002\u30fb\uff61\uff65\u06d4/\uff0f\u2044\u2215\u29f8"
     "\u02d7\u2043\u2053\u207b\u208b\u2212\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -99,8 +99,8 @@ def like_numbers(text: str | None) -> list[str]:
 def _international(typed: Typed) -> str:
     """Return a number with its plus. A zero after the country code of Indonesia is the prefix of national calls.
 
-    A call to another country begins with 00 in most of the world, but with 001, 007 and more in Indonesia. So 00 is read
-    before 62 only; elsewhere it could turn one number into another.
+    A call to another country begins with 00 in most of the world, but with 001, 007 and more in Indonesia. So 00 is
+    read before 62 only; elsewhere it could turn one number into another.
     """
     number = typed.digits
     if not typed.plus and number.startswith("0062"):

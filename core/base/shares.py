@@ -15,7 +15,10 @@ NO_ADDRESS = "no address"  # the name of the network of all hosts that are not a
 
 @attrs.frozen(kw_only=True)
 class Network:
-    """A network with a share, and its part of each budget. All hosts that are not addresses share one, without a CIDR."""
+    """A network with a share, and its part of each budget.
+
+    All hosts that are not addresses share one, without a CIDR.
+    """
 
     cidr: str | None
     part: int

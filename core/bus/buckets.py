@@ -63,7 +63,10 @@ class Charge:
 
     @property
     def key(self) -> str:
-        """The bucket's name in Redis. In a cluster all buckets are on one server, because several are charged at once."""
+        """The bucket's name in Redis.
+
+        In a cluster all buckets are on one server, because several are charged at once.
+        """
         return f"sesi:{{rate}}:{self.limit.name}:{self.who}"
 
 
@@ -81,10 +84,11 @@ def charges_of_address(limit: Limit, host: str, *, wider: Limit | None = None) -
 
 
 def charges_of_budget(limit: Limit, host: str) -> tuple[Charges, Charges]:
-    """Return a client's buckets of a budget that all share: with the share of their network, otherwise half of the budget.
+    """Return a client's buckets of a budget that all share.
 
-    The half is the same bucket, and refuses while more than half of the budget is used (core/base/shares.py). A changed
-    limit begins a new count, because a request counts as the time in which the budget gains one.
+    They are those with the share of their network, otherwise with half of the budget. The half is the same bucket, and
+    refuses while more than half of the budget is used (core/base/shares.py). A changed limit begins a new count,
+    because a request counts as the time in which the budget gains one.
     """
     network, count = shares.network_of(host), str(limit.interval)
     share = limit.part(network.part, name=f"{limit.name}_share")

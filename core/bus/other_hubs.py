@@ -47,7 +47,10 @@ class OtherHubs:
         self._wanted = asyncio.Event()
 
     def absent(self) -> bool:
-        """Return whether this is surely the only realtime process. Ask for the next look at the bus if only that is old."""
+        """Return whether this is surely the only realtime process.
+
+        Ask for the next look at the bus if only that is old.
+        """
         now = self._now()
         if now > self._unlisted_at + LEASES_S or self._unlisted_at < self._sign_at + SETTLED_S:
             return False

@@ -31,7 +31,8 @@ class Shape(enum.Enum):
 class Key:
     """One row of `app_config`. `used` is False for legacy rows that no code reads.
 
-    A number with `fraction` need not be a whole one. `sensitive` rows bound what a stranger may try, or delete data: they are in the operators' area `security`. `in_production` is narrower than `bounds`, and holds in production.
+    A number with `fraction` need not be a whole one. `sensitive` rows bound what a stranger may try, or delete data:
+    they are in the operators' area `security`. `in_production` is narrower than `bounds`, and holds in production.
     """
 
     name: str
@@ -122,7 +123,8 @@ KEYS: dict[str, Key] = {
             2000,
             LIMIT,
             "codes",
-            "Codes sent to all customers in an hour; strangers get half of them, and known callers are never refused. 0: no limit.",
+            "Codes sent to all customers in an hour; strangers get half of them, and known callers are never refused. "
+            "0: no limit.",
         ),
         limit(
             "anonymous_max_per_address_per_hour",

@@ -19,8 +19,8 @@ MAX_LABEL = 500  # characters of a way to reach support
 NOTICE_TEXTS = ("message_id", "message_en")
 MAX_NOTICE = 500  # characters of a maintenance notice in one language
 NOTICE_RULE = Text(
-    en=f"must be null or {{message_id, message_en, until}}, with messages of 1 to {MAX_NOTICE} characters and a time with "
-    "a zone or null",
+    en=f"must be null or {{message_id, message_en, until}}, with messages of 1 to {MAX_NOTICE} characters and a time "
+    "with a zone or null",
     id=f"harus null atau {{message_id, message_en, until}}, dengan pesan sepanjang 1 sampai {MAX_NOTICE} karakter dan "
     "waktu dengan zona atau null",
 )
@@ -44,8 +44,8 @@ def loaded(key: Key, row: Any) -> Any:
 def effective(values: dict[str, Any], *, cadence_seconds: int, production: bool = False) -> dict[str, Any]:
     """Return the values with `mitra_stale_after_seconds` raised to at least the heartbeat cadence.
 
-    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat). In production,
-    a value beyond the bounds that hold there counts as the nearest one within them.
+    Otherwise mitras who send their heartbeats in time would be taken offline (docs/product.md#heartbeat). In
+    production, a value beyond the bounds that hold there counts as the nearest one within them.
     """
     name = "mitra_stale_after_seconds"
     found = {**values, name: max(values[name], cadence_seconds)}

@@ -1,4 +1,7 @@
-"""Changes of one domain in which domains above it take part, in the same transaction (docs/architecture.md#transactions)."""
+"""Changes of one domain in which domains above it take part, in the same transaction.
+
+docs/architecture.md#transactions says how.
+"""
 
 from collections.abc import Sequence
 

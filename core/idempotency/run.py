@@ -30,7 +30,8 @@ POLL_S = 0.05
 class IdempotentRequest:
     """The transaction of an idempotent request, and what is stored for its key.
 
-    Without a key `keyed` is None. `stored` is the stored row, None for the first request. `claimed_at` is set by `claim`.
+    Without a key `keyed` is None. `stored` is the stored row, None for the first request. `claimed_at` is set by
+    `claim`.
     """
 
     tx: Tx

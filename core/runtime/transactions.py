@@ -31,8 +31,8 @@ async def open_transaction(
 ) -> AsyncIterator[Tx]:
     """Open a write transaction. After its commit, count its changes and publish its frames and signals.
 
-    `clock` returns service time; `port` is what the domains above do in it. Raises Unavailable if the database does not answer, is overloaded, or keeps the
-    transaction waiting for a lock too long.
+    `clock` returns service time; `port` is what the domains above do in it. Raises Unavailable if the database does not
+    answer, is overloaded, or keeps the transaction waiting for a lock too long.
     """
     with traces.span_below("transaction"), translate_db_errors():
         async with db.transaction(clock) as tx:

@@ -54,7 +54,7 @@ class RevokedLogins:
         return auth_session_id in self._replaced
 
     def added_since(self, moment: float) -> list[str]:
-        """Return the ended auth sessions that were added, or added again, at or after a moment of the monotonic clock."""
+        """Return the ended auth sessions that were added, or added again, since a moment of the monotonic clock."""
         found: list[str] = []
         for auth_session_id, until in reversed(self._until.items()):
             if until < moment + self._keep_s:

@@ -24,10 +24,10 @@ class ExposedDevelopment(DomainError):
     kind = Kind.FORBIDDEN
     code = "EXPOSED_DEVELOPMENT"
     message = Text(
-        en="This development service only serves its own machine. Its administrator must set ENVIRONMENT=production, or "
-        "ALLOW_EXPOSED_DEVELOPMENT=true to allow this.",
-        id="Layanan pengembangan ini hanya melayani mesinnya sendiri. Pengelolanya harus menyetel ENVIRONMENT=production, "
-        "atau ALLOW_EXPOSED_DEVELOPMENT=true untuk mengizinkannya.",
+        en="This development service only serves its own machine. Its administrator must set ENVIRONMENT=production, "
+        "or ALLOW_EXPOSED_DEVELOPMENT=true to allow this.",
+        id="Layanan pengembangan ini hanya melayani mesinnya sendiri. Pengelolanya harus menyetel "
+        "ENVIRONMENT=production, atau ALLOW_EXPOSED_DEVELOPMENT=true untuk mengizinkannya.",
     )
 
 
@@ -74,8 +74,8 @@ class ExposureCheck:
         if now - self._logged_at >= LOG_EVERY_S:
             self._logged_at = now
             log.warning(
-                "refused a request from elsewhere, because this is a development service: set ENVIRONMENT=production, or "
-                "ALLOW_EXPOSED_DEVELOPMENT=true",
+                "refused a request from elsewhere, because this is a development service: set ENVIRONMENT=production, "
+                "or ALLOW_EXPOSED_DEVELOPMENT=true",
                 elsewhere=elsewhere[:100],
             )
 

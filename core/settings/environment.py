@@ -96,7 +96,8 @@ def _check_together(s: Settings) -> None:
         raise SettingsError("OTP_HTTP_URL: expected http(s)://…, because OTP_SENDER is http")
     if s.otp_sender == "twilio_verify" and not (s.twilio_verify_service and s.twilio_api_key and s.twilio_api_secret):
         raise SettingsError(
-            "TWILIO_VERIFY_SERVICE, TWILIO_API_KEY and TWILIO_API_SECRET: expected all, because OTP_SENDER is twilio_verify"
+            "TWILIO_VERIFY_SERVICE, TWILIO_API_KEY and TWILIO_API_SECRET: expected all, because OTP_SENDER is "
+            "twilio_verify"
         )
     if s.push_sender == "fcm" and not (s.fcm_project_id and s.fcm_credentials_file):
         raise SettingsError("FCM_PROJECT_ID and FCM_CREDENTIALS_FILE: expected both, because PUSH_SENDER is fcm")
@@ -168,8 +169,8 @@ def _check_chosen(environ: Mapping[str, str]) -> None:
     chosen = [field.name.upper() for field in variables() if field.metadata["chosen"]]
     if missing := [name for name in chosen if not environ.get(name, "").strip()]:
         raise SettingsError(
-            f"{', '.join(missing)}: expected to be set in production, which has no default for them: choose a provider, "
-            "or say that there is none (GATEWAY_ENABLED=false, OTP_SENDER=log, PUSH_SENDER=log)"
+            f"{', '.join(missing)}: expected to be set in production, which has no default for them: choose a "
+            "provider, or say that there is none (GATEWAY_ENABLED=false, OTP_SENDER=log, PUSH_SENDER=log)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Test numbers: phone numbers with a fixed code, for app reviewers and automated tests (docs/product.md#test-numbers)."""
+"""Test numbers: phones with a fixed code, for app reviewers and automated tests (docs/product.md#test-numbers)."""
 
 import datetime as dt
 import re

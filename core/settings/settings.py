@@ -32,8 +32,9 @@ def _setting(
 ) -> Any:
     """Declare a variable: its default as text (None: unset), its parser, and what the error message says is expected.
 
-    `production` is the default there, if it is another one. The marks: a blank value counts as unset unless `blank` is true. A `secret` may be read from a file and is masked when
-    shown. In production a variable that is `chosen` has no default.
+    `production` is the default there, if it is another one. The marks: a blank value counts as unset unless `blank` is
+    true. A `secret` may be read from a file and is masked when shown. In production a variable that is `chosen` has no
+    default.
     """
     known = {"secret": False, "blank": False, "chosen": False, **marks}
     return attrs.field(
@@ -51,8 +52,8 @@ class Settings:
     database_url: str = _setting(
         None,
         parse.database_url,
-        "postgresql://user:password@host:port/name, or several comma separated host:port, of which the service uses the "
-        "one that accepts writes",
+        "postgresql://user:password@host:port/name, or several comma separated host:port, of which the service uses "
+        "the one that accepts writes",
         secret=True,
     )
     database_pool_size: int | None = _setting(
@@ -99,8 +100,8 @@ class Settings:
     erasure_hash_keys: tuple[bytes, ...] = _setting(
         DEVELOPMENT_ERASURE_KEY,
         parse.plain_secrets,
-        "secrets of at least 32 bytes, comma separated. The first makes the hashes of erased phones and identities, all "
-        "are compared",
+        "secrets of at least 32 bytes, comma separated. The first makes the hashes of erased phones and identities, "
+        "all are compared",
         secret=True,
     )
     receipt_signing_keys: tuple[tuple[str, bytes], ...] = _setting(

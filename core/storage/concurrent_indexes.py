@@ -1,8 +1,8 @@
 """Indexes of tables with rows: built without blocking writers, outside of a transaction.
 
-Before `sql_migration` runs a file in its transaction, it builds the file's indexes here. `CREATE INDEX IF NOT EXISTS` in
-the transaction then leaves them alone. A build that was stopped leaves an invalid index, which `sesi migrate` rebuilds
-before it runs migrations.
+Before `sql_migration` runs a file in its transaction, it builds the file's indexes here. `CREATE INDEX IF NOT EXISTS`
+in the transaction then leaves them alone. A build that was stopped leaves an invalid index, which `sesi migrate`
+rebuilds before it runs migrations.
 """
 
 import re

@@ -42,8 +42,8 @@ class Database:
     async def connect(cls, url: str, *, size: int, through_pooler: bool = False, name: str = "write") -> "Database":
         """Open a pool of at most `size` connections. If the URL names several servers, use the one that takes writes.
 
-        `through_pooler`: the URL leads to a PgBouncer in transaction mode. `name` is the pool's label in metrics. Raises
-        TimeoutError if no server takes writes.
+        `through_pooler`: the URL leads to a PgBouncer in transaction mode. `name` is the pool's label in metrics.
+        Raises TimeoutError if no server takes writes.
         """
         database = cls(url, sessions=Sessions(through_pooler=through_pooler))
         database._servers.start()

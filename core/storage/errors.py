@@ -35,7 +35,7 @@ CLOSED = ("connection is closed", "pool is closing", "pool is closed", "connecti
 
 @contextlib.contextmanager
 def lost_as_such() -> Iterator[None]:
-    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, which is in CONNECTION_ERRORS."""
+    """Turn the InterfaceError of a closed connection into ConnectionDoesNotExistError, one of CONNECTION_ERRORS."""
     try:
         yield
     except asyncpg.InterfaceError as error:

@@ -17,7 +17,8 @@ from core.telemetry import logs
 
 LOOK_S = 0.5  # between two checks of a host
 ANSWER_S = 1.0  # to connect and get an answer; a host that takes longer counts as failed
-# Columns of a SELECT. During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends on it.
+# Columns of a SELECT. During recovery the timeline is that of the last checkpoint. Only the epoch of a standby depends
+# on it.
 SERVER = """NOT pg_is_in_recovery() AS primary, current_setting('transaction_read_only') = 'off' AS writable,
   (SELECT system_identifier FROM pg_control_system())::text AS system,
   CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')

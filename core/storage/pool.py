@@ -1,5 +1,7 @@
-"""The pool of connections. Every connection has its own timeouts, so that a frozen server, a held lock or a killed process
-blocks others only briefly (docs/architecture.md#transactions).
+"""The pool of connections.
+
+Every connection has its own timeouts, so that a frozen server, a held lock or a killed process blocks others only
+briefly (docs/architecture.md#transactions).
 """
 
 import asyncio
@@ -96,7 +98,10 @@ class KeptConnections:
         return connection
 
     async def keep(self, connection: Any) -> None:
-        """Keep a connection whose statements have succeeded, or give it back if a borrower waits or it is lent for long."""
+        """Keep a connection whose statements have succeeded.
+
+        Give it back instead if a borrower waits, or if it has been lent for long.
+        """
         lent_at = self._lent.get(connection)
         if (
             lent_at is None
@@ -295,8 +300,8 @@ class PoolUse(Collector):
         """Return the families without samples."""
         connections = GaugeMetricFamily(
             "sesi_database_pool_connections",
-            "Open connections of a pool. The pool is `write`, `messages` (of the realtime process), `lease`, `read` (to the "
-            "replica) or `positions` (of the log, for the replica's lag); the state is `busy` or `idle`.",
+            "Open connections of a pool. The pool is `write`, `messages` (of the realtime process), `lease`, `read` "
+            "(to the replica) or `positions` (of the log, for the replica's lag); the state is `busy` or `idle`.",
             labels=["pool", "state"],
         )
         size = GaugeMetricFamily("sesi_database_pool_size", "Connections that a pool may open.", labels=["pool"])

@@ -1,8 +1,8 @@
 """Compile Piccolo's queries once, at import, to SQL that runs in our transactions
 (docs/decisions/0006-piccolo-for-simple-statements.md).
 
-Piccolo makes every value a parameter. Here only `Param` values become `$1`, `$2`, …; constants stay in the text, so that
-PostgreSQL can use an index `WHERE status = 'pending'`.
+Piccolo makes every value a parameter. Here only `Param` values become `$1`, `$2`, …; constants stay in the text, so
+that PostgreSQL can use an index `WHERE status = 'pending'`.
 """
 
 import enum
@@ -111,7 +111,10 @@ def _sql_of(value: Any, names: list[str]) -> str:
 
 
 def columns_of(table: type[Table], record: type[Any]) -> list[Column]:
-    """Return the columns of a table that an attrs class has as fields. Raises ValueError for a field without a column."""
+    """Return the columns of a table that an attrs class has as fields.
+
+    Raises ValueError for a field without a column.
+    """
     return [table._meta.get_column_by_name(field.name) for field in attrs.fields(record)]
 
 
@@ -145,8 +148,8 @@ class _Insert(Insert[Any]):
 def insert(table: type[Table], names: str, **constants: Any) -> Insert[Any]:
     """Return the INSERT of one row. `names` are the columns that are given at run time, such as `id phone`.
 
-    The database sets the other columns to their defaults. Raises ValueError for an unknown column, and for a missing one
-    that needs a value.
+    The database sets the other columns to their defaults. Raises ValueError for an unknown column, and for a missing
+    one that needs a value.
     """
     values: dict[str, Any] = {name: Param(name) for name in names.replace(",", " ").split()} | constants
     for name in values:
@@ -166,7 +169,9 @@ def _needs_value(column: Column) -> bool:
 def transition(
     table: type[Table], edges: Container[tuple[S, S]], before: Iterable[S], after: S, **values: Any
 ) -> Update[Any]:
-    """Return the UPDATE of a row's status, by the parameter `id`, from one of `before` to `after`. `values` are set too.
+    """Return the UPDATE of a row's status, by the parameter `id`, from one of `before` to `after`.
+
+    `values` are set too.
 
     Raises ValueError for a change that is not in `edges`.
     """

@@ -60,7 +60,8 @@ AUDIT_VIOLATIONS = ClusterSeries(
 )
 AUDIT_FINISHED = ClusterSeries(
     "sesi_audit_finished_timestamp_seconds",
-    "When the last audit finished: `cheap` checks the rules about open work, `full` all rules. Absent before the first.",
+    "When the last audit finished: `cheap` checks the rules about open work, `full` all rules. Absent before the "
+    "first.",
     ("depth",),
 )
 PROMISES_JUDGED = ClusterSeries(

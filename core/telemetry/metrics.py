@@ -63,7 +63,8 @@ PARTITION_MONTHS_AHEAD = Gauge(
 PUSHES = Counter("sesi_pushes_total", "Attempts to send a push, by outcome.", ["outcome"], registry=REGISTRY)
 PRESENCE_CHECKS = Counter(
     "sesi_presence_checks_total",
-    "Presence checks: asked by push and answered by a heartbeat; not asked without a push token or because it was too late.",
+    "Presence checks: asked by push and answered by a heartbeat; not asked without a push token or because it was too "
+    "late.",
     ["result"],
     registry=REGISTRY,
 )
@@ -123,29 +124,30 @@ EVENT_ACK_SECONDS = Histogram(
 )
 SESSIONS_ENDED = Counter(
     "sesi_sessions_ended_total",
-    "Sessions that ended, by final state. The cause of `completed` is the side that ended the session, or `timer`; that "
-    "of `cancelled` and `failed` is a cause tag.",
+    "Sessions that ended, by final state. The cause of `completed` is the side that ended the session, or `timer`; "
+    "that of `cancelled` and `failed` is a cause tag.",
     ["outcome", "cause"],
     registry=REGISTRY,
 )
 PAYMENTS = Counter(
     "sesi_payments_total",
     "Changes of payment requests: `requested`, `confirmed`, `consumed` (the money is earned), `failed` (paid without a "
-    "chat), `retried` (paid, and offered to all mitras after a failure), `abandoned` or `expired`. The kind is `session` "
-    "or `extension`.",
+    "chat), `retried` (paid, and offered to all mitras after a failure), `abandoned` or `expired`. The kind is "
+    "`session` or `extension`.",
     ["kind", "outcome"],
     registry=REGISTRY,
 )
 PROMISES = Counter(
     "sesi_promises_total",
-    "Promised waits stored with payment requests: `shown` to the customer, or `withheld` while estimates are withdrawn.",
+    "Promised waits stored with payment requests: `shown` to the customer, or `withheld` while estimates are "
+    "withdrawn.",
     ["kind"],
     registry=REGISTRY,
 )
 REFUNDS = Counter(
     "sesi_refunds_total",
-    "Refunds that operators asked for (`requested`), and their results: `succeeded`, `declined` (the gateway made none) "
-    "or `failed` (at the gateway).",
+    "Refunds that operators asked for (`requested`), and their results: `succeeded`, `declined` (the gateway made "
+    "none) or `failed` (at the gateway).",
     ["outcome"],
     registry=REGISTRY,
 )
@@ -198,8 +200,8 @@ PROVIDER_SECONDS = Histogram(
 )
 PROVIDER_ERRORS = Counter(
     "sesi_provider_errors_total",
-    "Failed calls to a provider: `timeout`, `connection`, `unreadable` (the answer), `server` (5xx), `limited` (429) or "
-    "`credentials` (401, 403).",
+    "Failed calls to a provider: `timeout`, `connection`, `unreadable` (the answer), `server` (5xx), `limited` (429) "
+    "or `credentials` (401, 403).",
     ["provider", "operation", "reason"],
     registry=REGISTRY,
 )
@@ -229,7 +231,10 @@ REPORTS = Counter(
 
 
 def start_at_zero(counter: Counter, *labels: Iterable[str]) -> None:
-    """Export all combinations of these labels from the start. Prometheus does not count an event that makes a series."""
+    """Export all combinations of these labels from the start.
+
+    Prometheus does not count an event that makes a series.
+    """
     for values in itertools.product(*labels):
         counter.labels(*values)
 

@@ -27,8 +27,11 @@ QUEUE_SIZE = 2048  # spans that wait or are being exported
 EXPORT_S = 5.0  # for one export with its retries
 STOP_S = 2.0
 KINDS = {
-    "internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT, "consumer": SpanKind.CONSUMER,
-}  # fmt: skip
+    "internal": SpanKind.INTERNAL,
+    "server": SpanKind.SERVER,
+    "client": SpanKind.CLIENT,
+    "consumer": SpanKind.CONSUMER,
+}
 PROPAGATOR = TraceContextTextMapPropagator()
 
 

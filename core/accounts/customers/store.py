@@ -232,8 +232,8 @@ async def set_push_token(tx: Tx, customer_id: str, push_token: str | None) -> No
 async def lock(tx: Tx, customer_id: str) -> None:
     """Lock a customer's row.
 
-    FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR UPDATE, a
-    flow that has locked a payment could wait for us here while we wait for that payment.
+    FOR NO KEY UPDATE: inserting a session takes a key-share lock on this row through its foreign key. With FOR UPDATE,
+    a flow that has locked a payment could wait for us here while we wait for that payment.
     """
     await LOCK.execute(tx, id=customer_id)
 

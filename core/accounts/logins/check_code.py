@@ -123,10 +123,10 @@ async def _ask_provider(
 ) -> tuple[DomainError | None, T | None]:
     """Let the provider check the code, outside any transaction, then use it once.
 
-    Returns (refusal, None) or (None, result). `counted` are the requests whose attempts were counted. The provider is also asked about a request for which no code was sent,
-    and a mitra's code is only ever right or wrong, never expired. A faster or different answer would reveal which
-    numbers belong to mitras. If the provider's reference was lost, because the process died or the database failed, the
-    phone's pending code is checked.
+    Returns (refusal, None) or (None, result). `counted` are the requests whose attempts were counted. The provider is
+    also asked about a request for which no code was sent, and a mitra's code is only ever right or wrong, never
+    expired. A faster or different answer would reveal which numbers belong to mitras. If the provider's reference was
+    lost, because the process died or the database failed, the phone's pending code is checked.
     """
     wrong = _wrong(runtime, request.attempts + 1)
     mitra = user_type is UserType.MITRA

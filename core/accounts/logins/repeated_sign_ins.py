@@ -1,8 +1,9 @@
-"""Repeat the answer to a sign-in whose request ended its own access token (docs/protocol.md#moving-from-anonymous-to-known).
+"""Repeat the answer to a sign-in whose request ended its own access token.
 
+docs/protocol.md#moving-from-anonymous-to-known is what a client sees of it.
 An anonymous customer who signs in gets a new auth session, and the one that they called with ends. If the answer is
-lost, the same request with the ended token and the same `Idempotency-Key` gets the same answer for five minutes. Tokens are
-not stored: the first refresh token is derived again, from the request and a key of the server.
+lost, the same request with the ended token and the same `Idempotency-Key` gets the same answer for five minutes. Tokens
+are not stored: the first refresh token is derived again, from the request and a key of the server.
 """
 
 import hashlib

@@ -57,7 +57,8 @@ async def verify_customer(
 ) -> tuple[Tokens, Customer]:
     """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer).
 
-    A repeat of the `keyed` request of an anonymous customer within five minutes gets the same tokens. Raises OtpInvalid, OtpExpired, OtpAttemptsExceeded, RateLimited, Unavailable.
+    A repeat of the `keyed` request of an anonymous customer within five minutes gets the same tokens. Raises
+    OtpInvalid, OtpExpired, OtpAttemptsExceeded, RateLimited, Unavailable.
     """
 
     async def sign_in(tx: Tx, phone: str) -> tuple[Tokens, Customer]:

@@ -39,7 +39,8 @@ async def sign_in_by_identity(
     """Sign a customer in: upgraded, joined, created or known. Return (tokens, customer). A token works once.
 
     The same token again within 60 s gets the same auth session, because the first answer may have been lost; a repeat
-    of the `keyed` request of an anonymous customer does within five minutes. Raises ProviderDisabled, IdentityTokenInvalid, RateLimited, Unavailable (the provider's keys can't be read).
+    of the `keyed` request of an anonymous customer does within five minutes. Raises ProviderDisabled,
+    IdentityTokenInvalid, RateLimited, Unavailable (the provider's keys can't be read).
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:

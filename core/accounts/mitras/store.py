@@ -166,8 +166,8 @@ async def go_offline(tx: Tx, mitra_ids: Sequence[str]) -> set[str]:
 class Heard:
     """The result of a mitra's heartbeat.
 
-    `is_answer`: it is the first one after a presence check, and in time. `is_prompted`: a check may have caused it, so it
-    does not show that a human uses the phone; False for a heartbeat over a socket.
+    `is_answer`: it is the first one after a presence check, and in time. `is_prompted`: a check may have caused it, so
+    it does not show that a human uses the phone; False for a heartbeat over a socket.
     """
 
     is_online: bool

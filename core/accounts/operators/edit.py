@@ -102,7 +102,10 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
 
 
 async def _present_password(runtime: Runtime, actor: Actor, change: OperatorChange, ip_address: str) -> str:
-    """Check the caller's present password, and return its hash. Raises ValidationFailed, LoginInvalid, AccountLocked."""
+    """Check the caller's present password, and return its hash.
+
+    Raises ValidationFailed, LoginInvalid, AccountLocked.
+    """
     if change.current_password is None:
         raise ValidationFailed.of("current_password", field_messages.REQUIRED)
     password = change.current_password

@@ -169,7 +169,8 @@ async def trim(tx: Tx, *, most: int, limit: int) -> int:
 async def look(runtime: Runtime, *, email: str, address: str, auth_session_id: str | None = None) -> CountedAttempt:
     """Read the counts of an e-mail and an address before the password is hashed.
 
-    So an attempt on a locked account costs no hashing. `auth_session_id` as for `begin`. Raises AccountLocked, Unavailable.
+    So an attempt on a locked account costs no hashing. `auth_session_id` as for `begin`. Raises AccountLocked,
+    Unavailable.
     """
     with translate_db_errors():
         attempt = await _read_counts(runtime.db, email=email, address=who_has(address), auth_session_id=auth_session_id)

@@ -131,7 +131,10 @@ def is_enrolment_code(runtime: Runtime, held: SecondFactor, operator_id: str, co
 
 
 async def give_code_if_required(runtime: Runtime, tx: Tx, operator: Operator) -> str | None:
-    """Make and return a new enrolment code, None if the operator needs no second factor. An earlier one no longer works."""
+    """Make and return a new enrolment code, None if the operator needs no second factor.
+
+    An earlier one no longer works.
+    """
     if not operator.requires_totp(production=runtime.settings.production):
         return None
     code = totp.new_one_time_code()

@@ -22,8 +22,8 @@ class Operator(Table, tablename="control_center_users", db=columns.ENGINE):
     """A person who runs the service. The e-mail is stored in lower case.
 
     `failed_login_count` counts consecutive failed sign-ins from all addresses; until `lockout_until` none is admitted
-    (with `cc_login_lockout_scope` `address`: none from addresses that the operator has not used). Times of the second factor are
-    real time.
+    (with `cc_login_lockout_scope` `address`: none from addresses that the operator has not used). Times of the second
+    factor are real time.
     """
 
     id = columns.identifier()

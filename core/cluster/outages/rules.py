@@ -25,8 +25,8 @@ import attrs
 # it, so it is given up after GIVE_UP_S.
 RENEW_EVERY_S = 1.0
 LEASE_S = 3.0
-# An outage is longer than a lease. But a realtime outage that overlaps an outage of the database is recorded without the
-# shared time, and its remaining parts count from PART_S on. Shorter parts are measurement errors.
+# An outage is longer than a lease. But a realtime outage that overlaps an outage of the database is recorded without
+# the shared time, and its remaining parts count from PART_S on. Shorter parts are measurement errors.
 PART_S = 0.75
 GIVE_UP_S = 60.0
 EXCUSE_S = 5 * GIVE_UP_S

@@ -66,8 +66,9 @@ async def begin(
 ) -> tuple[dt.datetime, list[Outage]]:
     """Begin a series of renewals and record the outages that it ends; return (start of the series, those outages).
 
-    If `fair_clock` is set, the outages of the chat are to be credited. `renewed_at` is the last successful renewal of a process that has tried without a break since then; None if the
-    process has just started or stood still. All processes take the same lock here, so an outage is recorded once.
+    If `fair_clock` is set, the outages of the chat are to be credited. `renewed_at` is the last successful renewal of a
+    process that has tried without a break since then; None if the process has just started or stood still. All
+    processes take the same lock here, so an outage is recorded once.
     """
     await locks.hold(tx, AdvisoryLock.OUTAGES)
     now = await tx.fetchval(SQL["now"], process.scale)
