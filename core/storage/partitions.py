@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from core.base.id_ranges import first_id, moment_of, month_of, months_after, months_between
-from core.storage import locks
+from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
 from core.storage.transaction import Reader, Tx
 
@@ -32,27 +32,8 @@ REFERENCED = MappingProxyType({"chat_request_notifications": "mitras, chat_sessi
 AHEAD = 3  # months after the present one that have partitions; with none left, nothing more can be stored
 # Up to three locks are waited for one after the other, and writers wait behind them: together less than two seconds.
 LOCKS = "SET LOCAL lock_timeout = '600ms'"
-PARTITIONS = """SELECT
-  p.relname::text AS of,
-  c.relname::text AS name,
-  pg_get_expr(c.relpartbound, c.oid) AS bounds,
-  i.inhdetachpending AS is_detaching
-FROM pg_inherits AS i
-JOIN pg_class AS c ON c.oid = i.inhrelid
-JOIN pg_class AS p ON p.oid = i.inhparent
-WHERE p.oid = ANY(SELECT to_regclass(u.name) FROM unnest($1::text[]) AS u (name)) AND p.relkind = 'p'"""
-# Storage options, such as the fillfactor, which a partition has and its parent can't have.
-OPTIONS = "SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE oid = to_regclass($1)"
-# The owner of a table, if it is another role than ours. Only the owner of a partition may drop it.
-OWNER = "SELECT quote_ident(nullif(pg_get_userbyid(relowner), current_user)) FROM pg_class WHERE oid = to_regclass($1)"
-DETACHED = """SELECT relname::text
-FROM pg_class
-WHERE
-  relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass($1))
-  AND relkind = 'r'
-  AND NOT relispartition
-  AND relname ~ ('^' || $1 || '_(before_)?[0-9]{4,}_[0-9]{2}$')
-ORDER BY relname"""
+SQL = sql_files.load(__file__)
+OPTIONS = SQL["options"]
 BOUNDS = re.compile(r"FOR VALUES FROM \((?:MINVALUE|'([0-9a-f-]{36})')\) TO \('([0-9a-f-]{36})'\)")
 
 
@@ -73,7 +54,7 @@ class Partition:
 async def partitions(reader: Reader) -> list[Partition]:
     """Return the partitions of all partitioned tables, those with the lowest ids first."""
     found: list[Partition] = []
-    for row in await reader.fetch(PARTITIONS, list(PARTITIONED)):
+    for row in await reader.fetch(SQL["partitions"], list(PARTITIONED)):
         bounds = BOUNDS.fullmatch(row["bounds"])
         assert bounds is not None, f"{row['name']} is no range of ids: {row['bounds']}"
         found.append(
@@ -125,7 +106,7 @@ async def make(tx: Tx, table: str, month: dt.datetime) -> bool:
         f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)"
         + (f" WITH ({options})" if options else "")
     )
-    if owner := await tx.fetchval(OWNER, table):
+    if owner := await tx.fetchval(SQL["owner"], table):
         await tx.execute(f"ALTER TABLE {name} OWNER TO {owner}")
     await tx.execute(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{begin}') TO ('{end}')")
     return True
@@ -149,7 +130,7 @@ async def detach(connection: Any, partition: Partition, *, concurrently: bool) -
 async def drop_detached(tx: Tx, table: str) -> list[str]:
     """Drop the former partitions of a table; return their names."""
     await tx.execute(LOCKS)
-    names = [row["relname"] for row in await tx.fetch(DETACHED, table)]
+    names = [row["relname"] for row in await tx.fetch(SQL["detached"], table)]
     for name in names:
         await tx.execute(f"DROP TABLE {name}")
     return names

@@ -12,7 +12,7 @@ from core.accounts.operators.tables import Operator as Operators
 from core.accounts.operators.tables import OperatorAudit as AuditRows
 from core.base import ids
 from core.base.field_types import OperatorId, RoleId
-from core.storage import locks
+from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
 from core.storage.records import one
 from core.storage.statements import insert, p, statement
@@ -48,46 +48,11 @@ class Operator:
         return not self.has_totp and self.requires_totp(production=production)
 
 
-SELECT = """
-  SELECT
-    o.id,
-    o.email,
-    o.display_name,
-    o.role_id,
-    r.name AS role_name,
-    r.permissions,
-    o.password_hash,
-    o.password_change_due,
-    o.disabled,
-    o.totp_secret IS NOT NULL AS has_totp,
-    r.require_totp AS totp_by_role,
-    coalesce(jsonb_array_length(o.recovery_codes), 0) AS recovery_codes_left,
-    o.created_at
-  FROM control_center_users o
-  JOIN roles r ON r.id = o.role_id
-"""
-GET = f"{SELECT} WHERE o.id = $1"
-BY_EMAIL = f"{SELECT} WHERE o.email = $1"
-ANY_ADMINISTRATOR = """
-  SELECT 1
-  FROM control_center_users o
-  JOIN roles r ON r.id = o.role_id
-  WHERE NOT o.disabled AND o.password_hash <> '' AND r.permissions ->> '*' = 'write'
-  LIMIT 1
-"""
-UPDATE = """
-  UPDATE control_center_users
-  SET
-    email = $2,
-    display_name = $3,
-    role_id = $4,
-    disabled = $6,
-    failed_login_count = CASE WHEN password_hash = $5 THEN failed_login_count ELSE 0 END,
-    lockout_until = CASE WHEN password_hash = $5 THEN lockout_until END,
-    password_change_due = CASE WHEN password_hash = $5 THEN password_change_due ELSE $7 END,
-    password_hash = $5
-  WHERE id = $1
-"""
+SQL = sql_files.load(__file__)
+GET = f"""{SQL["operators"]}
+WHERE o.id = $1"""
+BY_EMAIL = f"""{SQL["operators"]}
+WHERE o.email = $1"""
 LOCK = statement(Operators.select(Operators.id).where(Operators.id == p.id).lock_rows("UPDATE"))
 LOCK_BY_EMAIL = statement(Operators.select(Operators.id).where(Operators.email == p.email).lock_rows("UPDATE"))
 ANY_OPERATOR = statement(Operators.select(Operators.id).limit(1))
@@ -158,7 +123,7 @@ async def update(
     if await OTHER_WITH_EMAIL.value(tx, id=operator_id, email=email.lower()):
         return False
     await tx.execute(
-        UPDATE, operator_id, email.lower(), display_name, role_id, password_hash, disabled, password_change_due
+        SQL["update"], operator_id, email.lower(), display_name, role_id, password_hash, disabled, password_change_due
     )
     return True
 
@@ -171,7 +136,7 @@ async def lock(tx: Tx, operator_id: str) -> Operator | None:
 
 async def any_administrator(reader: Reader) -> bool:
     """Return whether an enabled operator with a password may do everything."""
-    return bool(await reader.fetchval(ANY_ADMINISTRATOR))
+    return bool(await reader.fetchval(SQL["any_administrator"]))
 
 
 async def any_operator(reader: Reader) -> bool:
@@ -202,12 +167,9 @@ async def audit(
     )
 
 
-BLANK = "SELECT blank_operator_audit_log(id) FROM unnest($1::uuid[]) AS id"
-
-
 async def blank_audit_log(tx: Tx, user_ids: Sequence[str]) -> None:
     """Blank the personal fields of the rows about customers, their sessions and payments, or about a mitra.
 
     An operator's write during the erasure may be committed after it, so this is repeated when such writes have ended.
     """
-    await tx.execute(BLANK, user_ids)
+    await tx.execute(SQL["blank_audit_log"], user_ids)
