@@ -31,7 +31,7 @@ AGAIN_S = 0.02  # pause before a kind runs again, because another process may ha
 log = logs.get("jobs")
 
 
-class Runner:
+class ScheduleRunner:
     """Run the deadlines and sweeps of jobs/schedule.py until cancelled."""
 
     def __init__(self, runtime: Runtime) -> None:

@@ -13,7 +13,7 @@ from core.settings.settings import Settings, SettingsError
 from core.telemetry import logs
 from jobs.cluster_metrics import ClusterExporter
 from jobs.ledger_audits import LedgerAudits
-from jobs.runner import Runner
+from jobs.runner import ScheduleRunner
 
 POOL_SIZE = 6
 log = logs.get("jobs")
@@ -34,7 +34,7 @@ async def serve(settings: Settings) -> int:
         raise SettingsError(
             f"JOBS_PORT: expected a free port, {settings.jobs_host}:{settings.jobs_port} is in use"
         ) from error
-    timers = Runner(runtime)
+    timers = ScheduleRunner(runtime)
     runtime.publisher.subscribe(Subscriber(on_signal=timers.on_signal))
     runtime.start(look=False)
     runtime.tasks.spawn(timers.run())

@@ -52,7 +52,7 @@ class DeadToken:
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
+class PushRefused:
     """The provider will never accept this push. The token may still be valid."""
 
 
@@ -63,7 +63,7 @@ class Later:
     after_s: float
 
 
-Outcome = Sent | DeadToken | Refused | Later
+Outcome = Sent | DeadToken | PushRefused | Later
 
 
 class PushSender(Protocol):
@@ -173,7 +173,7 @@ class Fcm:
         if _is_about_token(body):
             return DeadToken()
         log.error("the push provider refused a push", status=status, code=code)
-        return Refused()
+        return PushRefused()
 
     def _later(self, attempt: int) -> Later:
         return Later(after_s=min(60.0, 2.0 ** min(attempt, 6)) * (0.5 + random.random()))  # noqa: S311 - jitter

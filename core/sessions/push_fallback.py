@@ -18,7 +18,7 @@ from core.deliveries.pushes.plan import Due, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
 from core.deliveries.stages import Mark, Stage
-from core.providers.push_sender import DeadToken, Later, Notification, Outcome, Refused, Sent
+from core.providers.push_sender import DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.sessions import unacknowledged
@@ -79,7 +79,7 @@ async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
 async def send(runtime: Runtime, push: Push) -> Outcome:
     """Send a claimed push and return the result, which `settle` stores. Never raises."""
     if not push.is_wanted:
-        return Refused()
+        return PushRefused()
     notification = Notification(
         token=push.push_token,
         data=push.content,
@@ -113,7 +113,7 @@ async def settle(runtime: Runtime, results: list[tuple[Push, Outcome]]) -> None:
 
     Never raises: a push whose result can't be stored is due again when its claim ends.
     """
-    done = [(push, outcome) for push, outcome in results if isinstance(outcome, Sent | Refused)]
+    done = [(push, outcome) for push, outcome in results if isinstance(outcome, Sent | PushRefused)]
     await _storing(_delete(runtime, done) if done else None)
     for push, outcome in results:
         if isinstance(outcome, Later):
@@ -137,7 +137,7 @@ async def _delete(runtime: Runtime, done: Sequence[tuple[Push, Outcome]]) -> Non
         await pushes.done(tx, [push.id for push, _ in done])
         taken = [push for push, outcome in done if isinstance(outcome, Sent) and outcome.by_provider]
         await _note(tx, taken, Stage.PUSHED)
-        await _note(tx, [push for push, outcome in done if isinstance(outcome, Refused)], Stage.GIVEN_UP)
+        await _note(tx, [push for push, outcome in done if isinstance(outcome, PushRefused)], Stage.GIVEN_UP)
 
 
 async def _retry(runtime: Runtime, push: Push, outcome: Later) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from core.base import ids
-from core.providers.push_sender import DeadToken, Later, Outcome, Refused, Sent
+from core.providers.push_sender import DeadToken, Later, Outcome, PushRefused, Sent
 from core.sessions import push_fallback
 from core.telemetry.metrics import REGISTRY
 from tests.flows.conftest import Harness
@@ -62,7 +62,7 @@ def test_results_of_many_pushes_are_stored_together_each_by_its_kind(devices: Ha
         await push_fallback.plan_events(runtime)
         claimed = await push_fallback.claim_due(runtime, limit=100)
         assert await push_fallback.claim_due(runtime, limit=100) == []
-        kinds: list[Outcome] = [Sent(), Refused(), Later(after_s=60), DeadToken()]
+        kinds: list[Outcome] = [Sent(), PushRefused(), Later(after_s=60), DeadToken()]
         results = [(push, kinds[number % 4]) for number, push in enumerate(claimed)]
         before = REGISTRY.get_sample_value(*CHECKOUTS) or 0
         await push_fallback.settle(runtime, results)

@@ -23,7 +23,7 @@ from core.providers.push_sender import (
     Later,
     LogPushSender,
     Notification,
-    Refused,
+    PushRefused,
     Sent,
     make_push_sender,
 )
@@ -193,14 +193,14 @@ async def test_silent_message_wakes_the_app_and_shows_nothing(inbox: PushInbox, 
     [
         (error(404, "NOT_FOUND", "UNREGISTERED"), DeadToken()),
         (error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), DeadToken()),
-        (error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"), Refused()),
-        (error(400, "INVALID_ARGUMENT"), Refused()),
+        (error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"), PushRefused()),
+        (error(400, "INVALID_ARGUMENT"), PushRefused()),
         (about_field("message.token"), DeadToken()),
-        (about_field("message.data"), Refused()),
-        (error(403, "PERMISSION_DENIED"), Refused()),
-        (error(404, "NOT_FOUND"), Refused()),  # a wrong project: no reason to delete a device's token
-        ((404, {}, {}), Refused()),
-        ((302, {}, {"Location": "https://elsewhere.example.test/"}), Refused()),
+        (about_field("message.data"), PushRefused()),
+        (error(403, "PERMISSION_DENIED"), PushRefused()),
+        (error(404, "NOT_FOUND"), PushRefused()),  # a wrong project: no reason to delete a device's token
+        ((404, {}, {}), PushRefused()),
+        ((302, {}, {"Location": "https://elsewhere.example.test/"}), PushRefused()),
         (error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), Later(after_s=push_sender.CONFIGURATION_S)),
         (error(401, "UNAUTHENTICATED", "APNS_AUTH_ERROR"), Later(after_s=push_sender.CONFIGURATION_S)),
         (error(401, "UNAUTHENTICATED"), Later(after_s=1.0)),
@@ -296,7 +296,7 @@ async def test_unreadable_refusal_keeps_the_push_token(
     http_client: HttpClient, inbox: PushInbox, status: int, body: bytes
 ) -> None:
     async with odd_provider(said(status, body)) as (url, _):
-        assert await sender(http_client, inbox, FCM_BASE_URL=url).send(a_push(), attempt=1) == Refused()
+        assert await sender(http_client, inbox, FCM_BASE_URL=url).send(a_push(), attempt=1) == PushRefused()
 
 
 async def test_provider_timeout_is_retried_later(inbox: PushInbox, fcm: Fcm, monkeypatch: pytest.MonkeyPatch) -> None:
