@@ -27,7 +27,7 @@ from core.events.notices import Notice
 from core.privacy import erase as erasure
 from core.privacy import erase_rest, partition_upkeep, retention
 from core.privacy.erase import Requester
-from core.providers.push_sender import DeadToken, Later, Sent
+from core.providers.push_sender import DeadToken, Later, PushRefused, Sent
 from core.sessions import deliver, push_fallback
 from core.storage import partitions
 from core.telemetry import metrics
