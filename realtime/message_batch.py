@@ -16,7 +16,7 @@ from core.base.errors import NotFound, Unavailable
 from core.base.languages import Text
 from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
 from core.sessions.messages import send as message_send
-from core.sessions.messages.rules import Draft, Marker, ReadMarkers, StoreResult, check_message
+from core.sessions.messages.rules import Draft, Marker, NotStored, ReadMarkers, StoreResult, check_message
 from core.sessions.rules import SessionNotActive
 from core.telemetry import logs, metrics
 from realtime import outgoing
@@ -81,9 +81,7 @@ class MessageBatch:
             content=frame.content,
             metadata=metadata,
         )
-        assert connection.actor is not None
-        item = Item(draft, connection, feed, frame.ref, connection.actor.user_type)
-        if self._queue.add(item):
+        if self._queue.add(Item(draft, connection, feed, frame.ref)):
             self._wake.set()
         else:
             connection.refuse(Unavailable, frame.ref, SEND_AGAIN, retry_after_seconds=1)
@@ -193,21 +191,21 @@ class MessageBatch:
         for item in batch.items:
             item.ask_again(code)
 
-    async def _refuse(self, items: list[Item], answers: list[StoreResult | bool]) -> None:
+    async def _refuse(self, items: list[Item], answers: list[StoreResult | NotStored]) -> None:
         """Answer the senders of messages that were not stored, after all others have their answers.
 
         A message to a session that has ended and goes on after a credit is to be sent again.
         """
         go_on = await message_send.go_on(self._hub.runtime, [item.draft for item in items], answers)
         for item, result in zip(items, answers, strict=True):
-            if isinstance(result, StoreResult):
-                continue
-            if result and item.draft.session_id in go_on:
+            if result is NotStored.NOT_A_PARTY:
+                item.connection.refuse(NotFound, item.ref, NOT_STORED)
+            elif result is NotStored.NOT_ACTIVE and item.draft.session_id in go_on:
                 item.ask_again(Unavailable.code)
-            else:
-                item.connection.refuse(SessionNotActive if result else NotFound, item.ref, NOT_STORED)
+            elif result is NotStored.NOT_ACTIVE:
+                item.connection.refuse(SessionNotActive, item.ref, NOT_STORED)
 
-    def _answer(self, items: list[Item], answers: list[StoreResult | bool]) -> list[StoredMessage]:
+    def _answer(self, items: list[Item], answers: list[StoreResult | NotStored]) -> list[StoredMessage]:
         """Acknowledge the stored messages, and return those that were stored for the first time."""
         stored, now = [], self._hub.runtime.now()
         for item, result in zip(items, answers, strict=True):
@@ -218,14 +216,7 @@ class MessageBatch:
             if not result.repeated:
                 feed = item.feed
                 stored.append(
-                    message_send.stored_message(
-                        item.draft,
-                        result,
-                        customer_id=feed.customer_id,
-                        mitra_id=feed.mitra_id,
-                        sender_type=item.sender_type,
-                        skip=connection.id,
-                    )
+                    item.draft.stored(result, customer_id=feed.customer_id, mitra_id=feed.mitra_id, skip=connection.id)
                 )
         if stored:
             metrics.MESSAGES.inc(len(stored))

@@ -10,7 +10,6 @@ from itertools import zip_longest
 
 import attrs
 
-from core.base.actor import UserType
 from core.base.languages import Text
 from core.sessions.messages.rules import Draft, Marker
 from realtime.connection import Connection
@@ -41,7 +40,6 @@ class Item:
     connection: Connection
     feed: Feed
     ref: str | None
-    sender_type: UserType
 
     def ask_again(self, code: str) -> None:
         """Ask the client to send the message again; it may have been stored."""

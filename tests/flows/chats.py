@@ -10,7 +10,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.pairing import end_session, presence
 from core.sessions.messages import send as message_send
-from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult
 from tests.flows.conftest import Harness
 
 # The texts of a completed chat: of each message, in its metadata, and of the goodbyes.
@@ -38,11 +38,13 @@ class Chat:
             metadata=None,
         )
 
-    def commit(self, *drafts: Draft, mark: ReadMarkers | None = None) -> Coroutine[Any, Any, list[StoreResult | bool]]:
+    def commit(
+        self, *drafts: Draft, mark: ReadMarkers | None = None
+    ) -> Coroutine[Any, Any, list[StoreResult | NotStored]]:
         """Commit a batch; return one result for each message and mark."""
         return self._commit(list(drafts), {} if mark is None else {self.id: mark})
 
-    async def _commit(self, drafts: list[Draft], marks: dict[str, ReadMarkers]) -> list[StoreResult | bool]:
+    async def _commit(self, drafts: list[Draft], marks: dict[str, ReadMarkers]) -> list[StoreResult | NotStored]:
         return (await message_send.commit_batch(self.harness.runtime, drafts, marks))[1]
 
     async def row(self, sql: str) -> Any:

@@ -15,7 +15,7 @@ from core.pairing import end_session
 from core.sessions import store as sessions
 from core.sessions import timers as session_timers
 from core.sessions.messages import send as message_send
-from core.sessions.messages.rules import ReadMarkers, StoreResult, TooFast
+from core.sessions.messages.rules import NotStored, ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import Harness
@@ -35,7 +35,7 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 def test_concurrent_writers_store_messages_without_gaps_in_each_senders_order(chat: Chat) -> None:
-    async def write(sender: Actor) -> list[StoreResult | bool]:
+    async def write(sender: Actor) -> list[StoreResult | NotStored]:
         placed = []
         for n in range(30):
             batch = [chat.draft(sender, f"{n}-{m}") for m in range(1 + n % 4)]
@@ -61,7 +61,7 @@ def test_message_sent_by_several_writers_is_stored_once_with_one_answer(chat: Ch
     async def play() -> None:
         keys = [ids.new_id() for _ in range(20)]
 
-        async def write() -> list[StoreResult | bool]:
+        async def write() -> list[StoreResult | NotStored]:
             answers = []
             for key in keys:
                 answers += await chat.commit(
@@ -99,7 +99,8 @@ def test_batch_with_a_message_of_a_stranger_stores_the_other_messages(chat: Chat
         answers = await chat.commit(
             chat.draft(chat.customer), chat.draft(stranger), unknown, chat.draft(chat.mitra), chat.draft(stranger)
         )
-        assert [answer if isinstance(answer, bool) else answer.seq for answer in answers] == [1, False, False, 2, False]
+        no = NotStored.NOT_A_PARTY
+        assert [answer.seq if isinstance(answer, StoreResult) else answer for answer in answers] == [1, no, no, 2, no]
         assert await chat.check_complete() == 2
         with pytest.raises(NotFound):
             await message_send.send_one(chat.harness.runtime, stranger, chat.draft(stranger))
@@ -173,7 +174,7 @@ def test_messages_after_the_end_are_refused_and_acknowledged_ones_stay(chat: Cha
         sender = chat.customer if first["sender_type"] == "customer" else chat.mitra
         again = chat.draft(sender, client_message_id=str(first["client_message_id"]))
         answers = await chat.commit(chat.draft(chat.customer), again, chat.draft(chat.mitra))
-        assert (answers[0], answers[2]) == (True, True)
+        assert (answers[0], answers[2]) == (NotStored.NOT_ACTIVE, NotStored.NOT_ACTIVE)
         assert isinstance(answers[1], StoreResult)
         assert (answers[1].seq, answers[1].id, answers[1].repeated) == (1, str(first["id"]), True)
         assert await chat.check_complete() == len(hers) + len(theirs)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.base import ids
 from core.sessions.messages import send as message_send
 from core.sessions.messages import store
-from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult
 from core.sessions.states import SessionStatus
 from tests.flows.chats import Chat, a_chat
 from tests.flows.conftest import WAITING, Harness
@@ -200,10 +200,14 @@ def test_answers_about_a_message_alone_are_those_of_a_batch(harness: Harness) ->
         again = chat.draft(chat.customer, client_message_id=first.client_message_id)
         [kept] = await chat.commit(again)
         assert kept == StoreResult(id=first.id, seq=1, created_at=stored.created_at, repeated=True)
-        assert await chat.commit(again, stranger, chat.draft(chat.mitra)) == [kept, False, await _last(chat)]
-        assert await chat.commit(stranger) == [False]
+        assert await chat.commit(again, stranger, chat.draft(chat.mitra)) == [
+            kept,
+            NotStored.NOT_A_PARTY,
+            await _last(chat),
+        ]
+        assert await chat.commit(stranger) == [NotStored.NOT_A_PARTY]
         await _end(chat, harness.runtime.now())
-        assert await chat.commit(chat.draft(chat.mitra)) == [True]
+        assert await chat.commit(chat.draft(chat.mitra)) == [NotStored.NOT_ACTIVE]
         assert await chat.commit(again) == [kept]
         assert await chat.check_complete() == 2
 
@@ -234,7 +238,7 @@ def test_message_that_waits_for_its_session_until_the_end_is_refused(harness: Ha
             )
             while await holder.fetchval("SELECT clock_timestamp()") <= ends_at:
                 pass
-        assert (await sending)[1] == [True]
+        assert (await sending)[1] == [NotStored.NOT_ACTIVE]
         assert await chat.check_complete() == 0
 
     harness.run(play())

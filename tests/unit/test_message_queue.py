@@ -8,7 +8,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from core.base.actor import UserType
 from core.sessions.messages.rules import Draft, Marker
 from realtime.feed import Feed
 from realtime.message_queue import (
@@ -38,7 +37,7 @@ def item(feed: Feed, *, client_id: str | None = None, sender: str = "the custome
     draft = Draft(
         id=number, session_id=feed.id, sender_id=sender, client_message_id=client_id or number, type="text", content="", metadata=None
     )  # fmt: skip
-    return Item(draft, NOBODY, feed, None, UserType.CUSTOMER)
+    return Item(draft, NOBODY, feed, None)
 
 
 def ids_of(batch: Batch, session_id: str) -> list[str]:

@@ -15,6 +15,7 @@ from core.base.actor import UserType
 from core.base.errors import DomainError, Kind, ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import depth_of, has_nul, has_surrogate
+from core.events.notices import StoredMessage
 
 MAX_CONTENT = 4000  # characters of its NFC
 MAX_METADATA = 4096  # bytes of JSON
@@ -35,6 +36,22 @@ class TooFast(DomainError):
     )
 
 
+class StoreResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored message. `repeated`: it was stored before, and the other fields are those of the first time."""
+
+    id: str
+    seq: int
+    created_at: dt.datetime
+    repeated: bool
+
+
+class NotStored(enum.Enum):
+    """Why a message was not stored."""
+
+    NOT_ACTIVE = "not_active"  # the session is over or has not begun
+    NOT_A_PARTY = "not_a_party"  # the sender is no party of the session, or there is no such session
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A checked message that has no `seq` yet. `sender_id` is the id of the party that sends it."""
 
@@ -46,14 +63,25 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     metadata: str | None  # JSON text
 
+    def stored(self, result: StoreResult, *, customer_id: str, mitra_id: str, skip: str | None = None) -> StoredMessage:
+        """Return the message as it is published after it was stored for the first time.
 
-class StoreResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored message. `repeated`: it was stored before, and the other fields are those of the first time."""
-
-    id: str
-    seq: int
-    created_at: dt.datetime
-    repeated: bool
+        `skip` is the connection that sent it.
+        """
+        return StoredMessage(
+            id=result.id,
+            session_id=self.session_id,
+            customer_id=customer_id,
+            mitra_id=mitra_id,
+            seq=result.seq,
+            sender_type=UserType.MITRA if self.sender_id == mitra_id else UserType.CUSTOMER,
+            client_message_id=self.client_message_id,
+            type=self.type,
+            content=self.content,
+            metadata=self.metadata,
+            created_at=result.created_at,
+            skip=skip,
+        )
 
 
 class Marker(enum.Enum):

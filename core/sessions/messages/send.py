@@ -12,44 +12,18 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.bus.buckets import Limit
 from core.bus.rate_limit import RateLimited
-from core.events.notices import Envelope, ReadMarkerMoved, StoredMessage
+from core.events.notices import Envelope, ReadMarkerMoved
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.sessions import own_session
 from core.sessions.clock import session_clock
 from core.sessions.messages import store
-from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult, TooFast
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult, TooFast
 from core.sessions.rules import SessionNotActive
 from core.telemetry import metrics
 
 RETRY_AFTER_S = (0.05, 0.2, 0.8)
 GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail instead of retrying
-
-
-def stored_message(
-    draft: Draft,
-    result: StoreResult,
-    *,
-    customer_id: str,
-    mitra_id: str,
-    sender_type: UserType,
-    skip: str | None = None,
-) -> StoredMessage:
-    """Return a draft that was stored for the first time, as it is published."""
-    return StoredMessage(
-        id=result.id,
-        session_id=draft.session_id,
-        customer_id=customer_id,
-        mitra_id=mitra_id,
-        seq=result.seq,
-        sender_type=sender_type,
-        client_message_id=draft.client_message_id,
-        type=draft.type,
-        content=draft.content,
-        metadata=draft.metadata,
-        created_at=result.created_at,
-        skip=skip,
-    )
 
 
 async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
@@ -61,18 +35,12 @@ async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
     answer = await _commit(runtime, [draft], {})
     result = answer[1][0]
     if not isinstance(result, StoreResult):
-        if not result:
+        if result is NotStored.NOT_A_PARTY:
             raise NotFound
         raise Unavailable if await session_clock.go_on(runtime, {session.id}) else SessionNotActive
     if not result.repeated and session.mitra_id is not None:
         metrics.MESSAGES.inc()
-        stored = stored_message(
-            draft,
-            result,
-            customer_id=session.customer_id,
-            mitra_id=session.mitra_id,
-            sender_type=actor.user_type,
-        )
+        stored = draft.stored(result, customer_id=session.customer_id, mitra_id=session.mitra_id)
         runtime.publisher.publish_frames(Envelope(messages=[stored]))
     return result
 
@@ -119,7 +87,7 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 
 async def _commit(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
-) -> tuple[Any, list[StoreResult | bool]]:
+) -> tuple[Any, list[StoreResult | NotStored]]:
     with translate_db_errors():
         clock = runtime.clock
         return await store.commit(runtime.commits, drafts, marks, anchor=clock.anchor, scale=clock.scale)
@@ -127,7 +95,7 @@ async def _commit(
 
 async def commit_batch(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
-) -> tuple[Any, list[StoreResult | bool]]:
+) -> tuple[Any, list[StoreResult | NotStored]]:
     """Store a batch of frames from many connections, and retry while the database is unavailable.
 
     A retry is always safe: a `client_message_id` is stored once, and markers only grow. Returns (the transaction's
@@ -144,14 +112,16 @@ async def commit_batch(
     raise AssertionError("unreachable")
 
 
-async def go_on(runtime: Runtime, drafts: list[Draft], answers: list[StoreResult | bool]) -> set[str]:
+async def go_on(runtime: Runtime, drafts: list[Draft], answers: list[StoreResult | NotStored]) -> set[str]:
     """Return the sessions of refused messages that go on after a credit: their messages are to be sent again.
 
     If the database does not answer, these are all of them.
     """
     if not runtime.config.flag("fair_clock"):
         return set()
-    refused = {draft.session_id for draft, answer in zip(drafts, answers, strict=True) if answer is True}
+    refused = {
+        draft.session_id for draft, answer in zip(drafts, answers, strict=True) if answer is NotStored.NOT_ACTIVE
+    }
     try:
         return await session_clock.go_on(runtime, refused)
     except Unavailable:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from core.sessions.messages.rules import Draft, ReadMarkers, StoreResult
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.records import many
@@ -34,11 +34,10 @@ def _texts(values: Iterable[str | None]) -> str:
 
 async def commit(
     db: Database, drafts: list[Draft], marks: dict[str, ReadMarkers], *, anchor: dt.datetime, scale: float
-) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
+) -> tuple[dt.datetime | None, list[StoreResult | NotStored]]:
     """Store drafts and read markers (session id -> ReadMarkers) in one transaction.
 
-    Return (service time of the batch, results of the drafts in their order). A result is StoreResult, True if the session
-    was not active, or False if the sender is not a party of it.
+    Return (service time of the batch, results of the drafts in their order).
     """
     if len(drafts) == 1 and (not marks or [*marks] == [drafts[0].session_id]):
         draft = drafts[0]
@@ -64,7 +63,7 @@ async def commit(
         scale,
     )
     kept = iter(zip(row["kept_ids"] or (), row["kept_ats"] or (), strict=True))
-    answers: list[StoreResult | bool] = []
+    answers: list[StoreResult | NotStored] = []
     for draft, seq in zip(drafts, row["seqs"] or (), strict=True):
         kept_id, kept_at = next(kept) if seq is not None and seq < 0 else (None, None)
         answers.append(_result(draft, row["at"], seq, kept_id, kept_at))
@@ -73,7 +72,7 @@ async def commit(
 
 async def _commit_one(
     db: Database, draft: Draft, marks: ReadMarkers, *, anchor: dt.datetime, scale: float
-) -> tuple[dt.datetime | None, list[StoreResult | bool]]:
+) -> tuple[dt.datetime | None, list[StoreResult | NotStored]]:
     """Store one draft and the read markers of its session. PostgreSQL does this for two thirds of a batch's cost."""
     [row] = await db.fetch_once(
         SQL["commit_one"],
@@ -96,10 +95,12 @@ async def _commit_one(
 
 def _result(
     draft: Draft, at: dt.datetime, seq: int | None, kept_id: Any, kept_at: dt.datetime | None
-) -> StoreResult | bool:
-    """Return what the database answered about a draft. `kept_id` and `kept_at`: of the first time, if it is repeated."""
-    if seq is None or seq == 0:
-        return seq == 0
+) -> StoreResult | NotStored:
+    """Return what the database answered about a draft; `kept_id` and `kept_at` are of the first time, if any."""
+    if seq is None:
+        return NotStored.NOT_A_PARTY
+    if seq == 0:
+        return NotStored.NOT_ACTIVE
     if kept_at is not None:
         return StoreResult(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True)
     return StoreResult(id=draft.id, seq=seq, created_at=at, repeated=False)
