@@ -22,7 +22,8 @@ from realtime.connection import Connection, encode
 from realtime.feed import Feed
 from realtime.heartbeats import Heartbeats
 from realtime.hub import Hub
-from realtime.message_batch import MessageBatch
+from realtime.message_queue import Item
+from realtime.message_schedule import MessageSchedule
 
 SYNC_LIMIT = 200
 SYNC_BYTES = 256 * 1024  # of one page: one of long messages must not get its reader closed (see connection.MAX_BYTES)
@@ -35,9 +36,9 @@ Command = ChatCommand | frames.Accept | frames.Reject | frames.Heartbeat | frame
 class Commands:
     """Handle the frames of authenticated clients."""
 
-    def __init__(self, hub: Hub, batch: MessageBatch, acks: Acks) -> None:
+    def __init__(self, hub: Hub, messages: MessageSchedule, acks: Acks) -> None:
         self._hub = hub
-        self._batch = batch
+        self._messages = messages
         self._acks = acks
         self.signs = SignsOfLife(hub.runtime, present=hub.connections.answering)
         self.heartbeats = Heartbeats(hub.runtime, is_here=lambda mitra_id: any(hub.connections.of_user(mitra_id)))
@@ -85,9 +86,9 @@ class Commands:
             case frames.SendMessage():
                 self._send(connection, feed, party, frame, now)
             case frames.Delivered():
-                self._batch.mark(connection, feed, read=False, up_to=frame.up_to)
+                self._messages.mark(connection, feed, read=False, up_to=frame.up_to)
             case frames.Read():
-                self._batch.mark(connection, feed, read=True, up_to=frame.up_to)
+                self._messages.mark(connection, feed, read=True, up_to=frame.up_to)
             case _:
                 assert_never(frame)
 
@@ -100,7 +101,7 @@ class Commands:
         if wait:
             metrics.LIMITED.labels("messages").inc()
             raise TooFast(retry_after_seconds=wait)
-        self._batch.send(connection, feed, party, frame)
+        self._messages.send(Item.of(connection, feed, party, frame))
 
     async def handle(self, connection: Connection, frame: Command) -> None:
         """Handle a frame; a refusal is answered by an error frame."""

@@ -10,10 +10,12 @@ from itertools import zip_longest
 
 import attrs
 
+from core.base import ids
 from core.base.languages import Text
-from core.sessions.messages.rules import Draft, Marker
+from core.sessions.messages.rules import Draft, Marker, check_message
 from realtime.connection import Connection
 from realtime.feed import Feed
+from realtime.frames import SendMessage
 
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks
 BATCH_MARKED = 100  # sessions in a batch that have read markers but no messages
@@ -41,13 +43,31 @@ class Item:
     feed: Feed
     ref: str | None
 
+    @classmethod
+    def of(cls, connection: Connection, feed: Feed, party: str, frame: SendMessage) -> "Item":
+        """Return the message of a frame.
+
+        Raises ValidationFailed if PostgreSQL could refuse it, because it would fail its whole batch.
+        """
+        metadata = check_message(message_type=frame.message_type, content=frame.content, metadata=frame.metadata)
+        draft = Draft(
+            id=ids.new_id(),
+            session_id=feed.id,
+            sender_id=party,
+            client_message_id=frame.client_message_id.lower(),
+            type=frame.message_type,
+            content=frame.content,
+            metadata=metadata,
+        )
+        return cls(draft, connection, feed, frame.ref)
+
     def ask_again(self, code: str) -> None:
         """Ask the client to send the message again; it may have been stored."""
         self.connection.error(code, PERHAPS_NOT_STORED, self.ref, retry_after_seconds=1)
 
 
 @attrs.define(slots=True, eq=False)
-class Line:
+class SessionQueue:
     """The pending messages and read markers of one session.
 
     The hub may replace its feed by a new one while they wait.
@@ -74,9 +94,10 @@ class MessageQueue:
     def __init__(self) -> None:
         self.ready = 0  # messages that the next batch could take: those of sessions that are in no batch
         self._waiting = 0
-        self._lines: dict[str, Line] = {}
-        self._talking: OrderedDict[str, Line] = OrderedDict()  # lines with messages that the next batch could take
-        self._marked: OrderedDict[str, Line] = OrderedDict()  # lines with read markers alone, by due time
+        self._lines: dict[str, SessionQueue] = {}
+        # Those with messages that the next batch could take, and those with read markers alone, by due time.
+        self._talking: OrderedDict[str, SessionQueue] = OrderedDict()
+        self._marked: OrderedDict[str, SessionQueue] = OrderedDict()
         self._under_way: dict[str, list[Item]] = {}
 
     @property
@@ -93,10 +114,10 @@ class MessageQueue:
         """Return the ids of a session's messages that are in a batch now."""
         return {item.draft.id for item in self._under_way.get(feed.id, ())}
 
-    def _line(self, feed: Feed) -> Line:
+    def _line(self, feed: Feed) -> SessionQueue:
         line = self._lines.get(feed.id)
         if line is None:
-            line = self._lines[feed.id] = Line(feed, [], {})
+            line = self._lines[feed.id] = SessionQueue(feed, [], {})
         return line
 
     def add(self, item: Item) -> bool:
@@ -123,7 +144,7 @@ class MessageQueue:
         if not line.items and feed.id not in self._under_way and feed.id not in self._marked:
             self._wait(line, now)
 
-    def _wait(self, line: Line, now: float) -> None:
+    def _wait(self, line: SessionQueue, now: float) -> None:
         line.due = now + MARK_WAITS_S
         self._marked[line.feed.id] = line
 
@@ -152,7 +173,7 @@ class MessageQueue:
             alone += 1
         return batch
 
-    def _take(self, batch: Batch, line: Line, items: list[Item]) -> None:
+    def _take(self, batch: Batch, line: SessionQueue, items: list[Item]) -> None:
         session_id = line.feed.id
         batch.session_ids.append(session_id)
         if line.moved:

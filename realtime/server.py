@@ -22,9 +22,9 @@ from realtime.admission import Admission
 from realtime.arrivals import Arrivals
 from realtime.commands import Commands
 from realtime.hub import Hub
-from realtime.message_batch import MOST_AT_ONCE, MessageBatch
+from realtime.message_batch import BatchStore, MessageStatuses
 from realtime.message_queue import MessageQueue
-from realtime.message_statuses import MessageStatuses
+from realtime.message_schedule import MOST_AT_ONCE, MessageSchedule
 from realtime.protocol import Runner
 from realtime.revocation import Revocation
 from realtime.socket import Sockets
@@ -57,7 +57,8 @@ async def serve(settings: Settings) -> int:
     queue = MessageQueue()
     hub = Hub(runtime, queue)
     statuses = MessageStatuses(runtime)
-    batch = MessageBatch(hub, queue, statuses)
+    store = BatchStore(hub, queue, statuses).store
+    messages = MessageSchedule(queue, store, crossed_within=hub.feeds.crossed_within)
     revocation = Revocation(hub)
     watch = Watch(hub, revocation)
     runtime.publisher.subscribe(
@@ -67,7 +68,7 @@ async def serve(settings: Settings) -> int:
     runtime.db.subscribe_to_new_epoch(hub.on_new_epoch)
     runtime.db.subscribe_to_new_epoch(statuses.forget)
     acks = Acks(runtime)
-    commands = Commands(hub, batch, acks)
+    commands = Commands(hub, messages, acks)
     arrivals = Arrivals(runtime)
     admission = Admission(settings, overloaded=runtime.note_overload)
     paths = {f"/ws/{path}": Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")}
@@ -90,7 +91,7 @@ async def serve(settings: Settings) -> int:
         ) from error
     runtime.tasks.spawn(hub.heard.run())
     runtime.tasks.spawn(hub.other_hubs.run())
-    runtime.tasks.spawn(batch.run())
+    runtime.tasks.spawn(messages.run())
     runtime.tasks.spawn(statuses.run())
     runtime.tasks.spawn(acks.run())
     runtime.tasks.spawn(hub.sent_events.run())
@@ -114,7 +115,7 @@ async def serve(settings: Settings) -> int:
     for sockets in paths.values():
         sockets.open = False
     await site.stop()
-    await batch.drained(max(1.0, settings.shutdown_grace_seconds - 5.0))
+    await messages.drained(max(1.0, settings.shutdown_grace_seconds - 5.0))
     hub.connections.close_all(close_codes.GOING_AWAY)
     admission.close_unknown(close_codes.GOING_AWAY)
     await hub.connections.settled(2.5)
