@@ -5,6 +5,7 @@ realtime/server_frames.py. The docstrings of both become descriptions. Rules tha
 texts and, for programs, in fields that begin with `x-`.
 """
 
+import inspect
 import re
 from typing import Any, get_args
 
@@ -15,21 +16,21 @@ from core.settings.settings import Settings
 from realtime import (
     acks,
     budgets,
-    chat_frames,
     close_codes,
-    frame_schemas,
     frames,
     inbox,
-    interface_description,
-    pairing_frames,
     server_frames,
-    shared_frames,
 )
 from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER
 from realtime.frame_examples import CLIENT, SERVER
 from realtime.handshake import HANDSHAKE_S
+from realtime.server_frames import FIELD_OF_STATUS
 
+SCHEMA = "#/components/schemas/{name}"
+# References to the project's docs, which readers of the document do not have at hand.
+SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
+REREAD_S = 10  # clients spread their re-reading after a failover over this many seconds
 CHANNELS = {
     "chat": (
         "Running chats",
@@ -43,12 +44,12 @@ CHANNELS = {
     ),
 }
 # The answers to each client frame, besides `error`. Frames that are missing here have no other answer.
-ANSWERS: dict[type[frames.Frame], tuple[type[shared_frames.ServerFrame], ...]] = {
-    frames.Auth: (chat_frames.ChatAuthOk, pairing_frames.SearchAuthOk, pairing_frames.DeskAuthOk),
-    frames.SendMessage: (chat_frames.MessageAck,),
-    frames.Sync: (chat_frames.SyncPage,),
-    frames.Ping: (shared_frames.Pong,),
-    frames.Accept: (pairing_frames.Accepted,),
+ANSWERS: dict[type[frames.Frame], tuple[type[server_frames.ServerFrame], ...]] = {
+    frames.Auth: (server_frames.ChatAuthOk, server_frames.SearchAuthOk, server_frames.DeskAuthOk),
+    frames.SendMessage: (server_frames.MessageAck,),
+    frames.Sync: (server_frames.SyncPage,),
+    frames.Ping: (server_frames.Pong,),
+    frames.Accept: (server_frames.Accepted,),
 }
 # Headers of the upgrade request.
 HEADERS = {
@@ -58,6 +59,55 @@ HEADERS = {
         "X-Locale": {"type": "string", "examples": ["id", "en"]},
     },
 }
+# The rules that the schemas cannot express.
+DESCRIPTION = """\
+Each text frame is one JSON object, and `type` names it. Every frame from the service carries the service's time.
+
+**Handshake.** Send `auth` with an access token of the public interface as the first frame, within {handshake} s. The \
+answer is `auth_ok` with a snapshot. The socket is subscribed before the snapshot is taken, so a `sync` after it \
+leaves no gap. 60 s before the token expires you get `auth_expiring`: send `auth` again with a new token of the same \
+user.
+
+**Delivery.** At least once. An event with an `event_id` is repeated after each `auth_ok` of its user, for an hour, \
+until one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. The ids of a session's \
+events increase in the order of its changes, whichever process made them. A lost event can arrive late: if its id is \
+smaller than that of an event you have of the same session, acknowledge it and keep your state. A `message` is not \
+repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the \
+ones you missed. Acknowledge them by `delivered` or `read`. Every device of a user gets every frame.
+
+**Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. A failover to another server or a \
+restore changes it and closes the sockets with 1012; the messages that were acknowledged last may be lost. If the \
+epoch differs from the one you knew, wait a random 0 to {reread} s, then read your sessions again by `sync` with \
+`after: 0`. Drop messages that the answers do not contain, and send your own ones among them again with their old \
+`client_message_id`.
+
+**Answers.** Every client frame may carry a `ref`, and its answer echoes it. A refused frame is answered by `error`, \
+and the socket stays open. `INVALID_FRAME` means that the frame could not be read; `UNKNOWN_TYPE` that this socket has \
+no such frame. Error messages are in Indonesian or English. The upgrade request selects the language by \
+`Accept-Language`, or else by `X-Locale`; the default is English.
+
+**Compatibility.** Fields, frames and codes may be added, never removed: ignore those that you do not know. The \
+service rejects unknown fields in the frames that you send.
+
+**Limits.** A frame has at most {max_frame} bytes (else 1009). A user may send {rate} frames a second, with bursts of \
+{burst}, on all sockets together (else 4429). A protocol ping counts as one frame, `sync` and `auth` as {sync}, an \
+`ack` of an unknown event as {ack}, and a frame about another user's session as {strange}. A user may send {messages} \
+messages a second in a session, with bursts of {messages_burst}. A message or a `sync` over its limit is answered by \
+`TOO_FAST`, and the socket stays open: wait `retry_after_seconds`, then send again in the same order. A user may have \
+{sockets} sockets on each path; one more closes the oldest (4409). An address may have {unknown} unauthenticated \
+sockets; one more closes the oldest (1013). A socket closes (4408) when {waiting} frames or 1 MiB wait to be read by \
+its client. The service sends a protocol ping after {ping} s of silence; two unanswered ones close the socket (4408).
+
+**Reconnecting.** Wait a random 0 to 1 s before the first attempt, a random 0 to 2, 4, 8 and 10 s before the next \
+ones, and 0 to 30 s from then on. After 1012 wait a random 0 to 5 s, after 1013 a random 0 to 10 s. An upgrade that is \
+refused with 503 names the seconds to wait in `Retry-After`. In all these cases the token stays valid.
+
+**Close codes.**
+
+| code | meaning | reconnect | what to do |
+|---|---|---|---|
+{codes}
+"""
 
 
 def document(settings: Settings) -> dict[str, Any]:
@@ -84,15 +134,37 @@ def document(settings: Settings) -> dict[str, Any]:
         "info": {
             "title": "Sesi WebSocket interface",
             "version": "1.0.0",
-            "description": interface_description.text(settings),
+            "description": _description(settings),
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
         },
         "defaultContentType": "application/json",
         "servers": {"realtime": _server(settings)},
         "channels": {path: _channel(path) | rules for path in CHANNELS},
         "operations": {name: operation for path in CHANNELS for name, operation in _operations(path).items()},
-        "components": {"messages": _messages(), "schemas": frame_schemas.schemas()},
+        "components": {"messages": _messages(), "schemas": _schemas()},
     }
+
+
+def _description(settings: Settings) -> str:
+    """Return the description, with the limits from the settings."""
+    rows = [f"| {c.code} | {c.meaning} | {'yes' if c.reconnect else 'no'} | {c.then} |" for c in close_codes.ALL]
+    return DESCRIPTION.format(
+        handshake=int(HANDSHAKE_S),
+        max_frame=inbox.MAX_FRAME,
+        rate=settings.ws_frames_per_second,
+        burst=settings.ws_frames_burst,
+        sync=budgets.SYNC_COST,
+        ack=1 + acks.UNKNOWN_COST,
+        strange=1 + budgets.STRANGE_COST,
+        messages=settings.ws_messages_per_second,
+        messages_burst=settings.ws_messages_burst,
+        unknown=settings.ws_unauthenticated_per_address,
+        sockets=SOCKETS_A_USER,
+        waiting=limits.MAX_FRAMES,
+        ping=limits.PING_S,
+        reread=REREAD_S,
+        codes="\n".join(rows),
+    )
 
 
 def encoded(settings: Settings) -> bytes:
@@ -100,27 +172,22 @@ def encoded(settings: Settings) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document(settings)), indent=2)
 
 
-def said(thing: Any) -> str:
-    """Return the docstring of a class, without references to the project's docs."""
-    return frame_schemas.published(thing.__doc__ or "")
-
-
 def type_of(frame: type[msgspec.Struct]) -> str:
     """Return a frame's `type` on the websocket."""
     return str(frame.__struct_config__.tag)
 
 
-def sent_on(path: str) -> list[type[shared_frames.ServerFrame]]:
+def sent_on(path: str) -> list[type[server_frames.ServerFrame]]:
     """List the frames that the service sends on a path, each once."""
     found = [frame for (one, _), kinds in server_frames.FRAMES.items() if one == path for frame in kinds]
     return list(dict.fromkeys(found))
 
 
-def acknowledged_by(frame: type[shared_frames.ServerFrame]) -> list[str]:
+def acknowledged_by(frame: type[server_frames.ServerFrame]) -> list[str]:
     """List the types of the client frames that acknowledge a server frame; empty if it needs no acknowledgement."""
-    if not issubclass(frame, shared_frames.Event):
+    if not issubclass(frame, server_frames.Event):
         return []
-    return ["delivered", "read"] if frame is chat_frames.NewMessage else ["ack"]
+    return ["delivered", "read"] if frame is server_frames.NewMessage else ["ack"]
 
 
 def _costs() -> dict[str, int]:
@@ -160,15 +227,15 @@ def _operations(path: str) -> dict[str, Any]:
     sent = sent_on(path)
     made: dict[str, Any] = {}
     for frame in CHANNELS[path][2]:
-        answers = [one for one in ANSWERS.get(frame, ()) if one in sent] + [shared_frames.Error]
+        answers = [one for one in ANSWERS.get(frame, ()) if one in sent] + [server_frames.Error]
         made[f"{path}.{type_of(frame)}"] = {
             "action": "receive",
             "channel": channel,
-            "summary": said(frame).split(". ")[0].rstrip(".") + ".",
+            "summary": published(frame.__doc__ or "").split(". ")[0].rstrip(".") + ".",
             "messages": [_message_of(path, frame)],
             "reply": {"channel": channel, "messages": [_message_of(path, one) for one in answers]},
         }
-    unasked = [frame for frame in sent if not issubclass(frame, shared_frames.Answer)]
+    unasked = [frame for frame in sent if not issubclass(frame, server_frames.Answer)]
     made[f"{path}.events"] = {
         "action": "send",
         "channel": channel,
@@ -182,7 +249,7 @@ def _messages() -> dict[str, Any]:
     examples = {type(one): one for one in (*CLIENT, *SERVER)}
     made: dict[str, Any] = {}
     for frame, example in examples.items():
-        text = said(frame)
+        text = published(frame.__doc__ or "")
         message = {
             "name": type_of(frame),
             "title": type_of(frame),
@@ -191,7 +258,7 @@ def _messages() -> dict[str, Any]:
             "payload": _ref("components", "schemas", frame.__name__),
             "examples": [{"name": type_of(frame), "payload": _payload(example)}],
         }
-        if issubclass(frame, shared_frames.ServerFrame):
+        if issubclass(frame, server_frames.ServerFrame):
             message["x-sent-to"] = _sent_to(frame)
             message["x-acknowledged-by"] = acknowledged_by(frame)
         made[frame.__name__] = message
@@ -206,7 +273,7 @@ def _payload(example: msgspec.Struct) -> dict[str, Any]:
     return fields
 
 
-def _sent_to(frame: type[shared_frames.ServerFrame]) -> list[str]:
+def _sent_to(frame: type[server_frames.ServerFrame]) -> list[str]:
     kinds = {kind for (_, kind), sent in server_frames.FRAMES.items() if frame in sent}
     return [kind.value for kind in UserType if kind in kinds]
 
@@ -217,3 +284,57 @@ def _message_of(path: str, frame: type[msgspec.Struct]) -> dict[str, str]:
 
 def _ref(*way: str) -> dict[str, str]:
     return {"$ref": "#/" + "/".join(way)}
+
+
+def published(docstring: str) -> str:
+    """Return a docstring as the document has it, without references to the project's docs."""
+    return SOURCES.sub("", inspect.cleandoc(docstring))
+
+
+def _schemas() -> dict[str, Any]:
+    """Return the schema of every class. Those of server frames allow more fields, because fields may be added."""
+    received = sorted({type(one) for one in CLIENT}, key=lambda frame: frame.__name__)
+    sent = sorted({type(one) for one in SERVER}, key=lambda frame: frame.__name__)
+    _, strict = msgspec.json.schema_components(received, ref_template=SCHEMA)
+    _, open_ = msgspec.json.schema_components(sent, ref_template=SCHEMA)
+    for name, schema in open_.items():
+        schema.pop("additionalProperties", None)
+        if name.endswith("View"):  # always sent whole; a default is for objects that earlier releases have stored
+            schema["required"] = list(schema["properties"])
+    made = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
+    for name, schema in made.items():
+        schema["title"] = name
+        if "description" in schema:
+            schema["description"] = published(schema["description"])
+    made["PairingStatus"]["allOf"] = _variants("status", FIELD_OF_STATUS)
+    return made
+
+
+def _variants(choice: str, field_of: dict[str, str]) -> list[dict[str, Any]]:
+    """Return which field an object has for each value of `choice`, as conditions of JSON Schema."""
+    return [
+        {
+            "if": {"properties": {choice: {"enum": [value]}}},
+            "then": {
+                "required": [field],
+                "properties": dict.fromkeys(sorted(set(field_of.values()) - {field}), False),
+            },
+        }
+        for value, field in field_of.items()
+    ]
+
+
+def _name_of(name: str) -> str:
+    """Return the name of a class in the document, which is that of the OpenAPI document."""
+    return name.removesuffix("View")
+
+
+def _renamed(schema: Any) -> Any:
+    """Return a schema whose references have the names of the document."""
+    if isinstance(schema, list):
+        return [_renamed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(ref := schema.get("$ref"), str):
+        return {**schema, "$ref": SCHEMA.format(name=_name_of(ref.rpartition("/")[2]))}
+    return {key: _renamed(value) for key, value in schema.items()}

@@ -15,11 +15,11 @@ from core.sessions.absences.signs_of_life import SignsOfLife
 from core.sessions.messages import chats
 from core.sessions.messages.rules import TooFast
 from core.telemetry import metrics
-from realtime import frames, message_rate
+from realtime import budgets, frames
 from realtime.acks import Acks
 from realtime.budgets import STRANGE_COST
 from realtime.connection import Connection, encode
-from realtime.feed import Feed
+from realtime.feeds import Feed
 from realtime.heartbeats import Heartbeats
 from realtime.hub import Hub
 from realtime.message_queue import Item
@@ -95,9 +95,7 @@ class Commands:
     def _send(self, connection: Connection, feed: Feed, party: str, frame: frames.SendMessage, now: float) -> None:
         """Queue a message for storing. Raises TooFast, ValidationFailed."""
         assert connection.budget is not None
-        wait = message_rate.wait_of(
-            connection.budget, connection.refused_messages, feed.id, frame.client_message_id, now
-        )
+        wait = budgets.wait_of(connection.budget, connection.refused_messages, feed.id, frame.client_message_id, now)
         if wait:
             metrics.LIMITED.labels("messages").inc()
             raise TooFast(retry_after_seconds=wait)

@@ -18,8 +18,7 @@ from core.base.errors import DomainError
 from core.base.languages import DEFAULT, Language, Text
 from core.telemetry import metrics
 from realtime import close_codes
-from realtime.budgets import Budget
-from realtime.message_rate import RefusedMessages
+from realtime.budgets import Budget, RefusedMessages
 from realtime.websocket import PING, close_frame, pong_frame, text_frame
 
 # A client that has more than this to read is closed with 4408 (docs/security.md#limits).

@@ -13,7 +13,6 @@ from core.runtime.container import Runtime
 from core.telemetry import logs, metrics
 from realtime import close_codes
 from realtime.connection import Connection
-from realtime.looks import NEXT_TICK, Looks
 from realtime.sent_events import SentEvents
 
 SOCKETS_A_USER = 8  # on one path of one process
@@ -22,6 +21,8 @@ SOCKETS_A_USER = 8  # on one path of one process
 PORTION = 500
 PORTION_EVERY_S = 0.25
 PORTIONS = 40
+NEXT_TICK = -1
+NO_TICK = 0
 
 log = logs.get("connections")
 
@@ -29,6 +30,36 @@ log = logs.get("connections")
 def channels_of(actor: Actor) -> list[str]:
     """Return the channels with the events of a user, under each of their ids."""
     return [channels.of_recipient(user_id) for user_id in actor.ids]
+
+
+class Looks:
+    """Which sockets are checked in which tick (realtime/watch.py): most have nothing due for seconds."""
+
+    def __init__(self) -> None:
+        self._planned: dict[int, set[Connection]] = {}
+
+    def plan(self, connection: Connection, tick: int) -> None:
+        """Check a socket in this tick, and not in the one that was planned before."""
+        if connection.next_look != tick:
+            self.drop(connection)
+            connection.next_look = tick
+            self._planned.setdefault(tick, set()).add(connection)
+
+    def drop(self, connection: Connection) -> None:
+        """Do not check a socket again."""
+        planned = self._planned.get(connection.next_look)
+        if planned is not None:
+            planned.discard(connection)
+        connection.next_look = NO_TICK
+
+    def take(self, first: int, last: int) -> list[Connection]:
+        """Return the sockets of these ticks, the last one included, and of NEXT_TICK; they are no longer planned."""
+        taken: list[Connection] = []
+        for tick in (NEXT_TICK, *range(first, last + 1)):
+            taken.extend(self._planned.pop(tick, ()))
+        for connection in taken:
+            connection.next_look = NO_TICK
+        return taken
 
 
 class Connections:

@@ -8,33 +8,93 @@ whatever the bus loses.
 
 import asyncio
 import contextlib
+import datetime as dt
 import math
 from collections.abc import Callable, Iterable
 
+from core.base.actor import UserType
 from core.base.batch_loader import BatchLoader
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.bus import channels
 from core.bus.subscription import Subscription
-from core.events.notices import StoredMessage
+from core.events.notices import ReadMarkerMoved, StoredMessage
 from core.runtime.container import Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.messages import chats
 from core.sessions.messages.chats import ChatProgress
-from core.sessions.messages.rules import Marker
+from core.sessions.messages.rules import Marker, ReadMarkers
 from core.telemetry import logs
 from realtime import close_codes, outgoing
+from realtime.connection import Connection
 from realtime.connections import Connections
-from realtime.feed import Feed
 
 HOLD_S = 0.2  # wait for a missing message on the bus before reading the database; two busy processes take 0.1
 AGAIN_S = 0.25  # until the next read, if the last one did not find it
 PAGE = 200
-# Into which all feeds are split for the comparison with the database (realtime/watch.py). Only the feeds that differ are
-# read, so the comparison of thousands delays no frame.
+# Into which all feeds are split for the comparison with the database (realtime/watch.py). Only the feeds that differ
+# are read, so the comparison of thousands delays no frame.
 PARTS = 10
 
 log = logs.get("feeds")
+
+
+class Feed:
+    """The progress of one session's chat in this process."""
+
+    __slots__ = (
+        "customer_id",
+        "held",
+        "id",
+        "last_seq",
+        "mitra_id",
+        "read_markers",
+        "reading",
+        "sent",
+        "synced_up_to",
+    )
+
+    def __init__(self, session_id: str, customer_id: str, mitra_id: str) -> None:
+        self.id = session_id
+        self.customer_id = customer_id
+        self.mitra_id = mitra_id
+        self.sent = 0  # every seq up to this one has been sent to the sockets here
+        self.last_seq = 0  # the highest seq known to be committed
+        self.held: dict[int, StoredMessage] = {}
+        self.reading = False
+        self.read_markers = ReadMarkers()
+        self.synced_up_to = 0  # up to this seq, the status columns of single messages are final
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        """The ids of the customer and the mitra."""
+        return self.customer_id, self.mitra_id
+
+    def party(self, connection: Connection) -> str | None:
+        """Return the id under which the connection's user is a party of the session; None if they aren't one."""
+        actor = connection.actor
+        if actor is None:
+            return None
+        party = self.mitra_id if actor.user_type is UserType.MITRA else self.customer_id
+        return party if actor.owns(party) else None
+
+    def moved(self, marker: Marker, seq: int, *, at: dt.datetime, skip: str | None = None) -> ReadMarkerMoved:
+        """Return the publication of a marker that moved to `seq`. `skip` is the connection that sent it."""
+        return ReadMarkerMoved(
+            session_id=self.id,
+            customer_id=self.customer_id,
+            mitra_id=self.mitra_id,
+            reader=marker.reader,
+            status=marker.status,
+            up_to=seq,
+            at=at,
+            skip=skip,
+        )
+
+    def note_committed(self, seq: int) -> None:
+        """Record that all messages up to `seq` are committed."""
+        if seq > self.last_seq:
+            self.last_seq = seq
 
 
 class Feeds:

@@ -20,7 +20,7 @@ from core.sessions.rules import Closure, CreditReason, SessionNotActive
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import SessionStatus
 from core.sessions.views import SessionSearchView, SessionView
-from realtime import chat_frames, frames, pairing_frames, shared_frames
+from realtime import frames, server_frames
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)
 DEWI = Person(id=Id("019aa4b6-5f00-7000-8000-00000000c001"), display_name="Dewi")
@@ -169,8 +169,8 @@ REFUNDED = PaymentRequestView(
     promised=PromisedWait(p50=40, p90=120, at=AT - dt.timedelta(minutes=25)),
 )
 
-_customer = shared_frames.User(id=DEWI.id, type="customer")
-_mitra = shared_frames.User(id=AYU.id, type="mitra")
+_customer = server_frames.User(id=DEWI.id, type="customer")
+_mitra = server_frames.User(id=AYU.id, type="mitra")
 _known: dict[str, Any] = {
     "connection_id": CONNECTION_ID,
     "epoch": EPOCH,
@@ -180,15 +180,15 @@ _known: dict[str, Any] = {
 }
 _event: dict[str, Any] = {"event_id": EVENT_ID, "server_time": AT}
 
-SERVER: tuple[shared_frames.ServerFrame, ...] = (
-    chat_frames.ChatAuthOk(user=_customer, sessions=[OPEN], **_known),
-    chat_frames.MessageAck(
+SERVER: tuple[server_frames.ServerFrame, ...] = (
+    server_frames.ChatAuthOk(user=_customer, sessions=[OPEN], **_known),
+    server_frames.MessageAck(
         client_message_id=CLIENT_MESSAGE_ID, id=MESSAGE_ID, seq=4, created_at=AT, server_time=AT, ref="2"
     ),
-    chat_frames.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
-    chat_frames.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
-    chat_frames.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
-    chat_frames.SyncPage(
+    server_frames.NewMessage(message=MESSAGE, event_id=MESSAGE_ID, server_time=AT),
+    server_frames.MessageStatus(session_id=SESSION_ID, status="read", up_to=4, at=AT, server_time=AT),
+    server_frames.PartyTyping(session_id=SESSION_ID, is_typing=True, server_time=AT),
+    server_frames.SyncPage(
         session_id=SESSION_ID,
         messages=[MESSAGE],
         last_seq=4,
@@ -199,21 +199,21 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
         server_time=AT,
         ref="3",
     ),
-    chat_frames.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
-    chat_frames.SessionStarted(session=STARTED, **_event),
-    chat_frames.SessionExpired(session=EXPIRED, **_event),
-    chat_frames.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
-    chat_frames.SessionClockAdjusted(session=RESUMED, added_seconds=90, reason=CreditReason.REALTIME, **_event),
-    chat_frames.SessionClosing(session=CLOSING, **_event),
-    chat_frames.SessionCompleted(session=COMPLETED, **_event),
-    chat_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),
-    chat_frames.ExtensionRequested(extension=EXTENSION, **_event),
-    chat_frames.ExtensionResolved(extension=attrs.evolve(EXTENSION, status=ExtensionStatus.APPROVED), **_event),
-    chat_frames.PeerRenamed(session_id=SESSION_ID, display_name="Dewi", **_event),
-    chat_frames.PeerAbsent(session_id=SESSION_ID, user_type="mitra", since=AT - dt.timedelta(minutes=2), **_event),
-    chat_frames.PeerReturned(session_id=SESSION_ID, user_type="mitra", **_event),
-    pairing_frames.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
-    pairing_frames.PairingStatus(
+    server_frames.SessionWarning(session_id=SESSION_ID, seconds_left=180, expires_at=ENDS, **_event),
+    server_frames.SessionStarted(session=STARTED, **_event),
+    server_frames.SessionExpired(session=EXPIRED, **_event),
+    server_frames.SessionResumed(session=RESUMED, extension_id=EXTENSION_ID, **_event),
+    server_frames.SessionClockAdjusted(session=RESUMED, added_seconds=90, reason=CreditReason.REALTIME, **_event),
+    server_frames.SessionClosing(session=CLOSING, **_event),
+    server_frames.SessionCompleted(session=COMPLETED, **_event),
+    server_frames.SessionTopicUpdated(session_id=SESSION_ID, topic_sensitivity=Sensitivity.SENSITIVE, **_event),
+    server_frames.ExtensionRequested(extension=EXTENSION, **_event),
+    server_frames.ExtensionResolved(extension=attrs.evolve(EXTENSION, status=ExtensionStatus.APPROVED), **_event),
+    server_frames.PeerRenamed(session_id=SESSION_ID, display_name="Dewi", **_event),
+    server_frames.PeerAbsent(session_id=SESSION_ID, user_type="mitra", since=AT - dt.timedelta(minutes=2), **_event),
+    server_frames.PeerReturned(session_id=SESSION_ID, user_type="mitra", **_event),
+    server_frames.SearchAuthOk(user=_customer, searching=SEARCHING, **_known),
+    server_frames.PairingStatus(
         payment_request_id=PAYMENT_ID,
         session_id=SESSION_ID,
         status="failed",
@@ -221,17 +221,17 @@ SERVER: tuple[shared_frames.ServerFrame, ...] = (
         cause_tag=CauseTag.NO_MITRA_AVAILABLE,
         **_event,
     ),
-    pairing_frames.PaymentUpdated(payment_request=REFUNDED, **_event),
-    pairing_frames.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
-    pairing_frames.ChatRequestMade(request=REQUEST, **_event),
-    pairing_frames.ChatRequestClosed(
+    server_frames.PaymentUpdated(payment_request=REFUNDED, **_event),
+    server_frames.DeskAuthOk(user=_mitra, requests=[REQUEST], **_known),
+    server_frames.ChatRequestMade(request=REQUEST, **_event),
+    server_frames.ChatRequestClosed(
         session_id=SESSION_ID, topic_sensitivity=Sensitivity.REGULAR, reason="taken", **_event
     ),
-    pairing_frames.MitraStatusChanged(is_online=False, reason=StatusReason.STALE, **_event),
-    pairing_frames.Accepted(session=STARTED, server_time=AT, ref="5"),
-    shared_frames.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
-    shared_frames.Pong(server_time=AT, ref="4"),
-    shared_frames.Error(
+    server_frames.MitraStatusChanged(is_online=False, reason=StatusReason.STALE, **_event),
+    server_frames.Accepted(session=STARTED, server_time=AT, ref="5"),
+    server_frames.AuthExpiring(at=AT + dt.timedelta(seconds=60), server_time=AT),
+    server_frames.Pong(server_time=AT, ref="4"),
+    server_frames.Error(
         code=SessionNotActive.code,
         message="The message was not stored.",
         server_time=AT,

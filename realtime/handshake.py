@@ -2,21 +2,26 @@
 
 import asyncio
 import contextlib
+import functools
 from typing import Any
 
 from aiohttp import WSMsgType
 
 from core.accounts.logins import callers
 from core.base.actor import Actor, UserType
+from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.base.clock import monotonic
 from core.base.errors import DomainError, Unavailable
 from core.bus import channels
+from core.events.notices import Notice
 from core.pairing import views
+from core.runtime.container import Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
+from core.sessions import deliver
 from core.sessions.messages import chats
+from core.sessions.messages.chats import ChatProgress, OpenSession
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
-from realtime.arrivals import Arrivals
 from realtime.budgets import AUTH_COST
 from realtime.commands import Commands
 from realtime.connection import PING_S, Connection, encode
@@ -28,6 +33,41 @@ HANDSHAKE_S = 5.0  # real seconds within which the auth frame must arrive
 LATE_S = 0.5  # a timer this late was delayed by the event loop, which is not the client's fault
 READ_S = 0.1  # for reading data that has already arrived
 HANDSHAKE_CONTROLS = 10  # pings and pongs before the auth frame
+SIDES = (UserType.CUSTOMER, UserType.MITRA)
+
+
+class Arrivals:
+    """The reads for new connections: those that arrive at the same time share a statement for each of the three."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._progress: dict[UserType, BatchLoader[list[ChatProgress]]] = {
+            side: BatchLoader(functools.partial(chats.progress_of_parties, runtime, side), nothing=[], pause_s=PAUSE_S)
+            for side in SIDES
+        }
+        self._snapshots: dict[UserType, BatchLoader[list[OpenSession]]] = {
+            side: BatchLoader(functools.partial(chats.snapshots, runtime, side), nothing=[], pause_s=PAUSE_S)
+            for side in SIDES
+        }
+        self._unacknowledged: BatchLoader[list[Notice]] = BatchLoader(
+            functools.partial(deliver.unacknowledged, runtime), nothing=[], pause_s=PAUSE_S
+        )
+
+    async def progress(self, actor: Actor) -> list[ChatProgress]:
+        """Return the progress of the caller's running chats."""
+        return _flat(await self._progress[actor.user_type].of_all(actor.ids))
+
+    async def snapshot(self, actor: Actor) -> list[OpenSession]:
+        """Return the caller's running sessions, newest first."""
+        found: list[OpenSession] = _flat(await self._snapshots[actor.user_type].of_all(actor.ids))
+        return sorted(found, key=lambda session: session.created_at, reverse=True)
+
+    async def unacknowledged(self, actor: Actor) -> list[Notice]:
+        """Return the caller's unacknowledged events, oldest first within each of the caller's ids."""
+        return _flat(await self._unacknowledged.of_all(actor.ids))
+
+
+def _flat(found: list[list[Any]]) -> list[Any]:
+    return [one for some in found for one in some]
 
 
 class Handshake:

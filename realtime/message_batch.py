@@ -18,7 +18,7 @@ from core.sessions.messages.rules import Marker, NotStored, ReadMarkers, StoreRe
 from core.sessions.rules import SessionNotActive
 from core.telemetry import logs, metrics
 from realtime import outgoing
-from realtime.feed import Feed
+from realtime.feeds import Feed
 from realtime.hub import Hub
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 

@@ -14,7 +14,7 @@ from core.base import ids
 from core.base.languages import Text
 from core.sessions.messages.rules import Draft, Marker, check_message
 from realtime.connection import Connection
-from realtime.feed import Feed
+from realtime.feeds import Feed
 from realtime.frames import SendMessage
 
 BATCH_ROWS = 500  # bounds the time one transaction holds its locks

@@ -13,7 +13,7 @@ from core.base.errors import Unavailable
 from core.sessions.messages.rules import Marker
 from core.telemetry import logs
 from realtime.connection import SEND_AGAIN, Connection
-from realtime.feed import Feed
+from realtime.feeds import Feed
 from realtime.message_queue import Batch, Item, MessageQueue, Moved
 
 # Between the starts of two batches: a commit costs more than the few messages that come in this time. At 1,000 messages

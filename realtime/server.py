@@ -19,8 +19,8 @@ from core.telemetry import logs
 from realtime import asyncapi, close_codes, push
 from realtime.acks import Acks
 from realtime.admission import Admission
-from realtime.arrivals import Arrivals
 from realtime.commands import Commands
+from realtime.handshake import Arrivals
 from realtime.hub import Hub
 from realtime.message_batch import BatchStore, MessageStatuses
 from realtime.message_queue import MessageQueue

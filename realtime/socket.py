@@ -15,11 +15,10 @@ from core.sessions.messages.rules import TooFast
 from core.telemetry import logs, metrics
 from realtime import close_codes, frames, websocket
 from realtime.admission import Admission
-from realtime.arrivals import Arrivals
 from realtime.budgets import AUTH_COST, SYNC_COST
 from realtime.commands import Commands
 from realtime.connection import CLOSE_S, Connection
-from realtime.handshake import Handshake
+from realtime.handshake import Arrivals, Handshake
 from realtime.hub import Hub
 from realtime.inbox import CLOSED, Inbox
 from realtime.protocol import Http

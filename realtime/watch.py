@@ -15,8 +15,7 @@ from core.sessions.messages import chats
 from core.telemetry import logs
 from realtime import close_codes
 from realtime.connection import PING_S, Connection
-from realtime.feed import Feed
-from realtime.feeds import PARTS
+from realtime.feeds import PARTS, Feed
 from realtime.hub import Hub
 from realtime.revocation import Revocation
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from core.base.languages import Language
 from core.deliveries.pushes.rules import NOT_PUSHED, QUIET, WORDS
 from realtime import asyncapi
-from realtime.server_frames import FRAMES
-from realtime.shared_frames import ServerFrame
+from realtime.server_frames import FRAMES, ServerFrame
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "events.md"
 HEAD = """# Events

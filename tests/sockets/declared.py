@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core.base.actor import UserType
-from realtime import pairing_frames, refusals, server_frames, shared_frames
+from realtime import server_frames
 
 DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
     place: msgspec.json.Decoder(functools.reduce(operator.or_, kinds)) for place, kinds in server_frames.FRAMES.items()
@@ -19,15 +19,15 @@ ADDED = frozenset({"peer_absent_since"})
 UNDECLARED: list[str] = []
 
 
-def read(path: str, user_type: str, frame: dict[str, Any]) -> shared_frames.ServerFrame:
+def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.ServerFrame:
     """Return the frame as an instance of its class. Raises ValueError for unknown, missing or misspelled fields."""
     read = DECODERS[(path, UserType(user_type))].decode(msgspec.json.encode(frame))
     _same(frame, msgspec.to_builtins(read), frame["type"])
-    if isinstance(read, shared_frames.Error) and read.code not in refusals.CODES:
-        raise ValueError(f"{read.code} is not declared in realtime/refusals.py")
-    if isinstance(read, pairing_frames.PairingStatus):
-        fields = set(frame) & set(pairing_frames.FIELD_OF_STATUS.values())
-        if fields != {pairing_frames.FIELD_OF_STATUS[read.status]}:
+    if isinstance(read, server_frames.Error) and read.code not in server_frames.CODES:
+        raise ValueError(f"{read.code} is not declared in realtime/server_frames.py")
+    if isinstance(read, server_frames.PairingStatus):
+        fields = set(frame) & set(server_frames.FIELD_OF_STATUS.values())
+        if fields != {server_frames.FIELD_OF_STATUS[read.status]}:
             raise ValueError(f"pairing_status {read.status} has {sorted(fields)}")
     return read
 

@@ -14,7 +14,7 @@ from aiohttp._websocket import reader_py
 
 from core.base.actor import UserType
 from core.settings.environment import read as read_settings
-from realtime import asyncapi, chat_frames, close_codes, frames, server_frames, shared_frames
+from realtime import asyncapi, close_codes, frames, server_frames
 from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
@@ -79,7 +79,7 @@ def test_document_has_the_fields_that_asyncapi_3_requires() -> None:
 
 def test_document_has_every_frame_once() -> None:
     sent = {kind for kinds in server_frames.FRAMES.values() for kind in kinds}
-    assert sent == below(shared_frames.ServerFrame) == {type(example) for example in SERVER}
+    assert sent == below(server_frames.ServerFrame) == {type(example) for example in SERVER}
     assert below(frames.Frame) == CLIENT_CLASSES
     assert len(CLIENT) == len(CLIENT_CLASSES)
     assert len(SERVER) == len(sent)
@@ -171,7 +171,7 @@ def test_every_server_example_is_a_declared_frame(path: str, user_type: UserType
 
 
 PONG = {"type": "pong", "server_time": "2026-11-21T06:30:00Z"}
-SESSION = msgspec.to_builtins(next(one for one in SERVER if isinstance(one, chat_frames.SessionStarted)))
+SESSION = msgspec.to_builtins(next(one for one in SERVER if isinstance(one, server_frames.SessionStarted)))
 
 
 @pytest.mark.parametrize(

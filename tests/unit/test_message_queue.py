@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.sessions.messages.rules import Draft, Marker
-from realtime.feed import Feed
+from realtime.feeds import Feed
 from realtime.message_queue import (
     BATCH_ROWS,
     MARK_EARLY_S,

@@ -4,8 +4,7 @@ import random
 
 from core.settings.environment import read
 from realtime import budgets
-from realtime.budgets import Budgets, TokenBucket
-from realtime.message_rate import HOLD_S, RefusedMessages, wait_of
+from realtime.budgets import HOLD_S, Budgets, RefusedMessages, TokenBucket, wait_of
 
 SETTINGS = read({})
 

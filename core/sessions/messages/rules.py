@@ -49,7 +49,7 @@ class NotStored(enum.Enum):
     """Why a message was not stored."""
 
     NOT_ACTIVE = "not_active"  # the session is over or has not begun
-    NOT_A_PARTY = "not_a_party"  # the sender is no party of the session, or there is no such session
+    NOT_A_PARTY = "not_a_party"  # the session is not one of the sender, or does not exist
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
