@@ -23,7 +23,7 @@ async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
         payment = await store.lock(tx, first.id)
         if payment is None or payment.status is not PaymentStatus.PENDING:
             raise rules.PaymentNotPending
-        case = await money.record_payment(tx, payment, account, late=False, invoice_id=None)
+        case = await money.record_seen(tx, payment, account)
         if payment.gateway_invoice_id is not None:  # the money was seen, so the open invoice must not be paid too
             tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
         await operators.audit(

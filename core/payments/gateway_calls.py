@@ -1,25 +1,29 @@
-"""What a call of the gateway means for a payment request, and what the webhook answers to each call (`Case`).
+"""What a call of the gateway says and means for a payment request, and what the webhook answers to each call (`Case`).
 
-A call is an invoice's state that the gateway sends to the webhook, or returns when it is polled. The rules are in
-docs/product.md#how-a-payment-is-confirmed.
+A call is the state of an invoice or of a refund that the gateway sends to the webhook, or returns when it is asked. It
+is read once, into `InvoiceCall | RefundCall | Unreadable`. Then the facts about its request are gathered
+(core/payments/gateway_events.py), and `judge` says once what follows. What a refund's call means is in
+core/payments/refunds/rules.py. The rules are in docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt
 import enum
 import hmac
+import json
 from typing import Any
 
 import attrs
 
 from core.base.field_types import MAX_INT
 from core.base.ids import parse_id
-from core.base.plain_json import storable
+from core.base.plain_json import plain_text, storable
 from core.payments.channels import channel_of
 from core.payments.states import PaymentStatus
 
 LATE_TOLERANCE = dt.timedelta(seconds=60)  # after `expires_at`; money paid by then counts as in time
 CURRENCY = "IDR"
 PAID_STATUSES = frozenset({"PAID", "SETTLED"})
+REFUND_EVENTS = "refund."  # the beginning of the webhook's events about refunds
 
 
 class ProcessingResult(enum.StrEnum):
@@ -76,11 +80,11 @@ class Case(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Call:
-    """The fields of a webhook call that was read successfully. Amounts are in Rupiah."""
+class InvoiceCall:
+    """An invoice at the gateway. `external_id` is our payment request, a canonical UUID. Amounts are in Rupiah."""
 
     invoice_id: str
-    external_id: str  # canonical UUID
+    external_id: str
     status: str
     amount: int | None
     paid_amount: int | None
@@ -88,6 +92,65 @@ class Call:
     paid_at: dt.datetime | None
     app_tag: str | None
     channel: str | None = None
+
+    @property
+    def is_paid(self) -> bool:
+        """Return whether the invoice is paid."""
+        return self.status in PAID_STATUSES
+
+
+class RefundStateThere(enum.Enum):
+    """The state of a refund at the gateway."""
+
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+_REFUND_STATES = {
+    "SUCCEEDED": RefundStateThere.SUCCEEDED,
+    "FAILED": RefundStateThere.FAILED,
+    "CANCELLED": RefundStateThere.FAILED,
+}
+
+
+@attrs.frozen(kw_only=True)
+class RefundCall:
+    """A refund at the gateway. `failure_id` is our reference, a canonical UUID. The amount is in Rupiah."""
+
+    refund_id: str
+    failure_id: str
+    state: RefundStateThere
+    amount: int | None
+    currency: str | None
+    failure_code: str | None
+    body: dict[str, Any] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Unreadable:
+    """A call that is not about anything of ours, or can't be read. Its case is known without looking anything up."""
+
+    case: Case
+
+
+@attrs.frozen(kw_only=True)
+class NamedFields:
+    """What a call names, by the names of an invoice, unchecked: for its log row."""
+
+    external_id: str | None
+    gateway_invoice_id: str | None
+    status: str | None
+    amount: str | None
+    app_tag: str | None
+
+
+@attrs.frozen(kw_only=True)
+class ParsedCall:
+    """A call of the webhook, read once."""
+
+    named: NamedFields
+    content: InvoiceCall | RefundCall | Unreadable
 
 
 @attrs.frozen(kw_only=True)
@@ -99,6 +162,49 @@ class Issued:
     expires_at: dt.datetime
     invoice_id: str | None
     was_confirmed: bool
+
+
+class InvoiceOwner(enum.Enum):
+    """Which request the paid invoice of a call already belongs to."""
+
+    THIS_OR_NONE = enum.auto()
+    MORE_MONEY = enum.auto()  # the separate request that `Effect.RECORD_MORE` has made for this invoice
+    ANOTHER = enum.auto()
+
+
+@attrs.frozen(kw_only=True)
+class Facts:
+    """What a call about an invoice is judged by.
+
+    `by_hand_at`: when an operator confirmed the request by hand; None if none did. `is_blocked`: money in time could not
+    lead to a chat, for example because the customer has another session by now.
+    """
+
+    issued: Issued
+    received_at: dt.datetime
+    owner: InvoiceOwner = InvoiceOwner.THIS_OR_NONE
+    by_hand_at: dt.datetime | None = None
+    is_blocked: bool = False
+
+
+class Effect(enum.Enum):
+    """What a call changes."""
+
+    NONE = enum.auto()
+    EXPIRE = enum.auto()
+    CONFIRM = enum.auto()
+    FAIL = enum.auto()  # the money is recorded as that of a failed pairing
+    RECORD_MORE = enum.auto()  # the money is another payment, and gets a separate failed request
+    KEEP = enum.auto()  # of a payment that is recorded: its invoice and channel, if they are not known
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What follows from a call. `note` is text for operators."""
+
+    case: Case
+    effect: Effect = Effect.NONE
+    note: str | None = None
 
 
 def whole_idr(value: Any) -> int | None:
@@ -118,30 +224,99 @@ def time_of(value: Any) -> dt.datetime | None:
     return at if at is not None and at.tzinfo is not None else None
 
 
-def read_call(body: Any, *, app_tag: str) -> Call | Case:
-    """Return the parsed call, or the case that decides it without looking up a request."""
+def parse(raw: bytes, *, app_tag: str) -> ParsedCall:
+    """Read the body of a webhook call. `app_tag` marks what is ours; other systems may use the same gateway."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        body = None
+    fields = body if isinstance(body, dict) else {}
+    refund = refund_in(fields)
+    if refund is None:
+        return ParsedCall(named=named_in(fields), content=read_invoice_call(body, app_tag=app_tag))
+    named = named_in({**refund, "external_id": refund.get("reference_id"), "status": fields["event"]})
+    return ParsedCall(named=named, content=read_refund_call(refund, app_tag=app_tag))
+
+
+def named_in(fields: dict[str, Any]) -> NamedFields:
+    """Return what an object with the fields of an invoice names."""
+    metadata = fields.get("metadata")
+    return NamedFields(
+        external_id=plain_text(fields.get("external_id")),
+        gateway_invoice_id=plain_text(fields.get("id")),
+        status=plain_text(fields.get("status")),
+        amount=plain_text(fields.get("amount")),
+        app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
+    )
+
+
+def refund_in(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the refund of a webhook call; None if the call is about something else.
+
+    The gateway nests the refund in `data`, and in some versions that once more.
+    """
+    event = body.get("event")
+    if not isinstance(event, str) or not is_refund_event(event):
+        return None
+    data = body.get("data")
+    inner = data.get("data") if isinstance(data, dict) else None
+    found = inner if isinstance(inner, dict) else data
+    return found if isinstance(found, dict) else {}
+
+
+def is_refund_event(status: str | None) -> bool:
+    """Return whether the logged status of a webhook call is that of an event about a refund."""
+    return status is not None and status.lower().startswith(REFUND_EVENTS)
+
+
+def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | Unreadable:
+    """Return the refund of a call, or the case that decides it without looking it up."""
+    reference = refund.get("reference_id")
+    failure_id = parse_id(reference) if isinstance(reference, str) else None
+    if failure_id is None:  # of another system, or made by hand at the gateway
+        return Unreadable(Case.NON_UUID)
+    metadata = refund.get("metadata")
+    app = metadata.get("app") if isinstance(metadata, dict) else None
+    if app is not None and app != app_tag:
+        return Unreadable(Case.FOREIGN_APP)
+    refund_id, status = storable(refund.get("id")), storable(refund.get("status"), 50)
+    if refund_id is None or status is None:
+        return Unreadable(Case.INVALID_PAYLOAD)
+    return RefundCall(
+        refund_id=refund_id,
+        failure_id=failure_id,
+        state=_REFUND_STATES.get(status.upper(), RefundStateThere.PENDING),
+        amount=whole_idr(refund.get("amount")),
+        currency=storable(refund.get("currency")),
+        failure_code=plain_text(refund.get("failure_code"), 100) or None,
+        body=refund,
+    )
+
+
+def read_invoice_call(body: Any, *, app_tag: str) -> InvoiceCall | Unreadable:
+    """Return the invoice of a call, or the case that decides it without looking up a request."""
     if not isinstance(body, dict):
-        return Case.INVALID_PAYLOAD
+        return Unreadable(Case.INVALID_PAYLOAD)
     external = body.get("external_id")
     if isinstance(external, bool) or not isinstance(external, str | int | float):
-        return Case.INVALID_PAYLOAD
+        return Unreadable(Case.INVALID_PAYLOAD)
     # First check whether the call is for us: calls for other systems behind the same gateway need not have our form.
     # Those systems use numbers as ids, or leave the id empty.
     external_id = parse_id(external)
     if external_id is None:
-        return Case.NON_UUID
+        return Unreadable(Case.NON_UUID)
     metadata = body.get("metadata")
     app = metadata.get("app") if isinstance(metadata, dict) else None
     if app is not None and app != app_tag:
-        return Case.FOREIGN_APP
+        return Unreadable(Case.FOREIGN_APP)
     invoice_id, status, amount = (
         storable(body.get("id")),
         storable(body.get("status"), 50),
         whole_idr(body.get("amount")),
     )
     if invoice_id is None or status is None or amount is None:
-        return Case.INVALID_PAYLOAD
-    call = Call(
+        return Unreadable(Case.INVALID_PAYLOAD)
+    call = InvoiceCall(
         invoice_id=invoice_id,
         external_id=external_id,
         status=status.upper(),
@@ -153,14 +328,14 @@ def read_call(body: Any, *, app_tag: str) -> Call | Case:
         channel=channel_of(body),
     )
     if body.get("currency") is not None and call.currency is None:
-        return Case.INVALID_PAYLOAD
+        return Unreadable(Case.INVALID_PAYLOAD)
     odd_paid_amount = body.get("paid_amount") is not None and call.paid_amount is None
-    if call.status in PAID_STATUSES and odd_paid_amount:
-        return Case.INVALID_PAYLOAD
+    if call.is_paid and odd_paid_amount:
+        return Unreadable(Case.INVALID_PAYLOAD)
     return call
 
 
-def covers(call: Call, amount: int) -> bool:
+def covers(call: InvoiceCall, amount: int) -> bool:
     """Return whether the call reports at least `amount` Rupiah, both invoiced and paid, in our currency."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     if paid is None or paid < amount or (call.currency or CURRENCY) != CURRENCY:
@@ -168,50 +343,69 @@ def covers(call: Call, amount: int) -> bool:
     return call.amount is None or call.amount >= amount
 
 
-def judge(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
-    """Return the case of a parsed call about a known request.
-
-    The caller may turn CONFIRMED into NOT_PAIRABLE, if the customer has another session by now.
-    """
+def judge(call: InvoiceCall, facts: Facts) -> Judgement:
+    """Return what follows from a call about a known request."""
+    issued = facts.issued
     other_invoice = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
     if call.status == "EXPIRED":  # if it is a surplus invoice's, the invoice that the customer has is still valid
-        return Case.EXPIRED if issued.status is PaymentStatus.PENDING and not other_invoice else Case.IGNORED_STATUS
-    if call.status not in PAID_STATUSES:
-        return Case.IGNORED_STATUS
-    return Case.CONFLICT if other_invoice else _judge_payment(call, issued, received_at=received_at)
+        if issued.status is PaymentStatus.PENDING and not other_invoice:
+            return Judgement(case=Case.EXPIRED, effect=Effect.EXPIRE)
+        return Judgement(case=Case.IGNORED_STATUS)
+    if not call.is_paid:
+        return Judgement(case=Case.IGNORED_STATUS)
+    if facts.owner is InvoiceOwner.MORE_MONEY:
+        return Judgement(case=Case.DUPLICATE)
+    if facts.owner is InvoiceOwner.ANOTHER:
+        return Judgement(case=Case.CONFLICT, note="this invoice has paid another request")
+    if other_invoice:
+        return Judgement(case=Case.CONFLICT)
+    return _judge_confirmed(call, facts) if issued.was_confirmed else _judge_payment(call, facts)
 
 
-def _judge_payment(call: Call, issued: Issued, *, received_at: dt.datetime) -> Case:
-    """Return the case of a call that reports the payment of the request's invoice."""
-    if issued.was_confirmed and issued.invoice_id is not None:
-        return Case.DUPLICATE
+def _judge_confirmed(call: InvoiceCall, facts: Facts) -> Judgement:
+    """Judge the payment of the request's invoice, if the request was confirmed before."""
+    fits = covers(call, facts.issued.amount)
+    if facts.issued.invoice_id is None and not fits:  # confirmed by hand: this is not the payment the operator had seen
+        return Judgement(case=Case.CONFLICT)
+    if facts.by_hand_at is not None and paid_after(call, facts.by_hand_at):
+        if paid_by(call) == 0:
+            note = "paid after an operator had confirmed the request by hand, in another currency"
+            return Judgement(case=Case.CONFLICT, note=note)
+        return Judgement(case=Case.LATE, effect=Effect.RECORD_MORE)
+    return Judgement(case=Case.DUPLICATE, effect=Effect.KEEP if fits else Effect.NONE)
+
+
+def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
+    """Judge the first payment of the request's invoice."""
+    issued = facts.issued
     if not covers(call, issued.amount):
-        return Case.CONFLICT
-    if issued.was_confirmed:  # by hand: the operator had seen this payment
-        return Case.DUPLICATE
-    if issued.status is PaymentStatus.PENDING:
-        return Case.CONFIRMED
-    in_time = (call.paid_at or received_at) <= issued.expires_at + LATE_TOLERANCE
-    if issued.status is PaymentStatus.EXPIRED and in_time:
-        return Case.CONFIRMED
-    return Case.LATE
+        return Judgement(case=Case.CONFLICT)
+    over = overpaid_by(call, issued)
+    note = f"overpaid by {over}" if over else None
+    paid_at = call.paid_at or facts.received_at
+    in_time = issued.status is PaymentStatus.EXPIRED and paid_at <= issued.expires_at + LATE_TOLERANCE
+    if issued.status is not PaymentStatus.PENDING and not in_time:
+        return Judgement(case=Case.LATE, effect=Effect.FAIL, note=note)
+    if facts.is_blocked:
+        return Judgement(case=Case.NOT_PAIRABLE, effect=Effect.FAIL, note=note)
+    return Judgement(case=Case.CONFIRMED, effect=Effect.CONFIRM, note=note)
 
 
-def paid_after(call: Call, confirmed_at: dt.datetime) -> bool:
+def paid_after(call: InvoiceCall, confirmed_at: dt.datetime) -> bool:
     """Return whether a call reports money that was paid well after a request was confirmed.
 
     If an operator confirmed it by hand, this is other money than they had seen.
     """
-    return call.status in PAID_STATUSES and call.paid_at is not None and call.paid_at > confirmed_at + LATE_TOLERANCE
+    return call.is_paid and call.paid_at is not None and call.paid_at > confirmed_at + LATE_TOLERANCE
 
 
-def paid_by(call: Call) -> int:
+def paid_by(call: InvoiceCall) -> int:
     """Return how many Rupiah a call reports as paid; 0 if it is another currency."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     return (paid or 0) if (call.currency or CURRENCY) == CURRENCY else 0
 
 
-def overpaid_by(call: Call, issued: Issued) -> int:
+def overpaid_by(call: InvoiceCall, issued: Issued) -> int:
     """Return how many Rupiah more than the request's amount were paid; 0 if none."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     return max(0, (paid or 0) - issued.amount)

@@ -1,17 +1,30 @@
 """Apply what the gateway reports about an invoice to a locked payment request, by webhook or poll.
 
-core/payments/gateway_calls.py judges the report; the rules are in docs/product.md#how-a-payment-is-confirmed.
+This module gathers the facts, core/payments/gateway_calls.py judges the report by them, and core/payments/money.py moves
+the money. The rules are in docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt
 import json
 from collections.abc import Sequence
 
+import attrs
+
 from core.accounts.customers import store as customers
 from core.base import ids
 from core.base.plain_json import plain_text
 from core.payments import gateway_calls, money, payer_data, store
-from core.payments.gateway_calls import Call, Case, Issued
+from core.payments.gateway_calls import (
+    Case,
+    Effect,
+    Facts,
+    InvoiceCall,
+    InvoiceOwner,
+    Issued,
+    Judgement,
+    Unreadable,
+)
+from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.store import MAX_BODY, Received
@@ -34,70 +47,98 @@ def issued(payment: PaymentRequest) -> Issued:
     )
 
 
-async def apply(
-    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: Call, *, received_at: dt.datetime
-) -> tuple[Case, str | None]:
-    """Judge a call of the gateway and apply its effect.
+async def apply_call(tx: Tx, call: InvoiceCall, *, received_at: dt.datetime) -> Judgement:
+    """Judge a call of the webhook and apply its effect.
 
-    The caller must hold the customer's account and the payment's lock. Returns (case, note): the note is text for
-    operators, None if there is nothing to add.
+    A call about a confirmed request whose invoice is known takes no lock, unless it reports other money: it can only add
+    the channel of the payment.
     """
-    owner = await store.of_invoice(tx, call.invoice_id) if call.status in gateway_calls.PAID_STATUSES else None
-    if owner not in (None, payment.id):
-        return _of_another(payment, owner, call)
-    asked = issued(payment)
-    case = gateway_calls.judge(call, asked, received_at=received_at)
-    if case is Case.EXPIRED:
-        await money.expire(tx, payment)
-    if case not in (Case.CONFIRMED, Case.LATE, Case.DUPLICATE):
-        return case, None
-    if await has_more_money(tx, payment, call):
-        return await _keep_more_money(tx, payment, call)
-    if case is Case.DUPLICATE:  # confirmed by hand; now the gateway reports the invoice
-        await store.keep_invoice(tx, payment.id, call.invoice_id)
-    if call.channel is not None:
-        await store.keep_channel(tx, payment.id, call.channel)
-    if case in (Case.CONFIRMED, Case.LATE):
-        case = await money.record_payment(tx, payment, account, late=case is Case.LATE, invoice_id=call.invoice_id)
-        over = gateway_calls.overpaid_by(call, asked)
-        return case, f"overpaid by {over}" if over else None
-    return case, None
+    payment = await store.get(tx, call.external_id)
+    if payment is None:
+        return Judgement(case=Case.UNKNOWN)
+    if payment.confirmed_at is not None and payment.gateway_invoice_id is not None:
+        by_hand_at = await _by_hand_at(tx, payment, call)
+        facts = Facts(issued=issued(payment), received_at=received_at, by_hand_at=by_hand_at)
+        judgement = gateway_calls.judge(call, facts)
+        if judgement.effect is not Effect.RECORD_MORE:
+            return await _carry_out(tx, payment, call, judgement)
+    account = await customers.lock_account(tx, payment.customer_id)
+    locked = await store.lock(tx, payment.id)
+    assert locked is not None
+    return await _apply(tx, locked, account, call, received_at=received_at)
 
 
-def _of_another(payment: PaymentRequest, owner: str | None, call: Call) -> tuple[Case, str | None]:
-    """Return the case of an invoice that belongs to another request, which may be the one of `_keep_more_money`."""
-    if payment.confirmed_at is not None and owner == money.id_of_more(payment, call.invoice_id):
-        return Case.DUPLICATE, None
-    return Case.CONFLICT, "this invoice has paid another request"
+async def _apply(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, *, received_at: dt.datetime
+) -> Judgement:
+    """Judge a call and apply its effect. The caller must hold the customer's account and the payment's lock."""
+    facts = await _facts(tx, payment, account, call, received_at=received_at)
+    return await _carry_out(tx, payment, call, gateway_calls.judge(call, facts))
 
 
-async def has_more_money(reader: Reader, payment: PaymentRequest, call: Call) -> bool:
-    """Return whether a call reports a payment after an operator confirmed the request by hand: it was paid twice."""
-    at = payment.confirmed_at
-    return (
-        at is not None and gateway_calls.paid_after(call, at) and await store.was_confirmed_by_hand(reader, payment.id)
+async def _facts(
+    reader: Reader, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, *, received_at: dt.datetime
+) -> Facts:
+    """Return what a call about a locked request is judged by. Only what its status makes necessary is read."""
+    if not call.is_paid:
+        return Facts(issued=issued(payment), received_at=received_at)
+    may_confirm = payment.status in (PaymentStatus.PENDING, PaymentStatus.EXPIRED)
+    return Facts(
+        issued=issued(payment),
+        received_at=received_at,
+        owner=await _owner(reader, payment, call),
+        by_hand_at=await _by_hand_at(reader, payment, call),
+        is_blocked=may_confirm and await money.is_blocked(reader, payment, account),
     )
 
 
-async def _keep_more_money(tx: Tx, payment: PaymentRequest, call: Call) -> tuple[Case, str | None]:
+async def _owner(reader: Reader, payment: PaymentRequest, call: InvoiceCall) -> InvoiceOwner:
+    owner = await store.of_invoice(reader, call.invoice_id)
+    if owner in (None, payment.id):
+        return InvoiceOwner.THIS_OR_NONE
+    is_more = payment.confirmed_at is not None and owner == money.id_of_more(payment, call.invoice_id)
+    return InvoiceOwner.MORE_MONEY if is_more else InvoiceOwner.ANOTHER
+
+
+async def _by_hand_at(reader: Reader, payment: PaymentRequest, call: InvoiceCall) -> dt.datetime | None:
+    """Return when an operator confirmed a request by hand, if the call reports a payment after that; else None."""
+    at = payment.confirmed_at
+    if at is None or not gateway_calls.paid_after(call, at):
+        return None
+    return at if await store.was_confirmed_by_hand(reader, payment.id) else None
+
+
+async def _carry_out(tx: Tx, payment: PaymentRequest, call: InvoiceCall, judgement: Judgement) -> Judgement:
+    """Apply the effect of a call."""
+    if judgement.effect is Effect.EXPIRE:
+        await money.expire(tx, payment)
+    elif judgement.effect is Effect.RECORD_MORE:
+        return await _record_more(tx, payment, call, judgement)
+    elif judgement.effect is not Effect.NONE:
+        await _record(tx, payment, call, judgement.effect)
+    return judgement
+
+
+async def _record(tx: Tx, payment: PaymentRequest, call: InvoiceCall, effect: Effect) -> None:
+    """Record the payment that a call reports as that of its request."""
+    if call.channel is not None:
+        await store.keep_channel(tx, payment.id, call.channel)
+    if effect is Effect.CONFIRM:
+        await money.confirm(tx, payment, invoice_id=call.invoice_id)
+    elif effect is Effect.FAIL:
+        await money.fail_paid(tx, payment, invoice_id=call.invoice_id)
+    elif payment.gateway_invoice_id is None:  # confirmed by hand; now the gateway reports the invoice
+        await store.keep_invoice(tx, payment.id, call.invoice_id)
+
+
+async def _record_more(tx: Tx, payment: PaymentRequest, call: InvoiceCall, judgement: Judgement) -> Judgement:
+    """Record the payment that a call reports as another payment."""
     amount = gateway_calls.paid_by(call)
-    if amount == 0:
-        return Case.CONFLICT, "paid after an operator had confirmed the request by hand, in another currency"
     more = await money.record_more(tx, payment, amount=amount, invoice_id=call.invoice_id)
     if call.channel is not None:
         await store.keep_channel(tx, more, call.channel)
-    return Case.LATE, f"an operator had confirmed the request by hand before; this money is the request {more}"
-
-
-async def apply_late(tx: Tx, payment: PaymentRequest, call: Call, *, received_at: dt.datetime) -> Case:
-    """Judge a call about a confirmed request whose invoice is known. It can only add the channel of the payment.
-
-    The caller needs no lock.
-    """
-    case = gateway_calls.judge(call, issued(payment), received_at=received_at)
-    if case is Case.DUPLICATE and call.channel is not None and gateway_calls.covers(call, payment.amount):
-        await store.keep_channel(tx, payment.id, call.channel)  # for one that an operator has confirmed by hand
-    return case
+    note = f"an operator had confirmed the request by hand before; this money is the request {more}"
+    return attrs.evolve(judgement, note=note)
 
 
 async def apply_polled(
@@ -108,36 +149,41 @@ async def apply_polled(
     The caller must hold the customer's account and the payment's lock. Money that does not fit is logged as a conflict,
     once, and changes nothing.
     """
-    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
-    if isinstance(call, Case):
-        case, note = call, call.result
+    call = gateway_calls.read_invoice_call(invoice.body, app_tag=app_tag)
+    return await _apply_read(tx, payment, account, invoice, call)
+
+
+async def _apply_read(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, call: InvoiceCall | Unreadable
+) -> Case:
+    if isinstance(call, Unreadable):
+        judgement = Judgement(case=call.case, note=call.case.result)
     elif call.external_id != payment.id:
-        case, note = Case.CONFLICT, "the invoice is for another request"
+        judgement = Judgement(case=Case.CONFLICT, note="the invoice is for another request")
     else:
-        case, note = await apply(tx, payment, account, call, received_at=tx.now)
-    if invoice.status in gateway_calls.PAID_STATUSES and case not in FITS:
-        return await keep_conflict(
-            tx, invoice, payment_request_id=payment.id, note=note or "not what the request expects"
-        )
-    return case
+        judgement = await _apply(tx, payment, account, call, received_at=tx.now)
+    if invoice.status in gateway_calls.PAID_STATUSES and judgement.case not in FITS:
+        note = judgement.note or "not what the request expects"
+        return await keep_conflict(tx, invoice, payment_request_id=payment.id, note=note)
+    return judgement.case
 
 
-async def apply_found(tx: Tx, invoice: Invoice, *, app_tag: str) -> Case:
+async def apply_found(tx: Tx, invoice: Invoice, call: InvoiceCall | Unreadable) -> Case:
     """Lock the payment request of an invoice that the gateway returned, and apply its effect like `apply_polled`.
 
-    Money for an unknown request is logged as a conflict; another state of such an invoice is not.
+    `call` is the invoice as it was read. Money for an unknown request is logged as a conflict; another state of such an
+    invoice is not.
     """
-    call = gateway_calls.read_call(invoice.body, app_tag=app_tag)
-    first = None if isinstance(call, Case) else await store.get(tx, call.external_id)
+    first = None if isinstance(call, Unreadable) else await store.get(tx, call.external_id)
     if first is None:
-        case = call if isinstance(call, Case) else Case.UNKNOWN
+        case = call.case if isinstance(call, Unreadable) else Case.UNKNOWN
         if invoice.status not in gateway_calls.PAID_STATUSES:
             return case
         return await keep_conflict(tx, invoice, payment_request_id=None, note=case.result)
     account = await customers.lock_account(tx, first.customer_id)
     payment = await store.lock(tx, first.id)
     assert payment is not None
-    return await apply_polled(tx, payment, account, invoice, app_tag=app_tag)
+    return await _apply_read(tx, payment, account, invoice, call)
 
 
 def conflict_id(invoice: Invoice, *, payment_request_id: str | None, note: str, at: dt.datetime) -> str:

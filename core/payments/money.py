@@ -13,7 +13,7 @@ from core.base import ids
 from core.base.actor import Actor
 from core.base.machine import check_edge
 from core.events.signals import InvoiceVoided, PaymentConfirmed
-from core.payments import announce, trace_parents, transitions
+from core.payments import announce, transitions
 from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.causes import CauseTag
@@ -22,7 +22,7 @@ from core.payments.ledger import store as ledger
 from core.payments.pricing import store as pricing
 from core.payments.states import EDGES, PaymentStatus
 from core.payments.store import PaymentRequest
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
 from core.telemetry import metrics, traces
 
 
@@ -39,7 +39,7 @@ async def create(tx: Tx, request: PaymentRequest, account: tuple[str, ...]) -> P
     _count(tx, "requested", request)
     if request.amount > 0:
         return request
-    await record_payment(tx, request, account, late=False, invoice_id=None)
+    await record_seen(tx, request, account)
     recorded = await payments.get(tx, request.id)
     assert recorded is not None
     return recorded
@@ -85,38 +85,48 @@ def _cause_of_late_money(payment: PaymentRequest) -> CauseTag:
     return CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
 
 
-async def record_payment(
-    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, late: bool, invoice_id: str | None
-) -> Case:
-    """Record money for a locked request that was not paid before: confirm it, or fail it if it can't lead to a chat.
+async def is_blocked(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> bool:
+    """Return whether money for a request could not lead to a chat, or to an extension.
 
-    The caller must hold the customer's account. `late` says that the money came after the deadline. Returns CONFIRMED,
-    NOT_PAIRABLE or LATE. Raises MoneyMoved.
+    The caller must hold the customer's account, whose ids are `account`.
     """
-    cause = _cause_of_late_money(payment)
-    if late:
-        await fail(tx, payment, cause, invoice_id=invoice_id)
-        await announce.payment_updated(tx, [payment])
-        return Case.LATE
     if payment.extends_session_id is not None:
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
-        blocked = await payments.extension_under_way(tx, payment.extends_session_id, but=payment.id) is not None
-    else:
-        # An erased customer does not wait for a chat.
-        blocked = await payments.blocking(tx, list(account), but=payment.id) is not None or await customers.is_erased(
-            tx, payment.customer_id
-        )
-        if not blocked and payment.is_first_session_discount:
-            past = await pricing.past_of(tx, list(account), but_pending=False, but=payment.id)
-            blocked = past.ever_paired or past.other_discounted_request
-    if blocked:
-        await fail(tx, payment, cause, invoice_id=invoice_id)
-        await announce.payment_updated(tx, [payment])
+        return await payments.extension_under_way(reader, payment.extends_session_id, but=payment.id) is not None
+    if await payments.blocking(reader, list(account), but=payment.id) is not None:
+        return True
+    if await customers.is_erased(reader, payment.customer_id):  # an erased customer does not wait for a chat
+        return True
+    if not payment.is_first_session_discount:
+        return False
+    past = await pricing.past_of(reader, list(account), but_pending=False, but=payment.id)
+    return past.ever_paired or past.other_discounted_request
+
+
+async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...]) -> Case:
+    """Record money that came without an invoice for a locked pending request: confirm it, or fail it if it is blocked.
+
+    The caller must hold the customer's account. Returns CONFIRMED or NOT_PAIRABLE. Raises MoneyMoved.
+    """
+    if await is_blocked(tx, payment, account):
+        await fail_paid(tx, payment, invoice_id=None)
         return Case.NOT_PAIRABLE
+    await confirm(tx, payment, invoice_id=None)
+    return Case.CONFIRMED
+
+
+async def fail_paid(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:
+    """Record money for a locked request that can't lead to a chat: it is late or blocked. Raises MoneyMoved."""
+    await fail(tx, payment, _cause_of_late_money(payment), invoice_id=invoice_id)
+    await announce.payment_updated(tx, [payment])
+
+
+async def confirm(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:
+    """Record money for a locked request that is not blocked; its pairing follows the commit. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
-    await trace_parents.keep_of_payment(tx, payment.id)
+    await _keep_traceparent(tx, payment.id)
     _count(tx, "confirmed", payment)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
         await announce.payment_updated(tx, [payment])
@@ -129,7 +139,12 @@ async def record_payment(
             traceparent=traces.traceparent(),
         )
     )
-    return Case.CONFIRMED
+
+
+async def _keep_traceparent(tx: Tx, payment_request_id: str) -> None:
+    """Store the current span's traceparent with a payment request: its pairing goes on from here (docs/traces.md)."""
+    if (parent := traces.traceparent()) is not None:
+        await payments.keep_traceparent(tx, payment_request_id, parent)
 
 
 def id_of_more(payment: PaymentRequest, invoice_id: str) -> str:

@@ -9,13 +9,13 @@ import datetime as dt
 from core.accounts.customers import store as customers
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.events.signals import InvoiceVoided, PaymentConfirmed
-from core.payments import gateway_calls, gateway_events, invoice_counts, money, trace_parents
+from core.payments import gateway_calls, gateway_events, invoice_counts, money
 from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.providers.gateway import Gateway
 from core.runtime.container import Runtime
-from core.telemetry import logs
+from core.telemetry import logs, traces
 
 log = logs.get("payments")
 
@@ -86,7 +86,7 @@ async def announce_again(runtime: Runtime) -> dt.datetime | None:
     """Sweep: publish `PaymentConfirmed` again for confirmed requests that have no session or extension."""
     settled = runtime.now() - dt.timedelta(seconds=2 * runtime.settings.sesi_time_scale)
     for payment in await payments.confirmed_without_chat(runtime.db, before=settled):
-        parent = await trace_parents.of_payment(runtime.db, payment.id)
+        parent = await payments.traceparent(runtime.db, payment.id) if traces.is_on() else None
         runtime.publisher.publish_signal(
             PaymentConfirmed(payment_request_id=payment.id, is_extension=payment.is_extension, traceparent=parent)
         )

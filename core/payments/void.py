@@ -51,5 +51,6 @@ async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
 
 
 async def _apply(runtime: Runtime, invoice: Invoice) -> None:
+    call = gateway_calls.read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
     async with runtime.transaction() as tx:
-        await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)
+        await gateway_events.apply_found(tx, invoice, call)

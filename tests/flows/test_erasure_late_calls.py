@@ -58,6 +58,12 @@ async def stored(
     return call
 
 
+def logged(runtime: Runtime, call: webhooks.Received) -> webhook_calls.WebhookCall:
+    """Return a call whose row is in the log."""
+    content = webhook_calls.parse(runtime, call.raw_body).content
+    return webhook_calls.WebhookCall(received=call, content=content, is_logged=True)
+
+
 async def bodies(runtime: Runtime, *calls: Received) -> list[str]:
     return [row["body"] for row in await runtime.db.fetch(BODIES, sorted(call.id for call in calls))]
 
@@ -91,9 +97,7 @@ def test_call_that_ends_in_an_exception_is_masked(clean_harness: Harness) -> Non
         lock = "SELECT 1 FROM payment_requests WHERE id = $1 FOR UPDATE"
         async with runtime.transaction() as tx:
             await tx.fetch(lock, request_id)  # until the time for the answer is over
-            answer = await webhook_calls.process(
-                runtime, call, webhook_calls.parse(call.raw_body), monotonic() + 0.3, recorded=True
-            )
+            answer = await webhook_calls.process(runtime, logged(runtime, call), monotonic() + 0.3)
         assert answer.processing_result == "error"
         (body,) = await bodies(runtime, call)
         assert PAYER not in body
@@ -109,7 +113,7 @@ def test_call_that_names_only_the_invoice_is_masked_with_earlier_ones(clean_harn
         await erased(clean_harness, invoice="inv-only")
         earlier = await stored(runtime, None, invoice="inv-only")
         call = await stored(runtime, "not an id", invoice="inv-only")
-        await webhook_calls.process(runtime, call, webhook_calls.parse(call.raw_body), monotonic() + 5, recorded=True)
+        await webhook_calls.process(runtime, logged(runtime, call), monotonic() + 5)
         assert not any(PAYER in body for body in await bodies(runtime, earlier, call))
 
     clean_harness.run(play())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.payments.gateway_calls import Call, Issued
+from core.payments.gateway_calls import InvoiceCall, Issued
 from core.payments.reconciliation.invoices import UNDER_WAY, Difference, Known, difference, is_under_way
 from core.payments.states import PaymentStatus as P
 
@@ -13,10 +13,10 @@ NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 D = Difference
 
 
-def call(status: str = "PAID", **more: Any) -> Call:
+def call(status: str = "PAID", **more: Any) -> InvoiceCall:
     """Return an invoice of 12,000 Rupiah."""
     fields = {"invoice_id": "inv", "amount": 12_000, "paid_amount": None, "currency": "IDR", "paid_at": None}
-    return Call(external_id="x", app_tag="sesi", status=status, **{**fields, **more})
+    return InvoiceCall(external_id="x", app_tag="sesi", status=status, **{**fields, **more})
 
 
 def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Known:
@@ -66,7 +66,7 @@ def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Know
     ],
 )
 def test_difference_of_an_invoice_and_its_request(
-    invoice: Call, request_: Known | None, expected: Difference | None
+    invoice: InvoiceCall, request_: Known | None, expected: Difference | None
 ) -> None:
     assert difference(invoice, request_, now=NOW) is expected
 
@@ -84,6 +84,6 @@ def test_difference_of_an_invoice_and_its_request(
     ],
 )
 def test_invoice_that_changed_just_before_the_end_is_under_way(
-    invoice: Call, created: dt.datetime | None, updated: dt.datetime | None, expected: bool
+    invoice: InvoiceCall, created: dt.datetime | None, updated: dt.datetime | None, expected: bool
 ) -> None:
     assert is_under_way(invoice, created=created, updated=updated, until=NOW) is expected

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from core.payments.failures.rules import OperatorAction as A
+from core.payments.gateway_calls import RefundCall, RefundStateThere
 from core.payments.reconciliation.invoices import UNDER_WAY
 from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
-from core.payments.refunds.calls import Report, Reported
 from core.payments.refunds.states import RefundStatus as S
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
-D, R = RefundDifference, Reported
+D, R = RefundDifference, RefundStateThere
 
 
-def report(state: Reported = R.SUCCEEDED, **more: Any) -> Report:
+def report(state: RefundStateThere = R.SUCCEEDED, **more: Any) -> RefundCall:
     """Return a refund of 12,000 Rupiah at the gateway."""
     fields = {"refund_id": "rfd", "amount": 12_000, "currency": "IDR", "failure_code": None, **more}
-    return Report(failure_id="f", state=state, body={}, **fields)
+    return RefundCall(failure_id="f", state=state, body={}, **fields)
 
 
 def known(status: S | None, action: A | None = None, refund_id: str | None = "rfd") -> Known:
@@ -54,7 +54,7 @@ def known(status: S | None, action: A | None = None, refund_id: str | None = "rf
     ],
 )
 def test_difference_of_a_refund_and_its_failure(
-    refund: Report, failure: Known | None, expected: RefundDifference | None
+    refund: RefundCall, failure: Known | None, expected: RefundDifference | None
 ) -> None:
     assert difference(refund, failure) is expected
 

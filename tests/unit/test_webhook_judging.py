@@ -11,7 +11,24 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.base.plain_json import plain_text
-from core.payments.gateway_calls import Call, Case, Issued, is_callback_token, judge, overpaid_by, read_call, whole_idr
+from core.payments.gateway_calls import (
+    PAID_STATUSES,
+    Case,
+    Effect,
+    Facts,
+    InvoiceCall,
+    InvoiceOwner,
+    Issued,
+    Judgement,
+    RefundCall,
+    Unreadable,
+    is_callback_token,
+    judge,
+    overpaid_by,
+    parse,
+    read_invoice_call,
+    whole_idr,
+)
 from core.payments.states import EDGES, PAID, PaymentStatus
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
@@ -64,10 +81,21 @@ def an_issued(
     )
 
 
-def a_call(**changed: Any) -> Call:
+def read_call(body: Any, *, app_tag: str) -> InvoiceCall | Case:
+    """Return the invoice of a body, or the case that decides it."""
+    read = read_invoice_call(body, app_tag=app_tag)
+    return read.case if isinstance(read, Unreadable) else read
+
+
+def a_call(**changed: Any) -> InvoiceCall:
     read = read_call(BODY | changed, app_tag="sesi")
-    assert isinstance(read, Call)
+    assert isinstance(read, InvoiceCall)
     return read
+
+
+def case_of(call: InvoiceCall, issued: Issued, *, received_at: dt.datetime) -> Case:
+    """Return the case of a call about a request of which nothing else is known."""
+    return judge(call, Facts(issued=issued, received_at=received_at)).case
 
 
 # -- parsing
@@ -76,7 +104,19 @@ def a_call(**changed: Any) -> Call:
 @given(JSON)
 @example(math.nan)
 def test_any_json_is_a_gateway_call_or_a_result(body: Any):
-    assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
+    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | Case)
+
+
+@given(st.one_of(st.binary(max_size=100), JSON.map(lambda body: json.dumps(body).encode())))
+@example(b"{" * 100_000)
+def test_any_body_of_the_webhook_is_read(raw: bytes):
+    assert isinstance(parse(raw, app_tag="sesi").content, InvoiceCall | RefundCall | Unreadable)
+
+
+@given(st.sampled_from(["refund.succeeded", "REFUND.FAILED"]), JSON, st.booleans())
+def test_event_about_a_refund_is_never_read_as_an_invoice(event: str, data: Any, is_nested: bool):
+    body = BODY | {"event": event, "data": {"data": data} if is_nested else data}
+    assert isinstance(parse(json.dumps(body).encode(), app_tag="sesi").content, RefundCall | Unreadable)
 
 
 @given(NEAR)
@@ -84,15 +124,15 @@ def test_any_json_is_a_gateway_call_or_a_result(body: Any):
 @example(BODY | {"amount": math.nan})
 @example(BODY | {"paid_amount": -math.inf})
 def test_any_body_like_a_gateway_call_is_a_call_or_a_result(body: dict[str, Any]):
-    assert isinstance(read_call(body, app_tag="sesi"), Call | Case)
+    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | Case)
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
 def test_every_parsed_gateway_call_has_a_result(body: dict[str, Any], issued: Issued, later: int):
     finite = {k: v for k, v in (BODY | body).items() if not isinstance(v, float) or math.isfinite(v)}
     call = read_call(BODY | finite, app_tag="sesi")
-    if isinstance(call, Call):
-        assert isinstance(judge(call, issued, received_at=NOW + dt.timedelta(seconds=later)), Case)
+    if isinstance(call, InvoiceCall):
+        assert isinstance(case_of(call, issued, received_at=NOW + dt.timedelta(seconds=later)), Case)
         assert overpaid_by(call, issued) >= 0
 
 
@@ -156,7 +196,7 @@ def test_call_with_another_app_tag_belongs_to_another_app(app: Any):
 
 @pytest.mark.parametrize("metadata", [None, {}, {"app": "sesi"}, {"app": None}, {"other": 1}, [], "sesi"])
 def test_metadata_may_be_missing_or_name_this_app(metadata: Any):
-    assert isinstance(read_call(BODY | {"metadata": metadata}, app_tag="sesi"), Call)
+    assert isinstance(read_call(BODY | {"metadata": metadata}, app_tag="sesi"), InvoiceCall)
 
 
 def test_external_id_and_status_are_case_insensitive():
@@ -165,7 +205,7 @@ def test_external_id_and_status_are_case_insensitive():
 
 
 def test_unknown_fields_of_a_gateway_call_are_accepted():
-    assert isinstance(read_call(BODY | {"payer_email": "a@b", "fees": [1]}, app_tag="sesi"), Call)
+    assert isinstance(read_call(BODY | {"payer_email": "a@b", "fees": [1]}, app_tag="sesi"), InvoiceCall)
 
 
 @pytest.mark.parametrize("paid_at", [None, "", "yesterday", "2026-11-21T06:00:00", 7, [], "2026-11-21"])
@@ -200,7 +240,7 @@ STATUSES = ("PAID", "SETTLED", "EXPIRED", "PENDING", "FAILED", "REFUNDED")
 )
 def test_every_state_and_status_have_the_result_of_the_table(state: PaymentStatus, status: str, late: bool):
     received = EXPIRES + dt.timedelta(seconds=61 if late else 60)
-    case = judge(a_call(status=status), an_issued(status=state), received_at=received)
+    case = case_of(a_call(status=status), an_issued(status=state), received_at=received)
     if status == "EXPIRED":
         wanted = Case.EXPIRED if state is PaymentStatus.PENDING else Case.IGNORED_STATUS
     elif status not in ("PAID", "SETTLED"):
@@ -214,19 +254,65 @@ def test_every_state_and_status_have_the_result_of_the_table(state: PaymentStatu
     assert case is wanted
 
 
+EFFECTS = {
+    Case.EXPIRED: {Effect.EXPIRE},
+    Case.CONFIRMED: {Effect.CONFIRM},
+    Case.NOT_PAIRABLE: {Effect.FAIL},
+    Case.LATE: {Effect.FAIL, Effect.RECORD_MORE},
+    Case.DUPLICATE: {Effect.KEEP, Effect.NONE},
+    Case.CONFLICT: {Effect.NONE},
+    Case.IGNORED_STATUS: {Effect.NONE},
+}
+
+
+@given(NEAR, ISSUED, st.sampled_from(InvoiceOwner), st.booleans(), st.booleans())
+def test_case_and_effect_of_a_judgement_agree_for_all_facts(
+    body: dict[str, Any], issued: Issued, owner: InvoiceOwner, was_by_hand: bool, is_blocked: bool
+):
+    call = read_call(BODY | {k: v for k, v in body.items() if not isinstance(v, float)}, app_tag="sesi")
+    if not isinstance(call, InvoiceCall):
+        return
+    by_hand_at = NOW - dt.timedelta(hours=1) if was_by_hand and issued.was_confirmed else None
+    judgement = judge(
+        call, Facts(issued=issued, received_at=NOW, owner=owner, by_hand_at=by_hand_at, is_blocked=is_blocked)
+    )
+    assert judgement.effect in EFFECTS[judgement.case]
+    assert (judgement.effect is Effect.RECORD_MORE) <= (by_hand_at is not None)
+    if call.status in PAID_STATUSES and owner is not InvoiceOwner.THIS_OR_NONE:
+        assert judgement.effect is Effect.NONE
+    if is_blocked:
+        assert judgement.case is not Case.CONFIRMED
+
+
+def test_facts_decide_about_money_that_would_fit():
+    def judged(status: PaymentStatus, **facts: Any) -> Judgement:
+        call = a_call(paid_at=NOW.isoformat(), **facts.pop("call", {}))
+        return judge(call, Facts(issued=an_issued(status=status), received_at=NOW, **facts))
+
+    pending, confirmed = PaymentStatus.PENDING, PaymentStatus.CONFIRMED
+    hour_ago = NOW - dt.timedelta(hours=1)
+    assert judged(pending, is_blocked=True) == Judgement(case=Case.NOT_PAIRABLE, effect=Effect.FAIL)
+    assert judged(pending, owner=InvoiceOwner.ANOTHER).case is Case.CONFLICT
+    assert judged(confirmed, owner=InvoiceOwner.MORE_MONEY) == Judgement(case=Case.DUPLICATE)
+    assert judged(confirmed, by_hand_at=hour_ago) == Judgement(case=Case.LATE, effect=Effect.RECORD_MORE)
+    assert judged(confirmed, by_hand_at=NOW).effect is Effect.KEEP  # the payment that the operator had seen
+    assert judged(confirmed, by_hand_at=hour_ago, call={"currency": "USD"}).case is Case.CONFLICT
+    assert judged(pending, call={"paid_amount": 15000}).note == "overpaid by 3000"
+
+
 @pytest.mark.parametrize("state", PaymentStatus)
 def test_expiry_of_another_invoice_is_ignored(state: PaymentStatus):
     call = a_call(status="EXPIRED", id="inv-2")
-    assert judge(call, an_issued(status=state), received_at=NOW) is Case.IGNORED_STATUS
+    assert case_of(call, an_issued(status=state), received_at=NOW) is Case.IGNORED_STATUS
 
 
 @pytest.mark.parametrize("changed", [{"amount": 11999}, {"paid_amount": 1}, {"currency": "USD"}])
 def test_other_payment_of_a_request_confirmed_by_hand_is_a_conflict(changed: dict[str, Any]):
     by_hand = an_issued(status=PaymentStatus.CONFIRMED, invoice_id=None)
-    assert judge(a_call(**changed), by_hand, received_at=NOW) is Case.CONFLICT
-    assert judge(a_call(), by_hand, received_at=NOW) is Case.DUPLICATE
+    assert case_of(a_call(**changed), by_hand, received_at=NOW) is Case.CONFLICT
+    assert case_of(a_call(), by_hand, received_at=NOW) is Case.DUPLICATE
     told = an_issued(status=PaymentStatus.CONFIRMED)
-    assert judge(a_call(**changed), told, received_at=NOW) is Case.DUPLICATE
+    assert case_of(a_call(**changed), told, received_at=NOW) is Case.DUPLICATE
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
@@ -236,9 +322,9 @@ def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
     received_at = NOW + dt.timedelta(seconds=later)
     finite = {k: v for k, v in body.items() if not isinstance(v, float) or math.isfinite(v)}
     call = read_call(BODY | finite, app_tag="sesi")
-    if not isinstance(call, Call):
+    if not isinstance(call, InvoiceCall):
         return
-    case = judge(call, issued, received_at=received_at)
+    case = case_of(call, issued, received_at=received_at)
     target = {
         Case.CONFIRMED: PaymentStatus.CONFIRMED,
         Case.LATE: PaymentStatus.FAILED_PAIRING,
@@ -269,33 +355,33 @@ def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
     ids=str,
 )
 def test_wrong_amount_currency_or_invoice_is_a_conflict(state: PaymentStatus, changed: dict[str, Any]):
-    assert judge(a_call(**changed), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+    assert case_of(a_call(**changed), an_issued(status=state), received_at=NOW) is Case.CONFLICT
 
 
 @pytest.mark.parametrize("currency", ["UNITED STATES DOLLAR", 840, {"code": "USD"}, ["USD"]], ids=str)
 def test_currency_other_than_idr_never_confirms(currency: Any):
     read = read_call(BODY | {"currency": currency}, app_tag="sesi")
-    case = read if isinstance(read, Case) else judge(read, an_issued(), received_at=NOW)
+    case = read if isinstance(read, Case) else case_of(read, an_issued(), received_at=NOW)
     assert case in (Case.CONFLICT, Case.INVALID_PAYLOAD)
 
 
 @pytest.mark.parametrize("currency", [None, "IDR"])
 def test_missing_currency_counts_as_idr(currency: str | None):
-    assert judge(a_call(currency=currency), an_issued(), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(currency=currency), an_issued(), received_at=NOW) is Case.CONFIRMED
 
 
 @pytest.mark.parametrize("state", sorted(PAID))
 def test_second_payment_with_another_invoice_is_a_conflict(state: PaymentStatus):
-    assert judge(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+    assert case_of(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is Case.CONFLICT
 
 
 def test_first_invoice_counts_if_none_was_issued():
-    assert judge(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is Case.CONFIRMED
 
 
 def test_overpayment_confirms_and_its_difference_is_known():
     call = a_call(paid_amount=15000)
-    assert judge(call, an_issued(), received_at=NOW) is Case.CONFIRMED
+    assert case_of(call, an_issued(), received_at=NOW) is Case.CONFIRMED
     assert overpaid_by(call, an_issued()) == 3000
     assert overpaid_by(a_call(), an_issued()) == 0
 
@@ -303,7 +389,7 @@ def test_overpayment_confirms_and_its_difference_is_known():
 @pytest.mark.parametrize("seconds", [-3600, 0, 60, 61, 3600])
 def test_expired_request_paid_in_time_is_confirmed_however_late_the_call(seconds: int):
     paid_at = (EXPIRES + dt.timedelta(seconds=seconds)).isoformat()
-    case = judge(
+    case = case_of(
         a_call(paid_at=paid_at), an_issued(status=PaymentStatus.EXPIRED), received_at=EXPIRES + dt.timedelta(days=1)
     )
     assert case is (Case.CONFIRMED if seconds <= 60 else Case.LATE)
@@ -311,11 +397,11 @@ def test_expired_request_paid_in_time_is_confirmed_however_late_the_call(seconds
 
 def test_abandoned_request_is_never_confirmed_even_if_paid_in_time():
     call = a_call(paid_at=NOW.isoformat())
-    assert judge(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is Case.LATE
+    assert case_of(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is Case.LATE
 
 
 def test_free_request_is_not_confirmed_by_a_payment():
-    assert judge(a_call(amount=0), an_issued(amount=0), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(amount=0), an_issued(amount=0), received_at=NOW) is Case.CONFIRMED
 
 
 def test_answers_to_the_gateway_equal_the_documented_ones():

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from core.base.progress import Report, part, unreported
-from core.payments.gateway_calls import PAID_STATUSES, Call, Case, Issued, read_call, time_of
+from core.payments.gateway_calls import PAID_STATUSES, Case, InvoiceCall, Issued, Unreadable, read_invoice_call, time_of
 from core.payments.reconciliation import compare_refunds
 from core.payments.reconciliation.compare_refunds import NONE, ComparedRefunds, RefundFinding
 from core.payments.reconciliation.invoices import Difference, Known, difference, is_under_way
@@ -112,11 +112,11 @@ class _Comparison:
         new = [invoice for invoice in page if invoice.id not in self._listed]
         self._listed |= {invoice.id for invoice in new}
         read = [(invoice, self._read(invoice)) for invoice in new]
-        known = await self._known([call.external_id for _, call in read if isinstance(call, Call)])
+        known = await self._known([call.external_id for _, call in read if isinstance(call, InvoiceCall)])
         for invoice, call in read:
-            if not isinstance(call, Call):
-                self._foreign += call is not Case.INVALID_PAYLOAD
-                if call is Case.INVALID_PAYLOAD and invoice.status in PAID_STATUSES:
+            if not isinstance(call, InvoiceCall):
+                self._foreign += call.case is not Case.INVALID_PAYLOAD
+                if call.case is Case.INVALID_PAYLOAD and invoice.status in PAID_STATUSES:
                     self._suspects.append((None, invoice.id))
             elif self._is_under_way(invoice, call):
                 self._under_way += 1
@@ -165,7 +165,7 @@ class _Comparison:
             invoice = await self._gateway.find(request_id)
         known = (await self._known([request_id])).get(request_id) if request_id is not None else None
         call = self._read(invoice) if invoice is not None else None
-        if isinstance(call, Call):
+        if isinstance(call, InvoiceCall):
             assert invoice is not None
             found = None if self._is_under_way(invoice, call) else self._difference(call, known)
         else:
@@ -180,18 +180,18 @@ class _Comparison:
             amount=issued.amount if issued else None,
             gateway_invoice_id=invoice_id or (invoice.id if invoice else None),
             invoice_status=invoice.status if invoice else None,
-            invoice_amount=call.amount if isinstance(call, Call) else None,
-            paid_amount=call.paid_amount if isinstance(call, Call) else None,
+            invoice_amount=call.amount if isinstance(call, InvoiceCall) else None,
+            paid_amount=call.paid_amount if isinstance(call, InvoiceCall) else None,
             invoice=invoice,
         )
 
-    def _read(self, invoice: Invoice) -> Call | Case:
-        return read_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
+    def _read(self, invoice: Invoice) -> InvoiceCall | Unreadable:
+        return read_invoice_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
 
-    def _difference(self, call: Call, known: Known | None) -> Difference | None:
+    def _difference(self, call: InvoiceCall, known: Known | None) -> Difference | None:
         return difference(call, known, now=self._runtime.now())
 
-    def _is_under_way(self, invoice: Invoice, call: Call) -> bool:
+    def _is_under_way(self, invoice: Invoice, call: InvoiceCall) -> bool:
         created, updated = (time_of(invoice.body.get(name)) for name in ("created", "updated"))
         return is_under_way(call, created=created, updated=updated, until=self.until)
 

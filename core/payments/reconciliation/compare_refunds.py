@@ -10,10 +10,18 @@ from typing import Any
 import attrs
 
 from core.base import id_ranges
-from core.payments.gateway_calls import Call, Case, read_call, time_of, whole_idr
+from core.payments.gateway_calls import (
+    Case,
+    InvoiceCall,
+    RefundCall,
+    Unreadable,
+    read_invoice_call,
+    read_refund_call,
+    time_of,
+    whole_idr,
+)
 from core.payments.reconciliation.recorded_conflicts import recorded
 from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
-from core.payments.refunds.calls import Report, read_report
 from core.payments.refunds.states import RefundStatus
 from core.providers import refund_list
 from core.providers.gateway import Gateway
@@ -142,34 +150,38 @@ class _Comparison:
             gateway_amount=whole_idr(refund.get("amount")) if refund is not None else None,
         )
 
-    async def _read(self, refund: dict[str, Any]) -> tuple[Report, Known | None] | None:
+    async def _read(self, refund: dict[str, Any]) -> tuple[RefundCall, Known | None] | None:
         """Return the parsed refund and its failure, None if it is not about a pairing failure of ours.
 
         One that was made by hand at the gateway is about the failure that waits for an operator, if there is one.
         """
         app_tag = self._runtime.settings.gateway_app_tag
-        report = read_report(refund, app_tag=app_tag)
-        if report in (Case.FOREIGN_APP, Case.INVALID_PAYLOAD):
+        report = read_refund_call(refund, app_tag=app_tag)
+        if report in (Unreadable(Case.FOREIGN_APP), Unreadable(Case.INVALID_PAYLOAD)):
             return None
-        if isinstance(report, Report) and (known := await self._known(report.failure_id)) is not None:
+        if isinstance(report, RefundCall) and (known := await self._known(report.failure_id)) is not None:
             return report, known
         request_id = await self._paid_request(refund)
         if request_id is None:
             is_ours = isinstance(refund.get("metadata"), dict) and refund["metadata"].get("app") == app_tag
-            return (report, None) if isinstance(report, Report) and is_ours else None
+            return (report, None) if isinstance(report, RefundCall) and is_ours else None
         with translate_db_errors():
             failure_id = await failure_to_act_on(self._runtime.db, request_id)
         if failure_id is None:
-            return (report, None) if isinstance(report, Report) else None
-        by_hand = read_report({**refund, "reference_id": failure_id}, app_tag=app_tag)
-        return (by_hand, await self._known(failure_id)) if isinstance(by_hand, Report) else None
+            return (report, None) if isinstance(report, RefundCall) else None
+        by_hand = read_refund_call({**refund, "reference_id": failure_id}, app_tag=app_tag)
+        return (by_hand, await self._known(failure_id)) if isinstance(by_hand, RefundCall) else None
 
     async def _paid_request(self, refund: dict[str, Any]) -> str | None:
         """Return the payment request whose invoice was refunded, None if it is not ours."""
         invoice_id = refund.get("invoice_id")
         invoice = await self._gateway.get(invoice_id) if isinstance(invoice_id, str) and invoice_id else None
-        call = read_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag) if invoice is not None else None
-        return call.external_id if isinstance(call, Call) else None
+        call = (
+            read_invoice_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
+            if invoice is not None
+            else None
+        )
+        return call.external_id if isinstance(call, InvoiceCall) else None
 
     def _is_under_way(self, refund: dict[str, Any]) -> bool:
         created, updated = (time_of(refund.get(name)) for name in ("created", "updated"))

@@ -5,7 +5,7 @@ import enum
 
 import attrs
 
-from core.payments.gateway_calls import CURRENCY, PAID_STATUSES, Call, Case, Issued, judge, paid_after
+from core.payments.gateway_calls import CURRENCY, PAID_STATUSES, Case, Facts, InvoiceCall, Issued, judge, paid_after
 from core.payments.states import PaymentStatus
 
 # A payment may take this long until the service has it: the gateway's call, or the polls after a lost call.
@@ -48,7 +48,9 @@ class Known:
     confirmed_at: dt.datetime | None = None
 
 
-def is_under_way(call: Call, *, created: dt.datetime | None, updated: dt.datetime | None, until: dt.datetime) -> bool:
+def is_under_way(
+    call: InvoiceCall, *, created: dt.datetime | None, updated: dt.datetime | None, until: dt.datetime
+) -> bool:
     """Return whether an invoice changed so late that a database of the moment `until` need not have the change.
 
     `created` and `updated` are the gateway's, None if it did not send them. All are real time.
@@ -60,7 +62,7 @@ def is_under_way(call: Call, *, created: dt.datetime | None, updated: dt.datetim
     return call.status != OPEN and changed is not None and changed > limit
 
 
-def difference(call: Call, known: Known | None, *, now: dt.datetime) -> Difference | None:
+def difference(call: InvoiceCall, known: Known | None, *, now: dt.datetime) -> Difference | None:
     """Return how an invoice differs from its payment request, None if it fits. `now` is the service time.
 
     `known` is None if the service does not know the request.
@@ -73,9 +75,9 @@ def difference(call: Call, known: Known | None, *, now: dt.datetime) -> Differen
     return _unpaid(call, known) if own else _surplus(call)
 
 
-def _paid(call: Call, known: Known, *, now: dt.datetime) -> Difference | None:
+def _paid(call: InvoiceCall, known: Known, *, now: dt.datetime) -> Difference | None:
     issued = known.issued
-    case = judge(call, issued, received_at=now)
+    case = judge(call, Facts(issued=issued, received_at=now)).case
     if case is Case.CONFLICT:
         return Difference.PAID_NOT_FITTING
     if case is not Case.DUPLICATE:
@@ -87,7 +89,7 @@ def _paid(call: Call, known: Known, *, now: dt.datetime) -> Difference | None:
     return None if fits else Difference.AMOUNT_DIFFERS
 
 
-def _unpaid(call: Call, known: Known) -> Difference | None:
+def _unpaid(call: InvoiceCall, known: Known) -> Difference | None:
     issued = known.issued
     if issued.was_confirmed and not known.by_hand:
         return Difference.CONFIRMED_NOT_PAID
@@ -98,6 +100,6 @@ def _unpaid(call: Call, known: Known) -> Difference | None:
     return None if call.amount == issued.amount else Difference.AMOUNT_DIFFERS
 
 
-def _surplus(call: Call) -> Difference | None:
+def _surplus(call: InvoiceCall) -> Difference | None:
     """The request has another invoice, so the payment of this one would be a conflict."""
     return Difference.STILL_PAYABLE if call.status == OPEN else None

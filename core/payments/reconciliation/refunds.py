@@ -6,9 +6,8 @@ import enum
 import attrs
 
 from core.payments.failures.rules import OperatorAction
-from core.payments.gateway_calls import CURRENCY
+from core.payments.gateway_calls import CURRENCY, RefundCall, RefundStateThere
 from core.payments.reconciliation.invoices import UNDER_WAY
-from core.payments.refunds.calls import Report, Reported
 from core.payments.refunds.states import OPEN, RefundStatus
 
 
@@ -50,19 +49,19 @@ def is_under_way(created: dt.datetime | None, updated: dt.datetime | None, *, un
     return any(at is not None and at > until - UNDER_WAY for at in (created, updated))
 
 
-def difference(report: Report, known: Known | None) -> RefundDifference | None:
+def difference(report: RefundCall, known: Known | None) -> RefundDifference | None:
     """Return how a refund of the gateway differs from ours, None if it fits.
 
     `known` is None if the service does not know the failure. An open refund fits: the jobs process asks about it.
     """
     if known is None or known.status is None:
         recorded = known is not None and known.action is OperatorAction.REFUNDED
-        return None if recorded or report.state is Reported.FAILED else RefundDifference.REFUND_NOT_RECORDED
+        return None if recorded or report.state is RefundStateThere.FAILED else RefundDifference.REFUND_NOT_RECORDED
     if known.status in OPEN:
         return None
     if known.status is RefundStatus.FAILED or report.refund_id != known.gateway_refund_id:
-        return None if report.state is Reported.FAILED else RefundDifference.REFUND_NOT_RECORDED
-    if report.state is not Reported.SUCCEEDED:
+        return None if report.state is RefundStateThere.FAILED else RefundDifference.REFUND_NOT_RECORDED
+    if report.state is not RefundStateThere.SUCCEEDED:
         return RefundDifference.REFUND_NOT_PAID
     fits = report.amount == known.amount and (report.currency or CURRENCY) == CURRENCY
     return None if fits else RefundDifference.REFUND_AMOUNT_DIFFERS

@@ -1,7 +1,7 @@
 """Take money that a comparison with the gateway has found (docs/operating.md#comparison-with-the-gateway)."""
 
 from core.payments import gateway_events
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import Case, read_invoice_call
 from core.providers.invoices import Invoice
 from core.runtime.container import Runtime
 
@@ -11,5 +11,6 @@ async def take(runtime: Runtime, invoice: Invoice) -> Case:
 
     Raises Unavailable.
     """
+    call = read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
     async with runtime.transaction() as tx:
-        return await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)
+        return await gateway_events.apply_found(tx, invoice, call)

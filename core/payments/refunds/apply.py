@@ -1,6 +1,6 @@
 """Apply what the gateway says about a refund, by webhook or when asked (docs/product.md#refunds).
 
-core/payments/refunds/calls.py judges a report. Each function locks the failure first, so the order in which reports
+core/payments/refunds/rules.py judges a report. Each function locks the failure first, so the order in which reports
 arrive does not matter.
 """
 
@@ -17,10 +17,9 @@ from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.payments.failures.store import Failure
-from core.payments.gateway_calls import Case
-from core.payments.refunds import calls, store, transitions
-from core.payments.refunds.calls import Known, Report, Reported
-from core.payments.refunds.rules import AMOUNT_DIFFERS
+from core.payments.gateway_calls import Case, Judgement, RefundCall, RefundStateThere
+from core.payments.refunds import rules, store, transitions
+from core.payments.refunds.rules import AMOUNT_DIFFERS, JudgedRefund
 from core.payments.refunds.states import RefundStatus
 from core.payments.refunds.store import Refund
 from core.payments.store import PaymentRequest
@@ -45,23 +44,24 @@ async def lock_unactioned(tx: Tx, failure_id: str) -> Failure:
     return failure
 
 
-async def apply(tx: Tx, report: Report) -> tuple[Case, str | None]:
-    """Judge a report of the webhook and apply its effect. Return (case, note for operators).
+async def apply(tx: Tx, report: RefundCall) -> Judgement:
+    """Judge a report of the webhook and apply its effect.
 
     After a conflict the gateway is asked, because the call may be old or wrong.
     """
     failure, refund = await _lock(tx, report.failure_id)
     if failure is None or refund is None:
-        return Case.UNKNOWN, "the service has not asked for this refund"
+        return Judgement(case=Case.UNKNOWN, note="the service has not asked for this refund")
     case = await _apply(tx, failure, refund, report)
     if case is Case.CONFLICT:
         if refund.is_open:
             events.deadline(tx, await store.ask_now(tx, refund.id))
-        return case, "the refund is not the one that was asked for, or was decided before"
-    return case, None
+        note = "the refund is not the one that was asked for, or was decided before"
+        return Judgement(case=case, note=note)
+    return Judgement(case=case)
 
 
-async def apply_polled(tx: Tx, report: Report) -> Case:
+async def apply_polled(tx: Tx, report: RefundCall) -> Case:
     """Judge the gateway's answer and apply its effect.
 
     A refund of another amount ends the open one as failed and is logged as a conflict: an operator must look at it.
@@ -91,24 +91,28 @@ async def _lock(tx: Tx, failure_id: str) -> tuple[Failure | None, Refund | None]
     return failure, None if failure is None else await store.of_failure(tx, failure_id)
 
 
-async def _apply(tx: Tx, failure: Failure, refund: Refund, report: Report) -> Case:
-    known = Known(
+async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -> Case:
+    ours = JudgedRefund(
         status=refund.status,
         amount=refund.amount,
         gateway_refund_id=refund.gateway_refund_id,
         is_undecided=failure.operator_action is None and failure.superseded_at is None,
     )
-    case = calls.judge(report, known)
+    case = rules.judge(report, ours)
     if case is Case.REFUND_SUCCEEDED:
         await transitions.succeed(tx, refund.id, gateway_refund_id=report.refund_id)
         acted = await failures.act(tx, failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None)
         assert acted is not None
         await _tell(tx, failure, "succeeded")
     elif case is Case.REFUND_FAILED:
-        code = report.failure_code or calls.UNNAMED
+        code = report.failure_code or rules.UNNAMED
         await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=code)
         await _tell(tx, failure, "failed")
-    elif case is Case.IGNORED_STATUS and report.state is Reported.PENDING and refund.status is RefundStatus.REQUESTED:
+    elif (
+        case is Case.IGNORED_STATUS
+        and report.state is RefundStateThere.PENDING
+        and refund.status is RefundStatus.REQUESTED
+    ):
         await transitions.pend(tx, refund.id, gateway_refund_id=report.refund_id)
     return case
 
@@ -140,7 +144,7 @@ async def _payment(tx: Tx, payment_request_id: str) -> PaymentRequest:
     return payment
 
 
-async def _keep_conflict(tx: Tx, report: Report) -> None:
+async def _keep_conflict(tx: Tx, report: RefundCall) -> None:
     """Log a refund that was found and does not fit."""
     body = await payer_data.stored_body(
         tx, json.dumps(report.body).encode(), request_id=report.failure_id, invoice_id=report.refund_id

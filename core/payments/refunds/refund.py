@@ -12,7 +12,8 @@ from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.deliveries import events
 from core.payments.channels import ALLOWED, outlook
-from core.payments.refunds import apply, calls, rules, store, transitions
+from core.payments.gateway_calls import Unreadable, read_refund_call
+from core.payments.refunds import apply, rules, store, transitions
 from core.payments.refunds.rules import NotRefundable, RefundsDisabled
 from core.payments.refunds.store import Due, Refund
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
@@ -117,11 +118,11 @@ async def _ask(runtime: Runtime, gateway: RefundGateway, due: Due) -> bool:
             if isinstance(found, Declined):
                 await apply.decline(tx, failure_id=due.failure_id, attempt=due.attempt, code=found.code)
                 return True
-            report = calls.read_report(found, app_tag=app_tag)
-            if isinstance(report, calls.Report):
-                await apply.apply_polled(tx, report)
+            report = read_refund_call(found, app_tag=app_tag)
+            if isinstance(report, Unreadable):
+                log.error("the gateway's refund can't be read", failure_id=due.failure_id, result=report.case.result)
             else:
-                log.error("the gateway's refund can't be read", failure_id=due.failure_id, result=report.result)
+                await apply.apply_polled(tx, report)
     except (GatewayUnavailable, Unavailable):
         log.warning("asking about a refund failed", failure_id=due.failure_id)
     except Exception:  # one failure must not stop the others

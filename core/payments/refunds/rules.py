@@ -1,20 +1,56 @@
-"""Rules of refunds: when the gateway is asked, whether an operator may try again, and the refusals
+"""Rules of refunds: what the gateway's report means, when it is asked, whether an operator may try again, the refusals
 (docs/product.md#refunds)."""
 
 import datetime as dt
 
+import attrs
+
 from core.base import shown_texts
 from core.base.errors import DomainError
 from core.base.languages import Text
+from core.payments.gateway_calls import CURRENCY, Case, RefundCall, RefundStateThere
+from core.payments.refunds.states import RefundStatus
 
 LONGEST_NOTE = 500  # characters of an operator's reason or note
 # When to ask the gateway again after the n-th time; the last one repeats.
 ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600, 1_800, 3_600))
 STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
+UNNAMED = "FAILED"  # the code of a failure for which the gateway gives no reason
 AMOUNT_DIFFERS = "AMOUNT_DIFFERS"  # our own: the gateway has refunded another amount
 # With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The trigger
 # `refund_is_whole` and the audit repeat them.
 MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
+
+
+@attrs.frozen(kw_only=True)
+class JudgedRefund:
+    """A refund of ours. `is_undecided`: its failure is not superseded, and no operator's action is recorded."""
+
+    status: RefundStatus
+    amount: int
+    gateway_refund_id: str | None
+    is_undecided: bool
+
+
+def judge(call: RefundCall, ours: JudgedRefund) -> Case:
+    """Return the case of a call about a refund of ours. A conflict changes nothing."""
+    if ours.gateway_refund_id is not None and call.refund_id != ours.gateway_refund_id:
+        return Case.CONFLICT
+    if call.state is RefundStateThere.SUCCEEDED:
+        return _judge_success(call, ours)
+    if call.state is RefundStateThere.PENDING:
+        return Case.IGNORED_STATUS
+    if ours.status is RefundStatus.SUCCEEDED:
+        return Case.CONFLICT
+    return Case.DUPLICATE if ours.status is RefundStatus.FAILED else Case.REFUND_FAILED
+
+
+def _judge_success(call: RefundCall, ours: JudgedRefund) -> Case:
+    if call.amount != ours.amount or (call.currency or CURRENCY) != CURRENCY:
+        return Case.CONFLICT
+    if ours.status is RefundStatus.SUCCEEDED:
+        return Case.DUPLICATE
+    return Case.REFUND_SUCCEEDED if ours.is_undecided else Case.CONFLICT
 
 
 def may_try_again(*, gateway_refund_id: str | None, failure_code: str | None) -> bool:

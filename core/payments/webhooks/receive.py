@@ -22,7 +22,7 @@ from core.payments import gateway_calls, payer_data
 from core.payments.gateway_calls import Case, ProcessingResult
 from core.payments.webhooks import calls, rows
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.calls import ANSWER_S, Answer
+from core.payments.webhooks.calls import ANSWER_S, Answer, WebhookCall
 from core.payments.webhooks.rows import First, Incoming
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.payments.webhooks.unproven import KEPT
@@ -52,10 +52,12 @@ async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
     await rows.settle(first, genuine=genuine)
     if not genuine:
         return await _refuse_unproven(runtime, incoming, first)
-    body = calls.parse(incoming.body)
-    call = rows.received(incoming, body, first, kept=MAX_BODY, token_valid=True)
-    recorded = await rows.store_genuine(runtime, call, incoming.body, first)
-    answer = await calls.process(runtime, call, body, answer_by, recorded=recorded)
+    parsed = first.parsed or calls.parse(runtime, incoming.body)
+    call = rows.received(incoming, parsed.named, first, kept=MAX_BODY, token_valid=True)
+    is_logged = await rows.store_genuine(runtime, call, incoming.body, first)
+    answer = await calls.process(
+        runtime, WebhookCall(received=call, content=parsed.content, is_logged=is_logged), answer_by
+    )
     _show(runtime, call, answer)
     return answer
 
@@ -70,8 +72,8 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -
             processing_result=Case.FLOOD.result,
             retry_after_seconds=first.wait_s,
         )
-    body = calls.parse(incoming.body)
-    call = rows.received(incoming, body, first, kept=KEPT, token_valid=False)
+    parsed = first.parsed or calls.parse(runtime, incoming.body)
+    call = rows.received(incoming, parsed.named, first, kept=KEPT, token_valid=False)
     await asyncio.wait(
         {runtime.tasks.follow(rows.keep_unproven(runtime, incoming, call, first))},
         timeout=rows.SLOW_S,

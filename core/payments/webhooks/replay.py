@@ -13,12 +13,11 @@ from core.base.errors import NotFound
 from core.base.id_ranges import since, until
 from core.base.plain_json import plain_text
 from core.payments import gateway_calls, gateway_events, payer_data
-from core.payments.gateway_calls import Case
-from core.payments.refunds import calls as refund_calls
+from core.payments.gateway_calls import Case, Unreadable
 from core.payments.rules import NotReplayable
 from core.payments.webhooks import calls
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.calls import ANSWER_S, Answer
+from core.payments.webhooks.calls import ANSWER_S, Answer, WebhookCall
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.providers.invoices import Invoice
 from core.runtime.container import Runtime
@@ -42,7 +41,9 @@ async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
         await webhooks.record(tx, call)
         await _audit(tx, actor, stored, call)
     answer_by = monotonic() + ANSWER_S
-    await calls.process(runtime, call, calls.parse(call.raw_body), answer_by, recorded=True, came_at=came_at)
+    content = calls.parse(runtime, call.raw_body).content
+    handled = WebhookCall(received=call, content=content, is_logged=True, came_at=came_at)
+    await calls.process(runtime, handled, answer_by)
     return call.id
 
 
@@ -60,7 +61,7 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
 
     The answer is logged as a replay, as it is for a poll. Return the new log row's id.
     """
-    if runtime.gateway is None or stored.gateway_invoice_id is None or refund_calls.is_event(stored.status):
+    if runtime.gateway is None or stored.gateway_invoice_id is None or gateway_calls.is_refund_event(stored.status):
         raise NotReplayable
     invoice = await runtime.gateway.get(stored.gateway_invoice_id)
     async with runtime.transaction() as tx:
@@ -75,10 +76,11 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
 async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> Case:
     if invoice is None:
         return Case.UNKNOWN
-    call = gateway_calls.read_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
-    if call in (Case.NON_UUID, Case.FOREIGN_APP):  # of another system, which has its own eyes on that money
-        return call
-    return await gateway_events.apply_found(tx, invoice, app_tag=runtime.settings.gateway_app_tag)
+    call = gateway_calls.read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
+    # Of another system, which has its own eyes on that money.
+    if isinstance(call, Unreadable) and call.case in (Case.NON_UUID, Case.FOREIGN_APP):
+        return call.case
+    return await gateway_events.apply_found(tx, invoice, call)
 
 
 async def _logged(tx: Tx, stored: Received, invoice: Invoice | None) -> Received:
@@ -139,7 +141,9 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     async with runtime.transaction() as tx:
         if not await webhooks.record(tx, call) and not await webhooks.claim_call(tx, call.id):
             return None
-    return await calls.process(runtime, call, calls.parse(call.raw_body), monotonic() + ANSWER_S, recorded=True)
+    content = calls.parse(runtime, call.raw_body).content
+    handled = WebhookCall(received=call, content=content, is_logged=True)
+    return await calls.process(runtime, handled, monotonic() + ANSWER_S)
 
 
 def _from_line(line: bytes, scale: float) -> Received:

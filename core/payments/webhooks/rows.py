@@ -7,7 +7,6 @@ import asyncio
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -17,7 +16,7 @@ from core.base.errors import Unavailable
 from core.base.plain_json import plain_text
 from core.bus.buckets import Limit
 from core.bus.rate_limit import RateLimited
-from core.payments.refunds import calls as refund_calls
+from core.payments.gateway_calls import NamedFields, ParsedCall
 from core.payments.webhooks import calls
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.flood_counts import FloodCounts
@@ -65,6 +64,7 @@ class First:
     stored: bool = False
     failed: bool = False
     wait_s: int = 0
+    parsed: ParsedCall | None = None
 
 
 def _unproven(runtime: Runtime) -> UnprovenCalls:
@@ -111,7 +111,8 @@ async def _look_and_store(runtime: Runtime, incoming: Incoming, first: First) ->
         if first.wait_s:
             return
         first.admitted = True
-        call = received(incoming, calls.parse(incoming.body), first, kept=KEPT, token_valid=False)
+        first.parsed = calls.parse(runtime, incoming.body)
+        call = received(incoming, first.parsed.named, first, kept=KEPT, token_valid=False)
         await webhooks.record_first(runtime.db, call)
         first.stored = True
         if first.failed:  # it was answered without the row: a line of the fallback file or a count stands for it
@@ -205,10 +206,8 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def received(incoming: Incoming, body: Any, first: First, *, kept: int, token_valid: bool) -> Received:
+def received(incoming: Incoming, named: NamedFields, first: First, *, kept: int, token_valid: bool) -> Received:
     """Return a call with the first `kept` bytes of its body."""
-    fields = refund_calls.logged(body)
-    metadata = fields.get("metadata")
     cut = not token_valid and len(incoming.body) > kept
     return Received(
         id=first.call_id,
@@ -216,15 +215,11 @@ def received(incoming: Incoming, body: Any, first: First, *, kept: int, token_va
         source_ip=plain_of(incoming.source_ip)[:45],
         headers=_kept(incoming.headers),
         token_valid=token_valid,
-        external_id=plain_text(fields.get("external_id")),
-        gateway_invoice_id=plain_text(fields.get("id")),
-        status=plain_text(fields.get("status")),
-        amount=plain_text(fields.get("amount")),
-        app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
         raw_body=incoming.body[:kept],
         truncated=len(incoming.body) > kept,
         bytes=_length(incoming) if cut else None,
         body_sha256=hashlib.sha256(incoming.body).hexdigest() if cut else None,
+        **attrs.asdict(named),
     )
 
 
