@@ -24,8 +24,7 @@ from core.events.signals import ConfigChanged
 from core.pairing import presence
 from core.payments.failures import store as failures
 from core.payments.failures.rules import OperatorAction
-from core.payments.refunds import apply as apply_refund
-from core.payments.refunds import store as refunds
+from core.payments.refunds import refund
 from core.payments.refunds.rules import RefundPending, checked_note
 from core.runtime.container import Runtime
 from core.sessions import renames
@@ -50,19 +49,15 @@ async def act_on_failure(
     """
     words = checked_note("note", note)
     async with runtime.transaction() as tx:
-        failure = await apply_refund.lock_unactioned(tx, failure_id)
-        refund = await refunds.of_failure(tx, failure_id)
-        if refund is not None and refund.is_open:
+        undecided = await refund.lock_undecided(tx, failure_id, words=words)
+        if undecided.refund is not None and undecided.refund.is_open:
             raise RefundPending
-        words = await apply_refund.kept_words(tx, failure.payment_request_id, words)
+        words = undecided.words
         await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=words)
-        await apply_refund.tell_customer(tx, failure.payment_request_id)
-        await operators.audit(
+        await undecided.record(
             tx,
-            operator_id=actor.user_id,
-            action="failed_pairing.actioned",
-            object_type="pairing_failure",
-            object_id=failure_id,
+            actor,
+            "failed_pairing.actioned",
             before={"operator_action": None},
             after={"operator_action": action.value} | ({} if words is None else {"note": words}),
         )

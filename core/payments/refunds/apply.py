@@ -8,14 +8,13 @@ import json
 
 from core.accounts.customers import erasing
 from core.base import ids
-from core.base.errors import NotFound
 from core.base.plain_json import plain_text
 from core.deliveries import events
 from core.payments import announce as announce_payments
 from core.payments import payer_data
 from core.payments import store as payments
 from core.payments.failures import store as failures
-from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.payments.failures.rules import OperatorAction
 from core.payments.failures.store import Failure
 from core.payments.gateway_calls import Case, Judgement, RefundCall, RefundStateThere
 from core.payments.refunds import rules, store, transitions
@@ -30,18 +29,6 @@ from core.telemetry import logs, metrics
 
 log = logs.get("refunds")
 metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed"))
-
-
-async def lock_unactioned(tx: Tx, failure_id: str) -> Failure:
-    """Lock a failure on which an operator may still act. Raises NotFound, FailureSuperseded, AlreadyActioned."""
-    failure = await failures.lock(tx, failure_id)
-    if failure is None:
-        raise NotFound
-    if failure.superseded_at is not None:
-        raise FailureSuperseded
-    if failure.operator_action is not None:
-        raise AlreadyActioned
-    return failure
 
 
 async def apply(tx: Tx, report: RefundCall) -> Judgement:
@@ -120,28 +107,15 @@ async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -
 async def _tell(tx: Tx, failure: Failure, outcome: str) -> None:
     """Count the outcome of a refund, and tell the customer."""
     tx.count(metrics.REFUNDS.labels(outcome))
-    await tell_customer(tx, failure.payment_request_id)
+    payment = await payments.get(tx, failure.payment_request_id)
+    assert payment is not None
+    await tell_customer(tx, payment)
 
 
-async def tell_customer(tx: Tx, payment_request_id: str) -> None:
+async def tell_customer(tx: Tx, payment: PaymentRequest) -> None:
     """Send the customer the state of their failed payment, unless they are erased: then no row may follow."""
-    payment = await _payment(tx, payment_request_id)
     if not await erasing.is_erased(tx, payment.customer_id):
         await announce_payments.payment_updated(tx, [payment])
-
-
-async def kept_words(tx: Tx, payment_request_id: str, words: str | None) -> str | None:
-    """Return what an operator wrote about a failed payment; None if its customer is erased, because no text is kept."""
-    if words is None:
-        return None
-    payment = await _payment(tx, payment_request_id)
-    return None if await erasing.is_erased(tx, payment.customer_id) else words
-
-
-async def _payment(tx: Tx, payment_request_id: str) -> PaymentRequest:
-    payment = await payments.get(tx, payment_request_id)
-    assert payment is not None
-    return payment
 
 
 async def _keep_conflict(tx: Tx, report: RefundCall) -> None:

@@ -5,23 +5,72 @@ due again after a pause, and the gateway is first asked what it has. So it makes
 """
 
 import asyncio
+from typing import Any
 
+import attrs
+
+from core.accounts.customers import erasing
 from core.accounts.operators import store as operators
 from core.base.actor import Actor
 from core.base.clock import real_sleep
-from core.base.errors import GatewayUnavailable, Unavailable
+from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.deliveries import events
+from core.payments import store as payments
 from core.payments.channels import ALLOWED, outlook
+from core.payments.failures import store as failures
+from core.payments.failures.rules import AlreadyActioned, FailureSuperseded
+from core.payments.failures.store import Failure
 from core.payments.gateway_calls import Unreadable, read_refund_call
 from core.payments.refunds import apply, rules, store, transitions
 from core.payments.refunds.rules import NotRefundable, RefundsDisabled
 from core.payments.refunds.store import Due, Refund
+from core.payments.store import PaymentRequest
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
 from core.runtime.container import GATEWAY_SLOTS, Runtime
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
 log = logs.get("refunds")
+
+
+@attrs.frozen(kw_only=True)
+class UndecidedFailure:
+    """A locked failure on which an operator acts, its refund, and what they wrote: None if the customer is erased."""
+
+    failure: Failure
+    payment: PaymentRequest
+    refund: Refund | None
+    words: str | None
+
+    async def record(self, tx: Tx, actor: Actor, action: str, *, before: Any, after: Any) -> None:
+        """Tell the customer, and write the audit row of what the operator did."""
+        await apply.tell_customer(tx, self.payment)
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action=action,
+            object_type="pairing_failure",
+            object_id=self.failure.id,
+            before=before,
+            after=after,
+        )
+
+
+async def lock_undecided(tx: Tx, failure_id: str, *, words: str | None) -> UndecidedFailure:
+    """Lock a failure on which an operator may still act. Raises NotFound, FailureSuperseded, AlreadyActioned."""
+    failure = await failures.lock(tx, failure_id)
+    if failure is None:
+        raise NotFound
+    if failure.superseded_at is not None:
+        raise FailureSuperseded
+    if failure.operator_action is not None:
+        raise AlreadyActioned
+    refund = await store.of_failure(tx, failure_id)
+    payment = await payments.get(tx, failure.payment_request_id)
+    assert payment is not None
+    if words is not None and await erasing.is_erased(tx, payment.customer_id):
+        words = None
+    return UndecidedFailure(failure=failure, payment=payment, refund=refund, words=words)
 
 
 async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: str | None) -> None:
@@ -33,30 +82,24 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
     if not runtime.settings.refunds_enabled or gateway_of(runtime.settings, runtime.gateway) is None:
         raise RefundsDisabled
     async with runtime.transaction() as tx:
-        failure = await apply.lock_unactioned(tx, failure_id)
-        refund = await store.of_failure(tx, failure_id)
+        undecided = await lock_undecided(tx, failure_id, words=words)
+        refund, words, amount = undecided.refund, undecided.words, undecided.failure.amount
         if refund is not None and refund.is_open:
             return
-        await _check(tx, failure.payment_request_id, refund)
-        words = await apply.kept_words(tx, failure.payment_request_id, words)
+        await _check(tx, undecided.payment.id, refund)
         if refund is None:
-            await transitions.request(
-                tx, failure_id=failure_id, amount=failure.amount, reason=words, operator_id=actor.user_id
-            )
+            await transitions.request(tx, failure_id=failure_id, amount=amount, reason=words, operator_id=actor.user_id)
         else:
             attempt = refund.attempt + 1
             await transitions.request_again(tx, refund.id, attempt=attempt, reason=words, operator_id=actor.user_id)
         tx.count(metrics.REFUNDS.labels("requested"))
-        await apply.tell_customer(tx, failure.payment_request_id)
         events.deadline(tx, tx.now)
-        await operators.audit(
+        await undecided.record(
             tx,
-            operator_id=actor.user_id,
-            action="failed_pairing.refund_requested",
-            object_type="pairing_failure",
-            object_id=failure_id,
+            actor,
+            "failed_pairing.refund_requested",
             before={"refund": None if refund is None else refund.status.value},
-            after={"refund": "requested", "amount": failure.amount, "reason": words},
+            after={"refund": "requested", "amount": amount, "reason": words},
         )
 
 
