@@ -28,7 +28,7 @@ from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.store import MAX_BODY, Received
-from core.providers.invoices import Invoice
+from core.providers.gateway import Invoice
 from core.storage.transaction import Reader, Tx
 from core.telemetry import logs
 

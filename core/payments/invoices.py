@@ -20,7 +20,7 @@ from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentRequestView
-from core.providers.invoices import Wanted, duration_s
+from core.providers.gateway import WantedInvoice, duration_s
 from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 from core.telemetry import metrics
@@ -155,7 +155,7 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
     If the gateway does not make it, the request is abandoned and the key can be used again. Raises GatewayUnavailable.
     """
     assert runtime.gateway is not None
-    wanted = Wanted(
+    wanted = WantedInvoice(
         external_id=request.id,
         amount=request.amount,
         description=f"{request.duration_minutes} min {request.mode}",

@@ -19,8 +19,7 @@ from core.payments import store as payments
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.views import PaymentRequestView
-from core.providers.gateway import Gateway
-from core.providers.invoices import Invoice
+from core.providers.gateway import Gateway, Invoice
 from core.runtime.container import GATEWAY_SLOTS, Runtime
 from core.telemetry import logs
 

@@ -8,7 +8,7 @@ import asyncio
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.payments import gateway_calls, gateway_events
-from core.providers.invoices import Invoice
+from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from core.telemetry import logs
 

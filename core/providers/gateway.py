@@ -1,26 +1,33 @@
-"""Create, find, read and void invoices at the payment gateway (docs/protocol.md#payment-gateway).
+"""Create, find, list, read and void invoices at the payment gateway (docs/protocol.md#payment-gateway).
 
 A gateway may create two invoices for one external id. So if the result of a call is unknown, the gateway is first asked
 which invoices it has.
 """
 
 import asyncio
+import datetime as dt
 import math
+import operator
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from core.base.clock import real_sleep
+import attrs
+
+from core.base.clock import as_text, real_sleep
 from core.base.errors import GatewayUnavailable
+from core.base.plain_json import storable
 from core.providers.circuit import Circuit
-from core.providers.gateway_api import Answer, GatewayApi, in_path
+from core.providers.gateway_api import CURRENCY, GatewayAnswer, GatewayApi, in_path, pages
 from core.providers.http_client import HttpClient, Operation
-from core.providers.invoices import EXPIRED, PAID, Invoice, Wanted, is_usable, read_invoice, request_body
 from core.providers.refunds import Refunds
 from core.settings.settings import Settings
 from core.telemetry import logs, metrics
 
+PAID, EXPIRED = frozenset({"PAID", "SETTLED"}), "EXPIRED"
+LONGEST_URL = 2000
 ATTEMPTS = 3
+PER_PAGE = 50  # a page is read up to 1 MiB, and an invoice has some kilobytes
 WHOLE_S = 14.0  # for creating an invoice, with retries and look-ups; the customer waits
 # How many invoices one process creates at the same time, and how long others wait for a slot (real seconds). With a
 # gateway that answers in 0.2 s that is 160 invoices a second; a gateway that hangs holds up no more customers than
@@ -30,11 +37,73 @@ TURN_S = 2.0
 log = logs.get("gateway")
 
 
+@attrs.frozen(kw_only=True)
+class WantedInvoice:
+    """The invoice to create. `amount` is in rupiah."""
+
+    external_id: str
+    amount: int
+    description: str
+    duration_s: int
+    app_tag: str
+    payment_methods: tuple[str, ...] = ()  # the gateway's channels, in the order to show; empty: all of them
+
+
+@attrs.frozen(kw_only=True)
+class Invoice:
+    """An invoice as the gateway returns it. `body` is the whole JSON object."""
+
+    id: str
+    url: str | None
+    status: str
+    body: dict[str, Any] = attrs.field(repr=False)
+
+
+def duration_s(*, now: dt.datetime, expires_at: dt.datetime, scale: float) -> int:
+    """Return for how many real seconds an invoice can be paid. The gateway's clock is not scaled."""
+    return max(1, int((expires_at - now).total_seconds() / scale))
+
+
+def request_body(wanted: WantedInvoice) -> dict[str, Any]:
+    """Return the request body that creates an invoice."""
+    body = {
+        "external_id": wanted.external_id,
+        "amount": wanted.amount,
+        "currency": CURRENCY,
+        "description": wanted.description,
+        "invoice_duration": wanted.duration_s,
+        "metadata": {"app": wanted.app_tag},
+    }
+    return {**body, "payment_methods": list(wanted.payment_methods)} if wanted.payment_methods else body
+
+
+def read_invoice(body: Any) -> Invoice | None:
+    """Return the invoice of a response body, None if the body has no usable id."""
+    invoice_id = storable(body.get("id")) if isinstance(body, dict) else None
+    if invoice_id is None:
+        return None
+    url = storable(body.get("invoice_url"), LONGEST_URL)
+    return Invoice(
+        id=invoice_id,
+        url=url if url is not None and url.startswith(("https://", "http://")) else None,
+        status=str(body.get("status", "")).upper(),
+        body=body,
+    )
+
+
+def is_usable(invoice: Invoice, wanted: WantedInvoice) -> bool:
+    """Return whether the invoice is for this request, and can be paid or has been paid."""
+    amount = invoice.body.get("amount")
+    others = isinstance(amount, int | float) and amount != wanted.amount  # an amount in another form is ignored
+    ours = invoice.body.get("external_id", wanted.external_id) == wanted.external_id
+    return ours and (invoice.status in PAID or (invoice.url is not None and invoice.status != EXPIRED and not others))
+
+
 async def _pause(attempt: int) -> None:
     await real_sleep(0.2 * 2**attempt + random.random() * 0.2)  # noqa: S311 - jitter
 
 
-def _refuses_methods(answer: Answer) -> bool:
+def _refuses_methods(answer: GatewayAnswer) -> bool:
     code = answer.body.get("error_code") if isinstance(answer.body, dict) else None
     return answer.status == 400 and isinstance(code, str) and "PAYMENT_METHOD" in code
 
@@ -56,7 +125,7 @@ class Gateway:
             metrics.LIMITED.labels("gateway_circuit").inc()
             raise GatewayUnavailable(retry_after_seconds=wait_s)
 
-    async def create(self, wanted: Wanted, *, again: bool = False) -> Invoice:
+    async def create(self, wanted: WantedInvoice, *, again: bool = False) -> Invoice:
         """Create the invoice of a payment request, or return the one that an earlier attempt created.
 
         `again` says that an earlier attempt may have created one, so the gateway is asked first. Raises
@@ -74,7 +143,7 @@ class Gateway:
         finally:
             self._turns.release()
 
-    async def _create_guarded(self, wanted: Wanted, *, again: bool) -> Invoice:
+    async def _create_guarded(self, wanted: WantedInvoice, *, again: bool) -> Invoice:
         """Create the invoice unless the circuit breaker is open, and tell it whether the gateway answered."""
         if not self._circuit.admit():
             self.check_invoices()
@@ -90,7 +159,7 @@ class Gateway:
             raise GatewayUnavailable
         return invoice
 
-    async def _create(self, wanted: Wanted, *, again: bool) -> Invoice | None:
+    async def _create(self, wanted: WantedInvoice, *, again: bool) -> Invoice | None:
         """Create the invoice. Return None if the gateway refuses. Raises GatewayUnavailable if it does not answer."""
         body = request_body(wanted)
         for attempt in range(ATTEMPTS):
@@ -112,7 +181,7 @@ class Gateway:
                 return None
         raise GatewayUnavailable
 
-    async def _usable(self, found: list[Invoice], wanted: Wanted) -> Invoice | None:
+    async def _usable(self, found: list[Invoice], wanted: WantedInvoice) -> Invoice | None:
         """Return the first usable invoice. Without any, expire all of them, because they must not be paid."""
         for invoice in found:
             if is_usable(invoice, wanted):
@@ -122,7 +191,7 @@ class Gateway:
                 await self._expire(odd.id)
         return None
 
-    async def _post(self, body: dict[str, Any]) -> Answer | None:
+    async def _post(self, body: dict[str, Any]) -> GatewayAnswer | None:
         """Create an invoice.
 
         If its payment methods are refused, repeat without them: paying matters more than their order.
@@ -157,6 +226,22 @@ class Gateway:
         """Return a page of the list of invoices as the gateway sends it. None if it does not answer, or refuses."""
         answer = await self._api.call(Operation.FIND_INVOICES, "GET", "/v2/invoices", params=query)
         return answer.body if answer is not None and answer.status < 300 and isinstance(answer.body, list) else None
+
+    async def changed_since(self, since: dt.datetime) -> AsyncIterator[list[Invoice]]:
+        """Yield the invoices that were made or paid since a moment of real time; some come twice.
+
+        Raises GatewayUnavailable.
+        """
+        for field in ("created_after", "paid_after"):
+            async for page in pages(
+                self.page,
+                {field: as_text(since), "limit": str(PER_PAGE)},
+                parse=read_invoice,
+                id_of=operator.attrgetter("id"),
+                after="last_invoice",
+                repeated="the gateway lists the same invoices again",
+            ):
+                yield page
 
     async def get(self, invoice_id: str) -> Invoice | None:
         """Read an invoice. Return None if the gateway does not know it. Raises GatewayUnavailable."""
@@ -204,7 +289,7 @@ class Gateway:
                 return answer.status < 300
         raise GatewayUnavailable
 
-    async def _expire(self, invoice_id: str) -> Answer | None:
+    async def _expire(self, invoice_id: str) -> GatewayAnswer | None:
         return await self._api.call(Operation.VOID_INVOICE, "POST", f"/invoices/{in_path(invoice_id)}/expire!")
 
 

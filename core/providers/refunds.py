@@ -1,21 +1,21 @@
-"""Make a refund at the payment gateway, or find out what became of it (docs/protocol.md#refunds).
+"""Make a refund at the payment gateway, find out what became of it, and list them all (docs/protocol.md#refunds).
 
 The gateway is always asked first which refunds it has, and the idempotency key of a refund never changes. So the gateway
 makes at most one refund for a reference, however often it is asked.
 """
 
 import asyncio
-from collections.abc import Mapping
+import operator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from core.base.errors import GatewayUnavailable
-from core.base.plain_json import plain_text
+from core.base.plain_json import plain_text, storable
 from core.providers.circuit import Circuit
-from core.providers.gateway_api import Answer, GatewayApi, in_path
+from core.providers.gateway_api import CURRENCY, GatewayAnswer, GatewayApi, in_path, pages
 from core.providers.http_client import Operation
-from core.providers.invoices import CURRENCY
 from core.settings.settings import Settings
 from core.telemetry import logs
 
@@ -107,6 +107,17 @@ class Refunds:
         listed = body.get("data") if isinstance(body, dict) else body
         return listed if isinstance(listed, list) else None
 
+    def pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield pages of the list until one is empty; each refund has an id. Raises GatewayUnavailable."""
+        return pages(
+            self.page,
+            {"limit": MOST_LISTED},
+            parse=_with_id,
+            id_of=operator.itemgetter("id"),
+            after="after_id",
+            repeated="the gateway lists the same refunds again",
+        )
+
     async def get(self, refund_id: str) -> dict[str, Any] | None:
         """Read a refund. Return None if the gateway does not know it. Raises GatewayUnavailable."""
         answer = await self._api.call(Operation.READ_REFUND, "GET", f"/refunds/{in_path(refund_id)}")
@@ -185,7 +196,11 @@ def gateway_of(settings: Settings, gateway: HasRefunds | None) -> RefundGateway 
     return DevelopmentRefunds() if settings.development_routes else None
 
 
-def _ok(answer: Answer | None) -> Answer:
+def _with_id(refund: Any) -> dict[str, Any] | None:
+    return refund if isinstance(refund, dict) and storable(refund.get("id")) is not None else None
+
+
+def _ok(answer: GatewayAnswer | None) -> GatewayAnswer:
     """Return a successful answer. Raises GatewayUnavailable for any other."""
     if answer is None or answer.status >= 300:
         raise GatewayUnavailable
@@ -199,7 +214,7 @@ def _refund(body: Any, wanted: WantedRefund) -> dict[str, Any]:
     return body
 
 
-def _refusal(answer: Answer) -> Declined | None:
+def _refusal(answer: GatewayAnswer) -> Declined | None:
     """Return the gateway's refusal; None if the answer does not decide about the refund."""
     code = plain_text(answer.body.get("error_code"), 100) if isinstance(answer.body, dict) else None
     if not code or code in UNDECIDED_CODES or (answer.status in UNDECIDED and code != UNKNOWN_PAYMENT):

@@ -21,7 +21,7 @@ from core.payments.webhooks.store import Received
 from core.privacy import erase as erasure
 from core.privacy import erase_rest
 from core.privacy.erase import Requester
-from core.providers.invoices import Invoice
+from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from tests.clock import HandClock
 from tests.flows.conftest import ADDRESS, WISH, Harness

@@ -8,7 +8,7 @@ from core.payments import poll as invoice_poll
 from core.payments import show as show_payments
 from core.payments.views import PaymentRequestView
 from core.providers.circuit import FAILURES
-from core.providers.invoices import Wanted
+from core.providers.gateway import WantedInvoice
 from core.telemetry import metrics
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.http.gateway.simulated_gateway import READ, SimulatedGateway, error_reply
@@ -74,7 +74,7 @@ def test_unanswered_polls_do_not_block_new_invoices(with_gateway: Harness, simul
                 await gateway.poll("inv-x")
         assert not gateway.may_poll()
         gateway.check_invoices()
-        wanted = Wanted(external_id="x", amount=1, description="x", duration_s=60, app_tag="sesi")
+        wanted = WantedInvoice(external_id="x", amount=1, description="x", duration_s=60, app_tag="sesi")
         assert (await gateway.create(wanted)).url is not None
 
     with_gateway.run(play())

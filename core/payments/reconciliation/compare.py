@@ -17,9 +17,7 @@ from core.payments.reconciliation.compare_refunds import NONE, ComparedRefunds, 
 from core.payments.reconciliation.invoices import Difference, Known, difference, is_under_way
 from core.payments.reconciliation.recorded_conflicts import recorded
 from core.payments.states import PaymentStatus
-from core.providers import invoice_list
-from core.providers.gateway import Gateway
-from core.providers.invoices import Invoice
+from core.providers.gateway import Gateway, Invoice
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
@@ -86,7 +84,7 @@ async def reconcile(
     with translate_db_errors():
         expected = await listed_since(runtime.db, runtime.clock.service_time(since))
     listed = 0
-    async for page in invoice_list.changed_since(runtime.gateway, since):
+    async for page in runtime.gateway.changed_since(since):
         listed += len(page)
         report(LISTED * min(1.0, listed / max(1, expected)), f"{listed} invoices")
         await work.compare(page)

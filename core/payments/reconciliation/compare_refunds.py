@@ -23,7 +23,6 @@ from core.payments.gateway_calls import (
 from core.payments.reconciliation.recorded_conflicts import recorded
 from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
 from core.payments.refunds.states import RefundStatus
-from core.providers import refund_list
 from core.providers.gateway import Gateway
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
@@ -76,7 +75,7 @@ async def _made_since(gateway: Gateway, since: dt.datetime) -> AsyncIterator[lis
     The list has no filter by time. It is read until it is older than `since`, or to its end if its order is another.
     """
     last, newest_first = None, True
-    async for page in refund_list.pages(gateway.refunds):
+    async for page in gateway.refunds.pages():
         times = [time_of(refund.get("created")) for refund in page]
         yield [refund for refund, at in zip(page, times, strict=True) if at is None or at >= since]
         for at in times:

@@ -2,7 +2,7 @@
 
 from core.payments import gateway_events
 from core.payments.gateway_calls import Case, read_invoice_call
-from core.providers.invoices import Invoice
+from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 
 

@@ -19,7 +19,7 @@ from core.payments.webhooks import calls
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.calls import ANSWER_S, Answer, WebhookCall
 from core.payments.webhooks.store import MAX_BODY, Received
-from core.providers.invoices import Invoice
+from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from core.runtime.retention import end_of
 from core.storage.transaction import Tx

@@ -10,9 +10,8 @@ import pytest
 from core.base.errors import GatewayUnavailable
 from core.payments.invoice_counts import PER_ADDRESS_OF_PAID, PER_PAID_ACCOUNT
 from core.providers.circuit import FAILURES, OPEN_S
-from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway
+from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, WantedInvoice
 from core.providers.http_client import HttpClient
-from core.providers.invoices import Wanted
 from tests.http.gateway.simulated_gateway import CREATE, READ, SECRET_KEY, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World, at_once, new_id, refused, within
 from tools.client import Client
@@ -28,9 +27,9 @@ async def from_address(world: World, address: str) -> Client:
     return made
 
 
-def wanted() -> Wanted:
+def wanted() -> WantedInvoice:
     """Return the parameters of an invoice."""
-    return Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    return WantedInvoice(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
 
 
 async def test_account_that_never_paid_gets_exactly_the_hourly_limit_of_invoices(

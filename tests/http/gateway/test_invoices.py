@@ -9,9 +9,8 @@ import aiohttp
 import pytest
 
 from core.base.errors import GatewayUnavailable
-from core.providers.gateway import Gateway
+from core.providers.gateway import Gateway, WantedInvoice
 from core.providers.http_client import HttpClient
-from core.providers.invoices import Wanted
 from tests.http.gateway.simulated_gateway import (
     AUTHORIZATION,
     CREATE,
@@ -251,7 +250,7 @@ async def test_paid_invoice_counts_before_the_oldest_of_one_external_id(
     found = await gateway.find(external_id)
     assert found is not None
     assert (found.id, found.status) == (second["id"], "SETTLED")
-    wanted = Wanted(external_id=external_id, amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    wanted = WantedInvoice(external_id=external_id, amount=12_000, description="x", duration_s=60, app_tag="sesi")
     assert (await gateway.create(wanted, again=True)).id == second["id"]
     assert len(simulated.of(external_id)) == 2
     assert await gateway.find(new_id()) is None
@@ -263,7 +262,7 @@ async def test_adapter_without_a_reachable_gateway_raises_unavailable(
 ) -> None:
     nobody = Gateway(http_client, base_url="http://127.0.0.1:9", secret_key=SECRET_KEY)
     foreign = Gateway(http_client, base_url=simulated.url, secret_key="another key")
-    wanted = Wanted(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
+    wanted = WantedInvoice(external_id=new_id(), amount=12_000, description="x", duration_s=60, app_tag="sesi")
     for gateway in (nobody, foreign):
         for call in (gateway.create(wanted), gateway.find(wanted.external_id), gateway.get("inv-x")):
             with pytest.raises(GatewayUnavailable):
