@@ -8,6 +8,7 @@ import asyncio
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.payments import gateway_calls, gateway_events
+from core.payments.gateway_calls import Case
 from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from core.telemetry import logs
@@ -44,13 +45,15 @@ async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
     """
     for pause in PAUSES_S:
         try:
-            return await _apply(runtime, invoice)
+            await take(runtime, invoice)
+            return
         except Unavailable:
             await real_sleep(pause)
-    return await _apply(runtime, invoice)
+    await take(runtime, invoice)
 
 
-async def _apply(runtime: Runtime, invoice: Invoice) -> None:
+async def take(runtime: Runtime, invoice: Invoice) -> Case:
+    """Apply an invoice that the gateway returned: also one that a comparison has found. Raises Unavailable."""
     call = gateway_calls.read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
     async with runtime.transaction() as tx:
-        await gateway_events.apply_found(tx, invoice, call)
+        return await gateway_events.apply_found(tx, invoice, call)

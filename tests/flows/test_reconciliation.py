@@ -7,10 +7,10 @@ import pytest
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
 from core.pairing import request as payment_request
+from core.payments import void
 from core.payments.gateway_calls import Case
-from core.payments.reconciliation import take as take_invoices
 from core.payments.reconciliation.compare import Reconciliation, reconcile
-from core.payments.reconciliation.invoices import Difference
+from core.payments.reconciliation.rules import InvoiceDifference
 from tests.flows.conftest import ADDRESS, WISH, Harness
 from tests.http.gateway.simulated_gateway import LIST, Reply, SimulatedGateway, error_reply
 
@@ -35,7 +35,7 @@ async def compared(harness: Harness) -> Reconciliation:
     return await reconcile(harness.runtime, since=harness.runtime.now() - 2 * LONG_AGO)
 
 
-def said(found: Reconciliation) -> set[tuple[Difference, str | None]]:
+def said(found: Reconciliation) -> set[tuple[InvoiceDifference, str | None]]:
     """Return the differences with their requests."""
     return {(one.difference, one.payment_request_id) for one in found.findings}
 
@@ -48,7 +48,7 @@ def test_list_in_short_pages_is_read_to_its_end(with_gateway: Harness, simulated
         assert (found.invoices, found.requests, found.findings) == (7, 7, [])
         assert len(simulated.calls(LIST)) == 10  # four pages and an empty one, of those made and of those paid
         simulated.of(ids[0])[0]["status"] = "PENDING"
-        assert said(await compared(with_gateway)) == {(Difference.CONFIRMED_NOT_PAID, ids[0])}
+        assert said(await compared(with_gateway)) == {(InvoiceDifference.CONFIRMED_NOT_PAID, ids[0])}
 
     with_gateway.run(play())
 
@@ -59,11 +59,11 @@ def test_money_that_was_never_reported_is_found_and_taken_once(
     async def play() -> None:
         request_id = await requested(with_gateway, simulated, report=False)
         found = await compared(with_gateway)
-        assert said(found) == {(Difference.PAID_NOT_CONFIRMED, request_id)}
+        assert said(found) == {(InvoiceDifference.PAID_NOT_CONFIRMED, request_id)}
         (invoice,) = [one.invoice for one in found.findings]
         assert invoice is not None
-        assert await take_invoices.take(with_gateway.runtime, invoice) is Case.CONFIRMED
-        assert await take_invoices.take(with_gateway.runtime, invoice) is Case.DUPLICATE
+        assert await void.take(with_gateway.runtime, invoice) is Case.CONFIRMED
+        assert await void.take(with_gateway.runtime, invoice) is Case.DUPLICATE
         assert (await compared(with_gateway)).findings == []
 
     with_gateway.run(play())
@@ -76,9 +76,9 @@ def test_money_that_does_not_fit_is_recorded_and_then_no_difference(
         request_id = await requested(with_gateway, simulated, report=False)
         simulated.of(request_id)[0]["paid_amount"] -= 1
         found = await compared(with_gateway)
-        assert said(found) == {(Difference.PAID_NOT_FITTING, request_id)}
+        assert said(found) == {(InvoiceDifference.PAID_NOT_FITTING, request_id)}
         assert found.findings[0].invoice is not None
-        assert await take_invoices.take(with_gateway.runtime, found.findings[0].invoice) is Case.CONFLICT
+        assert await void.take(with_gateway.runtime, found.findings[0].invoice) is Case.CONFLICT
         again = await compared(with_gateway)
         assert (again.findings, again.recorded) == ([], 1)
         sql = "SELECT source, processing_result FROM webhook_logs WHERE external_id = $1"
@@ -92,7 +92,7 @@ def test_request_that_a_restore_has_lost_is_found(with_gateway: Harness, simulat
     async def play() -> None:
         at = as_text(with_gateway.runtime.now() - LONG_AGO)
         simulated.make(FOREIGN, 12_000, created=at, metadata={"app": "sesi"})
-        assert said(await compared(with_gateway)) == {(Difference.UNKNOWN_REQUEST, FOREIGN)}
+        assert said(await compared(with_gateway)) == {(InvoiceDifference.UNKNOWN_REQUEST, FOREIGN)}
         simulated.of(FOREIGN)[0]["metadata"] = {"app": "another"}
         found = await compared(with_gateway)
         assert (found.findings, found.foreign, found.invoices) == ([], 1, 0)
@@ -105,7 +105,7 @@ def test_invoice_that_the_gateway_does_not_know_is_found(with_gateway: Harness, 
         request_id = await requested(with_gateway, simulated)
         assert (await compared(with_gateway)).findings == []
         simulated.made.clear()
-        assert said(await compared(with_gateway)) == {(Difference.UNKNOWN_INVOICE, request_id)}
+        assert said(await compared(with_gateway)) == {(InvoiceDifference.UNKNOWN_INVOICE, request_id)}
 
     with_gateway.run(play())
 

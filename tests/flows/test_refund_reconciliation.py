@@ -11,7 +11,7 @@ from core.base.errors import GatewayUnavailable
 from core.desk import operator_work
 from core.payments.failures.rules import OperatorAction
 from core.payments.reconciliation.compare import Reconciliation, reconcile
-from core.payments.reconciliation.refunds import RefundDifference as D
+from core.payments.reconciliation.rules import RefundDifference as D
 from core.payments.refunds import refund
 from tests.flows.conftest import Harness
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply

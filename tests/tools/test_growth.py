@@ -16,7 +16,7 @@ from core.desk.audits.rules import Depth
 from core.desk.ledger.audit import FIRST
 from core.desk.ledger.audit_rules import rules_of
 from core.desk.support import AT_MOST
-from core.payments.reconciliation import compare as compare_invoices
+from core.payments.reconciliation import store as reconciliation
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
 from core.settings.environment import read as read_settings
@@ -170,11 +170,9 @@ async def test_comparison_with_the_gateway_reads_no_older_requests(grown: Stack,
             watch = await Watch.open(connection, big=plans.SMALL)
             watch.case = "two days"
             since = await connection.fetchval("SELECT max(created_at) FROM payment_requests") - dt.timedelta(days=2)
-            found = await compare_invoices.requests_since(connection, since)
+            found = await reconciliation.requests_since(connection, since)
             after = None if page == "first" else found[0]
-            assert (
-                await compare_invoices.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
-            )
+            assert await reconciliation.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
     finally:
         await connection.close()
     (seen,) = watch.seen.values()

@@ -6,11 +6,17 @@ from typing import Any
 import pytest
 
 from core.payments.gateway_calls import InvoiceCall, Issued
-from core.payments.reconciliation.invoices import UNDER_WAY, Difference, Known, difference, is_under_way
+from core.payments.reconciliation.rules import (
+    UNDER_WAY,
+    InvoiceDifference,
+    KnownRequest,
+    invoice_difference,
+    is_invoice_under_way,
+)
 from core.payments.states import PaymentStatus as P
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
-D = Difference
+D = InvoiceDifference
 
 
 def call(status: str = "PAID", **more: Any) -> InvoiceCall:
@@ -19,12 +25,12 @@ def call(status: str = "PAID", **more: Any) -> InvoiceCall:
     return InvoiceCall(external_id="x", app_tag="sesi", status=status, **{**fields, **more})
 
 
-def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Known:
+def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> KnownRequest:
     """Return a request of 12,000 Rupiah."""
     confirmed = status in (P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING)
     fields = {"status": status, "amount": 12_000, "invoice_id": "inv", "was_confirmed": confirmed}
     at = NOW if confirmed else None
-    return Known(issued=Issued(expires_at=NOW, **{**fields, **more}), by_hand=by_hand, confirmed_at=at)
+    return KnownRequest(issued=Issued(expires_at=NOW, **{**fields, **more}), by_hand=by_hand, confirmed_at=at)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +72,9 @@ def known(status: P = P.CONSUMED, *, by_hand: bool = False, **more: Any) -> Know
     ],
 )
 def test_difference_of_an_invoice_and_its_request(
-    invoice: InvoiceCall, request_: Known | None, expected: Difference | None
+    invoice: InvoiceCall, request_: KnownRequest | None, expected: InvoiceDifference | None
 ) -> None:
-    assert difference(invoice, request_, now=NOW) is expected
+    assert invoice_difference(invoice, request_, now=NOW) is expected
 
 
 @pytest.mark.parametrize(
@@ -86,4 +92,4 @@ def test_difference_of_an_invoice_and_its_request(
 def test_invoice_that_changed_just_before_the_end_is_under_way(
     invoice: InvoiceCall, created: dt.datetime | None, updated: dt.datetime | None, expected: bool
 ) -> None:
-    assert is_under_way(invoice, created=created, updated=updated, until=NOW) is expected
+    assert is_invoice_under_way(invoice, created=created, updated=updated, until=NOW) is expected

@@ -7,8 +7,13 @@ import pytest
 
 from core.payments.failures.rules import OperatorAction as A
 from core.payments.gateway_calls import RefundCall, RefundStateThere
-from core.payments.reconciliation.invoices import UNDER_WAY
-from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
+from core.payments.reconciliation.rules import (
+    UNDER_WAY,
+    KnownFailure,
+    RefundDifference,
+    is_refund_under_way,
+    refund_difference,
+)
 from core.payments.refunds.states import RefundStatus as S
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
@@ -21,9 +26,9 @@ def report(state: RefundStateThere = R.SUCCEEDED, **more: Any) -> RefundCall:
     return RefundCall(failure_id="f", state=state, body={}, **fields)
 
 
-def known(status: S | None, action: A | None = None, refund_id: str | None = "rfd") -> Known:
+def known(status: S | None, action: A | None = None, refund_id: str | None = "rfd") -> KnownFailure:
     """Return a failure, with a refund of 12,000 Rupiah if there is a status."""
-    return Known(action=action, status=status, amount=status and 12_000, gateway_refund_id=status and refund_id)
+    return KnownFailure(action=action, status=status, amount=status and 12_000, gateway_refund_id=status and refund_id)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +59,9 @@ def known(status: S | None, action: A | None = None, refund_id: str | None = "rf
     ],
 )
 def test_difference_of_a_refund_and_its_failure(
-    refund: RefundCall, failure: Known | None, expected: RefundDifference | None
+    refund: RefundCall, failure: KnownFailure | None, expected: RefundDifference | None
 ) -> None:
-    assert difference(refund, failure) is expected
+    assert refund_difference(refund, failure) is expected
 
 
 @pytest.mark.parametrize(
@@ -71,4 +76,4 @@ def test_difference_of_a_refund_and_its_failure(
 def test_refund_that_changed_just_before_the_end_is_under_way(
     created: dt.datetime | None, updated: dt.datetime | None, expected: bool
 ) -> None:
-    assert is_under_way(created, updated, until=NOW) is expected
+    assert is_refund_under_way(created, updated, until=NOW) is expected

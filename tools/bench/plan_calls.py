@@ -85,9 +85,6 @@ READS = {
     "pairing.check_presence",
     "pairing.views",
     "payments.pricing.prices",
-    "payments.reconciliation.compare",
-    "payments.reconciliation.compare_refunds",
-    "payments.reconciliation.recorded_conflicts",
     "payments.show",
     "privacy.erase",
     "privacy.export",
@@ -109,8 +106,6 @@ LEFT_OUT = {
     "core.desk.support.accounts_named": "the lists of core.desk.support run its query",
     "core.desk.disclosure.note_sessions": "runs no query; `support.sessions` covers the audit row that it writes",
     "core.desk.people.shown_to": "runs no query; `customers` covers the audit row that it writes",
-    "core.payments.reconciliation.compare.reconcile": "asks the gateway; the other functions of its module have its queries",
-    "core.payments.reconciliation.compare_refunds.compare": "asks the gateway; the other functions of its module have its queries",
     "core.pairing.check_presence.ask_silent": "runs the statements of core.pairing.check_presence and of pushes",
     "core.accounts.logins.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }

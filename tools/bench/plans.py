@@ -48,7 +48,7 @@ ALL_MONTHS = {
     ): "looks for old calls; a partial index has only those without a token",
     ("core.desk.webhook_calls._page", "an invoice"): "the id of an invoice has no time",
     ("core.payments.webhooks.store.polled", ""): "the id of an invoice has no time",
-    ("core.payments.reconciliation.recorded_conflicts.recorded", ""): "the id of an invoice has no time",
+    ("core.payments.reconciliation.store.recorded", ""): "the id of an invoice has no time",
     ("core.desk.activity._log", "a mitra"): "older months are read until the page is full",
     ("core.desk.webhook_calls._page", "late_payment_recorded"): "older months are read until the page is full",
     ("core.desk.webhook_calls._page", "error"): "older months are read until the page is full",

@@ -13,12 +13,11 @@ from core.app.reactions import react
 from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
 from core.base.progress import Report
+from core.payments import void
 from core.payments.gateway_calls import PAID_STATUSES
 from core.payments.gateway_calls import ProcessingResult as Result
-from core.payments.reconciliation import take as take_invoices
-from core.payments.reconciliation.compare import Finding, Reconciliation, reconcile
-from core.payments.reconciliation.invoices import MEANINGS, MONEY
-from core.payments.reconciliation.refunds import MEANINGS as REFUND_MEANINGS
+from core.payments.reconciliation.compare import InvoiceFinding, Reconciliation, reconcile
+from core.payments.reconciliation.rules import MEANINGS, MONEY
 from core.runtime.container import Runtime
 from tools import environment, progress
 from tools.commands.running import Failed, console, with_runtime
@@ -61,13 +60,11 @@ async def _take(runtime: Runtime, found: Reconciliation) -> Taken:
     """Apply the paid invoices among the findings."""
     paid = [one.invoice for one in found.findings if one.difference in MONEY and one.invoice is not None]
     return {
-        invoice.id: (await take_invoices.take(runtime, invoice)).result
-        for invoice in paid
-        if invoice.status in PAID_STATUSES
+        invoice.id: (await void.take(runtime, invoice)).result for invoice in paid if invoice.status in PAID_STATUSES
     }
 
 
-def _result(finding: Finding, taken: Taken) -> Result | None:
+def _result(finding: InvoiceFinding, taken: Taken) -> Result | None:
     return taken.get(finding.gateway_invoice_id) if finding.gateway_invoice_id is not None else None
 
 
@@ -75,7 +72,7 @@ def as_json(found: Reconciliation, taken: Taken) -> dict[str, Any]:
     """Return a comparison as plain values. `taken`: invoice -> what its money led to."""
     differences = [
         {
-            **attrs.asdict(one, filter=attrs.filters.exclude(attrs.fields(Finding).invoice)),
+            **attrs.asdict(one, filter=attrs.filters.exclude(attrs.fields(InvoiceFinding).invoice)),
             "taken": _result(one, taken),
         }
         for one in found.findings
@@ -104,7 +101,7 @@ def show(found: Reconciliation, taken: Taken | None = None) -> None:
     if found.refund_findings:
         table = Table("difference", "failed pairing", "here", "Rp", "refund", "gateway", "Rp")
         for one in found.refund_findings:
-            ours = (REFUND_MEANINGS[one.difference], one.failure_id, one.status, one.amount)
+            ours = (MEANINGS[one.difference], one.failure_id, one.status, one.amount)
             table.add_row(*map(_cell, (*ours, one.gateway_refund_id, one.gateway_status, one.gateway_amount)))
         console.print(table)
     said = [f"{found.invoices} invoices and {found.requests} paid or pending requests since {as_text(found.since)}"]

@@ -6,35 +6,31 @@ is read again on both sides before it counts, because payments go on during the 
 
 import datetime as dt
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 import attrs
 
 from core.base.progress import Report, part, unreported
-from core.payments.gateway_calls import PAID_STATUSES, Case, InvoiceCall, Issued, Unreadable, read_invoice_call, time_of
+from core.payments.gateway_calls import PAID_STATUSES, Case, InvoiceCall, Unreadable, read_invoice_call, time_of
 from core.payments.reconciliation import compare_refunds
 from core.payments.reconciliation.compare_refunds import NONE, ComparedRefunds, RefundFinding
-from core.payments.reconciliation.invoices import Difference, Known, difference, is_under_way
-from core.payments.reconciliation.recorded_conflicts import recorded
+from core.payments.reconciliation.rules import InvoiceDifference, KnownRequest, invoice_difference, is_invoice_under_way
+from core.payments.reconciliation.store import known_requests, listed_since, recorded, requests_since
 from core.payments.states import PaymentStatus
 from core.providers.gateway import Gateway, Invoice
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
-from core.storage import sql_files
-from core.storage.records import as_dict
-from core.storage.transaction import Reader
 
-SQL = sql_files.load(__file__)
-AT_ONCE = 500  # rows in one statement
 LISTED, COMPARED = 0.8, 0.95  # shares of the time after the two first steps
-RECORDABLE = frozenset({Difference.PAID_NOT_FITTING, Difference.AMOUNT_DIFFERS, Difference.UNKNOWN_REQUEST})
+RECORDABLE = frozenset(
+    {InvoiceDifference.PAID_NOT_FITTING, InvoiceDifference.AMOUNT_DIFFERS, InvoiceDifference.UNKNOWN_REQUEST}
+)
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
+class InvoiceFinding:
     """One difference. Amounts are in Rupiah. `invoice` is None if the gateway does not know it."""
 
-    difference: Difference
+    difference: InvoiceDifference
     payment_request_id: str | None
     status: PaymentStatus | None
     amount: int | None
@@ -61,7 +57,7 @@ class Reconciliation:
     under_way: int
     foreign: int
     recorded: int
-    findings: Sequence[Finding]
+    findings: Sequence[InvoiceFinding]
     refund_findings: Sequence[RefundFinding]
 
     @property
@@ -80,7 +76,7 @@ async def reconcile(
     """
     if runtime.gateway is None:
         raise ValueError("the gateway is disabled")
-    work = _Comparison(runtime, runtime.gateway, until or runtime.clock.real_now())
+    work = _InvoiceComparison(runtime, runtime.gateway, until or runtime.clock.real_now())
     with translate_db_errors():
         expected = await listed_since(runtime.db, runtime.clock.service_time(since))
     listed = 0
@@ -96,7 +92,7 @@ async def reconcile(
     return await work.result(since, refunds, part(report, COMPARED, 1.0))
 
 
-class _Comparison:
+class _InvoiceComparison:
     def __init__(self, runtime: Runtime, gateway: Gateway, until: dt.datetime) -> None:
         self._runtime = runtime
         self._gateway = gateway
@@ -154,7 +150,7 @@ class _Comparison:
             refund_findings=refunds.findings,
         )
 
-    async def _look(self, request_id: str | None, invoice_id: str | None) -> Finding | None:
+    async def _look(self, request_id: str | None, invoice_id: str | None) -> InvoiceFinding | None:
         """Read an invoice and its request, and compare them again."""
         if invoice_id is not None:
             invoice = await self._gateway.get(invoice_id)
@@ -167,11 +163,11 @@ class _Comparison:
             assert invoice is not None
             found = None if self._is_under_way(invoice, call) else self._difference(call, known)
         else:
-            found = Difference.UNKNOWN_INVOICE if call is None else Difference.PAID_NOT_FITTING
+            found = InvoiceDifference.UNKNOWN_INVOICE if call is None else InvoiceDifference.PAID_NOT_FITTING
         if found is None:
             return None
         issued = known.issued if known is not None else None
-        return Finding(
+        return InvoiceFinding(
             difference=found,
             payment_request_id=request_id,
             status=issued.status if issued else None,
@@ -186,14 +182,14 @@ class _Comparison:
     def _read(self, invoice: Invoice) -> InvoiceCall | Unreadable:
         return read_invoice_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
 
-    def _difference(self, call: InvoiceCall, known: Known | None) -> Difference | None:
-        return difference(call, known, now=self._runtime.now())
+    def _difference(self, call: InvoiceCall, known: KnownRequest | None) -> InvoiceDifference | None:
+        return invoice_difference(call, known, now=self._runtime.now())
 
     def _is_under_way(self, invoice: Invoice, call: InvoiceCall) -> bool:
         created, updated = (time_of(invoice.body.get(name)) for name in ("created", "updated"))
-        return is_under_way(call, created=created, updated=updated, until=self.until)
+        return is_invoice_under_way(call, created=created, updated=updated, until=self.until)
 
-    async def _known(self, request_ids: Sequence[str]) -> dict[str, Known]:
+    async def _known(self, request_ids: Sequence[str]) -> dict[str, KnownRequest]:
         with translate_db_errors():
             return await known_requests(self._runtime.db, request_ids)
 
@@ -207,36 +203,3 @@ class _Comparison:
                 return
             last = found[-1]
             yield [request_id for _, request_id in found]
-
-
-async def known_requests(reader: Reader, request_ids: Sequence[str]) -> dict[str, Known]:
-    """Return the requests that exist, by id."""
-    rows = await reader.fetch(SQL["by_id"], request_ids)
-    return {row["id"]: _known(row) for row in map(as_dict, rows)}
-
-
-async def listed_since(reader: Reader, since: dt.datetime) -> int:
-    """Return how many invoices the gateway lists since a moment of service time, about; some are listed twice."""
-    return await reader.fetchval(SQL["counted"], since)
-
-
-async def requests_since(
-    reader: Reader, since: dt.datetime, *, after: tuple[dt.datetime, str] | None = None
-) -> list[tuple[dt.datetime, str]]:
-    """Return (when it was made, id) of requests that wait for money or have it, made or confirmed since a time.
-
-    At most AT_ONCE, in order; with `after`, those that follow it.
-    """
-    rows = await reader.fetch(SQL["since"], since, after and after[0], after and after[1], AT_ONCE)
-    return [(row["created_at"], str(row["id"])) for row in rows]
-
-
-def _known(row: dict[str, Any]) -> Known:
-    issued = Issued(
-        status=PaymentStatus(row["status"]),
-        amount=row["amount"],
-        expires_at=row["expires_at"],
-        invoice_id=row["gateway_invoice_id"],
-        was_confirmed=row["confirmed_at"] is not None,
-    )
-    return Known(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])

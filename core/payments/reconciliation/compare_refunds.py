@@ -20,17 +20,12 @@ from core.payments.gateway_calls import (
     time_of,
     whole_idr,
 )
-from core.payments.reconciliation.recorded_conflicts import recorded
-from core.payments.reconciliation.refunds import Known, RefundDifference, difference, is_under_way
+from core.payments.reconciliation.rules import KnownFailure, RefundDifference, is_refund_under_way, refund_difference
+from core.payments.reconciliation.store import failure_to_act_on, known_failure, recorded, refunds_since
 from core.payments.refunds.states import RefundStatus
 from core.providers.gateway import Gateway
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
-from core.storage import sql_files
-from core.storage.records import one as only
-from core.storage.transaction import Reader
-
-SQL = sql_files.load(__file__)
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +56,7 @@ NONE = ComparedRefunds(refunds=0, under_way=0, recorded=0, findings=())
 
 async def compare(runtime: Runtime, gateway: Gateway, *, since: dt.datetime, until: dt.datetime) -> ComparedRefunds:
     """Compare the refunds that were made since a moment of real time. Raises GatewayUnavailable."""
-    work = _Comparison(runtime, gateway, until)
+    work = _RefundComparison(runtime, gateway, until)
     async for page in _made_since(gateway, since):
         for refund in page:
             await work.compare(refund)
@@ -85,7 +80,7 @@ async def _made_since(gateway: Gateway, since: dt.datetime) -> AsyncIterator[lis
             return
 
 
-class _Comparison:
+class _RefundComparison:
     def __init__(self, runtime: Runtime, gateway: Gateway, until: dt.datetime) -> None:
         self._runtime = runtime
         self._gateway = gateway
@@ -106,7 +101,7 @@ class _Comparison:
         self._refunds += 1
         if self._is_under_way(refund):
             self._under_way += 1
-        elif difference(report, known) is not None:
+        elif refund_difference(report, known) is not None:
             self._suspects.append((report.failure_id, refund["id"]))
 
     async def look_for_unlisted(self, since: dt.datetime) -> None:
@@ -136,7 +131,7 @@ class _Comparison:
         elif read is None or self._is_under_way(refund):
             found = None
         else:
-            found = difference(read[0], known)
+            found = refund_difference(read[0], known)
         if found is None:
             return None
         return RefundFinding(
@@ -149,7 +144,7 @@ class _Comparison:
             gateway_amount=whole_idr(refund.get("amount")) if refund is not None else None,
         )
 
-    async def _read(self, refund: dict[str, Any]) -> tuple[RefundCall, Known | None] | None:
+    async def _read(self, refund: dict[str, Any]) -> tuple[RefundCall, KnownFailure | None] | None:
         """Return the parsed refund and its failure, None if it is not about a pairing failure of ours.
 
         One that was made by hand at the gateway is about the failure that waits for an operator, if there is one.
@@ -184,24 +179,8 @@ class _Comparison:
 
     def _is_under_way(self, refund: dict[str, Any]) -> bool:
         created, updated = (time_of(refund.get(name)) for name in ("created", "updated"))
-        return is_under_way(created, updated, until=self._until)
+        return is_refund_under_way(created, updated, until=self._until)
 
-    async def _known(self, failure_id: str) -> Known | None:
+    async def _known(self, failure_id: str) -> KnownFailure | None:
         with translate_db_errors():
-            return await known_refund(self._runtime.db, failure_id)
-
-
-async def known_refund(reader: Reader, failure_id: str) -> Known | None:
-    """Return a failure with its refund; None if the failure does not exist."""
-    return only(Known, await reader.fetchrow(SQL["by_failure"], failure_id))
-
-
-async def failure_to_act_on(reader: Reader, payment_request_id: str) -> str | None:
-    """Return the failure of a payment request on which no operator has acted; None without one."""
-    found = await reader.fetchval(SQL["to_act_on"], payment_request_id)
-    return None if found is None else str(found)
-
-
-async def refunds_since(reader: Reader, begin_id: str) -> list[tuple[str, str]]:
-    """Return (failure, the gateway's id) of the refunds that the gateway has, from an id on."""
-    return [(str(row["failure_id"]), row["gateway_refund_id"]) for row in await reader.fetch(SQL["since"], begin_id)]
+            return await known_failure(self._runtime.db, failure_id)

@@ -1,4 +1,4 @@
--- name: by_id
+-- name: requests
 -- Payment requests by their ids ($1).
 SELECT
   p.id,
@@ -16,7 +16,7 @@ SELECT
 FROM payment_requests AS p
 WHERE p.id = ANY($1::uuid[]);
 
--- name: since
+-- name: requests_since
 -- Payment requests with a price that were made or confirmed since $1, in order; those after $2 and $3, at most $4. Each
 -- half has its index: an OR can read all requests, when the plan is for all parameters. The upper bound excludes
 -- none, but tells the planner that few requests are read. Without it, that plan may read the whole table.
@@ -60,7 +60,7 @@ WHERE created_at < $1 AND ($2::timestamptz IS NULL OR (created_at, id) > ($2, $3
 ORDER BY created_at, id
 LIMIT $4;
 
--- name: counted
+-- name: listed_since
 -- How many invoices the gateway lists since $1, about: those of requests that were made, and those that were confirmed.
 SELECT
   (
@@ -73,3 +73,37 @@ SELECT
     FROM payment_requests AS p
     WHERE p.confirmed_at >= $1 AND p.amount > 0
   );
+
+-- name: failure
+-- The pairing failure $1, with its refund.
+SELECT
+  f.operator_action AS action,
+  r.status,
+  r.amount,
+  r.gateway_refund_id
+FROM pairing_failures AS f
+LEFT JOIN refunds AS r ON r.failure_id = f.id
+WHERE f.id = $1;
+
+-- name: failure_to_act_on
+-- The failure of the payment request $1 on which no operator has acted.
+SELECT f.id
+FROM pairing_failures AS f
+WHERE f.payment_request_id = $1 AND f.operator_action IS NULL AND f.superseded_at IS NULL;
+
+-- name: refunds_since
+-- The refunds with an id of the gateway whose ids follow $1: those of a time.
+SELECT
+  r.failure_id,
+  r.gateway_refund_id
+FROM refunds AS r
+WHERE r.id > $1::uuid AND r.gateway_refund_id IS NOT NULL;
+
+-- name: recorded
+-- Which of these invoices and refunds ($1) have a row in the log of calls that shows operators what is odd about them.
+SELECT DISTINCT w.gateway_invoice_id
+FROM webhook_logs AS w
+WHERE
+  w.gateway_invoice_id = ANY($1)
+  AND w.token_valid
+  AND (w.processing_result = 'conflict' OR w.processing_error LIKE 'overpaid by %');
