@@ -14,7 +14,7 @@ from core.idempotency import store as idempotency
 from core.idempotency.rules import keyed_request
 from core.pairing import request as payment_request
 from core.payments import gateway_events
-from core.payments.webhooks import calls as webhook_calls
+from core.payments.webhooks import process as webhook_process
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.store import Received
@@ -58,10 +58,10 @@ async def stored(
     return call
 
 
-def logged(runtime: Runtime, call: webhooks.Received) -> webhook_calls.WebhookCall:
+def logged(runtime: Runtime, call: webhooks.Received) -> webhook_process.WebhookCall:
     """Return a call whose row is in the log."""
-    content = webhook_calls.parse(runtime, call.raw_body).content
-    return webhook_calls.WebhookCall(received=call, content=content, is_logged=True)
+    content = webhook_process.parse(runtime, call.raw_body).content
+    return webhook_process.WebhookCall(received=call, content=content, is_logged=True)
 
 
 async def bodies(runtime: Runtime, *calls: Received) -> list[str]:
@@ -97,7 +97,7 @@ def test_call_that_ends_in_an_exception_is_masked(clean_harness: Harness) -> Non
         lock = "SELECT 1 FROM payment_requests WHERE id = $1 FOR UPDATE"
         async with runtime.transaction() as tx:
             await tx.fetch(lock, request_id)  # until the time for the answer is over
-            answer = await webhook_calls.process(runtime, logged(runtime, call), monotonic() + 0.3)
+            answer = await webhook_process.process(runtime, logged(runtime, call), monotonic() + 0.3)
         assert answer.processing_result == "error"
         (body,) = await bodies(runtime, call)
         assert PAYER not in body
@@ -113,7 +113,7 @@ def test_call_that_names_only_the_invoice_is_masked_with_earlier_ones(clean_harn
         await erased(clean_harness, invoice="inv-only")
         earlier = await stored(runtime, None, invoice="inv-only")
         call = await stored(runtime, "not an id", invoice="inv-only")
-        await webhook_calls.process(runtime, logged(runtime, call), monotonic() + 5)
+        await webhook_process.process(runtime, logged(runtime, call), monotonic() + 5)
         assert not any(PAYER in body for body in await bodies(runtime, earlier, call))
 
     clean_harness.run(play())

@@ -15,9 +15,8 @@ from core.base.plain_json import plain_text
 from core.payments import gateway_calls, gateway_events, payer_data
 from core.payments.gateway_calls import Case, Unreadable
 from core.payments.rules import NotReplayable
-from core.payments.webhooks import calls
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.calls import ANSWER_S, Answer, WebhookCall
+from core.payments.webhooks.process import ANSWER_S, Answer, WebhookCall, parse, process
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
@@ -41,9 +40,9 @@ async def replay(runtime: Runtime, actor: Actor, *, webhook_log_id: str) -> str:
         await webhooks.record(tx, call)
         await _audit(tx, actor, stored, call)
     answer_by = monotonic() + ANSWER_S
-    content = calls.parse(runtime, call.raw_body).content
+    content = parse(runtime, call.raw_body).content
     handled = WebhookCall(received=call, content=content, is_logged=True, came_at=came_at)
-    await calls.process(runtime, handled, answer_by)
+    await process(runtime, handled, answer_by)
     return call.id
 
 
@@ -141,9 +140,9 @@ async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) ->
     async with runtime.transaction() as tx:
         if not await webhooks.record(tx, call) and not await webhooks.claim_call(tx, call.id):
             return None
-    content = calls.parse(runtime, call.raw_body).content
+    content = parse(runtime, call.raw_body).content
     handled = WebhookCall(received=call, content=content, is_logged=True)
-    return await calls.process(runtime, handled, monotonic() + ANSWER_S)
+    return await process(runtime, handled, monotonic() + ANSWER_S)
 
 
 def _from_line(line: bytes, scale: float) -> Received:

@@ -77,11 +77,6 @@ def parse(runtime: Runtime, raw: bytes) -> ParsedCall:
     return gateway_calls.parse(raw[: MAX_BODY + 1], app_tag=runtime.settings.gateway_app_tag)
 
 
-async def to_file(runtime: Runtime, call: Received) -> bool:
-    """Write a call to the fallback file; return whether that succeeded."""
-    return await runtime.webhook_sink.write(received_at=call.received_at, raw_body=call.raw_body, fields=call.fields())
-
-
 async def process(runtime: Runtime, call: WebhookCall, answer_by: float) -> Answer:
     """Judge a call, apply its effect and stamp its log row by `answer_by` (monotonic seconds)."""
     log_id = call.received.id
