@@ -7,7 +7,7 @@ import attrs
 from litestar import Request, Response, post
 
 from api.auth import anyone, client_ip
-from core.payments.gateway_calls import Case, ProcessingResult
+from core.payments.gateway_calls import CallCase, ProcessingResult
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks.receive import Incoming
 from core.runtime.container import Runtime
@@ -42,7 +42,7 @@ class WebhookAnswer:
     status_code=200,
     body=GatewayCall,
     headers=("X-Callback-Token",),
-    also={case.http_status: WebhookAnswer for case in Case},
+    also={case.http_status: WebhookAnswer for case in CallCase},
     **anyone(foreign_body=True),
 )
 async def gateway_webhook(request: Request[Any, Any, Any], runtime: Runtime) -> Response[WebhookAnswer]:

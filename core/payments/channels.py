@@ -30,22 +30,22 @@ ALLOWED = frozenset({Refundability.REFUNDS, Refundability.SOME_ISSUERS, Refundab
 
 
 @attrs.frozen
-class Channel:
+class PaymentChannel:
     """A payment channel: whether it refunds, and for how long after the payment; None: no limit is known."""
 
     refunds: Refundability
     window: dt.timedelta | None = None
 
 
-_YES = Channel(Refundability.REFUNDS)
-_NO = Channel(Refundability.NO_REFUNDS)
-CHANNELS: dict[str, Channel] = {
-    "QRIS": Channel(Refundability.SOME_ISSUERS, dt.timedelta(days=30)),
+_YES = PaymentChannel(Refundability.REFUNDS)
+_NO = PaymentChannel(Refundability.NO_REFUNDS)
+CHANNELS: dict[str, PaymentChannel] = {
+    "QRIS": PaymentChannel(Refundability.SOME_ISSUERS, dt.timedelta(days=30)),
     **dict.fromkeys(("DANA", "LINKAJA", "SHOPEEPAY"), _YES),
     **dict.fromkeys(("OVO", "ASTRAPAY"), _NO),
     "CREDIT_CARD": _YES,
-    "KREDIVO": Channel(Refundability.REFUNDS, dt.timedelta(days=14)),
-    "INDODANA": Channel(Refundability.REFUNDS, dt.timedelta(days=30)),
+    "KREDIVO": PaymentChannel(Refundability.REFUNDS, dt.timedelta(days=14)),
+    "INDODANA": PaymentChannel(Refundability.REFUNDS, dt.timedelta(days=30)),
     "AKULAKU": _YES,
     **dict.fromkeys(("BCA", "BNI", "BRI", "BSI", "CIMB", "MANDIRI", "PERMATA", "BANK_TRANSFER"), _NO),
     **dict.fromkeys(("ALFAMART", "INDOMARET", "RETAIL_OUTLET"), _NO),

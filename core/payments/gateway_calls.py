@@ -1,7 +1,7 @@
-"""What a call of the gateway says and means for a payment request, and what the webhook answers to each call (`Case`).
+"""What a call of the gateway says, and what it means for a payment request.
 
-A call is the state of an invoice or of a refund that the gateway sends to the webhook, or returns when it is asked. It
-is read once, into `InvoiceCall | RefundCall | Unreadable`. Then the facts about its request are gathered
+`CallCase` holds what the webhook answers to each call. A call is the state of an invoice or of a refund that the gateway
+sends to the webhook, or returns when it is asked. It is read once, into `InvoiceCall | RefundCall | UnreadableCall`. Then the facts about its request are gathered
 (core/payments/gateway_events.py), and `judge` says once what follows. What a refund's call means is in
 core/payments/refunds/rules.py. The rules are in docs/product.md#how-a-payment-is-confirmed.
 """
@@ -47,7 +47,7 @@ class ProcessingResult(enum.StrEnum):
     ERROR = "error"
 
 
-class Case(enum.Enum):
+class CallCase(enum.Enum):
     """How a webhook call is classified: (`processing_result` of its log row, HTTP status of the answer)."""
 
     UNAUTHORIZED = (ProcessingResult.UNAUTHORIZED, 401)
@@ -128,10 +128,10 @@ class RefundCall:
 
 
 @attrs.frozen
-class Unreadable:
+class UnreadableCall:
     """A call that is not about anything of ours, or can't be read. Its case is known without looking anything up."""
 
-    case: Case
+    case: CallCase
 
 
 @attrs.frozen(kw_only=True)
@@ -150,7 +150,7 @@ class ParsedCall:
     """A call of the webhook, read once."""
 
     named: NamedFields
-    content: InvoiceCall | RefundCall | Unreadable
+    content: InvoiceCall | RefundCall | UnreadableCall
 
 
 @attrs.frozen(kw_only=True)
@@ -202,7 +202,7 @@ class Effect(enum.Enum):
 class Judgement:
     """What follows from a call. `note` is text for operators."""
 
-    case: Case
+    case: CallCase
     effect: Effect = Effect.NONE
     note: str | None = None
 
@@ -269,19 +269,19 @@ def is_refund_event(status: str | None) -> bool:
     return status is not None and status.lower().startswith(REFUND_EVENTS)
 
 
-def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | Unreadable:
+def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | UnreadableCall:
     """Return the refund of a call, or the case that decides it without looking it up."""
     reference = refund.get("reference_id")
     failure_id = parse_id(reference) if isinstance(reference, str) else None
     if failure_id is None:  # of another system, or made by hand at the gateway
-        return Unreadable(Case.NON_UUID)
+        return UnreadableCall(CallCase.NON_UUID)
     metadata = refund.get("metadata")
     app = metadata.get("app") if isinstance(metadata, dict) else None
     if app is not None and app != app_tag:
-        return Unreadable(Case.FOREIGN_APP)
+        return UnreadableCall(CallCase.FOREIGN_APP)
     refund_id, status = storable(refund.get("id")), storable(refund.get("status"), 50)
     if refund_id is None or status is None:
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     return RefundCall(
         refund_id=refund_id,
         failure_id=failure_id,
@@ -293,29 +293,29 @@ def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | Un
     )
 
 
-def read_invoice_call(body: Any, *, app_tag: str) -> InvoiceCall | Unreadable:
+def read_invoice_call(body: Any, *, app_tag: str) -> InvoiceCall | UnreadableCall:
     """Return the invoice of a call, or the case that decides it without looking up a request."""
     if not isinstance(body, dict):
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     external = body.get("external_id")
     if isinstance(external, bool) or not isinstance(external, str | int | float):
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     # First check whether the call is for us: calls for other systems behind the same gateway need not have our form.
     # Those systems use numbers as ids, or leave the id empty.
     external_id = parse_id(external)
     if external_id is None:
-        return Unreadable(Case.NON_UUID)
+        return UnreadableCall(CallCase.NON_UUID)
     metadata = body.get("metadata")
     app = metadata.get("app") if isinstance(metadata, dict) else None
     if app is not None and app != app_tag:
-        return Unreadable(Case.FOREIGN_APP)
+        return UnreadableCall(CallCase.FOREIGN_APP)
     invoice_id, status, amount = (
         storable(body.get("id")),
         storable(body.get("status"), 50),
         whole_idr(body.get("amount")),
     )
     if invoice_id is None or status is None or amount is None:
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     call = InvoiceCall(
         invoice_id=invoice_id,
         external_id=external_id,
@@ -328,10 +328,10 @@ def read_invoice_call(body: Any, *, app_tag: str) -> InvoiceCall | Unreadable:
         channel=channel_of(body),
     )
     if body.get("currency") is not None and call.currency is None:
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     odd_paid_amount = body.get("paid_amount") is not None and call.paid_amount is None
     if call.is_paid and odd_paid_amount:
-        return Unreadable(Case.INVALID_PAYLOAD)
+        return UnreadableCall(CallCase.INVALID_PAYLOAD)
     return call
 
 
@@ -349,16 +349,16 @@ def judge(call: InvoiceCall, facts: Facts) -> Judgement:
     other_invoice = issued.invoice_id is not None and call.invoice_id != issued.invoice_id
     if call.status == "EXPIRED":  # if it is a surplus invoice's, the invoice that the customer has is still valid
         if issued.status is PaymentStatus.PENDING and not other_invoice:
-            return Judgement(case=Case.EXPIRED, effect=Effect.EXPIRE)
-        return Judgement(case=Case.IGNORED_STATUS)
+            return Judgement(case=CallCase.EXPIRED, effect=Effect.EXPIRE)
+        return Judgement(case=CallCase.IGNORED_STATUS)
     if not call.is_paid:
-        return Judgement(case=Case.IGNORED_STATUS)
+        return Judgement(case=CallCase.IGNORED_STATUS)
     if facts.owner is InvoiceOwner.MORE_MONEY:
-        return Judgement(case=Case.DUPLICATE)
+        return Judgement(case=CallCase.DUPLICATE)
     if facts.owner is InvoiceOwner.ANOTHER:
-        return Judgement(case=Case.CONFLICT, note="this invoice has paid another request")
+        return Judgement(case=CallCase.CONFLICT, note="this invoice has paid another request")
     if other_invoice:
-        return Judgement(case=Case.CONFLICT)
+        return Judgement(case=CallCase.CONFLICT)
     return _judge_confirmed(call, facts) if issued.was_confirmed else _judge_payment(call, facts)
 
 
@@ -366,29 +366,29 @@ def _judge_confirmed(call: InvoiceCall, facts: Facts) -> Judgement:
     """Judge the payment of the request's invoice, if the request was confirmed before."""
     fits = covers(call, facts.issued.amount)
     if facts.issued.invoice_id is None and not fits:  # confirmed by hand: this is not the payment the operator had seen
-        return Judgement(case=Case.CONFLICT)
+        return Judgement(case=CallCase.CONFLICT)
     if facts.by_hand_at is not None and paid_after(call, facts.by_hand_at):
         if paid_by(call) == 0:
             note = "paid after an operator had confirmed the request by hand, in another currency"
-            return Judgement(case=Case.CONFLICT, note=note)
-        return Judgement(case=Case.LATE, effect=Effect.RECORD_MORE)
-    return Judgement(case=Case.DUPLICATE, effect=Effect.KEEP if fits else Effect.NONE)
+            return Judgement(case=CallCase.CONFLICT, note=note)
+        return Judgement(case=CallCase.LATE, effect=Effect.RECORD_MORE)
+    return Judgement(case=CallCase.DUPLICATE, effect=Effect.KEEP if fits else Effect.NONE)
 
 
 def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
     """Judge the first payment of the request's invoice."""
     issued = facts.issued
     if not covers(call, issued.amount):
-        return Judgement(case=Case.CONFLICT)
+        return Judgement(case=CallCase.CONFLICT)
     over = overpaid_by(call, issued)
     note = f"overpaid by {over}" if over else None
     paid_at = call.paid_at or facts.received_at
     in_time = issued.status is PaymentStatus.EXPIRED and paid_at <= issued.expires_at + LATE_TOLERANCE
     if issued.status is not PaymentStatus.PENDING and not in_time:
-        return Judgement(case=Case.LATE, effect=Effect.FAIL, note=note)
+        return Judgement(case=CallCase.LATE, effect=Effect.FAIL, note=note)
     if facts.is_blocked:
-        return Judgement(case=Case.NOT_PAIRABLE, effect=Effect.FAIL, note=note)
-    return Judgement(case=Case.CONFIRMED, effect=Effect.CONFIRM, note=note)
+        return Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL, note=note)
+    return Judgement(case=CallCase.CONFIRMED, effect=Effect.CONFIRM, note=note)
 
 
 def paid_after(call: InvoiceCall, confirmed_at: dt.datetime) -> bool:

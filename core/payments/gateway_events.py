@@ -15,14 +15,14 @@ from core.base import ids
 from core.base.plain_json import plain_text
 from core.payments import gateway_calls, money, payer_data, store
 from core.payments.gateway_calls import (
-    Case,
+    CallCase,
     Effect,
     Facts,
     InvoiceCall,
     InvoiceOwner,
     Issued,
     Judgement,
-    Unreadable,
+    UnreadableCall,
 )
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
@@ -32,7 +32,7 @@ from core.providers.gateway import Invoice
 from core.storage.transaction import Reader, Tx
 from core.telemetry import logs
 
-FITS = frozenset({Case.CONFIRMED, Case.NOT_PAIRABLE, Case.LATE, Case.DUPLICATE})
+FITS = frozenset({CallCase.CONFIRMED, CallCase.NOT_PAIRABLE, CallCase.LATE, CallCase.DUPLICATE})
 log = logs.get("payments")
 
 
@@ -55,7 +55,7 @@ async def apply_call(tx: Tx, call: InvoiceCall, *, received_at: dt.datetime) -> 
     """
     payment = await store.get(tx, call.external_id)
     if payment is None:
-        return Judgement(case=Case.UNKNOWN)
+        return Judgement(case=CallCase.UNKNOWN)
     if payment.confirmed_at is not None and payment.gateway_invoice_id is not None:
         by_hand_at = await _by_hand_at(tx, payment, call)
         facts = Facts(issued=issued(payment), received_at=received_at, by_hand_at=by_hand_at)
@@ -143,7 +143,7 @@ async def _record_more(tx: Tx, payment: PaymentRequest, call: InvoiceCall, judge
 
 async def apply_polled(
     tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, *, app_tag: str
-) -> Case:
+) -> CallCase:
     """Judge an invoice that the gateway returned when polled, and apply its effect.
 
     The caller must hold the customer's account and the payment's lock. Money that does not fit is logged as a conflict,
@@ -154,12 +154,12 @@ async def apply_polled(
 
 
 async def _apply_read(
-    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, call: InvoiceCall | Unreadable
-) -> Case:
-    if isinstance(call, Unreadable):
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], invoice: Invoice, call: InvoiceCall | UnreadableCall
+) -> CallCase:
+    if isinstance(call, UnreadableCall):
         judgement = Judgement(case=call.case, note=call.case.result)
     elif call.external_id != payment.id:
-        judgement = Judgement(case=Case.CONFLICT, note="the invoice is for another request")
+        judgement = Judgement(case=CallCase.CONFLICT, note="the invoice is for another request")
     else:
         judgement = await _apply(tx, payment, account, call, received_at=tx.now)
     if invoice.status in gateway_calls.PAID_STATUSES and judgement.case not in FITS:
@@ -168,15 +168,15 @@ async def _apply_read(
     return judgement.case
 
 
-async def apply_found(tx: Tx, invoice: Invoice, call: InvoiceCall | Unreadable) -> Case:
+async def apply_found(tx: Tx, invoice: Invoice, call: InvoiceCall | UnreadableCall) -> CallCase:
     """Lock the payment request of an invoice that the gateway returned, and apply its effect like `apply_polled`.
 
     `call` is the invoice as it was read. Money for an unknown request is logged as a conflict; another state of such an
     invoice is not.
     """
-    first = None if isinstance(call, Unreadable) else await store.get(tx, call.external_id)
+    first = None if isinstance(call, UnreadableCall) else await store.get(tx, call.external_id)
     if first is None:
-        case = call.case if isinstance(call, Unreadable) else Case.UNKNOWN
+        case = call.case if isinstance(call, UnreadableCall) else CallCase.UNKNOWN
         if invoice.status not in gateway_calls.PAID_STATUSES:
             return case
         return await keep_conflict(tx, invoice, payment_request_id=None, note=case.result)
@@ -204,11 +204,11 @@ async def logged_conflicts(reader: Reader, invoice_ids: Sequence[str]) -> set[st
     return {ids.without_time(one) for one in await webhooks.polled(reader, invoice_ids=invoice_ids)}
 
 
-async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> Case:
+async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | None, note: str) -> CallCase:
     """Log money that a poll found and that does not fit. The same finding is logged once."""
     log_id = conflict_id(invoice, payment_request_id=payment_request_id, note=note, at=tx.now)
     if ids.without_time(log_id) in await logged_conflicts(tx, [invoice.id]):
-        return Case.CONFLICT
+        return CallCase.CONFLICT
     body = invoice.body
     raw_body = await payer_data.stored_body(
         tx, json.dumps(body).encode(), request_id=payment_request_id, invoice_id=invoice.id
@@ -230,10 +230,12 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
         source=webhooks.POLL,
     )
     if await webhooks.record(tx, row):
-        await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
+        await webhooks.stamp(
+            tx, row.id, http_status=CallCase.CONFLICT.http_status, result=CallCase.CONFLICT.result, error=note
+        )
         log.error(
             "the gateway has a payment that does not match its request",
             webhook_log_id=row.id,
             payment_request_id=row.external_id,
         )
-    return Case.CONFLICT
+    return CallCase.CONFLICT

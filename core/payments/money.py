@@ -17,7 +17,7 @@ from core.payments import announce, transitions
 from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.causes import CauseTag
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import CallCase
 from core.payments.ledger import store as ledger
 from core.payments.pricing import store as pricing
 from core.payments.states import EDGES, PaymentStatus
@@ -103,16 +103,16 @@ async def is_blocked(reader: Reader, payment: PaymentRequest, account: tuple[str
     return past.ever_paired or past.other_discounted_request
 
 
-async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...]) -> Case:
+async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...]) -> CallCase:
     """Record money that came without an invoice for a locked pending request: confirm it, or fail it if it is blocked.
 
     The caller must hold the customer's account. Returns CONFIRMED or NOT_PAIRABLE. Raises MoneyMoved.
     """
     if await is_blocked(tx, payment, account):
         await fail_paid(tx, payment, invoice_id=None)
-        return Case.NOT_PAIRABLE
+        return CallCase.NOT_PAIRABLE
     await confirm(tx, payment, invoice_id=None)
-    return Case.CONFIRMED
+    return CallCase.CONFIRMED
 
 
 async def fail_paid(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:

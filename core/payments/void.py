@@ -8,7 +8,7 @@ import asyncio
 from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, Unavailable
 from core.payments import gateway_calls, gateway_events
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import CallCase
 from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from core.telemetry import logs
@@ -52,7 +52,7 @@ async def _apply_with_retries(runtime: Runtime, invoice: Invoice) -> None:
     await take(runtime, invoice)
 
 
-async def take(runtime: Runtime, invoice: Invoice) -> Case:
+async def take(runtime: Runtime, invoice: Invoice) -> CallCase:
     """Apply an invoice that the gateway returned: also one that a comparison has found. Raises Unavailable."""
     call = gateway_calls.read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
     async with runtime.transaction() as tx:

@@ -14,7 +14,7 @@ import msgspec
 from core.base.clock import real_sleep
 from core.base.ids import parse_id
 from core.erasures import store as erasures
-from core.payments.webhooks.erasing import Line, line_of
+from core.payments.webhooks.erasing import FallbackLine, line_of
 from core.providers import webhook_files
 from core.runtime.container import Runtime
 from core.storage.errors import TRANSIENT_ERRORS
@@ -90,7 +90,7 @@ def _named_in_part(path: pathlib.Path, begin: int) -> tuple[list[str], list[str]
     return sorted(requests), sorted(invoices), end if texts else None
 
 
-def _names_one_of(line: Line, erased: frozenset[str]) -> bool:
+def _names_one_of(line: FallbackLine, erased: frozenset[str]) -> bool:
     return parse_id(line.external_id) in erased or line.gateway_invoice_id in erased
 
 

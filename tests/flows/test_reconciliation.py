@@ -8,7 +8,7 @@ from core.base.clock import as_text
 from core.base.errors import GatewayUnavailable
 from core.pairing import request as payment_request
 from core.payments import void
-from core.payments.gateway_calls import Case
+from core.payments.gateway_calls import CallCase
 from core.payments.reconciliation.compare import Reconciliation, reconcile
 from core.payments.reconciliation.rules import InvoiceDifference
 from tests.flows.conftest import ADDRESS, WISH, Harness
@@ -62,8 +62,8 @@ def test_money_that_was_never_reported_is_found_and_taken_once(
         assert said(found) == {(InvoiceDifference.PAID_NOT_CONFIRMED, request_id)}
         (invoice,) = [one.invoice for one in found.findings]
         assert invoice is not None
-        assert await void.take(with_gateway.runtime, invoice) is Case.CONFIRMED
-        assert await void.take(with_gateway.runtime, invoice) is Case.DUPLICATE
+        assert await void.take(with_gateway.runtime, invoice) is CallCase.CONFIRMED
+        assert await void.take(with_gateway.runtime, invoice) is CallCase.DUPLICATE
         assert (await compared(with_gateway)).findings == []
 
     with_gateway.run(play())
@@ -78,7 +78,7 @@ def test_money_that_does_not_fit_is_recorded_and_then_no_difference(
         found = await compared(with_gateway)
         assert said(found) == {(InvoiceDifference.PAID_NOT_FITTING, request_id)}
         assert found.findings[0].invoice is not None
-        assert await void.take(with_gateway.runtime, found.findings[0].invoice) is Case.CONFLICT
+        assert await void.take(with_gateway.runtime, found.findings[0].invoice) is CallCase.CONFLICT
         again = await compared(with_gateway)
         assert (again.findings, again.recorded) == ([], 1)
         sql = "SELECT source, processing_result FROM webhook_logs WHERE external_id = $1"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.base.plain_json import plain_text
 from core.payments.gateway_calls import (
     PAID_STATUSES,
-    Case,
+    CallCase,
     Effect,
     Facts,
     InvoiceCall,
@@ -21,7 +21,7 @@ from core.payments.gateway_calls import (
     Issued,
     Judgement,
     RefundCall,
-    Unreadable,
+    UnreadableCall,
     is_callback_token,
     judge,
     overpaid_by,
@@ -81,10 +81,10 @@ def an_issued(
     )
 
 
-def read_call(body: Any, *, app_tag: str) -> InvoiceCall | Case:
+def read_call(body: Any, *, app_tag: str) -> InvoiceCall | CallCase:
     """Return the invoice of a body, or the case that decides it."""
     read = read_invoice_call(body, app_tag=app_tag)
-    return read.case if isinstance(read, Unreadable) else read
+    return read.case if isinstance(read, UnreadableCall) else read
 
 
 def a_call(**changed: Any) -> InvoiceCall:
@@ -93,7 +93,7 @@ def a_call(**changed: Any) -> InvoiceCall:
     return read
 
 
-def case_of(call: InvoiceCall, issued: Issued, *, received_at: dt.datetime) -> Case:
+def case_of(call: InvoiceCall, issued: Issued, *, received_at: dt.datetime) -> CallCase:
     """Return the case of a call about a request of which nothing else is known."""
     return judge(call, Facts(issued=issued, received_at=received_at)).case
 
@@ -104,19 +104,19 @@ def case_of(call: InvoiceCall, issued: Issued, *, received_at: dt.datetime) -> C
 @given(JSON)
 @example(math.nan)
 def test_any_json_is_a_gateway_call_or_a_result(body: Any):
-    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | Case)
+    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | CallCase)
 
 
 @given(st.one_of(st.binary(max_size=100), JSON.map(lambda body: json.dumps(body).encode())))
 @example(b"{" * 100_000)
 def test_any_body_of_the_webhook_is_read(raw: bytes):
-    assert isinstance(parse(raw, app_tag="sesi").content, InvoiceCall | RefundCall | Unreadable)
+    assert isinstance(parse(raw, app_tag="sesi").content, InvoiceCall | RefundCall | UnreadableCall)
 
 
 @given(st.sampled_from(["refund.succeeded", "REFUND.FAILED"]), JSON, st.booleans())
 def test_event_about_a_refund_is_never_read_as_an_invoice(event: str, data: Any, is_nested: bool):
     body = BODY | {"event": event, "data": {"data": data} if is_nested else data}
-    assert isinstance(parse(json.dumps(body).encode(), app_tag="sesi").content, RefundCall | Unreadable)
+    assert isinstance(parse(json.dumps(body).encode(), app_tag="sesi").content, RefundCall | UnreadableCall)
 
 
 @given(NEAR)
@@ -124,7 +124,7 @@ def test_event_about_a_refund_is_never_read_as_an_invoice(event: str, data: Any,
 @example(BODY | {"amount": math.nan})
 @example(BODY | {"paid_amount": -math.inf})
 def test_any_body_like_a_gateway_call_is_a_call_or_a_result(body: dict[str, Any]):
-    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | Case)
+    assert isinstance(read_call(body, app_tag="sesi"), InvoiceCall | CallCase)
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
@@ -132,18 +132,18 @@ def test_every_parsed_gateway_call_has_a_result(body: dict[str, Any], issued: Is
     finite = {k: v for k, v in (BODY | body).items() if not isinstance(v, float) or math.isfinite(v)}
     call = read_call(BODY | finite, app_tag="sesi")
     if isinstance(call, InvoiceCall):
-        assert isinstance(case_of(call, issued, received_at=NOW + dt.timedelta(seconds=later)), Case)
+        assert isinstance(case_of(call, issued, received_at=NOW + dt.timedelta(seconds=later)), CallCase)
         assert overpaid_by(call, issued) >= 0
 
 
 @pytest.mark.parametrize("body", [None, [], "PAID", 7, True, [BODY], {}])
 def test_body_that_is_empty_or_not_an_object_is_an_invalid_payload(body: Any):
-    assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
+    assert read_call(body, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("field", ["id", "external_id", "status", "amount"])
 def test_paid_call_without_a_required_field_is_an_invalid_payload(field: str):
-    assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is Case.INVALID_PAYLOAD
+    assert read_call({k: v for k, v in BODY.items() if k != field}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize(
@@ -154,44 +154,44 @@ def test_paid_call_without_a_required_field_is_an_invalid_payload(field: str):
     ],
 )
 def test_field_of_the_wrong_type_counts_as_missing(field: str, value: Any):
-    assert read_call(BODY | {field: value}, app_tag="sesi") is Case.INVALID_PAYLOAD
+    assert read_call(BODY | {field: value}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("field", ["amount", "paid_amount"])
 def test_infinite_or_nan_amount_is_an_invalid_payload(field: str, value: str):
     body = json.loads(json.dumps(BODY | {field: "@"}).replace('"@"', value))
-    assert read_call(body, app_tag="sesi") is Case.INVALID_PAYLOAD
+    assert read_call(body, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize("value", ["12000", 1.5, True, [], 2**31])
 def test_paid_amount_that_is_not_whole_idr_is_an_invalid_payload(value: Any):
-    assert read_call(BODY | {"paid_amount": value}, app_tag="sesi") is Case.INVALID_PAYLOAD
+    assert read_call(BODY | {"paid_amount": value}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 def test_invoice_id_that_does_not_fit_its_column_is_an_invalid_payload():
     for invoice_id in ("inv\0", "x" * 256, json.loads('"\\ud800"')):
-        assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is Case.INVALID_PAYLOAD
+        assert read_call(BODY | {"id": invoice_id}, app_tag="sesi") is CallCase.INVALID_PAYLOAD
 
 
 @pytest.mark.parametrize(
     "value", ["", 0, 17, -1.5, 10**400, "order-7", REQUEST_ID + " ", REQUEST_ID.replace("-", ""), "x" * 5000]
 )
 def test_external_id_that_is_not_a_uuid_belongs_to_another_app(value: Any):
-    assert read_call(BODY | {"external_id": value}, app_tag="sesi") is Case.NON_UUID
+    assert read_call(BODY | {"external_id": value}, app_tag="sesi") is CallCase.NON_UUID
 
 
 @pytest.mark.parametrize(
     "odd", [{"amount": 12000.5}, {"amount": 3 * 10**9}, {"amount": None}, {"id": None}, {"status": 7}, {"currency": 5}]
 )
 def test_call_of_another_app_may_have_any_format(odd: dict[str, Any]):
-    assert read_call(BODY | {"external_id": "legacy-17"} | odd, app_tag="sesi") is Case.NON_UUID
-    assert read_call(BODY | {"metadata": {"app": "other"}} | odd, app_tag="sesi") is Case.FOREIGN_APP
+    assert read_call(BODY | {"external_id": "legacy-17"} | odd, app_tag="sesi") is CallCase.NON_UUID
+    assert read_call(BODY | {"metadata": {"app": "other"}} | odd, app_tag="sesi") is CallCase.FOREIGN_APP
 
 
 @pytest.mark.parametrize("app", ["other", "SESI", "", 7, [], {"a": 1}, True])
 def test_call_with_another_app_tag_belongs_to_another_app(app: Any):
-    assert read_call(BODY | {"metadata": {"app": app}}, app_tag="sesi") is Case.FOREIGN_APP
+    assert read_call(BODY | {"metadata": {"app": app}}, app_tag="sesi") is CallCase.FOREIGN_APP
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"app": "sesi"}, {"app": None}, {"other": 1}, [], "sesi"])
@@ -242,26 +242,26 @@ def test_every_state_and_status_have_the_result_of_the_table(state: PaymentStatu
     received = EXPIRES + dt.timedelta(seconds=61 if late else 60)
     case = case_of(a_call(status=status), an_issued(status=state), received_at=received)
     if status == "EXPIRED":
-        wanted = Case.EXPIRED if state is PaymentStatus.PENDING else Case.IGNORED_STATUS
+        wanted = CallCase.EXPIRED if state is PaymentStatus.PENDING else CallCase.IGNORED_STATUS
     elif status not in ("PAID", "SETTLED"):
-        wanted = Case.IGNORED_STATUS
+        wanted = CallCase.IGNORED_STATUS
     elif state in PAID:
-        wanted = Case.DUPLICATE
+        wanted = CallCase.DUPLICATE
     elif state is PaymentStatus.PENDING or (state is PaymentStatus.EXPIRED and not late):
-        wanted = Case.CONFIRMED
+        wanted = CallCase.CONFIRMED
     else:
-        wanted = Case.LATE
+        wanted = CallCase.LATE
     assert case is wanted
 
 
 EFFECTS = {
-    Case.EXPIRED: {Effect.EXPIRE},
-    Case.CONFIRMED: {Effect.CONFIRM},
-    Case.NOT_PAIRABLE: {Effect.FAIL},
-    Case.LATE: {Effect.FAIL, Effect.RECORD_MORE},
-    Case.DUPLICATE: {Effect.KEEP, Effect.NONE},
-    Case.CONFLICT: {Effect.NONE},
-    Case.IGNORED_STATUS: {Effect.NONE},
+    CallCase.EXPIRED: {Effect.EXPIRE},
+    CallCase.CONFIRMED: {Effect.CONFIRM},
+    CallCase.NOT_PAIRABLE: {Effect.FAIL},
+    CallCase.LATE: {Effect.FAIL, Effect.RECORD_MORE},
+    CallCase.DUPLICATE: {Effect.KEEP, Effect.NONE},
+    CallCase.CONFLICT: {Effect.NONE},
+    CallCase.IGNORED_STATUS: {Effect.NONE},
 }
 
 
@@ -281,7 +281,7 @@ def test_case_and_effect_of_a_judgement_agree_for_all_facts(
     if call.status in PAID_STATUSES and owner is not InvoiceOwner.THIS_OR_NONE:
         assert judgement.effect is Effect.NONE
     if is_blocked:
-        assert judgement.case is not Case.CONFIRMED
+        assert judgement.case is not CallCase.CONFIRMED
 
 
 def test_facts_decide_about_money_that_would_fit():
@@ -291,28 +291,28 @@ def test_facts_decide_about_money_that_would_fit():
 
     pending, confirmed = PaymentStatus.PENDING, PaymentStatus.CONFIRMED
     hour_ago = NOW - dt.timedelta(hours=1)
-    assert judged(pending, is_blocked=True) == Judgement(case=Case.NOT_PAIRABLE, effect=Effect.FAIL)
-    assert judged(pending, owner=InvoiceOwner.ANOTHER).case is Case.CONFLICT
-    assert judged(confirmed, owner=InvoiceOwner.MORE_MONEY) == Judgement(case=Case.DUPLICATE)
-    assert judged(confirmed, by_hand_at=hour_ago) == Judgement(case=Case.LATE, effect=Effect.RECORD_MORE)
+    assert judged(pending, is_blocked=True) == Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL)
+    assert judged(pending, owner=InvoiceOwner.ANOTHER).case is CallCase.CONFLICT
+    assert judged(confirmed, owner=InvoiceOwner.MORE_MONEY) == Judgement(case=CallCase.DUPLICATE)
+    assert judged(confirmed, by_hand_at=hour_ago) == Judgement(case=CallCase.LATE, effect=Effect.RECORD_MORE)
     assert judged(confirmed, by_hand_at=NOW).effect is Effect.KEEP  # the payment that the operator had seen
-    assert judged(confirmed, by_hand_at=hour_ago, call={"currency": "USD"}).case is Case.CONFLICT
+    assert judged(confirmed, by_hand_at=hour_ago, call={"currency": "USD"}).case is CallCase.CONFLICT
     assert judged(pending, call={"paid_amount": 15000}).note == "overpaid by 3000"
 
 
 @pytest.mark.parametrize("state", PaymentStatus)
 def test_expiry_of_another_invoice_is_ignored(state: PaymentStatus):
     call = a_call(status="EXPIRED", id="inv-2")
-    assert case_of(call, an_issued(status=state), received_at=NOW) is Case.IGNORED_STATUS
+    assert case_of(call, an_issued(status=state), received_at=NOW) is CallCase.IGNORED_STATUS
 
 
 @pytest.mark.parametrize("changed", [{"amount": 11999}, {"paid_amount": 1}, {"currency": "USD"}])
 def test_other_payment_of_a_request_confirmed_by_hand_is_a_conflict(changed: dict[str, Any]):
     by_hand = an_issued(status=PaymentStatus.CONFIRMED, invoice_id=None)
-    assert case_of(a_call(**changed), by_hand, received_at=NOW) is Case.CONFLICT
-    assert case_of(a_call(), by_hand, received_at=NOW) is Case.DUPLICATE
+    assert case_of(a_call(**changed), by_hand, received_at=NOW) is CallCase.CONFLICT
+    assert case_of(a_call(), by_hand, received_at=NOW) is CallCase.DUPLICATE
     told = an_issued(status=PaymentStatus.CONFIRMED)
-    assert case_of(a_call(**changed), told, received_at=NOW) is Case.DUPLICATE
+    assert case_of(a_call(**changed), told, received_at=NOW) is CallCase.DUPLICATE
 
 
 @given(NEAR, ISSUED, st.integers(-7200, 7200))
@@ -326,14 +326,14 @@ def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
         return
     case = case_of(call, issued, received_at=received_at)
     target = {
-        Case.CONFIRMED: PaymentStatus.CONFIRMED,
-        Case.LATE: PaymentStatus.FAILED_PAIRING,
-        Case.EXPIRED: PaymentStatus.EXPIRED,
+        CallCase.CONFIRMED: PaymentStatus.CONFIRMED,
+        CallCase.LATE: PaymentStatus.FAILED_PAIRING,
+        CallCase.EXPIRED: PaymentStatus.EXPIRED,
     }.get(case)
     if target is None:
         return
     assert (issued.status, target) in EDGES
-    if case is not Case.EXPIRED:
+    if case is not CallCase.EXPIRED:
         paid = call.amount if call.paid_amount is None else call.paid_amount
         assert paid is not None
         assert paid >= issued.amount
@@ -355,33 +355,33 @@ def test_result_that_changes_the_state_is_allowed_and_requires_the_full_amount(
     ids=str,
 )
 def test_wrong_amount_currency_or_invoice_is_a_conflict(state: PaymentStatus, changed: dict[str, Any]):
-    assert case_of(a_call(**changed), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+    assert case_of(a_call(**changed), an_issued(status=state), received_at=NOW) is CallCase.CONFLICT
 
 
 @pytest.mark.parametrize("currency", ["UNITED STATES DOLLAR", 840, {"code": "USD"}, ["USD"]], ids=str)
 def test_currency_other_than_idr_never_confirms(currency: Any):
     read = read_call(BODY | {"currency": currency}, app_tag="sesi")
-    case = read if isinstance(read, Case) else case_of(read, an_issued(), received_at=NOW)
-    assert case in (Case.CONFLICT, Case.INVALID_PAYLOAD)
+    case = read if isinstance(read, CallCase) else case_of(read, an_issued(), received_at=NOW)
+    assert case in (CallCase.CONFLICT, CallCase.INVALID_PAYLOAD)
 
 
 @pytest.mark.parametrize("currency", [None, "IDR"])
 def test_missing_currency_counts_as_idr(currency: str | None):
-    assert case_of(a_call(currency=currency), an_issued(), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(currency=currency), an_issued(), received_at=NOW) is CallCase.CONFIRMED
 
 
 @pytest.mark.parametrize("state", sorted(PAID))
 def test_second_payment_with_another_invoice_is_a_conflict(state: PaymentStatus):
-    assert case_of(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is Case.CONFLICT
+    assert case_of(a_call(id="inv-2"), an_issued(status=state), received_at=NOW) is CallCase.CONFLICT
 
 
 def test_first_invoice_counts_if_none_was_issued():
-    assert case_of(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(id="whatever"), an_issued(invoice_id=None), received_at=NOW) is CallCase.CONFIRMED
 
 
 def test_overpayment_confirms_and_its_difference_is_known():
     call = a_call(paid_amount=15000)
-    assert case_of(call, an_issued(), received_at=NOW) is Case.CONFIRMED
+    assert case_of(call, an_issued(), received_at=NOW) is CallCase.CONFIRMED
     assert overpaid_by(call, an_issued()) == 3000
     assert overpaid_by(a_call(), an_issued()) == 0
 
@@ -392,20 +392,20 @@ def test_expired_request_paid_in_time_is_confirmed_however_late_the_call(seconds
     case = case_of(
         a_call(paid_at=paid_at), an_issued(status=PaymentStatus.EXPIRED), received_at=EXPIRES + dt.timedelta(days=1)
     )
-    assert case is (Case.CONFIRMED if seconds <= 60 else Case.LATE)
+    assert case is (CallCase.CONFIRMED if seconds <= 60 else CallCase.LATE)
 
 
 def test_abandoned_request_is_never_confirmed_even_if_paid_in_time():
     call = a_call(paid_at=NOW.isoformat())
-    assert case_of(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is Case.LATE
+    assert case_of(call, an_issued(status=PaymentStatus.ABANDONED), received_at=NOW) is CallCase.LATE
 
 
 def test_free_request_is_not_confirmed_by_a_payment():
-    assert case_of(a_call(amount=0), an_issued(amount=0), received_at=NOW) is Case.CONFIRMED
+    assert case_of(a_call(amount=0), an_issued(amount=0), received_at=NOW) is CallCase.CONFIRMED
 
 
 def test_answers_to_the_gateway_equal_the_documented_ones():
-    assert {(case.result, case.http_status) for case in Case} == {
+    assert {(case.result, case.http_status) for case in CallCase} == {
         ("unauthorized", 401), ("flood", 401), ("invalid_payload", 400), ("invalid_payload", 413), ("ignored_non_uuid_external_id", 200),
         ("ignored_foreign_app", 200), ("unknown_external_id", 404), ("confirmed", 200), ("duplicate", 200),
         ("late_payment_recorded", 200), ("paid_not_pairable", 200), ("conflict", 409), ("expired", 200),

@@ -13,7 +13,7 @@ from core.base.languages import Text
 
 
 @attrs.frozen(kw_only=True)
-class Cause:
+class CauseTexts:
     """What a cause tag means.
 
     `when` is its row in docs/product.md, `label` has two to four words for a list, and `explanation` is a sentence for an
@@ -31,9 +31,9 @@ class Cause:
 class CauseTag(enum.StrEnum):
     """Why a paid request led to no chat (docs/product.md#cause-tags)."""
 
-    cause: Cause
+    cause: CauseTexts
 
-    def __new__(cls, value: str, cause: Cause) -> Self:
+    def __new__(cls, value: str, cause: CauseTexts) -> Self:
         """Return a tag with its meaning."""
         tag = str.__new__(cls, value)
         tag._value_ = value
@@ -42,7 +42,7 @@ class CauseTag(enum.StrEnum):
 
     NO_MITRA_AVAILABLE = (
         "no_mitra_available",
-        Cause(
+        CauseTexts(
             when="the search's time is over",
             label=Text(en="no mitra available", id="tidak ada mitra tersedia"),
             explanation=Text(
@@ -53,7 +53,7 @@ class CauseTag(enum.StrEnum):
     )
     ALL_MITRAS_REJECTED = (
         "all_mitras_rejected",
-        Cause(
+        CauseTexts(
             when="every mitra who was asked has rejected, and no other is eligible",
             label=Text(en="all mitras rejected", id="semua mitra menolak"),
             explanation=Text(
@@ -64,7 +64,7 @@ class CauseTag(enum.StrEnum):
     )
     TARGETED_MITRA_OFFLINE = (
         "targeted_mitra_offline",
-        Cause(
+        CauseTexts(
             when="the targeted mitra was offline, full or deactivated when asked, or went offline",
             label=Text(en="chosen mitra offline", id="mitra pilihan luring"),
             explanation=Text(
@@ -76,7 +76,7 @@ class CauseTag(enum.StrEnum):
     )
     TARGETED_MITRA_REJECTED = (
         "targeted_mitra_rejected",
-        Cause(
+        CauseTexts(
             when="the targeted mitra has rejected",
             label=Text(en="chosen mitra rejected", id="mitra pilihan menolak"),
             explanation=Text(
@@ -88,7 +88,7 @@ class CauseTag(enum.StrEnum):
     )
     TARGETED_MITRA_TIMEOUT = (
         "targeted_mitra_timeout",
-        Cause(
+        CauseTexts(
             when="the targeted mitra did not answer in time",
             label=Text(en="chosen mitra did not answer", id="mitra pilihan tidak menjawab"),
             explanation=Text(
@@ -100,7 +100,7 @@ class CauseTag(enum.StrEnum):
     )
     PAYMENT_SESSION_EXPIRED = (
         "payment_session_expired",
-        Cause(
+        CauseTexts(
             when="the money came too late, or when no session could start",
             label=Text(en="payment came too late", id="uang datang terlambat"),
             explanation=Text(
@@ -113,7 +113,7 @@ class CauseTag(enum.StrEnum):
     )
     CUSTOMER_CANCELLED = (
         "customer_cancelled",
-        Cause(
+        CauseTexts(
             when="the customer cancelled, or an operator ended the search",
             label=Text(en="customer cancelled", id="pelanggan pergi"),
             explanation=Text(
@@ -124,7 +124,7 @@ class CauseTag(enum.StrEnum):
     )
     EXTENSION_REJECTED = (
         "extension_rejected",
-        Cause(
+        CauseTexts(
             when="the mitra has rejected the extension, or silence did",
             label=Text(en="extension rejected", id="perpanjangan ditolak"),
             explanation=Text(
@@ -135,7 +135,7 @@ class CauseTag(enum.StrEnum):
     )
     EXTENSION_SAFEGUARD_TRIPPED = (
         "extension_safeguard_tripped",
-        Cause(
+        CauseTexts(
             when="the session could not be extended any longer when the money was there",
             label=Text(en="extension too late", id="perpanjangan terlambat"),
             explanation=Text(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 
 from core.base.progress import Report, part, unreported
-from core.payments.gateway_calls import PAID_STATUSES, Case, InvoiceCall, Unreadable, read_invoice_call, time_of
+from core.payments.gateway_calls import PAID_STATUSES, CallCase, InvoiceCall, UnreadableCall, read_invoice_call, time_of
 from core.payments.reconciliation import compare_refunds
 from core.payments.reconciliation.compare_refunds import NONE, ComparedRefunds, RefundFinding
 from core.payments.reconciliation.rules import InvoiceDifference, KnownRequest, invoice_difference, is_invoice_under_way
@@ -109,8 +109,8 @@ class _InvoiceComparison:
         known = await self._known([call.external_id for _, call in read if isinstance(call, InvoiceCall)])
         for invoice, call in read:
             if not isinstance(call, InvoiceCall):
-                self._foreign += call.case is not Case.INVALID_PAYLOAD
-                if call.case is Case.INVALID_PAYLOAD and invoice.status in PAID_STATUSES:
+                self._foreign += call.case is not CallCase.INVALID_PAYLOAD
+                if call.case is CallCase.INVALID_PAYLOAD and invoice.status in PAID_STATUSES:
                     self._suspects.append((None, invoice.id))
             elif self._is_under_way(invoice, call):
                 self._under_way += 1
@@ -179,7 +179,7 @@ class _InvoiceComparison:
             invoice=invoice,
         )
 
-    def _read(self, invoice: Invoice) -> InvoiceCall | Unreadable:
+    def _read(self, invoice: Invoice) -> InvoiceCall | UnreadableCall:
         return read_invoice_call(invoice.body, app_tag=self._runtime.settings.gateway_app_tag)
 
     def _difference(self, call: InvoiceCall, known: KnownRequest | None) -> InvoiceDifference | None:

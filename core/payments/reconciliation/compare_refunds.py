@@ -11,10 +11,10 @@ import attrs
 
 from core.base import id_ranges
 from core.payments.gateway_calls import (
-    Case,
+    CallCase,
     InvoiceCall,
     RefundCall,
-    Unreadable,
+    UnreadableCall,
     read_invoice_call,
     read_refund_call,
     time_of,
@@ -151,7 +151,7 @@ class _RefundComparison:
         """
         app_tag = self._runtime.settings.gateway_app_tag
         report = read_refund_call(refund, app_tag=app_tag)
-        if report in (Unreadable(Case.FOREIGN_APP), Unreadable(Case.INVALID_PAYLOAD)):
+        if report in (UnreadableCall(CallCase.FOREIGN_APP), UnreadableCall(CallCase.INVALID_PAYLOAD)):
             return None
         if isinstance(report, RefundCall) and (known := await self._known(report.failure_id)) is not None:
             return report, known

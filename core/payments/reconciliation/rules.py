@@ -9,7 +9,7 @@ from core.payments.failures.rules import OperatorAction
 from core.payments.gateway_calls import (
     CURRENCY,
     PAID_STATUSES,
-    Case,
+    CallCase,
     Facts,
     InvoiceCall,
     Issued,
@@ -107,9 +107,9 @@ def invoice_difference(call: InvoiceCall, known: KnownRequest | None, *, now: dt
 def _paid(call: InvoiceCall, known: KnownRequest, *, now: dt.datetime) -> InvoiceDifference | None:
     issued = known.issued
     case = judge(call, Facts(issued=issued, received_at=now)).case
-    if case is Case.CONFLICT:
+    if case is CallCase.CONFLICT:
         return InvoiceDifference.PAID_NOT_FITTING
-    if case is not Case.DUPLICATE:
+    if case is not CallCase.DUPLICATE:
         return InvoiceDifference.PAID_NOT_CONFIRMED
     if known.by_hand and known.confirmed_at is not None and issued.invoice_id and paid_after(call, known.confirmed_at):
         return InvoiceDifference.PAID_NOT_CONFIRMED  # paid twice; once recorded, the invoice is another request's

@@ -16,7 +16,7 @@ from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.rules import OperatorAction
 from core.payments.failures.store import Failure
-from core.payments.gateway_calls import Case, Judgement, RefundCall, RefundStateThere
+from core.payments.gateway_calls import CallCase, Judgement, RefundCall, RefundStateThere
 from core.payments.refunds import rules, store, transitions
 from core.payments.refunds.rules import AMOUNT_DIFFERS, JudgedRefund
 from core.payments.refunds.states import RefundStatus
@@ -38,9 +38,9 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
     """
     failure, refund = await _lock(tx, report.failure_id)
     if failure is None or refund is None:
-        return Judgement(case=Case.UNKNOWN, note="the service has not asked for this refund")
+        return Judgement(case=CallCase.UNKNOWN, note="the service has not asked for this refund")
     case = await _apply(tx, failure, refund, report)
-    if case is Case.CONFLICT:
+    if case is CallCase.CONFLICT:
         if refund.is_open:
             events.deadline(tx, await store.ask_now(tx, refund.id))
         note = "the refund is not the one that was asked for, or was decided before"
@@ -48,7 +48,7 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
     return Judgement(case=case)
 
 
-async def apply_polled(tx: Tx, report: RefundCall) -> Case:
+async def apply_polled(tx: Tx, report: RefundCall) -> CallCase:
     """Judge the gateway's answer and apply its effect.
 
     A refund of another amount ends the open one as failed and is logged as a conflict: an operator must look at it.
@@ -57,7 +57,7 @@ async def apply_polled(tx: Tx, report: RefundCall) -> Case:
     assert failure is not None
     assert refund is not None
     case = await _apply(tx, failure, refund, report)
-    if case is Case.CONFLICT and refund.is_open and refund.gateway_refund_id in (None, report.refund_id):
+    if case is CallCase.CONFLICT and refund.is_open and refund.gateway_refund_id in (None, report.refund_id):
         await _keep_conflict(tx, report)
         await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=AMOUNT_DIFFERS)
         await _tell(tx, failure, "failed")
@@ -78,7 +78,7 @@ async def _lock(tx: Tx, failure_id: str) -> tuple[Failure | None, Refund | None]
     return failure, None if failure is None else await store.of_failure(tx, failure_id)
 
 
-async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -> Case:
+async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -> CallCase:
     ours = JudgedRefund(
         status=refund.status,
         amount=refund.amount,
@@ -86,17 +86,17 @@ async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -
         is_undecided=failure.operator_action is None and failure.superseded_at is None,
     )
     case = rules.judge(report, ours)
-    if case is Case.REFUND_SUCCEEDED:
+    if case is CallCase.REFUND_SUCCEEDED:
         await transitions.succeed(tx, refund.id, gateway_refund_id=report.refund_id)
         acted = await failures.act(tx, failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None)
         assert acted is not None
         await _tell(tx, failure, "succeeded")
-    elif case is Case.REFUND_FAILED:
+    elif case is CallCase.REFUND_FAILED:
         code = report.failure_code or rules.UNNAMED
         await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=code)
         await _tell(tx, failure, "failed")
     elif (
-        case is Case.IGNORED_STATUS
+        case is CallCase.IGNORED_STATUS
         and report.state is RefundStateThere.PENDING
         and refund.status is RefundStatus.REQUESTED
     ):
@@ -140,5 +140,7 @@ async def _keep_conflict(tx: Tx, report: RefundCall) -> None:
     )
     await webhooks.record(tx, row)
     note = "the refund has another amount than was asked for"
-    await webhooks.stamp(tx, row.id, http_status=Case.CONFLICT.http_status, result=Case.CONFLICT.result, error=note)
+    await webhooks.stamp(
+        tx, row.id, http_status=CallCase.CONFLICT.http_status, result=CallCase.CONFLICT.result, error=note
+    )
     log.error("the gateway has a refund that does not fit", failure_id=report.failure_id, webhook_log_id=row.id)

@@ -20,10 +20,10 @@ from core.payments.channels import ALLOWED, outlook
 from core.payments.failures import store as failures
 from core.payments.failures.rules import AlreadyActioned, FailureSuperseded
 from core.payments.failures.store import Failure
-from core.payments.gateway_calls import Unreadable, read_refund_call
+from core.payments.gateway_calls import UnreadableCall, read_refund_call
 from core.payments.refunds import apply, rules, store, transitions
 from core.payments.refunds.rules import NotRefundable, RefundsDisabled
-from core.payments.refunds.store import Due, Refund
+from core.payments.refunds.store import DueRefund, Refund
 from core.payments.store import PaymentRequest
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
 from core.runtime.container import GATEWAY_SLOTS, Runtime
@@ -141,7 +141,7 @@ async def ask_due(runtime: Runtime) -> int:
     return len(taken) - len(left)
 
 
-async def _ask(runtime: Runtime, gateway: RefundGateway, due: Due) -> bool:
+async def _ask(runtime: Runtime, gateway: RefundGateway, due: DueRefund) -> bool:
     """Ask about one refund and apply the answer. Return False if the circuit breaker did not allow it."""
     if due.gateway_invoice_id is None:
         return True
@@ -162,7 +162,7 @@ async def _ask(runtime: Runtime, gateway: RefundGateway, due: Due) -> bool:
                 await apply.decline(tx, failure_id=due.failure_id, attempt=due.attempt, code=found.code)
                 return True
             report = read_refund_call(found, app_tag=app_tag)
-            if isinstance(report, Unreadable):
+            if isinstance(report, UnreadableCall):
                 log.error("the gateway's refund can't be read", failure_id=due.failure_id, result=report.case.result)
             else:
                 await apply.apply_polled(tx, report)

@@ -8,7 +8,7 @@ import attrs
 from core.base import shown_texts
 from core.base.errors import DomainError
 from core.base.languages import Text
-from core.payments.gateway_calls import CURRENCY, Case, RefundCall, RefundStateThere
+from core.payments.gateway_calls import CURRENCY, CallCase, RefundCall, RefundStateThere
 from core.payments.refunds.states import RefundStatus
 
 LONGEST_NOTE = 500  # characters of an operator's reason or note
@@ -32,25 +32,25 @@ class JudgedRefund:
     is_undecided: bool
 
 
-def judge(call: RefundCall, ours: JudgedRefund) -> Case:
+def judge(call: RefundCall, ours: JudgedRefund) -> CallCase:
     """Return the case of a call about a refund of ours. A conflict changes nothing."""
     if ours.gateway_refund_id is not None and call.refund_id != ours.gateway_refund_id:
-        return Case.CONFLICT
+        return CallCase.CONFLICT
     if call.state is RefundStateThere.SUCCEEDED:
         return _judge_success(call, ours)
     if call.state is RefundStateThere.PENDING:
-        return Case.IGNORED_STATUS
+        return CallCase.IGNORED_STATUS
     if ours.status is RefundStatus.SUCCEEDED:
-        return Case.CONFLICT
-    return Case.DUPLICATE if ours.status is RefundStatus.FAILED else Case.REFUND_FAILED
+        return CallCase.CONFLICT
+    return CallCase.DUPLICATE if ours.status is RefundStatus.FAILED else CallCase.REFUND_FAILED
 
 
-def _judge_success(call: RefundCall, ours: JudgedRefund) -> Case:
+def _judge_success(call: RefundCall, ours: JudgedRefund) -> CallCase:
     if call.amount != ours.amount or (call.currency or CURRENCY) != CURRENCY:
-        return Case.CONFLICT
+        return CallCase.CONFLICT
     if ours.status is RefundStatus.SUCCEEDED:
-        return Case.DUPLICATE
-    return Case.REFUND_SUCCEEDED if ours.is_undecided else Case.CONFLICT
+        return CallCase.DUPLICATE
+    return CallCase.REFUND_SUCCEEDED if ours.is_undecided else CallCase.CONFLICT
 
 
 def may_try_again(*, gateway_refund_id: str | None, failure_code: str | None) -> bool:

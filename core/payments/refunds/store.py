@@ -39,7 +39,7 @@ class Refund:
 
 
 @attrs.frozen(kw_only=True)
-class Due:
+class DueRefund:
     """A refund that the gateway must be asked about. `gateway_invoice_id` is the invoice that was paid."""
 
     id: str
@@ -83,9 +83,9 @@ async def paid(reader: Reader, payment_request_id: str) -> Paid:
     return found
 
 
-async def claim_due(tx: Tx, *, limit: int) -> list[Due]:
+async def claim_due(tx: Tx, *, limit: int) -> list[DueRefund]:
     """Claim open refunds about which the gateway must be asked, and set when to ask again."""
-    return many(Due, await tx.fetch(SQL["claim_due"], tx.now, list(ASK_AFTER), limit))
+    return many(DueRefund, await tx.fetch(SQL["claim_due"], tx.now, list(ASK_AFTER), limit))
 
 
 async def give_back(tx: Tx, refund_ids: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ async def replace_free_body(tx: Tx, log_id: str, body: bytes) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Line:
+class FallbackLine:
     """A line of a fallback file: the ids that it names, and its fields without the seal."""
 
     external_id: str | None
@@ -62,7 +62,7 @@ class Line:
         return None if after == body else {**self.fields, "raw_body": base64.b64encode(after).decode()}
 
 
-def line_of(text: bytes) -> Line | None:
+def line_of(text: bytes) -> FallbackLine | None:
     """Read a line of a fallback file; return None for any other text."""
     try:
         fields = msgspec.json.decode(text, type=dict[str, object])
@@ -73,4 +73,4 @@ def line_of(text: bytes) -> Line | None:
         name: value if isinstance(value := fields.get(name), str) else None
         for name in ("external_id", "gateway_invoice_id")
     }
-    return Line(**ids, fields=fields)
+    return FallbackLine(**ids, fields=fields)

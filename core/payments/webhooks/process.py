@@ -9,13 +9,13 @@ from core.base.clock import monotonic
 from core.base.errors import Unavailable
 from core.payments import gateway_calls, gateway_events, payer_data
 from core.payments.gateway_calls import (
-    Case,
+    CallCase,
     InvoiceCall,
     Judgement,
     ParsedCall,
     ProcessingResult,
     RefundCall,
-    Unreadable,
+    UnreadableCall,
 )
 from core.payments.refunds import apply
 from core.payments.webhooks import store as webhooks
@@ -33,7 +33,7 @@ MASK_S = 0.1
 
 
 @attrs.frozen(kw_only=True)
-class Answer:
+class ReplyToGateway:
     """The response to the gateway."""
 
     http_status: int
@@ -50,7 +50,7 @@ class WebhookCall:
     """
 
     received: Received
-    content: InvoiceCall | RefundCall | Unreadable
+    content: InvoiceCall | RefundCall | UnreadableCall
     is_logged: bool
     came_at: dt.datetime | None = None
 
@@ -59,7 +59,7 @@ class WebhookCall:
         if self.is_logged:
             await payer_data.mask(tx, self.received)
 
-    async def stamp(self, tx: Tx, case: Case, note: str | None) -> None:
+    async def stamp(self, tx: Tx, case: CallCase, note: str | None) -> None:
         """Store the result in its row."""
         if self.is_logged:
             await webhooks.stamp(
@@ -77,7 +77,7 @@ def parse(runtime: Runtime, raw: bytes) -> ParsedCall:
     return gateway_calls.parse(raw[: MAX_BODY + 1], app_tag=runtime.settings.gateway_app_tag)
 
 
-async def process(runtime: Runtime, call: WebhookCall, answer_by: float) -> Answer:
+async def process(runtime: Runtime, call: WebhookCall, answer_by: float) -> ReplyToGateway:
     """Judge a call, apply its effect and stamp its log row by `answer_by` (monotonic seconds)."""
     log_id = call.received.id
     try:
@@ -89,24 +89,24 @@ async def process(runtime: Runtime, call: WebhookCall, answer_by: float) -> Answ
         if not isinstance(error, Unavailable | TimeoutError):
             log.exception("processing a webhook call failed", webhook_log_id=log_id)
         await _stamp_failed(runtime, call, error)
-        return Answer(http_status=Case.ERROR.http_status, processing_result=Case.ERROR.result)
+        return ReplyToGateway(http_status=CallCase.ERROR.http_status, processing_result=CallCase.ERROR.result)
     case = judgement.case
     log.info("webhook", webhook_log_id=log_id, result=case.result, http_status=case.http_status)
-    return Answer(http_status=case.http_status, processing_result=case.result)
+    return ReplyToGateway(http_status=case.http_status, processing_result=case.result)
 
 
 async def _act(tx: Tx, call: WebhookCall) -> Judgement:
     if not call.received.token_valid:
-        return Judgement(case=Case.UNAUTHORIZED)
+        return Judgement(case=CallCase.UNAUTHORIZED)
     if call.received.truncated:
-        return Judgement(case=Case.TOO_LARGE, note="the body is over 64 KiB")
+        return Judgement(case=CallCase.TOO_LARGE, note="the body is over 64 KiB")
     match call.content:
         case InvoiceCall():
             received_at = call.came_at or call.received.received_at
             return await gateway_events.apply_call(tx, call.content, received_at=received_at)
         case RefundCall():
             return await apply.apply(tx, call.content)
-        case Unreadable():
+        case UnreadableCall():
             return Judgement(case=call.content.case)
 
 
@@ -122,6 +122,6 @@ async def _stamp_failed(runtime: Runtime, call: WebhookCall, error: Exception) -
         log.warning("masking a failed webhook call failed", error=type(second).__name__)
     try:
         async with asyncio.timeout(LAST_STEP_S), runtime.transaction() as tx:
-            await call.stamp(tx, Case.ERROR, type(error).__name__)
+            await call.stamp(tx, CallCase.ERROR, type(error).__name__)
     except Exception as second:
         log.warning("storing the result of a webhook call failed", error=type(second).__name__)

@@ -2,7 +2,7 @@
 
 A call takes two transactions. The first stores it before its token is compared. The second has its effect and stamps
 the log row with the result. So a row without a stamp had no effect. If the gateway does not repeat that call, a poll
-finds the payment (core/payments/poll.py). `Case` in core/payments/gateway_calls.py holds the answer to each call.
+finds the payment (core/payments/poll.py). `CallCase` in core/payments/gateway_calls.py holds the answer to each call.
 
 Anyone can send calls without a valid token. They have no effect and must not delay genuine ones, so few connections
 store calls whose token isn't known, and core/payments/webhooks/unproven.py limits how many such calls are stored. Above
@@ -28,10 +28,10 @@ from core.bus.buckets import Limit
 from core.bus.inbox import InboxKind
 from core.bus.rate_limit import RateLimited
 from core.payments import gateway_calls, payer_data
-from core.payments.gateway_calls import Case, NamedFields, ParsedCall, ProcessingResult
+from core.payments.gateway_calls import CallCase, NamedFields, ParsedCall, ProcessingResult
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.flood_counts import FloodCounts
-from core.payments.webhooks.process import ANSWER_S, Answer, WebhookCall, parse, process
+from core.payments.webhooks.process import ANSWER_S, ReplyToGateway, WebhookCall, parse, process
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.payments.webhooks.unproven import KEPT, UnprovenCalls
 from core.runtime.container import Runtime
@@ -85,14 +85,14 @@ def is_genuine(runtime: Runtime, headers: Mapping[str, str]) -> bool:
     return gateway_calls.is_callback_token(headers.get(TOKEN), runtime.settings.gateway_callback_token)
 
 
-async def receive(runtime: Runtime, incoming: Incoming) -> Answer:
+async def receive(runtime: Runtime, incoming: Incoming) -> ReplyToGateway:
     """Store a call, judge it, apply its effect and stamp its log row. Return the response."""
     answer = await _receive(runtime, incoming)
     metrics.WEBHOOK_CALLS.labels(answer.processing_result).inc()
     return answer
 
 
-async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
+async def _receive(runtime: Runtime, incoming: Incoming) -> ReplyToGateway:
     answer_by = monotonic() + ANSWER_S
     first = await _store_first(runtime, incoming)
     genuine = is_genuine(runtime, incoming.headers)
@@ -107,14 +107,14 @@ async def _receive(runtime: Runtime, incoming: Incoming) -> Answer:
     return answer
 
 
-async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -> Answer:
+async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -> ReplyToGateway:
     """Answer 401 to a call without a valid token, and store or count it. Never raises."""
     if first.wait_s:
         metrics.LIMITED.labels("webhook_unproven").inc()
         await _count(runtime, incoming, first)
-        return Answer(
-            http_status=Case.FLOOD.http_status,
-            processing_result=Case.FLOOD.result,
+        return ReplyToGateway(
+            http_status=CallCase.FLOOD.http_status,
+            processing_result=CallCase.FLOOD.result,
             retry_after_seconds=first.wait_s,
         )
     parsed = first.parsed or parse(runtime, incoming.body)
@@ -123,13 +123,15 @@ async def _refuse_unproven(runtime: Runtime, incoming: Incoming, first: First) -
         {runtime.tasks.follow(_keep_unproven(runtime, incoming, call, first))},
         timeout=SLOW_S,
     )
-    log.info("webhook", webhook_log_id=call.id, result=Case.UNAUTHORIZED.result)
-    answer = Answer(http_status=Case.UNAUTHORIZED.http_status, processing_result=Case.UNAUTHORIZED.result)
+    log.info("webhook", webhook_log_id=call.id, result=CallCase.UNAUTHORIZED.result)
+    answer = ReplyToGateway(
+        http_status=CallCase.UNAUTHORIZED.http_status, processing_result=CallCase.UNAUTHORIZED.result
+    )
     _show(runtime, call, answer)
     return answer
 
 
-def _show(runtime: Runtime, call: Received, answer: Answer) -> None:
+def _show(runtime: Runtime, call: Received, answer: ReplyToGateway) -> None:
     """Show a webhook call with its result, in the development inbox."""
     if runtime.inbox is not None:
         data = {

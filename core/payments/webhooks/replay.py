@@ -13,10 +13,10 @@ from core.base.errors import NotFound
 from core.base.id_ranges import since, until
 from core.base.plain_json import plain_text
 from core.payments import gateway_calls, gateway_events, payer_data
-from core.payments.gateway_calls import Case, Unreadable
+from core.payments.gateway_calls import CallCase, UnreadableCall
 from core.payments.rules import NotReplayable
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.process import ANSWER_S, Answer, WebhookCall, parse, process
+from core.payments.webhooks.process import ANSWER_S, ReplyToGateway, WebhookCall, parse, process
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
@@ -72,12 +72,12 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
     return call.id
 
 
-async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> Case:
+async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> CallCase:
     if invoice is None:
-        return Case.UNKNOWN
+        return CallCase.UNKNOWN
     call = gateway_calls.read_invoice_call(invoice.body, app_tag=runtime.settings.gateway_app_tag)
     # Of another system, which has its own eyes on that money.
-    if isinstance(call, Unreadable) and call.case in (Case.NON_UUID, Case.FOREIGN_APP):
+    if isinstance(call, UnreadableCall) and call.case in (CallCase.NON_UUID, CallCase.FOREIGN_APP):
         return call.case
     return await gateway_events.apply_found(tx, invoice, call)
 
@@ -121,7 +121,7 @@ async def _audit(tx: Tx, actor: Actor, stored: Received, call: Received) -> None
     )
 
 
-async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> Answer | None:
+async def import_call(runtime: Runtime, line: bytes, *, trust_unsealed: bool) -> ReplyToGateway | None:
     """Process a line of the fallback file. Return None if the log has that call with a result already.
 
     A call that ended in an exception, even in an earlier import, is processed again, because it had no effect. A line
