@@ -84,7 +84,7 @@ def _section(frame: type[ServerFrame], recipients: list[str]) -> list[str]:
     return [
         f"### {event}",
         "",
-        " ".join(asyncapi.said(frame).split()),
+        " ".join(asyncapi.published(frame.__doc__ or "").split()),
         "",
         f"- App: {APP[event]}",
         f"- Sent to: {', '.join(recipients)}",

@@ -1,4 +1,4 @@
-"""Add and change operators and roles, and change one's own password (docs/product.md#roles).
+"""Add and change operators and roles, and change an operator's password (docs/product.md#roles).
 
 Each write leaves an audit row. Operators can't give rights that they don't have, and the last administrator stays.
 """
