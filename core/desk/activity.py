@@ -14,6 +14,7 @@ from core.desk import newest_first
 from core.pairing.rules import Response
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 from core.storage.reports import ReportRows
@@ -50,21 +51,11 @@ class ActivityFilter:
     until: dt.datetime | None = None
 
 
-LOG = """SELECT
-  n.id,
-  n.session_id,
-  n.mitra_id,
-  m.display_name,
-  n.notified_at,
-  n.responded_at,
-  n.response,
-  n.active_session_count,
-  n.lost_by_ms
-FROM chat_request_notifications AS n
-JOIN mitras AS m ON m.id = n.mitra_id
-WHERE {where}
+SQL = sql_files.load(__file__)
+LOG = f"""{SQL["invitations"]}
+WHERE {{where}}
 ORDER BY n.notified_at DESC, n.id DESC
-LIMIT {limit}"""
+LIMIT {{limit}}"""
 
 
 def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None, scale: float = 1) -> tuple[str, list[Any]]:

@@ -31,6 +31,7 @@ from core.sessions import views
 from core.sessions.absences import store as absences
 from core.sessions.states import HELD
 from core.sessions.views import SessionView
+from core.storage import sql_files
 from core.storage.conditions import Conditions, newest, part_of
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
@@ -47,20 +48,11 @@ FITTING = """WITH fitting AS MATERIALIZED (
 SELECT id
 FROM fitting
 LIMIT {limit}"""
-CUSTOMERS = """SELECT
-  c.id,
-  c.phone,
-  c.display_name,
-  c.is_anonymous,
-  c.email,
-  c.push_token IS NOT NULL AS push_enabled,
-  c.account_belongs_to,
-  c.usp_seen,
-  c.created_at
-FROM customers AS c
-WHERE {where}
+SQL = sql_files.load(__file__)
+CUSTOMERS = f"""{SQL["customers"]}
+WHERE {{where}}
 ORDER BY c.created_at DESC, c.id DESC
-LIMIT {limit}"""
+LIMIT {{limit}}"""
 CALLED = f"{NAMED} OR folded(account.display_name) LIKE folded({{0}})"
 SESSION = f"""{views.VIEW}
 WHERE s.id = $1"""
@@ -92,7 +84,6 @@ PAYMENTS_FOUND = f"""{{found}}
 {PAYMENTS}
 JOIN found ON found.id = p.id
 ORDER BY p.created_at DESC, p.id DESC"""
-PAID_FOR = "SELECT payment_request_id FROM chat_sessions WHERE id = $1"
 
 
 @attrs.frozen(kw_only=True)
@@ -304,7 +295,7 @@ async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
     one = parse_id(q)
     if one is None:
         return []
-    paid = await runtime.db.fetchval(PAID_FOR, one)
+    paid = await runtime.db.fetchval(SQL["paid_for"], one)
     own = [one] if paid is None else [one, str(paid)]
     return [("id", own), ("targeted_mitra_id", [one]), ("extends_session_id", [one])]
 

@@ -4,13 +4,9 @@ import attrs
 
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
+from core.storage import sql_files
 
-ACTIVE = """
-  SELECT phone, display_name
-  FROM mitras
-  WHERE phone = ANY($1::text[]) AND is_active
-  ORDER BY phone
-"""
+SQL = sql_files.load(__file__)
 
 
 @attrs.frozen(kw_only=True)
@@ -27,5 +23,5 @@ async def mitras(runtime: Runtime) -> list[TrialMitra]:
     today = runtime.now().date()
     codes = {one.phone: one.code for one in runtime.settings.otp_test_numbers if one.works_on(today)}
     with translate_db_errors():
-        rows = await runtime.db.fetch(ACTIVE, list(codes))
+        rows = await runtime.db.fetch(SQL["active"], list(codes))
     return [TrialMitra(phone=row["phone"], display_name=row["display_name"], code=codes[row["phone"]]) for row in rows]
