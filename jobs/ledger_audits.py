@@ -11,8 +11,7 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.desk.audits import run as ledger_audits
 from core.desk.audits.rules import RENEW_EVERY_S, STORE_EVERY_S, Depth, RuleResult
-from core.desk.audits.run import ClaimLost
-from core.desk.broken_rules import rules_to_check
+from core.desk.audits.run import ClaimLost, rules_to_check
 from core.desk.ledger.audit import RulesTooSlow, results
 from core.desk.ledger.audit_rules import RULES
 from core.runtime.container import Runtime

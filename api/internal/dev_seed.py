@@ -13,7 +13,7 @@ from api.request_bodies import Body
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import CustomerId, MitraId
-from core.desk import seed_history, support
+from core.desk import setup, support
 from core.runtime.container import Runtime
 
 
@@ -36,7 +36,7 @@ class HistoryBody:
 )
 async def seed_history_session(data: HistoryBody, runtime: Runtime, actor: Actor) -> support.SupportSession:
     """Add a completed session without a payment."""
-    session_id = await seed_history.seed_history_session(
+    session_id = await setup.seed_history_session(
         runtime,
         actor,
         customer_id=data.customer_id,

@@ -3,8 +3,8 @@
 from litestar import get
 
 from api.auth import operators
-from core.desk.broken_rules import BrokenRules
-from core.desk.broken_rules import broken_rules as read_broken_rules
+from core.desk.audits.run import BrokenRules
+from core.desk.audits.run import broken_rules as read_broken_rules
 from core.desk.ledger.audit import LedgerAudit, audit_for_operator
 from core.runtime.container import Runtime
 

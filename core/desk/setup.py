@@ -1,5 +1,6 @@
 """Fill a fresh database: configuration, prices, a first administrator, demo users. Safe to repeat."""
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,13 +14,16 @@ from core.accounts.operators import lockout, roles, second_factor
 from core.accounts.operators import store as operators
 from core.accounts.operators.rules import ADMINISTRATOR
 from core.base import field_messages, ids, names
-from core.base.errors import ValidationFailed
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.base.languages import Text
 from core.config import store as config_store
 from core.payments.pricing import rules as pricing_rules
 from core.payments.pricing import store as pricing
 from core.payments.pricing.rules import Promotion
 from core.runtime.container import Runtime
 from core.security import passwords
+from core.sessions import transitions
 from core.storage.transaction import Tx
 
 
@@ -218,3 +222,51 @@ async def first_administrator(runtime: Runtime) -> tuple[str, str] | None:
         runtime, email=email, display_name="Administrator", role="administrator", password=password
     )
     return (email, password) if made else None
+
+
+LASTED = dt.timedelta(minutes=12)
+EARLIEST_END = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+
+
+async def seed_history_session(
+    runtime: Runtime,
+    actor: Actor,
+    *,
+    customer_id: str,
+    mitra_id: str,
+    ended_at: dt.datetime | None,
+    topics: list[str] | None,
+) -> str:
+    """Insert a past session without a payment, so that returning customers can be tried; return its id.
+
+    Development only. Raises NotFound, ValidationFailed.
+    """
+    async with runtime.transaction() as tx:
+        if await customers.get(tx, customer_id) is None or await mitras.get(tx, mitra_id) is None:
+            raise NotFound
+        end = ended_at or tx.now
+        if not EARLIEST_END <= end <= tx.now:
+            raise ValidationFailed.of(
+                "ended_at",
+                Text(en="must be between the year 2000 and now", id="harus antara tahun 2000 dan sekarang"),
+            )
+        session_id = ids.new_id()
+        await transitions.create_completed(
+            tx,
+            session_id,
+            customer_id=customer_id,
+            mitra_id=mitra_id,
+            began_at=end - LASTED,
+            ended_at=end,
+            topics=topics,
+        )
+        await operators.audit(
+            tx,
+            operator_id=actor.user_id,
+            action="session.seeded",
+            object_type="chat_session",
+            object_id=session_id,
+            before=None,
+            after={"customer_id": customer_id, "mitra_id": mitra_id},
+        )
+    return session_id

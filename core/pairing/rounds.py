@@ -10,7 +10,9 @@ from typing import Any
 
 from core.accounts.mitras.rules import AvailabilityPolicy
 from core.base import ids
+from core.base.id_ranges import first_id
 from core.pairing.eligible import BEGIN_ROUNDS
+from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
@@ -47,6 +49,15 @@ async def _attempt(tx: Tx, step: str, sql: str, *args: Any) -> None:
         log.warning("storing rounds of searches failed", step=step, error=f"{type(error).__name__}: {error}")
 
 
-async def purge(tx: Tx, *, end_id: str) -> int:
+async def _remove(tx: Tx, *, end_id: str) -> int:
     """Delete up to AT_ONCE rounds with ids before `end_id`, the first id that is kept (for KEEP); return how many."""
     return await tx.execute(SQL["purge"], end_id, AT_ONCE)
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete the rounds of old searches."""
+    while True:
+        async with runtime.transaction() as tx:
+            gone = await _remove(tx, end_id=first_id(runtime.clock.real_time(tx.now - KEEP)))
+        if gone < AT_ONCE:
+            return

@@ -9,7 +9,6 @@ import pytest
 from core.base import ids
 from core.base.clock import real_sleep
 from core.cluster.leases import store as leases
-from core.desk import broken_rules
 from core.desk.audits import run as ledger_audits
 from core.desk.audits import store
 from core.desk.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, RuleResult, due_since, lease_of
@@ -98,10 +97,10 @@ def test_full_audit_stores_every_rule_and_forgets_removed_ones(broken: Harness) 
 def test_result_keeps_when_the_rule_was_first_broken(broken: Harness) -> None:
     runtime = broken.runtime
 
-    async def run() -> dict[str, broken_rules.BrokenRule]:
+    async def run() -> dict[str, store.BrokenRule]:
         assert await claimed(runtime, Depth.CHEAP)
         await audit(runtime, Depth.CHEAP)
-        return {one.rule: one for one in await broken_rules.broken(runtime.db)}
+        return {one.rule: one for one in await store.broken(runtime.db)}
 
     async def repair(status: str) -> None:
         async with runtime.db.pool.acquire() as connection, connection.transaction():
@@ -125,7 +124,7 @@ def test_broken_rule_of_the_full_audit_is_checked_again_after_an_hour(broken: Ha
     async def run(depth: Depth) -> set[str]:
         assert await claimed(runtime, depth)
         await audit(runtime, depth)
-        return {one.rule for one in await broken_rules.broken(runtime.db)}
+        return {one.rule for one in await store.broken(runtime.db)}
 
     assert SEQ in broken.run(run(Depth.FULL))
     broken.run(runtime.db.fetch("UPDATE chat_sessions SET last_seq = 0"))

@@ -8,7 +8,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor, UserType
-from core.desk import seed_history
+from core.desk import setup
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from tests.flows.chats import a_chat
@@ -125,7 +125,7 @@ def test_history_without_a_payment_is_stored_and_old_running_session_goes_on(har
             role_id,
         ),
     )
-    seeded = seed_history.seed_history_session(
+    seeded = setup.seed_history_session(
         harness.runtime, operator, customer_id=customer.user_id, mitra_id=mitra.user_id, ended_at=None, topics=None
     )
     assert harness.run(seeded)

@@ -22,7 +22,7 @@ from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
 from core.pairing import fallback as pairing_fallback
 from core.pairing import leave as pairing_leave
-from core.pairing import presence, purge_rounds, rounds
+from core.pairing import presence, rounds
 from core.pairing import start as pairing_start
 from core.pairing import store as pairing
 from core.pairing.eligible import BEGIN_ROUNDS
@@ -395,7 +395,7 @@ def test_rounds_are_deleted_after_their_retention(clean_harness: Harness) -> Non
         await next_round(clean_harness)
         old = id_ranges.first_id(runtime.now() - rounds.KEEP - dt.timedelta(seconds=1))
         await runtime.db.fetch("UPDATE search_rounds SET id = $1 WHERE round_number = 1", old)
-        await purge_rounds.purge(runtime)
+        await rounds.purge(runtime)
         assert await found(clean_harness, search, "round_number") == [(2,)]
 
     clean_harness.run(play())

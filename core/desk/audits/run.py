@@ -1,4 +1,4 @@
-"""Claim an audit of the ledger, store its results and finish it (docs/operating.md#audits).
+"""Claim an audit of the ledger, store its results and finish it; say which rules are broken (docs/operating.md#audits).
 
 One process of the cluster runs an audit at a time. It claims the audit for CLAIM_S, and renews the claim while rules
 run. If it dies, its claim ends and another process begins the audit again; results that it has stored stay. After a
@@ -7,10 +7,14 @@ failure it keeps the claim for RETRY_S, so that no process repeats the audit at 
 
 from collections.abc import Sequence
 
+import attrs
+
 from core.cluster.leases import store as leases
 from core.desk.audits import rules
 from core.desk.audits import store as audits
-from core.desk.audits.rules import CLAIM_S, RETRY_S, Depth, RuleResult, lease_of
+from core.desk.audits.rules import BROKEN_EVERY, CLAIM_S, RETRY_S, Depth, RuleResult, lease_of
+from core.desk.audits.store import BrokenRule
+from core.desk.ledger.audit_rules import RULES, Rule, rules_of
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 
@@ -68,3 +72,28 @@ async def release(runtime: Runtime, *depths: Depth) -> None:
     """End this process's claims of audits that it did not finish: they are due for another one. Raises Unavailable."""
     with translate_db_errors():
         await leases.release(runtime.db, [lease_of(depth) for depth in depths], node=runtime.node)
+
+
+@attrs.frozen(kw_only=True)
+class BrokenRules:
+    """Every rule with violations, those broken for longest first."""
+
+    items: list[BrokenRule]
+
+
+async def broken_rules(runtime: Runtime) -> BrokenRules:
+    """Return the rules that rows break, as the last audits found them."""
+    with translate_db_errors():
+        return BrokenRules(items=await audits.broken(runtime.db))
+
+
+async def rules_to_check(runtime: Runtime, depth: Depth) -> tuple[Rule, ...]:
+    """Return the rules of an audit, and those of the full audit that are broken and were not checked for BROKEN_EVERY.
+
+    Raises Unavailable.
+    """
+    found = rules_of(depth)
+    checked_before = runtime.now() - BROKEN_EVERY
+    with translate_db_errors():
+        again = {one.rule for one in await audits.broken(runtime.db) if one.checked_at < checked_before}
+    return (*found, *(rule for rule in RULES if rule.name in again and rule not in found))

@@ -1,14 +1,26 @@
 """The results of the audits: one row for each rule."""
 
+import datetime as dt
 from collections.abc import Sequence
 
 import attrs
 
 from core.desk.audits.rules import Depth, RuleResult
+from core.desk.ledger.audit_rules import RULES
 from core.storage import sql_files
+from core.storage.records import many
 from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
+NAMES = frozenset(rule.name for rule in RULES)
+
+
+@attrs.frozen(kw_only=True)
+class BrokenRule(RuleResult):
+    """A rule that rows break, since the audit that first found it, and when it was last checked."""
+
+    since_at: dt.datetime
+    checked_at: dt.datetime
 
 
 async def keep(tx: Tx, results: Sequence[RuleResult], *, depth: Depth) -> None:
@@ -25,3 +37,8 @@ async def forget_others(tx: Tx, *, rules: Sequence[str]) -> None:
 async def violations(reader: Reader) -> dict[str, int]:
     """Return the number of violations of each rule with a result."""
     return {row["rule"]: row["violations"] for row in await reader.fetch(SQL["violations"])}
+
+
+async def broken(reader: Reader) -> list[BrokenRule]:
+    """Return the rules that rows break, those broken for longest first. Rules that no longer exist are left out."""
+    return [one for one in many(BrokenRule, await reader.fetch(SQL["broken"])) if one.rule in NAMES]
