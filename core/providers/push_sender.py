@@ -64,6 +64,8 @@ class Later:
 
 
 Outcome = Sent | DeadToken | PushRefused | Later
+LABELS: dict[type[Outcome], str] = {Sent: "Sent", DeadToken: "DeadToken", PushRefused: "Refused", Later: "Later"}
+"""The outcomes as figures and the development inbox name them."""
 
 
 class PushSender(Protocol):

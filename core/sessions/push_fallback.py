@@ -18,7 +18,7 @@ from core.deliveries.pushes.plan import Due, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
 from core.deliveries.stages import Mark, Stage
-from core.providers.push_sender import DeadToken, Later, Notification, Outcome, PushRefused, Sent
+from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.sessions import unacknowledged
@@ -93,10 +93,11 @@ async def send(runtime: Runtime, push: Push) -> Outcome:
     except Exception:  # one failure must not stop the other pushes, nor be retried without a pause
         log.exception("sending a push failed")
         outcome = Later(after_s=pushes.HOLD_S)
-    metrics.PUSHES.labels(type(outcome).__name__).inc()
+    label = LABELS[type(outcome)]
+    metrics.PUSHES.labels(label).inc()
     if push.content["action"] == Action.PRESENCE_CHECK:
-        metrics.PRESENCE_CHECK_PUSHES.labels(type(outcome).__name__).inc()
-    _show(runtime, push, outcome=type(outcome).__name__)
+        metrics.PRESENCE_CHECK_PUSHES.labels(label).inc()
+    _show(runtime, push, outcome=label)
     return outcome
 
 
