@@ -1,9 +1,10 @@
 """What a call of the gateway says, and what it means for a payment request.
 
-`CallCase` holds what the webhook answers to each call. A call is the state of an invoice or of a refund that the gateway
-sends to the webhook, or returns when it is asked. It is read once, into `InvoiceCall | RefundCall | UnreadableCall`. Then the facts about its request are gathered
-(core/payments/gateway_events.py), and `judge` says once what follows. What a refund's call means is in
-core/payments/refunds/rules.py. The rules are in docs/product.md#how-a-payment-is-confirmed.
+`CallCase` holds what the webhook answers to each call. A call is the state of an invoice or of a refund that the
+gateway sends to the webhook, or returns when it is asked. It is read once, into `InvoiceCall | RefundCall |
+UnreadableCall`. Then the facts about its request are gathered (core/payments/gateway_events.py), and `judge` says once
+what follows. What a refund's call means is in core/payments/refunds/rules.py. The rules are in
+docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt
@@ -176,8 +177,8 @@ class InvoiceOwner(enum.Enum):
 class Facts:
     """What a call about an invoice is judged by.
 
-    `by_hand_at`: when an operator confirmed the request by hand; None if none did. `is_blocked`: money in time could not
-    lead to a chat, for example because the customer has another session by now.
+    `by_hand_at`: when an operator confirmed the request by hand; None if none did. `is_blocked`: money in time could
+    not lead to a chat, for example because the customer has another session by now.
     """
 
     issued: Issued

@@ -1,7 +1,7 @@
 """Apply what the gateway reports about an invoice to a locked payment request, by webhook or poll.
 
-This module gathers the facts, core/payments/gateway_calls.py judges the report by them, and core/payments/money.py moves
-the money. The rules are in docs/product.md#how-a-payment-is-confirmed.
+This module gathers the facts, core/payments/gateway_calls.py judges the report by them, and core/payments/money.py
+moves the money. The rules are in docs/product.md#how-a-payment-is-confirmed.
 """
 
 import datetime as dt
@@ -50,8 +50,8 @@ def issued(payment: PaymentRequest) -> Issued:
 async def apply_call(tx: Tx, call: InvoiceCall, *, received_at: dt.datetime) -> Judgement:
     """Judge a call of the webhook and apply its effect.
 
-    A call about a confirmed request whose invoice is known takes no lock, unless it reports other money: it can only add
-    the channel of the payment.
+    A call about a confirmed request whose invoice is known takes no lock, unless it reports other money: it can only
+    add the channel of the payment.
     """
     payment = await store.get(tx, call.external_id)
     if payment is None:

@@ -190,7 +190,7 @@ async def issue(runtime: Runtime, idempotent: IdempotentRequest, request: Paymen
 
 
 def _show(runtime: Runtime, request: PaymentRequest, *, invoice_id: str | None, url: str | None) -> None:
-    """Show the invoice of a payment request, or its development payment page, in the development inbox. The amount is in rupiah."""
+    """Show the invoice of a request, or its development page, in the development inbox. `amount` is in Rupiah."""
     if runtime.inbox is not None:
         data = {
             "payment_request_id": request.id,

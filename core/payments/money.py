@@ -1,4 +1,4 @@
-"""Change the state of payment requests, in the caller's transaction, with the rows and signals that each change implies.
+"""Change the state of payment requests in the caller's transaction, with the rows and signals that each implies.
 
 No other module does. docs/product.md#states-of-a-payment-request has all transitions and their causes. The database
 checks at commit that money is conserved.

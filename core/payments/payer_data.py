@@ -15,7 +15,7 @@ from core.storage.transaction import Reader, Tx
 
 
 async def stored_body(reader: Reader, body: bytes, *, request_id: str | None, invoice_id: str) -> bytes:
-    """Return what may be stored of a body about a payment request or invoice: it is masked if the customer is erased."""
+    """Return what may be stored of a body about a request or an invoice: it is masked if the customer is erased."""
     requests = [] if request_id is None else [request_id]
     erased = await erasures.of_lines(reader, request_ids=requests, invoice_ids=[invoice_id])
     return erasing.masked(body) if erased else body

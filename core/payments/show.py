@@ -10,17 +10,10 @@ from core.payments.states import PaymentStatus
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
-from core.storage.records import many
+from core.storage import sql_files
+from core.storage.records import one
 
-DEVELOPMENT_PAGE = """SELECT
-  id AS payment_request_id,
-  status,
-  amount,
-  duration_minutes,
-  mode,
-  gateway_invoice_id
-FROM payment_requests
-WHERE id = $1"""
+SQL = sql_files.load(__file__)
 
 
 async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> PaymentRequestView:
@@ -53,10 +46,7 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
     Raises NotFound for an unknown id.
     """
     with translate_db_errors():
-        rows = many(
-            DevelopmentPage,
-            await runtime.db.fetch(DEVELOPMENT_PAGE, payment_request_id),
-        )
-    if not rows:
+        page = one(DevelopmentPage, await runtime.db.fetchrow(SQL["development_page"], payment_request_id))
+    if page is None:
         raise NotFound
-    return rows[0]
+    return page

@@ -125,7 +125,7 @@ def of_row(row: Mapping[str, Any]) -> PaymentRequestView:
 
 
 def failure_of(values: dict[str, Any]) -> PaymentFailure | None:
-    """Remove the failure's columns from a row of REQUEST and return them as a PaymentFailure; None without a live failure."""
+    """Remove the failure's columns from a row of REQUEST and return them; None without a live failure."""
     failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at", "refund_status")}
     return PaymentFailure(**failure) if failure["cause_tag"] is not None else None
 

@@ -76,8 +76,8 @@ async def pages(
 ) -> AsyncIterator[list[T]]:
     """Yield pages until one is empty: the gateway may send short ones before the last page. Raises GatewayUnavailable.
 
-    `parse` returns None for what is left out. `after` is the parameter with the last id of the page before. `repeated` is
-    logged if a page has nothing new: such a list may have no end.
+    `parse` returns None for what is left out. `after` is the parameter with the last id of the page before. `repeated`
+    is logged if a page has nothing new: such a list may have no end.
     """
     seen: set[str] = set()
     while page := await _page(read_page, query):

@@ -15,8 +15,8 @@ from core.base.clock import monotonic
 from core.telemetry import metrics, traces
 
 CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so that a slow provider delays no other
-# Seconds. Common servers close a connection that is idle for 5 s. A POST that is sent at that moment fails, and can't be
-# repeated: the provider may have received it.
+# Seconds. Common servers close a connection that is idle for 5 s. A POST that is sent at that moment fails, and can't
+# be repeated: the provider may have received it.
 IDLE_S = 4.0
 MOST = 1 << 20  # bytes of a response body
 PART = 1 << 16

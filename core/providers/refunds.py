@@ -1,7 +1,7 @@
 """Make a refund at the payment gateway, find out what became of it, and list them all (docs/protocol.md#refunds).
 
-The gateway is always asked first which refunds it has, and the idempotency key of a refund never changes. So the gateway
-makes at most one refund for a reference, however often it is asked.
+The gateway is always asked first which refunds it has, and the idempotency key of a refund never changes. So the
+gateway makes at most one refund for a reference, however often it is asked.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ class Refunds:
 
 
 class DevelopmentRefunds:
-    """Stands in for the gateway where it is disabled, in development: a refund is made, and paid back when asked again."""
+    """Stands in for a disabled gateway in development: a refund is made, and paid back when asked again."""
 
     def wait_s(self) -> int:
         """Return 0."""

@@ -23,7 +23,7 @@ def read_part(path: pathlib.Path, *, begin: int) -> tuple[list[bytes], int]:
 
 @contextlib.contextmanager
 def _only_writer(folder: pathlib.Path) -> Iterator[bool]:
-    """Hold the lock of a folder, which the system releases if the process dies. Yield False if another process has it."""
+    """Hold the lock of a folder, which ends with the process. Yield False if another process has it."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -37,7 +37,7 @@ def _only_writer(folder: pathlib.Path) -> Iterator[bool]:
 
 
 def rewrite(path: pathlib.Path, change: Callable[[bytes], bytes]) -> bool:
-    """Replace each line by what `change` returns for it. Return False if another process is rewriting, or the file grew.
+    """Replace each line by what `change` returns. Return False if another process is rewriting, or the file grew.
 
     Raises OSError if the disk fails; the old file then stays.
     """

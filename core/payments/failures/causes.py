@@ -16,8 +16,8 @@ from core.base.languages import Text
 class CauseTexts:
     """What a cause tag means.
 
-    `when` is its row in docs/product.md, `label` has two to four words for a list, and `explanation` is a sentence for an
-    operator. `may_fall_back` says whether the customer may ask all mitras instead
+    `when` is its row in docs/product.md, `label` has two to four words for a list, and `explanation` is a sentence for
+    an operator. `may_fall_back` says whether the customer may ask all mitras instead
     (docs/product.md#fallback-to-a-blast). Apps expect that of exactly the tags that begin with `targeted_`
     (docs/protocol.md#pairing).
     """
@@ -104,10 +104,10 @@ class CauseTag(enum.StrEnum):
             when="the money came too late, or when no session could start",
             label=Text(en="payment came too late", id="uang datang terlambat"),
             explanation=Text(
-                en="The payment arrived when the request could no longer become a chat: it came too late, another session "
-                "or payment was in progress, or its discount had been used elsewhere.",
-                id="Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan sesi "
-                "atau pembayaran lain, atau diskonnya sudah terpakai.",
+                en="The payment arrived when the request could no longer become a chat: it came too late, another "
+                "session or payment was in progress, or its discount had been used elsewhere.",
+                id="Uang datang ketika permintaan ini tidak bisa lagi menjadi obrolan: terlambat, bersamaan dengan "
+                "sesi atau pembayaran lain, atau diskonnya sudah terpakai.",
             ),
         ),
     )
@@ -139,10 +139,10 @@ class CauseTag(enum.StrEnum):
             when="the session could not be extended any longer when the money was there",
             label=Text(en="extension too late", id="perpanjangan terlambat"),
             explanation=Text(
-                en="The customer paid for an extension, but the session had ended, the payment came too late, or another "
-                "extension was in progress.",
-                id="Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat dimulai; "
-                "atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
+                en="The customer paid for an extension, but the session had ended, the payment came too late, or "
+                "another extension was in progress.",
+                id="Pelanggan membayar tambahan menit untuk sesi yang sudah berakhir atau diakhiri sebelum sempat "
+                "dimulai; atau uangnya terlambat, atau bersamaan dengan perpanjangan lain.",
             ),
         ),
     )

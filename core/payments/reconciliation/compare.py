@@ -46,7 +46,8 @@ class Reconciliation:
     """How many invoices and requests were compared between two moments of real time, and what differs.
 
     `under_way` invoices changed too late to be compared, `foreign` ones belong to other systems, and `recorded` ones
-    differ, but the log of webhook calls shows them to operators. Refunds are counted apart in `refunds`, the rest together.
+    differ, but the log of webhook calls shows them to operators. Refunds are counted apart in `refunds`, the rest
+    together.
     """
 
     since: dt.datetime

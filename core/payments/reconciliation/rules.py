@@ -1,4 +1,4 @@
-"""What differs between an invoice or a refund of the gateway and ours (docs/operating.md#comparison-with-the-gateway)."""
+"""How invoices and refunds of the gateway may differ from ours (docs/operating.md#comparison-with-the-gateway)."""
 
 import datetime as dt
 import enum
@@ -70,7 +70,7 @@ MONEY = frozenset(
 
 @attrs.frozen(kw_only=True)
 class KnownRequest:
-    """A payment request. `by_hand` says that an operator confirmed it at `confirmed_at`, who had seen the money elsewhere."""
+    """A payment request. `by_hand`: an operator confirmed it at `confirmed_at`, who had seen the money elsewhere."""
 
     issued: Issued
     by_hand: bool

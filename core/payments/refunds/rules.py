@@ -17,8 +17,8 @@ ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600
 STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
 UNNAMED = "FAILED"  # the code of a failure for which the gateway gives no reason
 AMOUNT_DIFFERS = "AMOUNT_DIFFERS"  # our own: the gateway has refunded another amount
-# With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The trigger
-# `refund_is_whole` and the audit repeat them.
+# With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The
+# trigger `refund_is_whole` and the audit repeat them.
 MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
 
 

@@ -9,7 +9,8 @@ MASK = "***"
 # much costs an operator nothing; no pattern matches the fields that say what was paid.
 PERSONAL = re.compile(
     r"email|phone|mobile|msisdn|whatsapp|surname|givennames?|firstname|lastname|middlename|fullname|displayname|"
-    r"(payer|customer|buyer|sender|holder|account|cardholder|beneficiary|owner|shopper|recipient)(name|holder)|^names?$|"
+    r"(payer|customer|buyer|sender|holder|account|cardholder|beneficiary|owner|shopper|recipient)(name|holder)|"
+    r"^names?$|"
     r"accountno|accountnumber|accountid$|accountdetails|cardnumber|maskedcard|cardtoken|iban|virtualaccount|vanumber|"
     r"address|street|postalcode|zipcode|birth|gender|nationalid|identitynumber|passport|npwp|^nik$|ktp|"
     r"^(customer|payer|buyer|shopper|sender)$|ipaddress|deviceid"

@@ -45,8 +45,8 @@ class ReplyToGateway:
 class WebhookCall:
     """A call that is processed.
 
-    `is_logged`: the log has its row, which gets the result. `came_at` is when the call first arrived, if that was before
-    it was stored.
+    `is_logged`: the log has its row, which gets the result. `came_at` is when the call first arrived, if that was
+    before it was stored.
     """
 
     received: Received

@@ -66,8 +66,8 @@ class Incoming:
 class First:
     """What happened to a call before its token was compared.
 
-    It was `admitted` by the limits, and is `stored`. Or `storing` it takes longer, or it `failed`, or took too long. Or it
-    must not be stored if its token is invalid, for `wait_s` seconds. Or the connections were busy.
+    It was `admitted` by the limits, and is `stored`. Or `storing` it takes longer, or it `failed`, or took too long. Or
+    it must not be stored if its token is invalid, for `wait_s` seconds. Or the connections were busy.
     """
 
     call_id: str = attrs.field(factory=ids.new_id)
@@ -158,8 +158,8 @@ def _flood_counts(runtime: Runtime) -> FloodCounts:
 async def _store_first(runtime: Runtime, incoming: Incoming) -> First:
     """Store a call before its token is compared, unless a limit refuses it or the log is slow. Never raises.
 
-    A slow statement is not cancelled, because the server would still be busy with it when the next one starts. `_settle`
-    must follow.
+    A slow statement is not cancelled, because the server would still be busy with it when the next one starts.
+    `_settle` must follow.
     """
     first = First(received_at=runtime.now())
     try:

@@ -1,6 +1,7 @@
 """Writes of webhook_logs (docs/product.md#how-a-payment-is-confirmed).
 
-A call is stored before its token is compared, and its result is stored once. The gateway's answer to a poll is stored only if it reports money that does not fit the request.
+A call is stored before its token is compared, and its result is stored once. The gateway's answer to a poll is stored
+only if it reports money that does not fit the request.
 """
 
 import datetime as dt
@@ -40,8 +41,8 @@ class Received:
     truncated: bool
     replay_of: str | None = None
     source: str = WEBHOOK
-    # The length and SHA-256 (hex) of a body that is cut because its call came without a valid token. The hash is that of
-    # what was read: at most MAX_BODY + 1 bytes.
+    # The length and SHA-256 (hex) of a body that is cut because its call came without a valid token. The hash is that
+    # of what was read: at most MAX_BODY + 1 bytes.
     bytes: int | None = None
     body_sha256: str | None = None
 
@@ -59,8 +60,8 @@ class Abandoned:
     gateway_invoice_id: str | None
 
 
-# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, and $3 the bound of
-# their ids. The join finds each call in the partition of its month.
+# Stores a result for calls before $1 that have none and are not locked; $2 is the text of the error, and $3 the bound
+# of their ids. The join finds each call in the partition of its month.
 CLOSE_ABANDONED_CALLS = f"""
   WITH abandoned AS MATERIALIZED (
     SELECT id
@@ -76,8 +77,8 @@ CLOSE_ABANDONED_CALLS = f"""
   WHERE w.id = a.id AND w.id >= $3 AND w.http_status IS NULL
   RETURNING w.id::text, w.external_id, w.gateway_invoice_id
 """
-# Deletes calls without a valid token from before $1, whose ids are below $2. One without a result may have been genuine,
-# so it stays if it names a UUID, as calls about requests do.
+# Deletes calls without a valid token from before $1, whose ids are below $2. One without a result may have been
+# genuine, so it stays if it names a UUID, as calls about requests do.
 REMOVE_UNPROVEN = f"""
   WITH old AS MATERIALIZED (
     SELECT id

@@ -1,7 +1,7 @@
 """Budgets of webhook calls whose token is not compared yet, or not valid.
 
-Anyone can send such calls, so they share three budgets (docs/security.md#limits). Their use is counted in webhook_logs. So
-the budgets hold over all processes, but for the few calls that other processes store at the same moment.
+Anyone can send such calls, so they share three budgets (docs/security.md#limits). Their use is counted in webhook_logs.
+So the budgets hold over all processes, but for the few calls that other processes store at the same moment.
 """
 
 import asyncio
