@@ -27,7 +27,6 @@ from core.payments.gateway_calls import (
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.store import MAX_BODY, Received
 from core.providers.gateway import Invoice
 from core.storage.transaction import Reader, Tx
 from core.telemetry import logs
@@ -209,25 +208,14 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
     log_id = conflict_id(invoice, payment_request_id=payment_request_id, note=note, at=tx.now)
     if ids.without_time(log_id) in await logged_conflicts(tx, [invoice.id]):
         return CallCase.CONFLICT
-    body = invoice.body
-    raw_body = await payer_data.stored_body(
-        tx, json.dumps(body).encode(), request_id=payment_request_id, invoice_id=invoice.id
-    )
-    metadata = body.get("metadata")
-    row = Received(
-        id=log_id,
-        received_at=tx.now,
-        source_ip="",
-        headers={},
-        token_valid=True,  # it comes from the gateway's API
-        external_id=payment_request_id or plain_text(body.get("external_id")),
-        gateway_invoice_id=invoice.id,
-        status=plain_text(body.get("status")),
-        amount=plain_text(body.get("amount")),
-        app_tag=plain_text(metadata.get("app")) if isinstance(metadata, dict) else None,
-        raw_body=raw_body[:MAX_BODY],
-        truncated=len(raw_body) > MAX_BODY,
-        source=webhooks.POLL,
+    named = gateway_calls.named_in(invoice.body)
+    row = await payer_data.row_of_answer(
+        tx,
+        invoice.body,
+        log_id=log_id,
+        external_id=payment_request_id or named.external_id,
+        invoice_id=invoice.id,
+        app_tag=named.app_tag,
     )
     if await webhooks.record(tx, row):
         await webhooks.stamp(

@@ -4,21 +4,53 @@ An erasure masks the calls that are stored before it. The gateway still has the 
 with their result.
 """
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from core.base.ids import parse_id
+from core.base.plain_json import plain_text
 from core.erasures import store as erasures
 from core.payments.webhooks import erasing
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.store import Abandoned, Received
+from core.payments.webhooks.store import MAX_BODY, Abandoned, Received
 from core.storage.transaction import Reader, Tx
 
 
-async def stored_body(reader: Reader, body: bytes, *, request_id: str | None, invoice_id: str) -> bytes:
-    """Return what may be stored of a body about a request or an invoice: it is masked if the customer is erased."""
-    requests = [] if request_id is None else [request_id]
-    erased = await erasures.of_lines(reader, request_ids=requests, invoice_ids=[invoice_id])
-    return erasing.masked(body) if erased else body
+async def row_of_answer(
+    tx: Tx,
+    body: dict[str, Any] | None,
+    *,
+    log_id: str,
+    external_id: str | None,
+    invoice_id: str | None,
+    app_tag: str | None = None,
+    replay_of: str | None = None,
+) -> Received:
+    """Return the log row of what the gateway's API has answered about an invoice or a refund; None: it knows none.
+
+    The body is masked if the customer is erased.
+    """
+    raw_body = b"" if body is None else json.dumps(body).encode()
+    if raw_body and any(await _erased(tx, [external_id], [invoice_id])):
+        raw_body = erasing.masked(raw_body)
+    fields = body or {}
+    return Received(
+        id=log_id,
+        received_at=tx.now,
+        source_ip="",
+        headers={},
+        token_valid=True,  # it comes from the gateway's API
+        external_id=external_id,
+        gateway_invoice_id=invoice_id,
+        status=plain_text(fields.get("status")),
+        amount=plain_text(fields.get("amount")),
+        app_tag=app_tag,
+        raw_body=raw_body[:MAX_BODY],
+        truncated=len(raw_body) > MAX_BODY,
+        replay_of=replay_of,
+        source=webhooks.POLL,
+    )
 
 
 async def mask(tx: Tx, call: Received) -> None:

@@ -4,11 +4,8 @@ core/payments/refunds/rules.py judges a report. Each function locks the failure 
 arrive does not matter.
 """
 
-import json
-
 from core.accounts.customers import erasing
 from core.base import ids
-from core.base.plain_json import plain_text
 from core.deliveries import events
 from core.payments import announce as announce_payments
 from core.payments import payer_data
@@ -23,7 +20,6 @@ from core.payments.refunds.states import RefundStatus
 from core.payments.refunds.store import Refund
 from core.payments.store import PaymentRequest
 from core.payments.webhooks import store as webhooks
-from core.payments.webhooks.store import MAX_BODY, Received
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
@@ -120,23 +116,8 @@ async def tell_customer(tx: Tx, payment: PaymentRequest) -> None:
 
 async def _keep_conflict(tx: Tx, report: RefundCall) -> None:
     """Log a refund that was found and does not fit."""
-    body = await payer_data.stored_body(
-        tx, json.dumps(report.body).encode(), request_id=report.failure_id, invoice_id=report.refund_id
-    )
-    row = Received(
-        id=ids.new_id(),
-        received_at=tx.now,
-        source_ip="",
-        headers={},
-        token_valid=True,  # it comes from the gateway's API
-        external_id=report.failure_id,
-        gateway_invoice_id=report.refund_id,
-        status=plain_text(report.body.get("status")),
-        amount=plain_text(report.body.get("amount")),
-        app_tag=None,
-        raw_body=body[:MAX_BODY],
-        truncated=len(body) > MAX_BODY,
-        source=webhooks.POLL,
+    row = await payer_data.row_of_answer(
+        tx, report.body, log_id=ids.new_id(), external_id=report.failure_id, invoice_id=report.refund_id
     )
     await webhooks.record(tx, row)
     note = "the refund has another amount than was asked for"

@@ -1,7 +1,5 @@
 """Process a stored webhook call again, and import calls from the fallback file (docs/protocol.md#webhook)."""
 
-import json
-
 import attrs
 import msgspec
 
@@ -17,7 +15,7 @@ from core.payments.gateway_calls import CallCase, UnreadableCall
 from core.payments.rules import NotReplayable
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.process import ANSWER_S, ReplyToGateway, WebhookCall, parse, process
-from core.payments.webhooks.store import MAX_BODY, Received
+from core.payments.webhooks.store import Received
 from core.providers.gateway import Invoice
 from core.runtime.container import Runtime
 from core.runtime.retention import end_of
@@ -65,7 +63,14 @@ async def _ask_gateway(runtime: Runtime, actor: Actor, stored: Received) -> str:
     invoice = await runtime.gateway.get(stored.gateway_invoice_id)
     async with runtime.transaction() as tx:
         case = await _apply(runtime, tx, invoice)
-        call = await _logged(tx, stored, invoice)
+        call = await payer_data.row_of_answer(
+            tx,
+            None if invoice is None else invoice.body,
+            log_id=ids.new_id(),
+            external_id=None if invoice is None else plain_text(invoice.body.get("external_id")),
+            invoice_id=stored.gateway_invoice_id,
+            replay_of=stored.replay_of or stored.id,
+        )
         await webhooks.record(tx, call)
         await webhooks.stamp(tx, call.id, http_status=case.http_status, result=case.result, error=None)
         await _audit(tx, actor, stored, call)
@@ -80,33 +85,6 @@ async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> CallCase:
     if isinstance(call, UnreadableCall) and call.case in (CallCase.NON_UUID, CallCase.FOREIGN_APP):
         return call.case
     return await gateway_events.apply_found(tx, invoice, call)
-
-
-async def _logged(tx: Tx, stored: Received, invoice: Invoice | None) -> Received:
-    """Return the log row of the gateway's answer; without an invoice its body is empty."""
-    body = {} if invoice is None else invoice.body
-    raw_body = b""
-    if invoice is not None:
-        request_id = ids.parse_id(body.get("external_id"))
-        raw_body = await payer_data.stored_body(
-            tx, json.dumps(body).encode(), request_id=request_id, invoice_id=invoice.id
-        )
-    return Received(
-        id=ids.new_id(),
-        received_at=tx.now,
-        source_ip="",
-        headers={},
-        token_valid=True,  # it comes from the gateway's API
-        external_id=plain_text(body.get("external_id")),
-        gateway_invoice_id=stored.gateway_invoice_id,
-        status=plain_text(body.get("status")),
-        amount=plain_text(body.get("amount")),
-        app_tag=None,
-        raw_body=raw_body[:MAX_BODY],
-        truncated=len(raw_body) > MAX_BODY,
-        replay_of=stored.replay_of or stored.id,
-        source=webhooks.POLL,
-    )
 
 
 async def _audit(tx: Tx, actor: Actor, stored: Received, call: Received) -> None:
