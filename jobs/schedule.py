@@ -24,7 +24,7 @@ from core.privacy import erase_rest, partition_upkeep, retention
 from core.runtime.container import Runtime
 from core.sessions import deliver
 from core.sessions import timers as session_timers
-from core.sessions.absences import sweep as absence_sweep
+from core.sessions.absences import declare as absences
 from core.sessions.clock import fair_clock
 from core.sessions.extensions import answer as extension_answer
 from core.sessions.receipts import show as show_receipts
@@ -67,7 +67,7 @@ SWEEPS = (
     Sweep(name="announce_again", every_s=60, run=payment_sweeps.announce_again),
     Sweep(name="signed_out", every_s=20, run=presence.take_signed_out_offline),
     Sweep(name="close_asked", every_s=5, run=presence.close_orphaned_invitations),
-    Sweep(name="absences", every_s=5, run=absence_sweep.sweep),
+    Sweep(name="absences", every_s=5, run=absences.sweep),
     Sweep(name="send_codes", every_s=5, run=send_code.send_overdue),
     Sweep(name="erase_rest", every_s=5, run=erase_rest.go_on),
     Sweep(name="sign_receipts", every_s=5, run=show_receipts.sign_due),
@@ -76,7 +76,7 @@ SWEEPS = (
     Sweep(name="purge_deliveries", every_s=600, run=deliver.purge),
     Sweep(name="purge_keys", every_s=3600, run=purge_keys.purge),
     Sweep(name="purge_rounds", every_s=3600, run=rounds.purge),
-    Sweep(name="purge_absences", every_s=600, run=absence_sweep.purge),
+    Sweep(name="purge_absences", every_s=600, run=absences.purge),
     Sweep(name="estimate_waits", every_s=300, run=wait_estimates.refresh),
     Sweep(name="purge_promises", every_s=3600, run=wait_estimates.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),

@@ -1,21 +1,30 @@
-"""Decide who receives the events of a session and its extensions, store and send them (docs/events.md)."""
+"""Decide who receives the events of a session and its extensions, store and send them (docs/events.md).
+
+An event is stored without goodbyes; they are stored once, with their session. So an event that waits for its
+acknowledgement holds no personal text, and each time it is sent it shows what its recipient may read by then
+(docs/product.md#goodbyes).
+"""
 
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import msgspec
 
 from core.base.actor import UserType
 from core.deliveries import events
 from core.deliveries import store as deliveries
 from core.events.notices import Notice
-from core.sessions import goodbyes, views
+from core.sessions import views
 from core.sessions.extensions.store import Extension
 from core.sessions.extensions.views import view_of
-from core.sessions.rules import WARNING
+from core.sessions.rules import WARNING, Closure, closures_for
+from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.storage.transaction import Tx
+from core.storage.transaction import Reader, Tx
+
+WITH_GOODBYES = frozenset({"session_closing", "session_completed"})
 
 
 async def session_event(tx: Tx, session_ids: Sequence[str], event: str, **more: Any) -> None:
@@ -34,7 +43,7 @@ async def session_event(tx: Tx, session_ids: Sequence[str], event: str, **more: 
             if party is not None:
                 stored = attrs.evolve(view, closures=[])  # goodbyes are added when the event is sent
                 found.append(events.notice(at, party.id, side, view.id, {"type": event, "session": stored, **more}))
-    await deliveries.add(tx, found, as_sent=await goodbyes.add_goodbyes(tx, found))
+    await deliveries.add(tx, found, as_sent=await add_goodbyes(tx, found))
 
 
 async def topic_updated(tx: Tx, session: Session, topic_sensitivity: str) -> None:
@@ -84,3 +93,25 @@ async def session_warning(tx: Tx, parties: list[tuple[str, str, str, dt.datetime
         found.append(events.notice(at, customer_id, UserType.CUSTOMER, session_id, frame))
         found.append(events.notice(at, mitra_id, UserType.MITRA, session_id, frame))
     await deliveries.add(tx, found)
+
+
+async def add_goodbyes(reader: Reader, notices: list[Notice]) -> list[Notice]:
+    """Return the events as they are sent. Events of a session's end get the goodbyes that their recipient may read."""
+    ended = {notice.session_id for notice in notices if notice.event in WITH_GOODBYES and notice.session_id is not None}
+    if not ended:
+        return notices
+    written = await views.closures_of(reader, list(ended))
+    return [
+        _with_goodbyes(notice, written[notice.session_id])
+        if notice.event in WITH_GOODBYES and notice.session_id in written
+        else notice
+        for notice in notices
+    ]
+
+
+def _with_goodbyes(notice: Notice, closures: list[Closure]) -> Notice:
+    frame = msgspec.json.decode(notice.payload)
+    session = frame["session"]
+    side, status = UserType(notice.recipient_type), SessionStatus(session["status"])
+    session["closures"] = closures_for(side, closures, status)
+    return msgspec.structs.replace(notice, payload=msgspec.json.encode(frame).decode())

@@ -10,7 +10,7 @@ from core.deliveries.store import Ack
 from core.events.notices import Notice
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
-from core.sessions import goodbyes
+from core.sessions import announce
 from core.telemetry import metrics
 
 KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
@@ -44,7 +44,7 @@ async def waiting(
     are yielded in portions, as they are sent, with goodbyes.
     """
     async for found in deliveries.waiting(runtime.db, since=since, older_than_s=older_than_s, wanted=wanted):
-        yield await goodbyes.add_goodbyes(runtime.db, found)
+        yield await announce.add_goodbyes(runtime.db, found)
 
 
 async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict[str, list[Notice]]:
@@ -54,7 +54,7 @@ async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict
     """
     found = await deliveries.unacknowledged(runtime.db, recipient_ids, within_s=KEEP_S)
     with_goodbyes = iter(
-        await goodbyes.add_goodbyes(runtime.db, [notice for notices in found.values() for notice in notices])
+        await announce.add_goodbyes(runtime.db, [notice for notices in found.values() for notice in notices])
     )
     return {recipient_id: [next(with_goodbyes) for _ in notices] for recipient_id, notices in found.items()}
 

@@ -6,9 +6,23 @@ from collections.abc import AsyncIterator, Sequence
 from core.base.actor import UserType
 from core.deliveries import events
 from core.deliveries import store as deliveries
-from core.sessions import unended, views
-from core.sessions.states import OPEN
+from core.sessions import views
+from core.sessions.states import OPEN, UNENDED
 from core.storage.transaction import Tx
+
+# A search becomes a chat while its lock is awaited, so it is locked as well.
+LOCK_UNENDED = """SELECT id::text
+FROM chat_sessions
+WHERE {} = ANY($1::uuid[]) AND status = ANY($2)
+ORDER BY id
+FOR NO KEY UPDATE"""
+LOCK_UNENDED_OF_CUSTOMERS, LOCK_UNENDED_OF_MITRAS = (LOCK_UNENDED.format(side) for side in ("customer_id", "mitra_id"))
+
+
+async def _lock_unended(tx: Tx, party_ids: Sequence[str], side: UserType) -> list[str]:
+    """Lock the sessions of customers or mitras that have not ended, searches included; return their ids."""
+    query = LOCK_UNENDED_OF_MITRAS if side is UserType.MITRA else LOCK_UNENDED_OF_CUSTOMERS
+    return [row["id"] for row in await tx.fetch(query, party_ids, sorted(UNENDED))]
 
 
 @contextlib.asynccontextmanager
@@ -18,7 +32,7 @@ async def watched(tx: Tx, party_ids: Sequence[str], side: UserType) -> AsyncIter
     The sessions are locked, so that a chat that begins at the same moment shows the new name. The caller must hold the
     locks of the customers' or mitras' rows, and none of a later rank.
     """
-    locked = await unended.lock_unended(tx, party_ids, side)
+    locked = await _lock_unended(tx, party_ids, side)
     before = await _names(tx, locked, side)
     yield
     after = await _names(tx, locked, side)

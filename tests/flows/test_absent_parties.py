@@ -20,8 +20,8 @@ from core.desk import figures, support
 from core.desk.timeline.timeline import timeline
 from core.sessions import timers as session_timers
 from core.sessions import transitions
+from core.sessions.absences import declare as absences
 from core.sessions.absences import store
-from core.sessions.absences import sweep as absence_sweep
 from core.sessions.absences.signs_of_life import SignsOfLife
 from core.sessions.clock import time_credits
 from core.sessions.messages import chats
@@ -90,7 +90,7 @@ class Stage:
 
     async def sweep(self) -> None:
         """Let the jobs process look."""
-        await absence_sweep.sweep(self.harness.runtime)
+        await absences.sweep(self.harness.runtime)
 
     async def events(self) -> list[tuple[str, str, str, dt.datetime | None]]:
         """Return the (recipient, event, absent party, since) of each event so far."""
@@ -306,7 +306,7 @@ def test_no_event_follows_after_the_session_is_over(on: Harness, how: str) -> No
         [(_, _, _, ended_at, returned)] = await it.absences()
         assert ended_at is not None
         assert not returned
-        await absence_sweep.purge(on.runtime)
+        await absences.purge(on.runtime)
         assert await on.runtime.db.fetchval("SELECT count(*) FROM session_presence") == 0
 
     it = stage(on)

@@ -8,8 +8,7 @@ from core.base import ids
 from core.base.actor import UserType
 from core.base.languages import Text
 from core.deliveries.pushes import store as pushes
-from core.deliveries.pushes.budget import FOR_URGENT, MOST, PushBudget
-from core.deliveries.pushes.plan import Due, plan
+from core.deliveries.pushes.plan import FOR_URGENT, MOST, Due, PushBudget, plan
 from core.deliveries.pushes.rules import Action, Content, Words
 from tests.flows.conftest import Harness
 

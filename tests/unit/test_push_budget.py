@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.deliveries.pushes.budget import FOR_URGENT, MINUTE, MOST, PushBudget
+from core.deliveries.pushes.plan import FOR_URGENT, MINUTE, MOST, PushBudget
 
 NOW = dt.datetime(2026, 11, 28, tzinfo=dt.UTC)
 PLANS = st.lists(

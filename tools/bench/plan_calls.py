@@ -56,7 +56,6 @@ ASKING = (
     "time_credits",
     "trail",
     "digests",
-    "paid_time",
 )
 # Further modules whose functions are watched: use cases that read.
 READS = {
@@ -87,7 +86,7 @@ READS = {
     "sessions.messages.blank",
     "sessions.messages.chats",
     "sessions.own_lists",
-    "sessions.session_views",
+    "sessions.own_session",
 }
 EXTRA = (background.read_changes,)
 # Functions that are not called, with the reason.
@@ -105,6 +104,8 @@ LEFT_OUT = {
     "core.privacy.export.begin_own": "writes, with customers.begin_export",
     "core.privacy.export.note_export": "writes an audit row, with operators.audit",
     "core.privacy.export.operator_named": "its query is operators.by_email",
+    "core.sessions.own_session.get": "runs no query; core.sessions.store has it",
+    "core.sessions.own_session.lock": "runs no query; core.sessions.store has it",
     "core.accounts.logins.callers.authenticate": "needs a signed token; its queries are operators.get and customers.ids_of",
 }
 # Functions whose caller is a mitra; the default is a customer.

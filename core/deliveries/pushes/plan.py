@@ -1,5 +1,7 @@
 """Plan pushes in the caller's transaction: one row for each device of a recipient."""
 
+import datetime as dt
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,13 +12,46 @@ from core.accounts.logins import push_tokens
 from core.accounts.logins.push_tokens import PushDevice
 from core.deliveries.pushes import rules
 from core.deliveries.pushes import store as pushes
-from core.deliveries.pushes.budget import PushBudget
 from core.deliveries.pushes.rules import Content
 from core.deliveries.pushes.store import Planned
 from core.events.notices import Notice
 from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 from core.telemetry import metrics
+
+MOST = 60  # pushes for all devices of a recipient, in a minute of service time
+FOR_URGENT = 20  # of these are kept for urgent ones
+MINUTE = dt.timedelta(minutes=1)
+
+
+class PushBudget:
+    """Count the pushes that this process has planned for each recipient in the last minute (docs/security.md#limits).
+
+    A restart or a second process may let some more through, and no push costs a call to a counter.
+    """
+
+    def __init__(self) -> None:
+        self._planned: dict[str, deque[dt.datetime]] = {}
+        self._swept_at: dt.datetime | None = None
+
+    def take(self, recipient_id: str, wanted: int, *, urgent: bool, now: dt.datetime) -> int:
+        """Return how many of `wanted` pushes a recipient may get now, and count them."""
+        self._sweep(now)
+        planned = self._planned.setdefault(recipient_id, deque())
+        while planned and planned[0] <= now - MINUTE:
+            planned.popleft()
+        granted = max(0, min(wanted, (MOST if urgent else MOST - FOR_URGENT) - len(planned)))
+        planned.extend([now] * granted)
+        return granted
+
+    def _sweep(self, now: dt.datetime) -> None:
+        """Once a minute, forget the recipients of older pushes."""
+        if self._swept_at is not None and now < self._swept_at + MINUTE:
+            return
+        self._swept_at = now
+        self._planned = {
+            who: planned for who, planned in self._planned.items() if planned and planned[-1] > now - MINUTE
+        }
 
 
 @attrs.frozen(kw_only=True)

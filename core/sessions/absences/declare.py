@@ -1,15 +1,17 @@
-"""Declare parties of active sessions absent and end their absences, with the events and pushes (docs/fairness.md).
+"""Declare parties of active sessions absent and end their absences, with the events and pushes
+(docs/fairness.md#absent-party).
 
 Both lock the sessions first and then change the absences by guarded statements, so each change has its events once.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import msgspec
 
 from core.base import ids
+from core.base.id_ranges import first_id
 from core.cluster.outages import store as outages
 from core.deliveries import store as deliveries
 from core.deliveries.pushes.plan import Due, content_of, plan_within_budget
@@ -110,3 +112,39 @@ async def _announce(tx: Tx, held: dict[str, HeldSession], absences: list[Absence
             )
         )
     await deliveries.add(tx, notices)
+
+
+async def sweep(runtime: Runtime) -> None:
+    """Sweep: end the absences of parties who have returned and of sessions that are over, then declare new ones.
+
+    With `peer_absent_seconds` 0 it ends those that are open, and writes nothing if there are none.
+    """
+    if await store.any_open(runtime.db):
+        async with runtime.transaction() as tx:
+            await store.end_with_sessions(tx, limit=AT_ONCE)
+        while await _end_returned(runtime) >= AT_ONCE:
+            continue
+    after = runtime.config.seconds("peer_absent_seconds")
+    while after:
+        async with runtime.transaction() as tx:
+            if await declare(runtime, tx, after=after) < AT_ONCE:
+                return
+
+
+async def _end_returned(runtime: Runtime) -> int:
+    async with runtime.transaction() as tx:
+        return await end_returned(runtime, tx)
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete the signs of life of sessions that are over, and old absences."""
+
+    def old(tx: Tx) -> Awaitable[int]:
+        return store.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - store.KEEP)))
+
+    for remove in (store.purge_presence, old):
+        while True:
+            async with runtime.transaction() as tx:
+                gone = await remove(tx)
+            if gone < store.AT_ONCE:
+                break

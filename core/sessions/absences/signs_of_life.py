@@ -12,13 +12,20 @@ from core.base.errors import Unavailable
 from core.runtime.container import Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.absences import declare, store
-from core.sessions.absences.rules import write_every_s
 from core.telemetry import logs
 
+WRITE_EVERY_S = 5.0  # real seconds between two writes of a party's signs, at most
+WRITES = 3  # within the configured silence, at least
+LEAST_S = 0.1  # real seconds between two writes, at least
 PAUSE_S = 1.0  # real seconds between two looks, at most
 GAPS = 10  # a sign is left out if the stored one is younger than this part of the time between two writes
 
 log = logs.get("absences")
+
+
+def write_every_s(absent_after_s: float, scale: float) -> float:
+    """Return the real seconds between two writes of the signs of one party. `absent_after_s` is service time."""
+    return max(LEAST_S, min(WRITE_EVERY_S, absent_after_s / scale / WRITES))
 
 
 class SignsOfLife:

@@ -16,7 +16,7 @@ from core.sessions.extensions import store as extensions
 from core.sessions.extensions.views import ExtensionView, view_of
 from core.sessions.messages import digests
 from core.sessions.messages.rules import Marker, MessageStatus, ReadMarkers, SenderType
-from core.sessions.session_views import session_of
+from core.sessions.own_session import session_of
 from core.sessions.states import OPEN, SessionStatus
 from core.sessions.views import SessionView
 from core.storage import sql_files

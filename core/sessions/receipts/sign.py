@@ -8,11 +8,11 @@ from core.cluster.outages import rules as outage_rules
 from core.cluster.outages import store as outages
 from core.cluster.outages.rules import OutageKind, ProcessKind
 from core.sessions.extensions import store as extensions
-from core.sessions.receipts import paid_time, rules
+from core.sessions.receipts import rules
 from core.sessions.receipts import store as receipts
-from core.sessions.receipts.paid_time import PaidTime
 from core.sessions.receipts.rules import Interval, Prolonged, Receipt
 from core.sessions.receipts.signing import ReceiptKeys
+from core.sessions.receipts.store import PaidTime
 from core.storage.transaction import Tx
 
 MINUTE_S = 60
@@ -25,7 +25,7 @@ async def sign(tx: Tx, session_id: str, *, digest: str | None, keys: ReceiptKeys
     A completed session never changes, but for its texts, so the caller needs no lock of it.
     """
     claimed = await receipts.claim(tx, session_id)
-    paid = await paid_time.of(tx, session_id)
+    paid = await receipts.paid_time(tx, session_id)
     if claimed is None or paid is None:
         return
     times = await _talking_times(tx, session_id, paid, until=claimed.talked_until)

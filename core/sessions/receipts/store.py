@@ -1,4 +1,7 @@
-"""Read and sign the receipts of sessions. The database makes their rows (piccolo_migrations/sql/0016_receipts.sql)."""
+"""Read and sign the receipts of sessions, and read what they say was paid and given back.
+
+The database makes their rows (piccolo_migrations/sql/0016_receipts.sql).
+"""
 
 import datetime as dt
 
@@ -56,3 +59,19 @@ async def get(reader: Reader, session_id: str) -> tuple[dt.datetime | None, Sign
 async def sign(tx: Tx, session_id: str, *, body: str, key_id: str, signature: str) -> None:
     """Store the signed text of a receipt. The caller has claimed it."""
     await tx.execute(SQL["sign"], session_id, body, key_id, signature, tx.now)
+
+
+@attrs.frozen(kw_only=True)
+class PaidTime:
+    """The paid time of a paired session. `credits` are (when the lost time began, milliseconds)."""
+
+    paired_at: dt.datetime
+    duration_minutes: int
+    extended_minutes: int
+    last_seq: int
+    credits: list[tuple[dt.datetime, int]]
+
+
+async def paid_time(reader: Reader, session_id: str) -> PaidTime | None:
+    """Return the paid time of a session."""
+    return one(PaidTime, await reader.fetchrow(SQL["paid_time"], session_id))

@@ -33,3 +33,19 @@ WHERE session_id = $1;
 UPDATE session_receipts
 SET body = $2, key_id = $3, signature = $4, signed_at = $5
 WHERE session_id = $1 AND signed_at IS NULL;
+
+-- name: paid_time
+-- The paid time of a session, and its credits in the order of the lost time.
+SELECT
+  s.paired_at,
+  s.duration_minutes,
+  s.extended_minutes,
+  s.last_seq,
+  ARRAY(
+    SELECT (c.began_at, c.milliseconds)
+    FROM session_time_credits AS c
+    WHERE c.session_id = s.id
+    ORDER BY c.began_at, c.id
+  ) AS credits
+FROM chat_sessions AS s
+WHERE s.id = $1;
