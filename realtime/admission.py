@@ -33,7 +33,7 @@ DEFAULT_PORTS = frozenset({"80", "443"})
 ORIGIN = HttpRefusal(status=403, code="FORBIDDEN", message=http_texts.ORIGIN_FORBIDDEN)
 
 
-class Admission:
+class SocketAdmission:
     """Admit or refuse new sockets, and count those whose user is not known yet."""
 
     def __init__(self, settings: Settings, *, overloaded: Callable[[], None]) -> None:

@@ -235,7 +235,7 @@ def _operations(path: str) -> dict[str, Any]:
             "messages": [_message_of(path, frame)],
             "reply": {"channel": channel, "messages": [_message_of(path, one) for one in answers]},
         }
-    unasked = [frame for frame in sent if not issubclass(frame, server_frames.Answer)]
+    unasked = [frame for frame in sent if not issubclass(frame, server_frames.AnswerFrame)]
     made[f"{path}.events"] = {
         "action": "send",
         "channel": channel,

@@ -34,7 +34,7 @@ SEND_AGAIN = Text(en="The service is busy. Send the frame again.", id="Layanan s
 encode = msgspec.json.encode
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What a connection needs of its process (realtime/connections.py)."""
 
     def server_time(self) -> str:
@@ -63,7 +63,7 @@ class Connection:
     )  # fmt: skip
 
     def __init__(
-        self, host: Host, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
+        self, host: ConnectionHost, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
     ) -> None:
         self.id = ids.new_id()
         self.host = host

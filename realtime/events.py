@@ -19,24 +19,24 @@ REASON = "mitra_status_changed"  # the event that tells a mitra why their socket
 PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", REASON})
 
 
-class Person(msgspec.Struct):
+class StartedParty(msgspec.Struct):
     """A party of a session, as in SessionView."""
 
     id: str
 
 
-class Session(msgspec.Struct):
+class StartedSession(msgspec.Struct):
     """The fields of SessionView that a feed needs."""
 
     id: str
-    customer: Person
-    mitra: Person
+    customer: StartedParty
+    mitra: StartedParty
 
 
 class Started(msgspec.Struct):
     """The payload of `session_started`."""
 
-    session: Session
+    session: StartedSession
 
 
 class SearchStatus(msgspec.Struct):

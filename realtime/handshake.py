@@ -21,7 +21,7 @@ from core.sessions import deliver
 from core.sessions.messages import chats
 from core.sessions.messages.chats import ChatProgress, OpenSession
 from realtime import close_codes, frames, websocket
-from realtime.admission import Admission
+from realtime.admission import SocketAdmission
 from realtime.budgets import AUTH_COST
 from realtime.commands import Commands
 from realtime.connection import PING_S, Connection, encode
@@ -73,7 +73,7 @@ def _flat(found: list[list[Any]]) -> list[Any]:
 class Handshake:
     """Authenticate the sockets of one path and send their snapshots."""
 
-    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: Admission, path: str) -> None:
+    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: SocketAdmission, path: str) -> None:
         self._hub = hub
         self._commands = commands
         self._arrivals = arrivals

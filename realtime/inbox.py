@@ -53,7 +53,7 @@ class Receiver(Protocol):
         ...
 
 
-class Inbox(WebSocketDataQueue):
+class SocketInbox(WebSocketDataQueue):
     """The protocol of one socket, and the queue that aiohttp's parser writes into.
 
     The base class is not initialized. Its own queue would take 760 bytes, and the parser needs only the type: it calls

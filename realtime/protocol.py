@@ -33,7 +33,7 @@ from core.security.connections import (
     ConnectionCounts,
 )
 from core.telemetry import logs, metrics
-from realtime.inbox import Inbox
+from realtime.inbox import SocketInbox
 from realtime.websocket import Headers
 
 # File descriptors kept free for the database, Redis and files. Sockets leave more of them free, for the probes
@@ -94,7 +94,7 @@ class Http(HttpConnection):
         self._not_due()
         super().connection_lost(exc)
 
-    def hand_over(self, inbox: Inbox) -> bytes:
+    def hand_over(self, inbox: SocketInbox) -> bytes:
         """Give the transport to a WebSocket, and end; return the bytes that arrived behind the request."""
         transport, behind = self.transport, self._message_tail
         assert transport is not None
@@ -208,7 +208,7 @@ class Http(HttpConnection):
 Upgrades = Mapping[str, Callable[[Http, Headers], None]]  # by path
 
 
-class Runner(probes.HttpRunner):
+class SocketRunner(probes.HttpRunner):
     """Run an application over these connections."""
 
     def __init__(self, app: web.Application, runtime: Runtime, upgrades: Upgrades) -> None:

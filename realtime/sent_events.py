@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.deliveries import note_trail
-from core.deliveries.stages import Mark, Stage
+from core.deliveries.stages import TrailMark, TrailStage
 from core.runtime.container import Runtime
 from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics
@@ -31,7 +31,7 @@ class SentEvents:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._waiting: deque[Mark] = deque()
+        self._waiting: deque[TrailMark] = deque()
         self._noted: OrderedDict[tuple[str, str], None] = OrderedDict()  # oldest first
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -54,7 +54,9 @@ class SentEvents:
             self._noted[key] = None
             if len(self._noted) > REMEMBERED:
                 self._noted.popitem(last=False)
-            self._waiting.append(Mark(event_id=event_id, auth_session_id=auth_session_id, stage=Stage.SENT, at=now))
+            self._waiting.append(
+                TrailMark(event_id=event_id, auth_session_id=auth_session_id, stage=TrailStage.SENT, at=now)
+            )
             self._idle.clear()
             self._wake.set()
 
@@ -80,7 +82,7 @@ class SentEvents:
         except TimeoutError:
             log.warning("the delivery trail lacks events that were sent", events=len(self._waiting))
 
-    async def _write(self, marks: list[Mark]) -> None:
+    async def _write(self, marks: list[TrailMark]) -> None:
         try:
             await note_trail.note_sent(self._runtime, marks)
         except (Unavailable, *TRANSIENT_ERRORS):

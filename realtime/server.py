@@ -18,17 +18,17 @@ from core.settings.settings import Settings, SettingsError
 from core.telemetry import logs
 from realtime import asyncapi, close_codes, push
 from realtime.acks import Acks
-from realtime.admission import Admission
+from realtime.admission import SocketAdmission
 from realtime.commands import Commands
 from realtime.handshake import Arrivals
 from realtime.hub import Hub
 from realtime.message_batch import BatchStore, MessageStatuses
 from realtime.message_queue import MessageQueue
 from realtime.message_schedule import MOST_AT_ONCE, MessageSchedule
-from realtime.protocol import Runner
+from realtime.protocol import SocketRunner
 from realtime.revocation import Revocation
 from realtime.socket import Sockets
-from realtime.watch import Watch
+from realtime.watch import SocketWatch
 
 POOL_SIZE = 13
 log = logs.get("realtime")
@@ -60,7 +60,7 @@ async def serve(settings: Settings) -> int:
     store = BatchStore(hub, queue, statuses).store
     messages = MessageSchedule(queue, store, crossed_within=hub.feeds.crossed_within)
     revocation = Revocation(hub)
-    watch = Watch(hub, revocation)
+    watch = SocketWatch(hub, revocation)
     runtime.publisher.subscribe(
         Subscriber(on_frames=hub.send, on_signal=revocation.on_signal, on_resubscribe=watch.on_resubscribe)
     )
@@ -70,14 +70,14 @@ async def serve(settings: Settings) -> int:
     acks = Acks(runtime)
     commands = Commands(hub, messages, acks)
     arrivals = Arrivals(runtime)
-    admission = Admission(settings, overloaded=runtime.note_overload)
+    admission = SocketAdmission(settings, overloaded=runtime.note_overload)
     paths = {f"/ws/{path}": Sockets(hub, commands, arrivals, admission, path) for path in ("chat", "pairing")}
     app = web.Application()
     for path, sockets in paths.items():
         app.router.add_get(path, sockets.serve)
     app.router.add_get("/asyncapi.json", interface(settings))
     add_probes(app, runtime)
-    runner = Runner(app, runtime, {path: sockets.upgrade for path, sockets in paths.items()})
+    runner = SocketRunner(app, runtime, {path: sockets.upgrade for path, sockets in paths.items()})
     await runner.setup()
     runtime.start()
     await hub.other_hubs.announce()  # before the first socket

@@ -78,7 +78,7 @@ class ServerFrame(msgspec.Struct, kw_only=True, tag_field="type", forbid_unknown
     server_time: Time
 
 
-class Answer(ServerFrame, kw_only=True):
+class AnswerFrame(ServerFrame, kw_only=True):
     """An answer to a client frame. It echoes that frame's `ref`, if it had one."""
 
     ref: Ref | UnsetType = UNSET
@@ -91,7 +91,7 @@ class Event(ServerFrame, kw_only=True):
     event_id: Id
 
 
-class AuthOk(Answer, kw_only=True):
+class AuthOk(AnswerFrame, kw_only=True):
     """The token is valid.
 
     The socket was subscribed before the snapshot was taken, so no frame is missed between them.
@@ -109,11 +109,11 @@ class AuthExpiring(ServerFrame, kw_only=True, tag="auth_expiring"):
     at: Time
 
 
-class Pong(Answer, kw_only=True, tag="pong"):
+class Pong(AnswerFrame, kw_only=True, tag="pong"):
     """The answer to `ping`."""
 
 
-class Error(Answer, kw_only=True, tag="error"):
+class Error(AnswerFrame, kw_only=True, tag="error"):
     """A frame was refused; the socket stays open.
 
     The codes are those of the REST interface, and two more: `INVALID_FRAME` and `UNKNOWN_TYPE`. After `TOO_FAST` wait
@@ -136,7 +136,7 @@ class ChatAuthOk(AuthOk, kw_only=True, tag="auth_ok"):
     sessions: list[OpenSession]
 
 
-class MessageAck(Answer, kw_only=True, tag="message_ack"):
+class MessageAck(AnswerFrame, kw_only=True, tag="message_ack"):
     """Your message is committed. A repeat of its `client_message_id` gets the same answer."""
 
     client_message_id: ClientMessageId
@@ -169,7 +169,7 @@ class PartyTyping(ServerFrame, kw_only=True, tag="typing"):
     is_typing: bool
 
 
-class SyncPage(Answer, kw_only=True, tag="sync"):
+class SyncPage(AnswerFrame, kw_only=True, tag="sync"):
     """The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one.
 
     `digest` is the chat's digest up to the last message of this frame, or up to `after` if there is none. It is null if
@@ -346,7 +346,7 @@ class MitraStatusChanged(Event, kw_only=True, tag="mitra_status_changed"):
     reason: StatusReason
 
 
-class Accepted(Answer, kw_only=True, tag="accepted"):
+class Accepted(AnswerFrame, kw_only=True, tag="accepted"):
     """The mitra was the first to accept and has the session."""
 
     session: SessionView

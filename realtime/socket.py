@@ -14,13 +14,13 @@ from core.security.exposure import ExposureCheck
 from core.sessions.messages.rules import TooFast
 from core.telemetry import logs, metrics
 from realtime import close_codes, frames, websocket
-from realtime.admission import Admission
+from realtime.admission import SocketAdmission
 from realtime.budgets import AUTH_COST, SYNC_COST
 from realtime.commands import Commands
 from realtime.connection import CLOSE_S, Connection
 from realtime.handshake import Arrivals, Handshake
 from realtime.hub import Hub
-from realtime.inbox import CLOSED, Inbox
+from realtime.inbox import CLOSED, SocketInbox
 from realtime.protocol import Http
 from realtime.websocket import Headers
 
@@ -47,7 +47,7 @@ class Upgraded(web.StreamResponse):
 class Sockets:
     """Serve the sockets of one path."""
 
-    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: Admission, path: str) -> None:
+    def __init__(self, hub: Hub, commands: Commands, arrivals: Arrivals, admission: SocketAdmission, path: str) -> None:
         self._hub = hub
         self._admission = admission
         self._commands = commands
@@ -103,7 +103,7 @@ class Sockets:
         transport.write(websocket.answer(accept, own))
         self._admission.begin(connection)
         self._handshake.await_auth(connection)
-        inbox = Inbox(connection, self)
+        inbox = SocketInbox(connection, self)
         behind = protocol.hand_over(inbox)
         if behind:
             inbox.data_received(behind)

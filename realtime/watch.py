@@ -31,7 +31,7 @@ LOOKS = 250  # sockets that are checked in one iteration of the event loop
 log = logs.get("watch")
 
 
-class Watch:
+class SocketWatch:
     """Watch the sockets of a hub."""
 
     def __init__(self, hub: Hub, revocation: Revocation) -> None:

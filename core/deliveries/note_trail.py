@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from core.base.actor import Actor
 from core.base.id_ranges import first_id
 from core.deliveries import trail
-from core.deliveries.stages import KEPT, Mark, Stage
+from core.deliveries.stages import KEPT, TrailMark, TrailStage
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
 from core.telemetry import metrics
 
 
-async def note_sent(runtime: Runtime, marks: Sequence[Mark]) -> None:
+async def note_sent(runtime: Runtime, marks: Sequence[TrailMark]) -> None:
     """Store that events were written to sockets. Raises Unavailable; repeat the call then."""
     with translate_db_errors():
         added = await trail.add(runtime.db, marks)
-    metrics.DELIVERY_TRAIL_ROWS.labels(Stage.SENT).inc(added)
+    metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.SENT).inc(added)
 
 
 async def note_opened(runtime: Runtime, actor: Actor, *, event_id: str) -> None:
@@ -26,7 +26,9 @@ async def note_opened(runtime: Runtime, actor: Actor, *, event_id: str) -> None:
     """
     if event_id.lower() < first_id(runtime.clock.real_now() - KEPT):
         return  # its month may be about to be removed
-    mark = Mark(event_id=event_id, auth_session_id=actor.auth_session_id, stage=Stage.OPENED, at=runtime.now())
+    mark = TrailMark(
+        event_id=event_id, auth_session_id=actor.auth_session_id, stage=TrailStage.OPENED, at=runtime.now()
+    )
     with translate_db_errors():
         added = await trail.add(runtime.db, [mark], recipient_ids=actor.ids)
-    metrics.DELIVERY_TRAIL_ROWS.labels(Stage.OPENED).inc(added)
+    metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.OPENED).inc(added)

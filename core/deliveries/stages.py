@@ -9,7 +9,7 @@ KEPT = dt.timedelta(days=90)  # real time, like the months of event ids
 MOST = 60  # rows of an event: twelve devices with all stages
 
 
-class Stage(enum.StrEnum):
+class TrailStage(enum.StrEnum):
     """What happened to an event on a device."""
 
     SENT = "sent"  # written to the socket
@@ -20,10 +20,10 @@ class Stage(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Mark:
+class TrailMark:
     """A stage of an event on a device, at a service time."""
 
     event_id: str
     auth_session_id: str
-    stage: Stage
+    stage: TrailStage
     at: dt.datetime

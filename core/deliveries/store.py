@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import attrs
 
-from core.deliveries.stages import MOST, Stage
+from core.deliveries.stages import MOST, TrailStage
 from core.events.notices import Notice
 from core.storage import sql_files
 from core.storage.database import Database
@@ -35,11 +35,11 @@ async def forget(tx: Tx, recipient_ids: Sequence[str], event: str, *, session_id
     With sessions only theirs, and none that another transaction has locked: it is acknowledged or pushed just now.
     """
     given_up = await tx.fetchval(SQL["forget"], recipient_ids, event, tx.now, session_ids)
-    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(Stage.GIVEN_UP), given_up)
+    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.GIVEN_UP), given_up)
 
 
 @attrs.frozen(kw_only=True)
-class Ack:
+class EventAck:
     """An acknowledgement of an event by one of its recipient's devices."""
 
     event_id: str
@@ -56,7 +56,7 @@ class Acknowledged:
     seconds: float
 
 
-async def acknowledge(db: Database, acks: list[Ack], *, at: dt.datetime) -> tuple[list[Acknowledged], int]:
+async def acknowledge(db: Database, acks: list[EventAck], *, at: dt.datetime) -> tuple[list[Acknowledged], int]:
     """Delete deliveries, and note in the trail which devices acknowledged them at `at` (service time).
 
     Returns the events that were pending, and the number of new rows of the trail.
@@ -121,7 +121,7 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
     given_up: int = await tx.fetchval(SQL["purge"], older_than_s, tx.now)
-    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(Stage.GIVEN_UP), given_up)
+    tx.count(metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.GIVEN_UP), given_up)
     return given_up
 
 

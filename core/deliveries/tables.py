@@ -3,7 +3,7 @@
 from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
-from core.deliveries.stages import Stage
+from core.deliveries.stages import TrailStage
 from core.storage import columns
 
 
@@ -42,5 +42,5 @@ class DeliveryTrail(Table, tablename="delivery_trail", db=columns.ENGINE):
     at = columns.moment(null=False)
 
     once = Unique(["event_id", "auth_session_id", "stage"])
-    known_stage = columns.words("stage", Stage)
+    known_stage = columns.words("stage", TrailStage)
     device = Check("auth_session_id IS NOT NULL OR stage = 'given_up'")

@@ -6,7 +6,7 @@ deliveries are noted by the statements that delete them (store.sql).
 
 from collections.abc import Sequence
 
-from core.deliveries.stages import MOST, Mark
+from core.deliveries.stages import MOST, TrailMark
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.transaction import Tx
@@ -14,7 +14,7 @@ from core.storage.transaction import Tx
 SQL = sql_files.load(__file__)
 
 
-async def add(db: Database | Tx, marks: Sequence[Mark], *, recipient_ids: Sequence[str] | None = None) -> int:
+async def add(db: Database | Tx, marks: Sequence[TrailMark], *, recipient_ids: Sequence[str] | None = None) -> int:
     """Add the marks of known events that are new, and return how many.
 
     `recipient_ids`: only those of events for these users.

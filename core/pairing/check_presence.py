@@ -17,7 +17,7 @@ from core.base import ids
 from core.base.clock import monotonic, real_sleep
 from core.base.field_types import MitraId
 from core.cluster.leases import store as leases
-from core.deliveries.pushes.plan import Due, plan
+from core.deliveries.pushes.plan import DuePush, plan
 from core.deliveries.pushes.rules import presence_check
 from core.runtime.container import Runtime
 from core.storage import sql_files
@@ -128,6 +128,6 @@ async def _take_budget(runtime: Runtime, tx: Tx) -> bool:
     return await leases.claim_due(tx, LEASE, node=runtime.node, length_s=PACE_S, done_before=tx.now)
 
 
-def _push(runtime: Runtime, tx: Tx, check: Check) -> Due:
+def _push(runtime: Runtime, tx: Tx, check: Check) -> DuePush:
     ttl = (check.ends_at - tx.now) / runtime.clock.scale
-    return Due(recipient_id=check.mitra_id, content=presence_check(check_id=ids.new_id(), ttl=ttl))
+    return DuePush(recipient_id=check.mitra_id, content=presence_check(check_id=ids.new_id(), ttl=ttl))

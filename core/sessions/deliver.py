@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from core.base.actor import Actor
 from core.deliveries import store as deliveries
-from core.deliveries.stages import Stage
-from core.deliveries.store import Ack
+from core.deliveries.stages import TrailStage
+from core.deliveries.store import EventAck
 from core.events.notices import Notice
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
@@ -23,13 +23,13 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
     events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
     """
     each = [
-        Ack(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id)
+        EventAck(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id)
         for event_id, actor in acks
         for recipient_id in actor.ids
     ]
     with translate_db_errors():
         done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
-    metrics.DELIVERY_TRAIL_ROWS.labels(Stage.ACKNOWLEDGED).inc(noted)
+    metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.ACKNOWLEDGED).inc(noted)
     for one in done:
         metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)
     return {one.event_id for one in done}

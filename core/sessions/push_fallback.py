@@ -14,10 +14,10 @@ from core.bus.inbox import InboxKind
 from core.deliveries import store as deliveries
 from core.deliveries import trail
 from core.deliveries.pushes import store as pushes
-from core.deliveries.pushes.plan import Due, content_of, plan_within_budget
+from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
-from core.deliveries.stages import Mark, Stage
+from core.deliveries.stages import TrailMark, TrailStage
 from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors
@@ -45,7 +45,7 @@ async def plan_events(runtime: Runtime) -> int:
         for notice in notices:
             content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
             if content is not None:
-                due.append(Due(recipient_id=notice.recipient_id, content=content))
+                due.append(DuePush(recipient_id=notice.recipient_id, content=content))
         await plan_within_budget(runtime, tx, due)
     return len(notices)
 
@@ -65,7 +65,7 @@ async def plan_chats(runtime: Runtime) -> int:
         for chat in chats:
             content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")
             assert content is not None
-            due.append(Due(recipient_id=chat.user_id, content=content))
+            due.append(DuePush(recipient_id=chat.user_id, content=content))
         await plan_within_budget(runtime, tx, due)
     return len(chats)
 
@@ -137,28 +137,28 @@ async def _delete(runtime: Runtime, done: Sequence[tuple[Push, Outcome]]) -> Non
     async with runtime.transaction() as tx:
         await pushes.done(tx, [push.id for push, _ in done])
         taken = [push for push, outcome in done if isinstance(outcome, Sent) and outcome.by_provider]
-        await _note(tx, taken, Stage.PUSHED)
-        await _note(tx, [push for push, outcome in done if isinstance(outcome, PushRefused)], Stage.GIVEN_UP)
+        await _note(tx, taken, TrailStage.PUSHED)
+        await _note(tx, [push for push, outcome in done if isinstance(outcome, PushRefused)], TrailStage.GIVEN_UP)
 
 
 async def _retry(runtime: Runtime, push: Push, outcome: Later) -> None:
     async with runtime.transaction() as tx:
         if not await pushes.again(tx, push.id, after_s=outcome.after_s):
-            await _note(tx, [push], Stage.GIVEN_UP)
+            await _note(tx, [push], TrailStage.GIVEN_UP)
 
 
 async def _forget_token(runtime: Runtime, push: Push) -> None:
     async with runtime.transaction() as tx:
         await pushes.done(tx, [push.id])
-        await _note(tx, [push], Stage.GIVEN_UP)
+        await _note(tx, [push], TrailStage.GIVEN_UP)
         for owner in await push_tokens.drop(tx, push.push_token):
             await push_tokens.refresh_push_token(tx, *owner)
 
 
-async def _note(tx: Tx, found: list[Push], stage: Stage) -> None:
+async def _note(tx: Tx, found: list[Push], stage: TrailStage) -> None:
     """Note the result of pushes in the delivery trail. Messages are no events and have none."""
     marks = [
-        Mark(event_id=push.content["event_id"], auth_session_id=push.auth_session_id, stage=stage, at=tx.now)
+        TrailMark(event_id=push.content["event_id"], auth_session_id=push.auth_session_id, stage=stage, at=tx.now)
         for push in found
         if push.content["event"] != MESSAGE
     ]

@@ -57,7 +57,7 @@ class Session:
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class RunningTime:
     """When the paid time of an active or expired session runs."""
 
     id: str
@@ -121,9 +121,9 @@ async def unended_of_mitra(reader: Reader, mitra_id: str) -> list[str]:
     return [one["id"] for one in await UNENDED_OF_MITRA.all(reader, mitra_id=mitra_id)]
 
 
-async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datetime) -> list[Held]:
+async def held_after(reader: Reader, session_ids: Sequence[str], after: dt.datetime) -> list[RunningTime]:
     """Return those of these sessions that are active or expired and whose paid time ends after a moment."""
-    return many(Held, await reader.fetch(SQL["held_after"], session_ids, after))
+    return many(RunningTime, await reader.fetch(SQL["held_after"], session_ids, after))
 
 
 async def lock_if_free(tx: Tx, session_id: str) -> Session | None:

@@ -21,7 +21,7 @@ from core.base.id_ranges import month_of, months_after
 from core.deliveries import note_trail, trail
 from core.deliveries import store as deliveries
 from core.deliveries.pushes import store as pushes
-from core.deliveries.stages import KEPT, MOST, Mark, Stage
+from core.deliveries.stages import KEPT, MOST, TrailMark, TrailStage
 from core.erasures.rules import SETTLED, RequestedBy
 from core.events.notices import Notice
 from core.privacy import erase as erasure
@@ -224,7 +224,7 @@ def test_event_keeps_its_recipient_and_what_it_is_about_in_each_row(harness: Har
         ]
         before = runtime.now()
         marks = [
-            Mark(event_id=one.event_id, auth_session_id=phone.auth_session_id, stage=Stage.SENT, at=before)
+            TrailMark(event_id=one.event_id, auth_session_id=phone.auth_session_id, stage=TrailStage.SENT, at=before)
             for one in (warning, payment)
         ]
         await note_trail.note_sent(runtime, marks)
@@ -396,10 +396,10 @@ def test_processes_that_note_the_same_stages_in_any_order_note_each_once(harness
         (customer,) = on_devices(await harness.customer(), 1)
         notices = [await new_event(harness, customer.user_id) for _ in range(40)]
         marks = [
-            Mark(
+            TrailMark(
                 event_id=one.event_id,
                 auth_session_id=customer.auth_session_id,
-                stage=Stage.SENT,
+                stage=TrailStage.SENT,
                 at=harness.runtime.now(),
             )
             for one in notices
@@ -475,8 +475,8 @@ def test_erasure_deletes_the_trail_and_what_a_late_process_notes(empty_harness: 
         left = {(kept.event_id, other.auth_session_id, "acknowledged")}
         assert await rows_of(harness) == left
         for one in (notice, late):  # a hub that was slow, and a phone with an old token
-            mark = Mark(
-                event_id=one.event_id, auth_session_id=customer.auth_session_id, stage=Stage.SENT, at=runtime.now()
+            mark = TrailMark(
+                event_id=one.event_id, auth_session_id=customer.auth_session_id, stage=TrailStage.SENT, at=runtime.now()
             )
             await note_trail.note_sent(runtime, [mark])
             await deliver.acknowledge(runtime, [(one.event_id, customer)])

@@ -30,7 +30,7 @@ from core.sessions.extensions import extend
 from core.sessions.extensions import request as extension_request
 from core.sessions.extensions import store as extensions
 from core.sessions.extensions.request import MoreMinutes
-from core.sessions.extensions.rules import ExtensionResolved
+from core.sessions.extensions.rules import ExtensionNotPending
 from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.extensions.store import Extension
 from core.sessions.messages import send as message_send
@@ -361,7 +361,7 @@ def test_extension_is_answered_after_its_time_while_the_clock_stands(fair: Harne
                 fair.runtime, chat.mitra, session_id=chat.id, extension_id=asked.id, accept=True
             )
 
-        with pytest.raises(ExtensionResolved):
+        with pytest.raises(ExtensionNotPending):
             await answer()
         await outage(fair, 40, 5)
         await answer()

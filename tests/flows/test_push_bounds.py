@@ -8,7 +8,7 @@ from core.base import ids
 from core.base.actor import UserType
 from core.base.languages import Text
 from core.deliveries.pushes import store as pushes
-from core.deliveries.pushes.plan import FOR_URGENT, MOST, Due, PushBudget, plan
+from core.deliveries.pushes.plan import FOR_URGENT, MOST, DuePush, PushBudget, plan
 from core.deliveries.pushes.rules import Action, Content, Words
 from tests.flows.conftest import Harness
 
@@ -31,12 +31,12 @@ async def signed_in(harness: Harness, user_type: UserType, user_id: str, count: 
     return made
 
 
-def a_push(recipient_id: str, *, urgent: bool) -> Due:
+def a_push(recipient_id: str, *, urgent: bool) -> DuePush:
     """Return a push for all devices of a recipient."""
     data = {"action": Action.OPEN_MESSAGE.value, "event": "message", "event_id": ids.new_id()}
     words = Words(action=Action.OPEN_MESSAGE, title=SOME, body=SOME)
     content = Content(data=data, words=words, urgent=urgent, ttl=dt.timedelta(hours=1))
-    return Due(recipient_id=recipient_id, content=content)
+    return DuePush(recipient_id=recipient_id, content=content)
 
 
 def test_account_has_push_tokens_on_its_ten_newest_devices_only(clean_harness: Harness) -> None:

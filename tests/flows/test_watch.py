@@ -36,7 +36,7 @@ async def watched(harness: Harness, *, expires_in_s: float = 7200) -> AsyncItera
     hub, actor = Hub(harness.runtime, MessageQueue()), await harness.customer()
     async with connected(hub, token_until(harness, actor, expires_in_s), "chat"):
         (connection,) = hub.connections
-        ticking = asyncio.create_task(watch.Watch(hub, Revocation(hub)).tick())
+        ticking = asyncio.create_task(watch.SocketWatch(hub, Revocation(hub)).tick())
         try:
             await until(lambda: connection.next_look > 0)
             yield hub, connection

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from realtime.connection import Connection
-from realtime.inbox import CLOSED, MAX_UNFINISHED, PART, WAITING_BYTES, Inbox
+from realtime.inbox import CLOSED, MAX_UNFINISHED, PART, WAITING_BYTES, SocketInbox
 
 RUNS = [asyncio.run, uvloop.run]
 KERNEL = 1 << 20  # bytes that both ends of a socket pair may hold, at most
@@ -85,7 +85,7 @@ class Scene:
             end.setblocking(False)
         self.transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
         connection = Connection(self.host, self.transport, "chat", "203.0.113.1")
-        self.inbox = Inbox(connection, self.receiver)
+        self.inbox = SocketInbox(connection, self.receiver)
         self.transport.set_protocol(self.inbox)  # type: ignore[arg-type]
 
     async def send(self, data: bytes) -> None:

@@ -258,7 +258,7 @@ class Caller:
         from core.deliveries import store as deliveries
         from core.deliveries import trail
         from core.deliveries.pushes import store as pushes
-        from core.deliveries.stages import Mark, Stage
+        from core.deliveries.stages import TrailMark, TrailStage
         from core.desk import configuration
         from core.events.notices import Notice
         from core.pairing import check_presence, views
@@ -284,8 +284,8 @@ class Caller:
             session_id=text["session_id"], payload="{}",
         )  # fmt: skip
         device = text["auth_session_id"]
-        ack = deliveries.Ack(event_id=text["event_id"], recipient_id=text["customer_id"], device_id=device)
-        mark = Mark(event_id=text["event_id"], auth_session_id=device, stage=Stage.SENT, at=self.now)
+        ack = deliveries.EventAck(event_id=text["event_id"], recipient_id=text["customer_id"], device_id=device)
+        mark = TrailMark(event_id=text["event_id"], auth_session_id=device, stage=TrailStage.SENT, at=self.now)
         # The mitras of a database that was grown a while ago have no fresh heartbeat.
         silent = check_policy(self.by_type[Runtime].config, cadence_s=30)
         of_silent = attrs.evolve(self.by_name["policy"], require_ping=False)

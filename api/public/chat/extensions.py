@@ -16,7 +16,7 @@ from core.payments.rules import PaymentNotConfirmed
 from core.runtime.container import Runtime
 from core.sessions.extensions import answer as extension_answer
 from core.sessions.extensions import ask as extension_ask
-from core.sessions.extensions.rules import ExtensionResolved
+from core.sessions.extensions.rules import ExtensionNotPending
 from core.sessions.extensions.views import ExtensionView
 
 
@@ -64,7 +64,7 @@ async def ask_extension(
     status_code=200,
     dto=Body[AnswerBody],
     return_dto=None,
-    **mitras(ExtensionResolved),
+    **mitras(ExtensionNotPending),
 )
 async def answer_extension(
     session_id: str, extension_id: str, data: AnswerBody, runtime: Runtime, actor: Actor

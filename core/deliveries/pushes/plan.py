@@ -55,7 +55,7 @@ class PushBudget:
 
 
 @attrs.frozen(kw_only=True)
-class Due:
+class DuePush:
     """A push for all devices of one user."""
 
     recipient_id: str
@@ -81,12 +81,12 @@ def _budget(_runtime: Runtime) -> PushBudget:
     return PushBudget()
 
 
-async def plan_within_budget(runtime: Runtime, tx: Tx, due: Iterable[Due]) -> None:
+async def plan_within_budget(runtime: Runtime, tx: Tx, due: Iterable[DuePush]) -> None:
     """Plan pushes as `plan` does, within the recipients' budgets in this process."""
     await plan(tx, due, budget=runtime.part(_budget))
 
 
-async def plan(tx: Tx, due: Iterable[Due], *, budget: PushBudget | None = None, farewell: bool = False) -> None:
+async def plan(tx: Tx, due: Iterable[DuePush], *, budget: PushBudget | None = None, farewell: bool = False) -> None:
     """Plan a push for each signed-in device of each recipient, urgent ones first.
 
     Pushes beyond the recipient's `budget` are dropped, those for the devices with the oldest tokens first: the events
@@ -111,7 +111,7 @@ async def plan(tx: Tx, due: Iterable[Due], *, budget: PushBudget | None = None, 
     )
 
 
-def _within(tx: Tx, budget: PushBudget | None, due: Due, devices: list[PushDevice]) -> list[PushDevice]:
+def _within(tx: Tx, budget: PushBudget | None, due: DuePush, devices: list[PushDevice]) -> list[PushDevice]:
     """Return the devices for which the recipient's budget has room."""
     if budget is None or not devices:
         return devices
@@ -128,4 +128,4 @@ async def plan_farewell(runtime: Runtime, tx: Tx, notice: Notice) -> None:
     """
     content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
     assert content is not None
-    await plan(tx, [Due(recipient_id=notice.recipient_id, content=content)], farewell=True)
+    await plan(tx, [DuePush(recipient_id=notice.recipient_id, content=content)], farewell=True)

@@ -14,7 +14,7 @@ from core.base import ids
 from core.base.id_ranges import first_id
 from core.cluster.outages import store as outages
 from core.deliveries import store as deliveries
-from core.deliveries.pushes.plan import Due, content_of, plan_within_budget
+from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
 from core.events.notices import Notice
 from core.runtime.container import Runtime
 from core.sessions.absences import store
@@ -39,7 +39,7 @@ async def declare(runtime: Runtime, tx: Tx, *, after: dt.timedelta) -> int:
         tx.count(metrics.ABSENCES.labels(absence.user_type, "declared"))
         content = content_of(runtime, tx, "peer_absent", ids.new_id(), absence.session_id, "{}")
         assert content is not None
-        pushed.append(Due(recipient_id=held[absence.session_id].party(absence.user_type), content=content))
+        pushed.append(DuePush(recipient_id=held[absence.session_id].party(absence.user_type), content=content))
     await plan_within_budget(runtime, tx, pushed)
     await _announce(tx, held, declared, "peer_absent")
     return len(held)

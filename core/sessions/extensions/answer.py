@@ -8,7 +8,7 @@ from core.sessions import store as sessions
 from core.sessions.clock import session_clock
 from core.sessions.extensions import extend, rules
 from core.sessions.extensions import store as extensions
-from core.sessions.extensions.rules import DefaultAction, ExtensionResolved
+from core.sessions.extensions.rules import DefaultAction, ExtensionNotPending
 from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.extensions.views import ExtensionView, view_of
 from core.telemetry import logs
@@ -20,7 +20,7 @@ log = logs.get("extensions")
 async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_id: str, accept: bool) -> ExtensionView:
     """Approve or reject an extension of the calling mitra's session.
 
-    Raises NotFound; ExtensionResolved if it was answered already or `answer_by` has passed, because then the timeout
+    Raises NotFound; ExtensionNotPending if it was answered already or `answer_by` has passed, because then the timeout
     decides. While the clock of sessions stands, no timeout does.
     """
     async with runtime.transaction() as tx:
@@ -29,9 +29,9 @@ async def answer(runtime: Runtime, actor: Actor, *, session_id: str, extension_i
         if extension is None or extension.session_id != session_id:
             raise NotFound
         if extension.status is not ExtensionStatus.PENDING:
-            raise ExtensionResolved
+            raise ExtensionNotPending
         if extension.answer_by <= tx.now and not await session_clock.stands(runtime, tx):
-            raise ExtensionResolved
+            raise ExtensionNotPending
         status = ExtensionStatus.APPROVED if accept else ExtensionStatus.REJECTED
         resolved = await extend.resolve(runtime, tx, session, extension, status)
     return view_of(resolved, topic_sensitivity=session.topic_sensitivity)

@@ -21,7 +21,7 @@ from core.sessions.clock import session_clock
 from core.sessions.extensions import rules
 from core.sessions.extensions import store as extensions
 from core.sessions.extensions import transitions as extension_transitions
-from core.sessions.extensions.rules import ExtensionResolved
+from core.sessions.extensions.rules import ExtensionNotPending
 from core.sessions.extensions.states import EDGES, ExtensionStatus
 from core.sessions.extensions.store import Extension
 from core.sessions.states import HELD
@@ -79,7 +79,7 @@ async def resolve(
 ) -> Extension:
     """End a pending extension: consume or fail its payment and, if approved, extend the session.
 
-    The safeguard trips instead if the session is over or the mitra is inactive. Raises ExtensionResolved if it was no
+    The safeguard trips instead if the session is over or the mitra is inactive. Raises ExtensionNotPending if it was no
     longer pending.
     """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
@@ -89,7 +89,7 @@ async def resolve(
     payment = await payments.lock(tx, extension.payment_request_id)
     resolved = await extension_transitions.resolve(tx, extension.id, status)
     if resolved is None:
-        raise ExtensionResolved
+        raise ExtensionNotPending
     assert payment is not None
     if status in EARNING:
         await _prolong(runtime, tx, session, resolved)

@@ -29,7 +29,7 @@ class ExtensionLimit(DomainError):
     message = Text(en="This session can't be extended again.", id="Sesi ini tidak dapat diperpanjang lagi.")
 
 
-class ExtensionResolved(DomainError):
+class ExtensionNotPending(DomainError):
     """The extension has been answered, or the time to answer it is over."""
 
     code = "EXTENSION_RESOLVED"
