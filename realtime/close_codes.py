@@ -85,19 +85,20 @@ ALL = (
         code=TRY_LATER,
         meaning="The process is overloaded, or your address has too many unauthenticated sockets.",
         reconnect=True,
-        then="Reconnect after a random 0 to 10 s. If an upgrade is refused with 503, wait for the seconds in `Retry-After`.",
+        then="Reconnect after a random 0 to 10 s. If an upgrade is refused with 503, wait for the seconds in "
+        "`Retry-After`.",
     ),
     CloseCode(
         code=NOT_AUTHENTICATED,
-        meaning="No valid `auth` frame came in time, the token has expired, the anonymous customer has signed in and the "
-        "socket has the earlier token, or a later `auth` had another user's token.",
+        meaning="No valid `auth` frame came in time, the token has expired, the anonymous customer has signed in and "
+        "the socket has the earlier token, or a later `auth` had another user's token.",
         reconnect=False,
         then="Connect with a newer token if you have one; else refresh the token first.",
     ),
     CloseCode(
         code=REVOKED,
-        meaning="The auth session has ended: by logout, by removing the device, because a refresh token was used twice, or because "
-        "the account was erased or deactivated or its phone number changed.",
+        meaning="The auth session has ended: by logout, by removing the device, because a refresh token was used "
+        "twice, or because the account was erased or deactivated or its phone number changed.",
         reconnect=False,
         then="Sign in again.",
     ),

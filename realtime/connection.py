@@ -58,9 +58,36 @@ class Connection:
     """A socket and its user."""
 
     __slots__ = (
-        "_left", "_unnoted", "_waiting", "_writes", "_written", "actor", "address", "auth_timer", "began", "budget", "closing", "controls", "events", "frames",
-        "gone", "host", "id", "language", "last_seen", "leaving", "muted", "next_look", "path", "pinged", "ready", "refused_messages", "refused_with", "transport", "warned",
-    )  # fmt: skip
+        "_left",
+        "_unnoted",
+        "_waiting",
+        "_writes",
+        "_written",
+        "actor",
+        "address",
+        "auth_timer",
+        "began",
+        "budget",
+        "closing",
+        "controls",
+        "events",
+        "frames",
+        "gone",
+        "host",
+        "id",
+        "language",
+        "last_seen",
+        "leaving",
+        "muted",
+        "next_look",
+        "path",
+        "pinged",
+        "ready",
+        "refused_messages",
+        "refused_with",
+        "transport",
+        "warned",
+    )
 
     def __init__(
         self, host: ConnectionHost, transport: asyncio.Transport, path: str, address: str, language: Language = DEFAULT
@@ -102,7 +129,7 @@ class Connection:
         return self.ready and not (self.muted or self.closing)
 
     def answers(self, now: float) -> bool:
-        """Return whether the client has sent something lately, or can still answer a ping in time. `now` is monotonic."""
+        """Return whether the client has sent something lately or can still answer a ping. `now` is monotonic."""
         return not self.closing and now - self.last_seen < PING_S + ANSWER_S
 
     def put(self, payload: bytes) -> None:
@@ -172,7 +199,7 @@ class Connection:
                 self._note_taken()
 
     def _note_taken(self) -> None:
-        """Note the events that the kernel has taken, and look again soon if some are left; forget all if the socket broke."""
+        """Note the events that the kernel has taken, and look again if some are left; forget all if the socket broke."""
         if self.transport.is_closing():
             self._unnoted.clear()
             return

@@ -22,14 +22,14 @@ class Unfinished:
 
 
 async def begin(tx: Tx, session_ids: Sequence[str]) -> list[str]:
-    """Mark completed sessions as blanked and blank their goodbyes; return the ids of those that were not blanked yet."""
+    """Mark completed sessions as blanked and blank their goodbyes; return the ids of those that were not yet."""
     begun = [row["id"] for row in await tx.fetch(SQL["begin"], session_ids, tx.now)]
     await tx.execute(SQL["blank_goodbyes"], begun)
     return begun
 
 
 async def claim_due(tx: Tx, *, before: dt.datetime, limit: int) -> list[str]:
-    """Lock the sessions with texts that ended before a time, those that ended first; skip locked ones. Return their ids."""
+    """Lock the sessions with texts that ended before a time, the oldest first; skip locked ones. Return their ids."""
     return [row["id"] for row in await tx.fetch(SQL["claim_due"], before, limit)]
 
 

@@ -134,7 +134,9 @@ NOT_PUSHED: dict[str, str] = {
     "peer_renamed": "The app shows the new name when it is opened; no other push has a name.",
     "session_clock_adjusted": "Nothing is to be done: the session goes on, and the app counts down to its new end.",
     "peer_returned": "The chat goes on, and unread messages are pushed.",
-    "session_warning": "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over.",
+    "session_warning": (
+        "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over."
+    ),
     "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
 }
 # (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why

@@ -74,7 +74,7 @@ async def returned(
 
 
 async def lock_held(tx: Tx, session_ids: Sequence[str]) -> dict[str, HeldSession]:
-    """Lock the running sessions with these ids and return them by id. Sessions that are locked elsewhere are left out."""
+    """Lock the running sessions with these ids, and return them by id. Those that are locked elsewhere are left out."""
     return {one.id: one for one in many(HeldSession, await tx.fetch(SQL["lock_held"], session_ids))}
 
 

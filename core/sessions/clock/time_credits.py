@@ -23,7 +23,7 @@ async def give(
     most: dt.timedelta | None = None,
     outage_id: str | None = None,
 ) -> list[Credit]:
-    """Give sessions back what they lost from `began_at` to `ended_at`, at most `most` if given, and report it to both parties.
+    """Give sessions back what they lost from `began_at` to `ended_at`, at most `most` if given, and report it.
 
     The step locks the sessions, moves the end of each that was active at `began_at` or later, and arms its warning
     again. An expired one whose new end is not over is active again. Time that another credit covers is not given twice,

@@ -1,8 +1,8 @@
 """Blank the texts of completed sessions (docs/product.md#blanked-sessions).
 
 A session is marked first. From then on no reader gets a text of it, and the database lets its texts be blanked. Its
-messages are blanked in bounded parts, by this process or by the jobs process if this one dies. The digest of its chat is
-stored before the first text is removed, because it can't be computed afterwards.
+messages are blanked in bounded parts, by this process or by the jobs process if this one dies. The digest of its chat
+is stored before the first text is removed, because it can't be computed afterwards.
 """
 
 import datetime as dt
@@ -30,12 +30,15 @@ async def blank_sessions(tx: Tx, session_ids: Sequence[str]) -> list[str]:
 
 
 async def blank_due(tx: Tx, *, before: dt.datetime) -> list[str]:
-    """Do what `blank_sessions` does for the next sessions that ended before a time and that no other transaction has locked."""
+    """Do what `blank_sessions` does for the next sessions that ended before a time.
+
+    Sessions that another transaction has locked are left out.
+    """
     return await blank_sessions(tx, await blanking.claim_due(tx, before=before, limit=SESSIONS_AT_ONCE))
 
 
 async def blank_messages(tx: Tx, session_ids: Sequence[str] | None = None) -> bool:
-    """Blank up to MESSAGES_AT_ONCE messages of sessions that `blank_sessions` has marked. Return False if none was left.
+    """Blank up to MESSAGES_AT_ONCE messages of sessions that `blank_sessions` has marked. False: none was left.
 
     Without ids, of any sessions that no other transaction has locked.
     """

@@ -86,8 +86,8 @@ async def messages_after(runtime: Runtime, session_id: str, *, after: int, limit
 async def digest(runtime: Runtime, session_id: str, *, up_to: int) -> tuple[str | None, bool]:
     """Return (the digest of a chat up to a seq, whether the session is blanked).
 
-    The digest is None if the session is blanked, if it has no such messages, and if too many must be read to compute it:
-    the next calls then get further. The caller has checked access to the session.
+    The digest is None if the session is blanked, if it has no such messages, and if too many must be read to compute
+    it: the next calls then get further. The caller has checked access to the session.
     """
     found = await digests.for_reader(runtime.db, session_id, up_to=up_to)
     if found is None:

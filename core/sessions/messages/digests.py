@@ -1,7 +1,7 @@
 """The digest of a chat: a hash over all its messages in order (docs/fairness.md#digest).
 
-The database function `chat_digest` computes it. Nothing is computed when a message is stored: a reader continues from the
-nearest stored digest, and stores those of multiples of 64 that it passes.
+The database function `chat_digest` computes it. Nothing is computed when a message is stored: a reader continues from
+the nearest stored digest, and stores those of multiples of 64 that it passes.
 """
 
 import contextlib

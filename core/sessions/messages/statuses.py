@@ -15,8 +15,8 @@ VERY_LONG_CHAT = 20_000  # messages; a longer chat is synced in batches before i
 async def sync_statuses(runtime: Runtime, session_id: str, delivered: int, *, until: float) -> bool:
     """Sync the message statuses of a very long chat. Return False if it is not done at `until` (monotonic seconds).
 
-    `delivered` is the number of delivered messages, all of which are synced. The progress is kept in the runtime, so the
-    next call continues there. Raises Unavailable.
+    `delivered` is the number of delivered messages, all of which are synced. The progress is kept in the runtime, so
+    the next call continues there. Raises Unavailable.
     """
     if delivered <= VERY_LONG_CHAT:
         return True

@@ -80,8 +80,8 @@ def talking_times(
 ) -> list[Interval]:
     """Return the disjoint intervals in which paid time ran, in order, up to `until`.
 
-    Paid time starts at `paired_at` with `minutes`. An extension after its end starts it again; the time between does not
-    count. Time that was lost from the extension on is credited to what the extension began.
+    Paid time starts at `paired_at` with `minutes`. An extension after its end starts it again; the time between does
+    not count. Time that was lost from the extension on is credited to what the extension began.
     """
     found: list[Interval] = []
     begin, end = paired_at, paired_at + dt.timedelta(minutes=minutes)

@@ -118,7 +118,7 @@ async def _sign(runtime: Runtime, session_id: str, *, until: float | None = None
 
 
 async def _digest(runtime: Runtime, session_id: str, *, up_to: int, until: float | None) -> str | None:
-    """Return the digest of a chat up to its message `up_to`; None if its texts were removed before, or it is missing."""
+    """Return the digest of a chat up to its message `up_to`; None if its texts were removed or it is missing."""
     while True:
         found = await digests.advance(runtime.db, session_id, up_to=up_to)
         if found.digest is None or found.seq == up_to:
