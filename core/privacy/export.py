@@ -18,7 +18,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import CustomerId, Id, Mode, Party, PaymentRequestId, SessionId, Time
 from core.bus.rate_limit import RateLimited
-from core.deliveries.stages import Stage
+from core.deliveries.stages import TrailStage
 from core.erasures.rules import EXPORT_EVERY, RECENT, RecentSignInRequired
 from core.payments.failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
@@ -185,7 +185,7 @@ class ExportedDelivery:
     id: Id
     event_id: Id
     event: str
-    stage: Stage
+    stage: TrailStage
     device_id: Id | None
     session_id: SessionId | None
     payment_request_id: PaymentRequestId | None

@@ -16,7 +16,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Id, MitraId
 from core.base.languages import Text
-from core.deliveries.stages import Stage
+from core.deliveries.stages import TrailStage
 from core.desk import disclosure
 from core.desk.support import SupportPayment, payment
 from core.desk.timeline.entries import (
@@ -68,7 +68,7 @@ class DeviceStage:
     """What happened to an event on a device. `device` is null for an event that was given up for all of them."""
 
     device: str | None
-    stage: Stage
+    stage: TrailStage
     at: dt.datetime
 
 
@@ -191,7 +191,7 @@ def trails_of(rows: Iterable[Any]) -> list[EventTrail]:
             name = _name(row["device_info"])
             count = used[key] = used.get(key := (plain(row["recipient_id"]), name), 0) + 1
             names[device] = name if count == 1 else f"{name} ({count})"
-        trail.stages.append(DeviceStage(device=device and names[device], stage=Stage(row["stage"]), at=row["at"]))
+        trail.stages.append(DeviceStage(device=device and names[device], stage=TrailStage(row["stage"]), at=row["at"]))
     return list(found.values())
 
 
