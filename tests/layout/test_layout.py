@@ -5,6 +5,7 @@ import datetime as dt
 import functools
 import inspect
 import itertools
+import json
 import pathlib
 import re
 import types
@@ -275,3 +276,69 @@ def test_every_public_function_and_class_has_a_docstring():
 
 def test_every_module_has_a_docstring():
     assert [name_of(path) for path, tree in trees().items() if tree.body and not ast.get_docstring(tree)] == []
+
+
+# -- names and sizes
+
+LONG = 120  # columns
+SHORT = 60  # lines
+
+
+@functools.cache
+def schema_names() -> frozenset[str]:
+    """Return the names of bodies and frames in the interface documents, of which several may have one."""
+    documents = [json.loads(path.read_text()) for path in (ROOT / "docs" / "api").glob("*.json")]
+    return frozenset(name for document in documents for name in document.get("components", {}).get("schemas", {}))
+
+
+def test_each_class_name_stands_for_one_thing():
+    """A search for a name must lead to one place. Tables repeat the names of their records."""
+    found: dict[str, list[str]] = {}
+    for path, tree in trees().items():
+        if path.name == "tables.py" or name_of(path).startswith("tools/bench/peers/"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name not in schema_names():
+                found.setdefault(node.name, []).append(f"{name_of(path)}:{node.lineno}")
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_few_lines_are_longer_than_the_formatter_makes_them():
+    """Comments, docstrings and texts are wrapped by hand. Some addresses and tables of texts can't be."""
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in FILES
+        if name_of(path).split("/")[0] in ("core", "api", "realtime")
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if len(line) > LONG
+    ]
+    assert len(found) <= 20, found
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Return the modules that a module may import: those it names, and the names that it takes from packages."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def test_few_modules_of_core_are_short_and_imported_once():
+    """Such a module is read with its importer, so it belongs there. Tables and some use cases stand alone."""
+    importers: dict[str, int] = {}
+    for tree in trees().values():
+        for name in imported(tree):
+            importers[name] = importers.get(name, 0) + 1
+    found = [
+        name_of(path)
+        for path in FILES
+        if name_of(path).startswith("core/")
+        and path.name != "tables.py"
+        and len(path.read_text().splitlines()) < SHORT
+        and importers.get(name_of(path).removesuffix(".py").replace("/", ".")) == 1
+    ]
+    assert len(found) <= 20, found
