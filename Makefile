@@ -87,7 +87,7 @@ check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import
 	$(TSC) -p tests/client
 	$(TSC) -p tsconfig.apps.json
 	$(VENV)/bin/python -m tools.compatibility
-	$(VENV)/bin/python -m tools.prose
+	$(VENV)/bin/python -m tools.checks.prose
 
 fuzz: install $(FUZZ_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
 	$(VENV)/bin/python -m tests.fuzz.run
@@ -101,7 +101,7 @@ $(FUZZ_STAMP): requirements-fuzz.lock
 	@touch $(FUZZ_STAMP)
 
 package-proof: install ## install the wheel with requirements.lock alone, and play a paid session on it; 3 minutes
-	$(VENV)/bin/python -m tools.package_proof
+	$(VENV)/bin/python -m tools.checks.package_proof
 
 deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
 	$(VENV)/bin/python -m tests.deploy
@@ -115,10 +115,10 @@ $(DEPLOY_STAMP): requirements-deploy.lock
 	@touch $(DEPLOY_STAMP)
 
 sbom: install $(DEPLOY_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json
-	$(VENV)/bin/python -m tools.sbom
+	$(VENV)/bin/python -m tools.checks.sbom
 
 audit-locks: install $(DEPLOY_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
-	$(VENV)/bin/python -m tools.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
+	$(VENV)/bin/python -m tools.checks.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
 
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha
@@ -144,9 +144,9 @@ $(BENCH_STAMP): requirements-bench.lock tools/bench/peers/package-lock.json $(ST
 	@touch $(BENCH_STAMP)
 
 docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.html
-	$(DOCS)/bin/python -m tools.docs_site
+	$(DOCS)/bin/python -m tools.pages.docs_site
 	$(DOCS)/bin/zensical build --strict --clean
-	$(DOCS)/bin/python -m tools.docs_site check
+	$(DOCS)/bin/python -m tools.pages.docs_site check
 
 $(DOCS_STAMP): requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS)
@@ -154,30 +154,30 @@ $(DOCS_STAMP): requirements-docs.lock
 	@touch $(DOCS_STAMP)
 
 pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboards, and the types of the client library
-	$(VENV)/bin/python -m tools.proofs
-	$(VENV)/bin/python -m tools.config_page
-	$(VENV)/bin/python -m tools.events_page
-	$(VENV)/bin/python -m tools.product_page
-	$(VENV)/bin/python -m tools.control_center_words
-	$(VENV)/bin/python -m tools.errors_page
-	$(VENV)/bin/python -m tools.client_types
-	$(VENV)/bin/python -m tools.client_package
-	$(VENV)/bin/python -m tools.client_api_page
-	$(VENV)/bin/python -m tools.invariants_page
-	$(VENV)/bin/python -m tools.metrics_page
-	$(VENV)/bin/python -m tools.modules_page
-	$(VENV)/bin/python -m tools.licences
-	$(VENV)/bin/python -m tools.dashboards
+	$(VENV)/bin/python -m tools.pages.proofs
+	$(VENV)/bin/python -m tools.pages.config_page
+	$(VENV)/bin/python -m tools.pages.events_page
+	$(VENV)/bin/python -m tools.pages.product_page
+	$(VENV)/bin/python -m tools.pages.control_center_words
+	$(VENV)/bin/python -m tools.pages.errors_page
+	$(VENV)/bin/python -m tools.pages.client_types
+	$(VENV)/bin/python -m tools.pages.client_package
+	$(VENV)/bin/python -m tools.pages.client_api_page
+	$(VENV)/bin/python -m tools.pages.invariants_page
+	$(VENV)/bin/python -m tools.pages.metrics_page
+	$(VENV)/bin/python -m tools.pages.modules_page
+	$(VENV)/bin/python -m tools.pages.licences
+	$(VENV)/bin/python -m tools.pages.dashboards
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 	$(SESI) bench --page docs/bench.md --remake
 
 release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
 	$(VENV)/bin/python -m tools.compatibility --release
-	$(VENV)/bin/python -m tools.client_package --release
+	$(VENV)/bin/python -m tools.pages.client_package --release
 
 migration: install ## write the next migration, NAME=…, with what the code declares and the database lacks
-	$(VENV)/bin/python -m tools.new_migration $(NAME)
+	$(VENV)/bin/python -m tools.checks.new_migration $(NAME)
 	$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/sql/[0-9]*_$(NAME)*.sql
 
 migrations: install ## record the files of a new migration; recorded files must not change

@@ -7,9 +7,11 @@ from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from api import docs, errors, health
+from api import errors, health
 from api.auth import check_declared, provide_actor, provide_runtime
-from api.gatekeeper import Gatekeeper
+from api.documents import swagger
+from api.documents.openapi import document
+from api.edge.gatekeeper import Gatekeeper
 from api.internal import (
     activity,
     audit_log,
@@ -28,7 +30,6 @@ from api.internal import (
 )
 from api.internal import logins as operator_logins
 from api.internal import payments as payment_desk
-from api.openapi import document
 from api.public import (
     catalogue,
     chat,
@@ -80,7 +81,7 @@ def _app(
     runtime: Runtime, routes: list[Any], *, audience: str, cors: CORSConfig | None, signs: SignsOfLife | None = None
 ) -> Litestar:
     if runtime.settings.docs_enabled:
-        routes = [*routes, *docs.routes(listener=audience, document=lambda: interface(audience))]
+        routes = [*routes, *swagger.routes(listener=audience, document=lambda: interface(audience))]
     check_declared(routes, listener=audience)
     return Litestar(
         routes,

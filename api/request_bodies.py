@@ -74,7 +74,7 @@ class Body(AbstractDTO[T], Generic[T]):
 
     @classmethod
     def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:
-        """Return no schema: `api.schemas` makes it from the class."""
+        """Return no schema: `api.documents.schemas` makes it from the class."""
         return schema_creator.for_field_definition(field_definition)
 
     def decode_bytes(self, value: bytes) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 
 from api.apps import internal_app, public_app
-from api.gatekeeper import Gatekeeper
-from api.protocol import protocol_of
+from api.edge.gatekeeper import Gatekeeper
+from api.edge.protocol import protocol_of
 from core.accounts.logins import ask_code
 from core.app.reactions import open_runtime, react
 from core.base.clock import real_sleep

@@ -24,7 +24,8 @@ TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 READING: Any = ["GET", "HEAD"]  # the methods of a route that returns files
-SHARED = pathlib.Path(__file__).parent / "static" / "shared"
+WEB = pathlib.Path(__file__).parent / "web"  # all browser code
+SHARED = WEB / "shared"
 REVALIDATE = "no-cache"  # browsers cache the file, but revalidate it each time
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from multiprocessing.util import Finalize
 
-from tools import ports
+from tools.embedded import ports
 
 MEMORY = pathlib.Path("/dev/shm")
 PREFIX = "sesi-tests-"

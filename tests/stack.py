@@ -26,9 +26,9 @@ from tests.looks import READ, Looks
 from tests.tiers import QUICK
 from tests.verdicts import NeverSeen, Violation, check_books
 from tools.bench.machine import yardstick
-from tools.client import Client, Refused, SignedIn
-from tools.inbox import CodeInbox
-from tools.service import OURS, Code, Service
+from tools.driving.client import Client, Refused, SignedIn
+from tools.driving.inbox import CodeInbox
+from tools.driving.service import OURS, Code, Service
 
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"

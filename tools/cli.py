@@ -14,10 +14,10 @@ from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
-from tools.arguments import between, moment
-from tools.backups import BackupError
 from tools.bench.commands import add_commands
 from tools.commands import backup, data, gateway, privacy, receipts, service
+from tools.commands.arguments import between, moment
+from tools.commands.backups import BackupError
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
 

@@ -5,16 +5,15 @@ The browser gets the files of two folders as they are, without a build step and 
 the pages, and those that the apps of `/try` use too.
 """
 
-import pathlib
 from typing import Any
 
 from litestar import Request, Response, get, route
 from litestar.response import Redirect
 
 from api.auth import INTERNAL, anyone
-from api.static_files import READING, REVALIDATE, StaticFolder, answer
+from api.static_files import READING, REVALIDATE, WEB, StaticFolder, answer
 
-FOLDER = pathlib.Path(__file__).parent / "static"
+FOLDER = WEB / "center"
 FILES = StaticFolder(FOLDER, shared=True)
 # Only scripts and styles from this origin's files, none inline. Trusted types forbid to parse text as HTML.
 POLICY = (

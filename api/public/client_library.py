@@ -3,7 +3,6 @@
 The newest modules are at `/client/index.js`. Those at `/client/v<version>/index.js` never change.
 """
 
-import pathlib
 from functools import cache
 from typing import Any
 
@@ -11,10 +10,10 @@ import msgspec
 from litestar import Request, Response, route
 
 from api.auth import anyone
-from api.static_files import READING, REVALIDATE, StaticFolder, answer
+from api.static_files import READING, REVALIDATE, WEB, StaticFolder, answer
 from core.base.errors import NotFound
 
-FILES = StaticFolder(pathlib.Path(__file__).parent / "static" / "client")
+FILES = StaticFolder(WEB / "client")
 # Pages of every origin may import the modules, which are the same for all and need no credentials.
 HEADERS = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
 FOREVER = "public, max-age=31536000, immutable"

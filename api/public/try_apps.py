@@ -1,6 +1,5 @@
 """The apps for trying the service out, at `/try/`, and where they find it. They do not exist in production."""
 
-import pathlib
 import re
 from typing import Any
 
@@ -9,13 +8,13 @@ from litestar import Request, Response, get, route
 from litestar.response import Redirect
 
 from api.auth import anyone
-from api.static_files import READING, REVALIDATE, StaticFolder, answer
+from api.static_files import READING, REVALIDATE, WEB, StaticFolder, answer
 from core.base.errors import NotFound, Unavailable
 from core.desk import trial
 from core.runtime.container import Runtime
 from core.settings.settings import Settings
 
-FILES = StaticFolder(pathlib.Path(__file__).parent / "static" / "try", shared=True)
+FILES = StaticFolder(WEB / "apps", shared=True)
 INDEX = "index.html"
 # Only names and IPv4 addresses: the host is written into a header, and policies know no IPv6 addresses.
 HOST = re.compile(r"([A-Za-z0-9.-]{1,253})(:[0-9]{1,5})?")

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from core.base import ids
 from tests.stack import EMAIL, PASSWORD, Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 # An operator with the administrator's password hash and a separate role.
 ADD_ROLE = "INSERT INTO roles (id, name, permissions) VALUES ($1::uuid, $2, $3::text::jsonb)"

@@ -12,7 +12,7 @@ from tests.access.fillers import body_of, filled
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 from tests.access.wire import WEBHOOK, Answer, ask
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

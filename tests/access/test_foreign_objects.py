@@ -15,7 +15,7 @@ from tests.access.routes import CLOSED, Route, named
 from tests.access.wire import Answer, ask
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from tests.access.fillers import filled
 from tests.access.routes import CLOSED
 from tests.http.operators.steps import a_role, an_account, an_operator, answer, unique
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

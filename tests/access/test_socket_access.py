@@ -5,7 +5,7 @@ import pytest
 from tests.access.callers import bad_tokens, signed_out_token
 from tests.sockets.plain_socket import bare, bare_and_known
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Locator, Request, Route, expect
 from tests.apps.people import NUMBERS, TEST_NUMBERS, CustomerApp, customer_app
 from tests.http.sign_in.people import another_api, end_api
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from tests import debian
-from tools import backups
-from tools.throwaway import free_port
+from tools.commands import backups
+from tools.driving.throwaway import free_port
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy" / "pgbackrest"
 READY_S = 60.0

@@ -17,9 +17,9 @@ from core.base.clock import as_text, real_sleep
 from tests.backup.archived import Archived, missing
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import Stack, World
-from tools.backups import last_backup
-from tools.processes import command_of
-from tools.service import PROCESSES
+from tools.commands.backups import last_backup
+from tools.driving.service import PROCESSES
+from tools.embedded.processes import command_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(missing()), reason=missing())]
 LONG_AGO = dt.timedelta(hours=1)

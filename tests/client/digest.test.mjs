@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { digestOf } from "../../api/public/static/client/digest.js";
-import { verifyReceipt } from "../../api/public/static/client/index.js";
-import { defaultPorts } from "../../api/public/static/client/ports.js";
-import { Transcript } from "../../api/public/static/client/transcript.js";
+import { digestOf } from "../../api/web/client/digest.js";
+import { verifyReceipt } from "../../api/web/client/index.js";
+import { defaultPorts } from "../../api/web/client/ports.js";
+import { Transcript } from "../../api/web/client/transcript.js";
 import { chatting, live, page, S } from "./chatting.mjs";
 import { contents, message } from "./world.mjs";
 

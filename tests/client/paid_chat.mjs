@@ -3,7 +3,7 @@
  * paid, and at the end what both clients show.
  */
 
-import { createClient, memoryStorage } from "../../api/public/static/client/index.js";
+import { createClient, memoryStorage } from "../../api/web/client/index.js";
 
 const { api, sockets, timeScale, mitra: signedIn } = JSON.parse(process.env.SERVICE);
 const report = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);

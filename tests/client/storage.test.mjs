@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { browserStorage, createClient } from "../../api/public/static/client/index.js";
+import { browserStorage, createClient } from "../../api/web/client/index.js";
 import { id, session, settle, tokens, user, World } from "./world.mjs";
 
 test("a storage that fails ends in memory, and the state says so", async () => {

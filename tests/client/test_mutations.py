@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 FOLDER = pathlib.Path(__file__).parent
-LIBRARY = FOLDER.parents[1] / "api/public/static/client"
+LIBRARY = FOLDER.parents[1] / "api/web/client"
 MUTATIONS: list[dict[str, str]] = json.loads((FOLDER / "mutations.json").read_text(encoding="utf-8"))
 PLAY_S = 20  # a mutant that runs longer repeats something without an end
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from tools import client_api_page, client_package
-from tools.client_package import FOLDER, ROOT, TYPES
+from tools.pages import client_api_page, client_package
+from tools.pages.client_package import FOLDER, ROOT, TYPES
 
 MAX_BYTES = 14 * 1024
 IMPORT = re.compile(r'(?:^(?:import|export)\b[^;()]*?\bfrom |^import |[^{ ]import\()"([^"]+)"', re.M)
@@ -85,7 +85,7 @@ def test_modules_import_only_each_other_and_are_packaged() -> None:
 def test_released_versions_are_unchanged() -> None:
     known = client_package.released()
     assert known.get(client_package.version(), client_package.digest()) == client_package.digest(), (
-        "this version is released: raise it in api/public/static/client/package.json"
+        "this version is released: raise it in api/web/client/package.json"
     )
 
 

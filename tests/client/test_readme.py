@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.stack import World, new_id
-from tools.client_package import FOLDER
+from tools.pages.client_package import FOLDER
 
 pytestmark = pytest.mark.anyio
 ADDRESSES = {"http://127.0.0.1:8000": "public", "ws://127.0.0.1:8010": "realtime"}

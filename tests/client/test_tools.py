@@ -27,5 +27,5 @@ def test_package_lock_names_hashes_and_no_registry(folder: pathlib.Path) -> None
 
 
 def test_published_package_has_no_dependencies() -> None:
-    package = json.loads((ROOT / "api/public/static/client/package.json").read_text())
+    package = json.loads((ROOT / "api/web/client/package.json").read_text())
     assert not {"dependencies", "devDependencies", "peerDependencies", "scripts"} & package.keys()

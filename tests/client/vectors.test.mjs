@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { createClient } from "../../api/public/static/client/index.js";
+import { createClient } from "../../api/web/client/index.js";
 import { play } from "./player.mjs";
 
 const FOLDER = new URL("../vectors/", import.meta.url);

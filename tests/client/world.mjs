@@ -1,7 +1,7 @@
 /** A world for the library with virtual time: fake sockets, requests, storage and locks. Nothing in it waits. */
 
 import assert from "node:assert/strict";
-import { createClient } from "../../api/public/static/client/index.js";
+import { createClient } from "../../api/web/client/index.js";
 
 const API = "http://api.test";
 const SOCKETS = "ws://sockets.test";

@@ -20,9 +20,9 @@ from tests.debian import path_of
 from tests.deploy.placed import NAME, place, write_certificate
 from tests.deploy.programs import DEPLOY
 from tests.stack import Stack, World
-from tools.client import Addresses, Client
-from tools.service import READY_S
-from tools.throwaway import free_port
+from tools.driving.client import Addresses, Client
+from tools.driving.service import READY_S
+from tools.driving.throwaway import free_port
 
 SECOND = "127.0.0.2"  # the address of the second process of each kind, as in the shipped files
 KINDS = {"api": ("PUBLIC", "INTERNAL"), "realtime": ("REALTIME",)}

@@ -16,7 +16,7 @@ import yaml
 from tests.debian import path_of
 from tests.deploy.programs import DEPLOY, checkers_missing
 from tests.stack import Stack, World
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(checkers_missing()), reason=checkers_missing())]
 LISTENERS = {"sesi-api": "INTERNAL", "sesi-realtime": "REALTIME", "sesi-jobs": "JOBS"}  # job of the scrape -> listener

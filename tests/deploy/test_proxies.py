@@ -14,7 +14,7 @@ import yarl
 
 from tests.deploy.front import Front, ProxiedWorld, TwoOfEach, in_front
 from tests.deploy.programs import PROXIES, missing
-from tools.client import Client, Closed, Socket
+from tools.driving.client import Client, Closed, Socket
 
 pytestmark = pytest.mark.anyio
 ANONYMOUS = "/api/shared/auth/anonymous"

@@ -22,7 +22,7 @@ from core.telemetry import metrics
 from tests.deploy.monitoring import Parsed, Query, parsed, queries_of_panels, queries_of_rules
 from tests.deploy.programs import DEPLOY, ROOT, checkers_missing
 from tests.stack import Stack, World
-from tools.service import PORT_OF
+from tools.driving.service import PORT_OF
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(checkers_missing()), reason=checkers_missing())]
 SERVERS = (api.apps, realtime.server, jobs.server)  # their modules declare the metrics of each process

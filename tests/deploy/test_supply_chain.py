@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.deploy.programs import CHECKERS, checkers_missing
-from tools.audit_locks import audit, look_up
-from tools.licences import pins
-from tools.sbom import inventory
-from tools.throwaway import free_port
+from tools.checks.audit_locks import audit, look_up
+from tools.checks.sbom import inventory
+from tools.driving.throwaway import free_port
+from tools.pages.licences import pins
 
 pytestmark = pytest.mark.skipif(not (CHECKERS / "pip-audit").exists(), reason=checkers_missing())
 LOCK = "".join(f"{name} \\\n    --hash=sha256:{'0' * 64}\n" for name in ("attrs==26.1.0", "idna==3.20"))

@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 
 from tests.stack import World, new_id
-from tools.client import Client, Refused
-from tools.phone import Phone
+from tools.driving.client import Client, Refused
+from tools.driving.phone import Phone
 
 CREATE = "/api/client/payment/requests"
 INSIST_S = 90  # longer than the longest fault plus a restart

@@ -9,9 +9,9 @@ import attrs
 
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack
-from tools.client import Addresses
-from tools.service import TRIES
-from tools.throwaway import free_port
+from tools.driving.client import Addresses
+from tools.driving.service import TRIES
+from tools.driving.throwaway import free_port
 
 PORTS = {"api": ("PUBLIC_PORT", "INTERNAL_PORT"), "realtime": ("REALTIME_PORT",), "jobs": ("JOBS_PORT",)}
 

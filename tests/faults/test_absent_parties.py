@@ -15,7 +15,7 @@ import pytest
 from tests.faults.service import Service
 from tests.faults.together import Part, Together
 from tests.stack import World
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
 TOGETHER = Together()

@@ -12,8 +12,8 @@ from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import World, within
-from tools.client import Client
-from tools.phone import Phone
+from tools.driving.client import Client
+from tools.driving.phone import Phone
 
 pytestmark = pytest.mark.anyio
 JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]

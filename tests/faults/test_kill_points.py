@@ -16,8 +16,8 @@ from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import STALE_AFTER_S, World, new_id, open_failure
-from tools.client import Client
-from tools.phone import Phone
+from tools.driving.client import Client
+from tools.driving.phone import Phone
 
 pytestmark = pytest.mark.anyio
 Action = Callable[[], Awaitable[Any]]

@@ -13,8 +13,8 @@ from tests.faults import people as app
 from tests.faults.proxy import Mode, When
 from tests.faults.service import Service
 from tests.stack import World, new_id, within
-from tools.client import Client, Refused
-from tools.phone import Phone
+from tools.driving.client import Client, Refused
+from tools.driving.phone import Phone
 
 pytestmark = pytest.mark.anyio
 ANSWER_S = 5.0  # docs/invariants.md#i11

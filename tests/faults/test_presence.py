@@ -24,9 +24,9 @@ from tests.faults.service import Service
 from tests.faults.together import Part, Together
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, within
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
+from tools.driving.phone import Phone
 from tools.embedded.ownership import running
-from tools.phone import Phone
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 TOGETHER = Together()

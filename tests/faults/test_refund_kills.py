@@ -13,7 +13,7 @@ from tests.faults.test_kill_points import Action, Point, die_at
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"

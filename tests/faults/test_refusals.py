@@ -21,7 +21,7 @@ import pytest
 from core.storage.database import Database
 from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS
 from tests.stack import Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 CREATE = "/api/client/payment/requests"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from core.bus.channels import slot_of
 from tests.faults import valkey_servers
 from tests.faults.valkey_servers import HOST, Servers, until
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 SERVICE, SLOTS = "sesi", 16384
 NOTICED_MS = 1_000  # silence after which the others take a server for dead

@@ -6,7 +6,7 @@ import socket
 import pytest
 from litestar import Litestar
 
-from api.gatekeeper import Gatekeeper
+from api.edge.gatekeeper import Gatekeeper
 from api.server import Server, listen, server_of
 from core.base.clock import real_sleep
 from core.runtime.container import Runtime

@@ -5,7 +5,7 @@ from typing import Any
 
 from litestar import Litestar
 
-from api.gatekeeper import Gatekeeper
+from api.edge.gatekeeper import Gatekeeper
 from tests.flows.conftest import Harness
 
 

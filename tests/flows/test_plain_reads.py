@@ -9,8 +9,8 @@ import pytest
 from litestar import Litestar
 
 from api import apps
-from api.gatekeeper import Gatekeeper
-from api.plain_reads import PlainReads
+from api.edge.gatekeeper import Gatekeeper
+from api.edge.plain_reads import PlainReads
 from core.base import ids
 from core.base.actor import Actor
 from core.pairing import presence

@@ -25,7 +25,7 @@ from api.auth import Access
 from api.route_signatures import PATH
 from core.base.actor import UserType
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOOLS = ROOT / ".venv-fuzz" / "bin"

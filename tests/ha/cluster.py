@@ -19,7 +19,7 @@ from tests.faults.failover.cluster import signal_server
 from tests.faults.proxy import Mode, Proxy
 from tests.ha.configuration import HAPROXY, PATRONI, PGBOUNCER
 from tests.ha.programs import PATRONI_PYTHON, Programs
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 LAUNCHER = pathlib.Path(__file__).with_name("patroni_launcher.py")
 READY_S = 90.0

@@ -10,7 +10,7 @@ from tests.ha.cluster import Cluster, Node
 from tests.ha.measure import measure
 from tests.ha.report import Outcome
 from tests.stack import Stack, World
-from tools.service import PROCESSES
+from tools.driving.service import PROCESSES
 
 ENGINE = "PostgreSQL"
 PATRONI = "4.1.5"  # requirements-ha.in

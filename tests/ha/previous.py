@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tools.bench import revision
 from tools.bench.running import BenchFailed
-from tools.service import Code
+from tools.driving.service import Code
 
 VERSION = "0.2.0"
 TAG = f"v{VERSION}"

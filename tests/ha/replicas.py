@@ -14,8 +14,8 @@ import attrs
 from tests.debian import path_of
 from tests.ha.programs import Programs
 from tests.stack import Stack
-from tools.service import PORT_OF, PROCESSES, Code
-from tools.throwaway import free_port
+from tools.driving.service import PORT_OF, PROCESSES, Code
+from tools.driving.throwaway import free_port
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "operating.md"
 BLOCK = re.compile(r"```haproxy\n(.*?)```", re.DOTALL)

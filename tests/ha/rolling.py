@@ -13,7 +13,7 @@ from tests.ha.replicas import Replicas
 from tests.ha.report import Outcome
 from tests.ha.traffic import Traffic, traffic
 from tests.stack import within
-from tools.service import OURS, Code
+from tools.driving.service import OURS, Code
 
 ENGINE = "Sesi"
 LATE_S = 5.0  # from the acknowledgement of a message until the other phone shows it

@@ -11,7 +11,7 @@ from tests.ha.postgres import QUICK_TTL_S, SEVERAL_HOSTS, THROUGH_PGBOUNCER, Dep
 from tests.stack import within
 from tools.doctor import database
 from tools.doctor.findings import Result
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(programs.missing()), reason=programs.missing())]
 RECONNECT_S = 5.0  # the longest that a phone waits before it connects again

@@ -15,9 +15,9 @@ import attrs
 from tests.faults.people import end_now, wait_for_transcript
 from tests.ha.replicas import Replicas
 from tests.stack import CADENCE_S, World
-from tools.client import HTTP_TIMEOUT_S, Client, Refused
-from tools.phone import Phone
-from tools.phone.reconnection import GOING_AWAY
+from tools.driving.client import HTTP_TIMEOUT_S, Client, Refused
+from tools.driving.phone import Phone
+from tools.driving.phone.reconnection import GOING_AWAY
 
 LOST = 1006  # close code of a connection that was cut
 SAY_EVERY_S = 0.4

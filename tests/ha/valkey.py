@@ -14,8 +14,8 @@ from tests.faults.valkey import Cluster, Watched
 from tests.ha.measure import measure
 from tests.ha.report import Outcome
 from tests.stack import Stack, World
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 ENGINE = "Valkey"
 SENTINELS, CLUSTER = "sentinels", "cluster"

@@ -13,8 +13,8 @@ import pytest
 from tests.faults.together import Part, Together
 from tests.http.pairing.steps import friends
 from tests.stack import Stack, World
-from tools.client import Client, Socket
-from tools.throwaway import free_port
+from tools.driving.client import Client, Socket
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 TOGETHER = Together()

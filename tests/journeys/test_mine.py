@@ -11,7 +11,7 @@ from tests.http.operators.steps import every
 from tests.http.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.stack import World, open_failure, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 PAYMENTS, SESSIONS, TRANSACTIONS = (

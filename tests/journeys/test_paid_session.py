@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from tests.stack import Stack, World
-from tools.client import Client, Refused
-from tools.phone import Phone
+from tools.driving.client import Client, Refused
+from tools.driving.phone import Phone
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unattended")]
 

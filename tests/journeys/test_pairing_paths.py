@@ -9,7 +9,7 @@ import pytest
 from core.config.keys import KEYS
 from tests.http.pairing.steps import cancelling, failed, now_in, open_request, read_payment
 from tests.stack import World, open_failure, within
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.http.pairing.steps import cancelling, open_request, rejecting, responses, wait_for_invitation
 from tests.stack import World, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

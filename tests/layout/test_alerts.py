@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import dashboards
+from tools.pages import dashboards
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

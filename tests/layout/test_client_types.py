@@ -11,9 +11,9 @@ from core.accounts.operators.rules import PasswordChangeRequired
 from core.payments.rules import SessionInProgress
 from core.settings.environment import read
 from realtime import asyncapi, frames
-from tools import client_types, errors_page
-from tools import typescript_schemas as typescript
-from tools.typescript_schemas import Namer, Schema
+from tools.pages import client_types, errors_page
+from tools.pages import typescript_schemas as typescript
+from tools.pages.typescript_schemas import Namer, Schema
 
 REST: Schema = apps.interface("public")
 SOCKETS: Schema = msgspec.json.decode(asyncapi.encoded(read({})))

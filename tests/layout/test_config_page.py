@@ -1,6 +1,6 @@
 """The page of configuration rows is current."""
 
-from tools import config_page
+from tools.pages import config_page
 
 
 def test_page_equals_the_configuration_keys() -> None:

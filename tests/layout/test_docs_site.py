@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from tools import docs_site
-from tools.docs_site import DOCS, ROOT, Site, outside, staged
+from tools.pages import docs_site
+from tools.pages.docs_site import DOCS, ROOT, Site, outside, staged
 
 CONFIG = (ROOT / "mkdocs.yml").read_text()
 

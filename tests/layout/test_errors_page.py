@@ -6,8 +6,8 @@ import re
 from core.base.errors import Kind
 from core.pairing.rules import Response
 from core.settings import settings
-from tools import errors_page
-from tools.errors_advice import ADVICE, Repeat
+from tools.pages import errors_page
+from tools.pages.errors_advice import ADVICE, Repeat
 
 PAGES = ("product.md", "events.md", "errors.md", "glossary.md", "security.md")  # what apps and operators read
 
@@ -18,7 +18,7 @@ def test_page_equals_the_error_classes() -> None:
 
 def test_every_code_has_advice_once() -> None:
     rows = collections.Counter(name for some in ADVICE.values() for name in some)
-    assert rows.keys() == errors_page.codes().keys(), "complete ADVICE in tools/errors_advice.py"
+    assert rows.keys() == errors_page.codes().keys(), "complete ADVICE in tools/pages/errors_advice.py"
     assert max(rows.values()) == 1
 
 

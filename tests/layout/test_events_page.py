@@ -2,7 +2,7 @@
 
 from core.deliveries.pushes.rules import NOT_PUSHED, WORDS
 from realtime import asyncapi
-from tools import events_page
+from tools.pages import events_page
 
 
 def test_page_equals_the_code() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from core.settings import settings
 from core.settings.environment import read as read_settings
-from tools import config_page
+from tools.pages import config_page
 
 ROOT = pathlib.Path(__file__).parents[2]
 README_LINES = 110  # two screens
@@ -65,7 +65,7 @@ def test_readme_shows_lines_of_the_demo_as_they_are() -> None:
 
 
 def test_each_line_of_the_demo_page_is_one_that_the_demo_prints() -> None:
-    tree = ast.parse((ROOT / "tools" / "demo.py").read_text())
+    tree = ast.parse((ROOT / "tools" / "commands" / "demo.py").read_text())
     printed = []
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(("say", "_stage.say")) and len(call.args) > 1:

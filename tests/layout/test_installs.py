@@ -10,8 +10,8 @@ import sys
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
-from tools.package_proof import PACKAGES
+from tools.checks.package_proof import PACKAGES
+from tools.pages.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
 
 pytestmark = pytest.mark.slow
 

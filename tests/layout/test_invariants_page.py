@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from core.desk.ledger.audit_rules import ARGUMENTS, FILES, RULES
-from tools import invariants_page
+from tools.pages import invariants_page
 
 ROOT = pathlib.Path(__file__).parents[2]
 SQL = "\n".join(path.read_text() for path in sorted((ROOT / "piccolo_migrations" / "sql").glob("*.sql")))

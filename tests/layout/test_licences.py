@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools import licences
-from tools.licences import (
+from tools.pages import licences
+from tools.pages.licences import (
     FILES,
     LAPTOP,
     REVIEWED,

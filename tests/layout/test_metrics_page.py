@@ -1,7 +1,7 @@
 """The page of the metrics is current, and names every metric that a service exposes."""
 
 from core.telemetry import cluster_series
-from tools import metrics_page
+from tools.pages import metrics_page
 
 
 def test_page_equals_the_metrics_of_the_code() -> None:

@@ -1,6 +1,6 @@
 """docs/modules.md is current, and every module has a first sentence."""
 
-from tools import modules_page
+from tools.pages import modules_page
 
 
 def test_page_equals_the_docstrings() -> None:

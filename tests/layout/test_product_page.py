@@ -12,8 +12,8 @@ from core.payments.failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched, flips
 from core.settings.settings import variables
 from core.storage.piccolo_app import APP_CONFIG
-from tools import product_page, state_machines
-from tools.state_machines import MACHINES, START, Machine
+from tools.pages import product_page, state_machines
+from tools.pages.state_machines import MACHINES, START, Machine
 
 EVERY = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 

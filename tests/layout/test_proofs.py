@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools import proofs
+from tools.pages import proofs
 
 pytestmark = pytest.mark.slow
 

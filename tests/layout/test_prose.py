@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import prose
+from tools.checks import prose
 
 MARKED = {
     "name the actor": "Whoever asks gets it.",

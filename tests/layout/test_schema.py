@@ -17,8 +17,8 @@ from piccolo.constraints import Unique
 from core.storage.partitions import PARTITIONED
 from core.storage.piccolo_app import CONCEPTS
 from tests.stack import Stack, World, new_id
-from tools.schema_drift import changed_checks, declared_checks, tables
-from tools.state_triggers import TRIGGERS, StateTrigger, edges_in
+from tools.checks.schema_drift import changed_checks, declared_checks, tables
+from tools.checks.state_triggers import TRIGGERS, StateTrigger, edges_in
 
 pytestmark = pytest.mark.anyio
 # Columns with type, nullability and default.

@@ -12,7 +12,7 @@ import attrs
 
 from tests.migrations import record
 from tests.stack import Stack
-from tools import adoption
+from tools.commands import adoption
 
 
 def point_piccolo_at(url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from core.storage import concurrent_indexes
 from tests.migrations import catalog
 from tests.stack import Stack
-from tools import migrate
+from tools.commands import migrate
 
 pytestmark = pytest.mark.anyio
 REPEATED = "0001"  # makes the index

@@ -10,7 +10,7 @@ from tests.migrations import record
 from tests.migrations.old_databases import OldDatabases, run_script
 from tests.migrations.test_schema_upgrades import OLD_ROWS, V0_2
 from tests.stack import Stack
-from tools import adoption
+from tools.commands import adoption
 
 pytestmark = pytest.mark.anyio
 PARTITIONS = "0006_partitions.py"  # locks several tables, in the order of flows and for a short time

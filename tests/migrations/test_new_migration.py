@@ -10,9 +10,9 @@ import pytest
 from core.storage.migrations import NEXT_TRANSACTION
 from tests.migrations import catalog, record
 from tests.stack import Stack
-from tools import new_migration
-from tools.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
-from tools.state_triggers import TRIGGERS, edges_in
+from tools.checks import new_migration
+from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
+from tools.checks.state_triggers import TRIGGERS, edges_in
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from tests.migrations import catalog, record
 from tests.migrations.old_databases import run_and_record, run_script
 from tests.migrations.test_schema_upgrades import OLD_ROWS, schema_of
 from tests.stack import Stack, within
-from tools import migrate
+from tools.commands import migrate
 
 pytestmark = pytest.mark.anyio
 SCRIPT = record.MIGRATIONS / "0006_partitions.py"

@@ -12,7 +12,7 @@ import pytest
 from tests.migrations import catalog, record
 from tests.migrations.old_databases import OldDatabases, run_script, upgrade
 from tests.stack import Stack
-from tools import adoption, migrate
+from tools.commands import adoption, migrate
 
 pytestmark = pytest.mark.anyio
 STATES = record.states()

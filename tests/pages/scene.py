@@ -4,7 +4,7 @@ import attrs
 
 from tests.http.operators.steps import an_operator
 from tests.stack import World, new_id, payment_call
-from tools.client import Client
+from tools.driving.client import Client
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ from tests.pages.browser import DESK, PHONE, BrowserWindow
 from tests.pages.mitra_app import accept, go_online, mitra_app, write
 from tests.pages.test_pages import check_page_fits_window, no_violations_in_both_themes
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from core.desk.figures import KINDS
 from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
-from tools import control_center_words
+from tools.pages import control_center_words
 
 FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.js")) if path.parent.name != "vendor"]
 SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}

@@ -14,7 +14,7 @@ from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
 from tests.stack import EMAIL, World
 from tests.stack import PASSWORD as ROOT_PASSWORD
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

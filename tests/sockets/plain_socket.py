@@ -12,8 +12,8 @@ import jwt
 
 from tests.sockets.declared import check_frame
 from tests.stack import Stack, World
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 
 class PlainSocket:

@@ -15,8 +15,8 @@ import pytest
 from realtime.connections import SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from realtime.connections import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()

@@ -19,7 +19,7 @@ from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
 from tests.stack import Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

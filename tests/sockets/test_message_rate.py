@@ -8,9 +8,9 @@ import pytest
 
 from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World, new_id, refused
-from tools.client import Client
-from tools.phone import Phone
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.phone import Phone
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

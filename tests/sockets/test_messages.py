@@ -10,7 +10,7 @@ from tests.flows.test_digests import digests_of
 from tests.http.privacy.steps import finish
 from tests.sockets.plain_socket import bare_and_known, end_early, moment
 from tests.stack import World, new_id
-from tools.client import Client, Refused, Socket
+from tools.driving.client import Client, Refused, Socket
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.stack import World
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
 ONLINE, OFFLINE = "/api/mitra/status/online", "/api/mitra/status/offline"

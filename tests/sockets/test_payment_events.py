@@ -8,7 +8,7 @@ from tests.http.extensions.steps import ask_for_extension, chatting, create_exte
 from tests.http.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.stack import World
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
 ABANDON = "/api/client/payment/requests/{}/abandon"

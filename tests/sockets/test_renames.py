@@ -5,7 +5,7 @@ import pytest
 from tests.http.pairing.steps import end_now, session_of
 from tests.http.sign_in.people import by_phone, device, new_number, store_tokens
 from tests.stack import World, new_id
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket, bare, bare_and_known, end_early, moment, token_like
 from tests.stack import World, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

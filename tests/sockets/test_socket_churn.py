@@ -12,7 +12,7 @@ from tests.faults.people import phones
 from tests.scrape import scrape
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

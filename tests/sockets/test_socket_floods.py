@@ -30,7 +30,7 @@ from tests.sockets.test_wire import (
     upgrade,
 )
 from tests.stack import Stack, World, new_id, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ import pytest
 from tests.scrape import scrape
 from tests.sockets.plain_socket import at, end_early
 from tests.stack import Stack, World, new_id, within
-from tools.client import Socket
-from tools.throwaway import free_port
+from tools.driving.client import Socket
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 
 from realtime import close_codes
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

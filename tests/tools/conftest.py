@@ -3,7 +3,7 @@
 import pytest
 
 from tests.forked import Forked
-from tools.service import Service
+from tools.driving.service import Service
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from core.settings import settings
 from core.storage.migrations import migration_ids
 from core.storage.partitions import AHEAD
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
-from tools.throwaway import Throwaway
+from tools.driving.throwaway import Throwaway
 
 pytestmark = pytest.mark.anyio
 TIERS = "/internal/pricing/tiers"

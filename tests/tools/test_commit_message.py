@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tools.commit_message import LONGEST, problems
+from tools.checks.commit_message import LONGEST, problems
 
 GOOD = "realtime: retry a failed heartbeat write"
 
@@ -62,7 +62,7 @@ def test_what_a_verbose_commit_shows_is_no_part_of_the_message() -> None:
 def test_hook_exits_with_1_if_there_is_a_problem(tmp_path: pathlib.Path, subject: str, code: int) -> None:
     file = tmp_path / "COMMIT_EDITMSG"
     file.write_text(subject)
-    command = [sys.executable, "-m", "tools.commit_message", str(file)]
+    command = [sys.executable, "-m", "tools.checks.commit_message", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert done.stderr.count("commit message: ") == (0 if code == 0 else 2)

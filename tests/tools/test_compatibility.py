@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tools import compatibility
+from tools.compatibility import compare
 
 Documents = dict[str, Any]
 REQUESTS = "/api/client/payment/requests"
@@ -16,7 +16,7 @@ REQUESTS = "/api/client/payment/requests"
 @functools.cache
 def now() -> Documents:
     """Return the documents of the present code. They are built once, and not while tests are collected."""
-    return compatibility.documents()
+    return compare.documents()
 
 
 def public(documents: Documents) -> Any:
@@ -119,7 +119,7 @@ ADDITIONS: dict[str, Callable[[Documents], Any]] = {
 def test_breaking_change_is_reported_and_nothing_else(line: str) -> None:
     changed = copy.deepcopy(now())
     BREAKING[line](changed)
-    found = compatibility.breaking(now(), changed)
+    found = compare.breaking(now(), changed)
     assert line in found
     # A part that several routes share is reported where each of them has it.
     assert {one.rpartition(".")[2] for one in found} == {line.rpartition(".")[2]}
@@ -130,11 +130,11 @@ def test_addition_is_not_reported(what: str) -> None:
     changed = copy.deepcopy(now())
     ADDITIONS[what](changed)
     assert changed != now()
-    assert compatibility.breaking(now(), changed) == []
+    assert compare.breaking(now(), changed) == []
 
 
 def test_interfaces_keep_what_the_last_release_had() -> None:
-    assert compatibility.check() == []
+    assert compare.check() == []
 
 
 def test_declared_change_is_accepted_and_a_stale_declaration_is_not(
@@ -142,11 +142,11 @@ def test_declared_change_is_accepted_and_a_stale_declaration_is_not(
 ) -> None:
     earlier = copy.deepcopy(now())
     earlier["errors.json"]["OLD_CODE"] = 400
-    monkeypatch.setattr(compatibility, "released", lambda: earlier)
-    monkeypatch.setattr(compatibility, "DECLARED", tmp_path / "changes.toml")
-    compatibility.DECLARED.write_text(compatibility.EMPTY)
-    assert compatibility.check() == ["breaks clients: errors: OLD_CODE is removed"]
-    compatibility.DECLARED.write_text('[[change]]\nwhat = "errors: OLD_CODE is removed"\nwhy = "nothing sends it"\n')
-    assert compatibility.check() == []
-    monkeypatch.setattr(compatibility, "released", now)
-    assert compatibility.check() == ["declared, but not so: errors: OLD_CODE is removed"]
+    monkeypatch.setattr(compare, "released", lambda: earlier)
+    monkeypatch.setattr(compare, "DECLARED", tmp_path / "changes.toml")
+    compare.DECLARED.write_text(compare.EMPTY)
+    assert compare.check() == ["breaks clients: errors: OLD_CODE is removed"]
+    compare.DECLARED.write_text('[[change]]\nwhat = "errors: OLD_CODE is removed"\nwhy = "nothing sends it"\n')
+    assert compare.check() == []
+    monkeypatch.setattr(compare, "released", now)
+    assert compare.check() == ["declared, but not so: errors: OLD_CODE is removed"]

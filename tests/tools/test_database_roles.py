@@ -24,9 +24,9 @@ from tests.stack import Stack, World
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
 from tests.verdicts import check_books
 from tools.doctor.findings import Result
+from tools.driving.phone import Phone
+from tools.driving.service import PROCESSES
 from tools.embedded import programs
-from tools.phone import Phone
-from tools.service import PROCESSES
 
 pytestmark = pytest.mark.anyio
 ROLES_SQL = pathlib.Path(__file__).parents[2] / "deploy" / "roles.sql"

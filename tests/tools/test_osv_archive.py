@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tools.audit_locks import LOCKS, main
-from tools.osv_archive import is_affected
+from tools.checks.audit_locks import LOCKS, main
+from tools.checks.osv_archive import is_affected
 
 
 def entry(package: str, *events: dict[str, str], ecosystem: str = "PyPI", **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import sysconfig
 
 import pytest
 
-from tools.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_packages, commands
+from tools.checks.package_proof import PACKAGES, ROOT, ProofFailed, check_files, check_packages, commands
 
 
 def test_environment_with_development_packages_is_refused() -> None:

@@ -16,7 +16,7 @@ import pytest
 from core.base import ids
 from core.base.progress import left, part
 from tests.stack import Stack
-from tools import progress
+from tools.commands import progress
 
 
 @pytest.mark.parametrize(

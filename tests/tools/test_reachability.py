@@ -10,8 +10,8 @@ from tests.scrape import scrape
 from tests.stack import Stack, World
 from tools.bench.reachability.main import Trial, lines, measure, missed
 from tools.bench.reachability.phones import Found, Kind, Plan, compare, intervals
-from tools.push_inbox import PushInbox
-from tools.throwaway import free_port
+from tools.driving.push_inbox import PushInbox
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,10 @@ import pytest
 
 from core.settings.environment import read as read_settings
 from tests.stack import Stack
-from tools import up
-from tools.processes import begun_at, command_of
-from tools.service import PORT_OF, PROCESSES, Service
-from tools.throwaway import Throwaway
+from tools.commands import up
+from tools.driving.service import PORT_OF, PROCESSES, Service
+from tools.driving.throwaway import Throwaway
+from tools.embedded.processes import begun_at, command_of
 
 DEADLINE_S = 30.0
 

@@ -11,9 +11,9 @@ import pytest
 from core.config.keys import KEYS
 from core.config.rules import check
 from core.settings.environment import read
-from tools import environment, trial
-from tools.client import Addresses, Client
-from tools.throwaway import free_port
+from tools.commands import environment, trial
+from tools.driving.client import Addresses, Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 READY_S = 90

@@ -12,8 +12,8 @@ import pytest
 from tests.http.gateway.simulated_gateway import CREATE, SimulatedGateway
 from tests.stack import Stack, World, payment_call
 from tests.traces.collector import Collector
-from tools.service import PROCESSES, executed, launched
-from tools.throwaway import free_port
+from tools.driving.service import PROCESSES, executed, launched
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 CLIENT = 3  # a kind of OTLP

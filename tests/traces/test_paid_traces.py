@@ -11,7 +11,7 @@ from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import CALLBACK_TOKEN, World, payment_call
 from tests.traces.collector import Collector, Received
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 pytestmark = pytest.mark.anyio
 WEBHOOK = "POST /api/shared/payment/webhooks/gateway"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tools.backups import Backup, BackupError, read_info
+from tools.commands.backups import Backup, BackupError, read_info
 
 OK: dict[str, Any] = {"code": 0, "message": "ok"}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.rate_limits import RateLimits
+from api.edge.rate_limits import RateLimits
 from core.settings.environment import read
 
 ORIGIN = {"origin": "https://app.example.test"}

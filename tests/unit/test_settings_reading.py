@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.settings import settings
 from core.settings.environment import read
 from core.settings.settings import SettingsError, shown, variables
-from tools import trial
+from tools.commands import trial
 
 SECRET = "k1:" + "s" * 32
 PRODUCTION = {

@@ -8,7 +8,7 @@ import pytest
 
 from tests import memory
 from tests.memory import PREFIX, hold, use_memory
-from tools import ports
+from tools.embedded import ports
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.phone import Reconnection
+from tools.driving.phone import Reconnection
 
 
 @pytest.fixture(scope="session", autouse=True)

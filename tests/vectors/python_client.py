@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tests.vectors.world import World
-from tools.client import Addresses, Client, Refused
-from tools.device_storage import DeviceStorage, MemoryStore
-from tools.phone import Phone, SignedOut
-from tools.phone.reconnection import REVOKED
-from tools.service_clock import ServiceClock
+from tools.driving.client import Addresses, Client, Refused
+from tools.driving.device_storage import DeviceStorage, MemoryStore
+from tools.driving.phone import Phone, SignedOut
+from tools.driving.phone.reconnection import REVOKED
+from tools.driving.service_clock import ServiceClock
 
 ADDRESSES = Addresses(public="http://api.test", internal="http://internal.test", realtime="ws://sockets.test")
 PATHS = {"/ws/chat": "chat", "/ws/pairing": "pairing"}

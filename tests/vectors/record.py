@@ -15,7 +15,7 @@ import jwt
 from core.base import ids
 from tests.stack import Stack, World
 from tests.vectors.renaming import Renaming
-from tools.client import Client, Refused, Socket
+from tools.driving.client import Client, Refused, Socket
 
 FILE = pathlib.Path(__file__).parent / "objects.json"
 SHORT_LIFE_S = 40  # less than the 60 s before its end at which a token expires soon

@@ -10,7 +10,7 @@ from tools.bench.chat_loads import ALWAYS, LOADS, Load
 from tools.bench.figures import Goal
 from tools.bench.peers.colocated import ColocatedPeer
 from tools.bench.target import Target, of_service
-from tools.service import Service
+from tools.driving.service import Service
 
 Figures = dict[str, float]
 Run = Callable[[Service, float], Coroutine[Any, Any, Figures]]

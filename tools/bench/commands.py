@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from core.base.process import end_as_by_hand
-from tools import environment, migrate, progress
-from tools.arguments import between
 from tools.bench.names import ATTACKS, NAMES
+from tools.commands import environment, migrate, progress
+from tools.commands.arguments import between
 
 console = Console(highlight=False)
 

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from core.base.progress import Report, part
-from tools import environment, progress
 from tools.bench import http, revision
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import number, spread
 from tools.bench.machine import describe, yardstick
 from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, Verdict, ratios
 from tools.bench.running import BenchFailed, start_service
-from tools.service import Service
+from tools.commands import environment, progress
+from tools.driving.service import Service
 
 # Quick ones, each for a different path: stored messages, latency at a low rate, REST, a polled count, socket sign-in.
 LOADS = ("chat-a", "quiet-1000", "session", "availability", "connects")

@@ -14,7 +14,7 @@ from tools.bench import people
 from tools.bench.figures import percentile
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import BenchFailed
-from tools.service import Service
+from tools.driving.service import Service
 
 COUNT = 10_000
 WITHIN_S = 60.0

@@ -15,7 +15,7 @@ from tools.bench.light_socket import Tally
 from tools.bench.machine import cpu_seconds
 from tools.bench.metrics import total
 from tools.bench.running import BenchFailed
-from tools.service import Service
+from tools.driving.service import Service
 
 COUNTS = (1, 2, 4, 8)
 PAIRS = 400

@@ -11,7 +11,6 @@ import uvloop
 from rich.console import Console
 
 from core.base.progress import Report, part
-from tools import progress
 from tools.bench import page, sockets
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import Outcome, as_json, compared, outcomes_of, table
@@ -19,7 +18,8 @@ from tools.bench.machine import describe, yardstick
 from tools.bench.peers.colocated import ColocatedPeer, program, versions
 from tools.bench.results import Results
 from tools.bench.running import BenchFailed, start_service
-from tools.service import Service
+from tools.commands import progress
+from tools.driving.service import Service
 
 PROFILE_S = 5
 START_S = 6.0  # until a service with its servers runs, about

@@ -11,8 +11,8 @@ from tools.bench.figures import percentile
 from tools.bench.light_socket import Tally, Wire, client_frame, clock
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.client import Addresses
-from tools.service import Service
+from tools.driving.client import Addresses
+from tools.driving.service import Service
 
 TRIALS = 25
 ARRIVING = 50  # sockets that connect at the same time

@@ -17,7 +17,7 @@ import attrs
 from core.base import ids
 from core.base.actor import UserType
 from core.security.access import AccessTokens
-from tools.service import Service
+from tools.driving.service import Service
 
 TOKEN_SECONDS = 7200
 # Runs in the tree of another revision: reads what to create from standard input, writes the users to standard output.

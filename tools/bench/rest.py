@@ -5,7 +5,7 @@ import asyncpg
 from tools.bench import http, people
 from tools.bench.light_socket import clock
 from tools.bench.machine import cpu_seconds
-from tools.service import Service
+from tools.driving.service import Service
 
 PARTIES = 64
 WATCHERS = 2_000  # many, because each may poll the availability only 60 times a minute

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 from tools.bench.running import BenchFailed
-from tools.service import Code
+from tools.driving.service import Code
 
 ROOT = pathlib.Path(__file__).parents[2]
 LOCKS = ("requirements-dev.lock", "requirements.lock")  # the second had the packages of development until 0.2

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import asyncpg
 
-from tools.service import OURS, Code, Service
-from tools.throwaway import free_port
+from tools.driving.service import OURS, Code, Service
+from tools.driving.throwaway import free_port
 
 CALLBACK_TOKEN = "the-callback-token-of-the-bench"
 SETTLE_S = 30.0

@@ -12,7 +12,7 @@ from tools.bench.light_socket import Tally, Wire, clock
 from tools.bench.machine import cpu_seconds, own_kib, resident_kib
 from tools.bench.running import until
 from tools.bench.target import Target, of_service
-from tools.service import Service
+from tools.driving.service import Service
 
 FEW_SOCKETS = 2_000
 COUNTS = (1_000, 5_000, 10_000)  # open sockets

@@ -6,7 +6,7 @@ import attrs
 
 from tools.bench.chat_wire import ChatWire
 from tools.bench.machine import cpu_seconds
-from tools.service import Service
+from tools.driving.service import Service
 
 Ports = Callable[[], tuple[int, int]]
 STORED = "SELECT count(*) FROM chat_messages WHERE session_id = ANY($1::uuid[])"

@@ -8,11 +8,11 @@ import tempfile
 from typing import Any
 
 from core.base.process import end_as_by_hand
-from tools import environment
-from tools.arguments import between, moment
-from tools.backups import STANZA
+from tools.commands import environment
+from tools.commands.arguments import between, moment
+from tools.commands.backups import STANZA
+from tools.commands.restore_proof import Order, prove
 from tools.commands.running import console
-from tools.restore_proof import Order, prove
 
 
 def add_arguments(parser: Any) -> None:

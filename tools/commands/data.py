@@ -19,8 +19,9 @@ from core.desk.setup import TierSeed
 from core.payments import show as show_payments
 from core.payments.pricing.rules import Promotion
 from core.runtime.container import Runtime
-from tools import environment, gateway, migrate, progress
+from tools.commands import environment, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
+from tools.driving import gateway
 
 HOUR = dt.timedelta(hours=1)
 
@@ -191,7 +192,7 @@ def pay(args: argparse.Namespace) -> int:
 
 def webhooks_import(args: argparse.Namespace) -> int:
     """Process the webhook calls in a fallback file."""
-    from tools import webhooks
+    from tools.commands import webhooks
 
     path = pathlib.Path(args.file)
     if not path.is_file():

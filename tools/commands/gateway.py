@@ -19,7 +19,7 @@ from core.payments.gateway_calls import ProcessingResult as Result
 from core.payments.reconciliation.compare import InvoiceFinding, Reconciliation, reconcile
 from core.payments.reconciliation.rules import MEANINGS, MONEY
 from core.runtime.container import Runtime
-from tools import environment, progress
+from tools.commands import environment, progress
 from tools.commands.running import Failed, console, with_runtime
 
 DISABLED = "GATEWAY_ENABLED: expected true: without a gateway there are no invoices to compare with"

@@ -14,7 +14,7 @@ from core.privacy import erase as erasure
 from core.privacy import export
 from core.privacy.erase import Requester, all_erasures
 from core.runtime.container import Runtime
-from tools import progress
+from tools.commands import progress
 from tools.commands.running import Failed, console, with_runtime
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from core.app.reactions import open_runtime
 from core.runtime.container import Reaction, Runtime
-from tools import environment
+from tools.commands import environment
 
 console = Console(highlight=False)
 if not console.is_terminal:

@@ -15,7 +15,7 @@ from rich.table import Table
 from core.base.process import end_as_by_hand
 from core.settings.settings import SettingsError, shown
 from core.telemetry import logs, traces
-from tools import environment
+from tools.commands import environment
 from tools.commands.running import console
 from tools.doctor import examination
 from tools.doctor.findings import Result
@@ -56,21 +56,21 @@ def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
 
 def up(_: argparse.Namespace) -> int:
     """Run the whole service on this machine."""
-    from tools.up import Edition, up
+    from tools.commands.up import Edition, up
 
     return asyncio.run(up(environment.read(servers=False), Edition()))
 
 
 def trial(args: argparse.Namespace) -> int:
     """Run the service for trying it out in a browser."""
-    from tools.trial import run
+    from tools.commands.trial import run
 
     return run(args.scale)
 
 
 def demo(args: argparse.Namespace) -> int:
     """Play a paid session; return 1 if a check of the demo failed."""
-    from tools.demo import demo
+    from tools.commands.demo import demo
 
     end_as_by_hand()
     return asyncio.run(demo(scale=args.scale, running=args.running))

@@ -4,7 +4,7 @@ import datetime as dt
 import pathlib
 
 from core.settings.settings import Settings
-from tools.backups import BackupError, last_backup
+from tools.commands.backups import BackupError, last_backup
 from tools.doctor.findings import Finding, failure, ok, warning
 
 CHECK = "last backup"

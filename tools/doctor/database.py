@@ -12,7 +12,7 @@ from core.settings.settings import Settings
 from core.storage import durability, partitions
 from core.storage.pool import Sessions
 from core.storage.servers import writable_url
-from tools import migrate
+from tools.commands import migrate
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 
 OLDEST_VERSION = 15

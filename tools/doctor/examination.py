@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from core.settings.settings import Settings, SettingsError
-from tools import environment
+from tools.commands import environment
 from tools.doctor import (
     backup_age,
     clocks,

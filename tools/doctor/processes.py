@@ -5,7 +5,7 @@ import os
 from core.base.addresses import host_and_port
 from core.settings.plaintext import is_loopback
 from core.settings.settings import Settings
-from tools import environment, up
+from tools.commands import environment, up
 from tools.doctor.findings import Finding, failure, ok, problems_or, warning
 from tools.doctor.postgres import free_space
 

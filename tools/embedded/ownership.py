@@ -16,9 +16,9 @@ from typing import IO
 
 import attrs
 
-from tools import ports
+from tools.embedded import ports
+from tools.embedded.processes import command_of
 from tools.embedded.programs import HOST, EmbeddedError
-from tools.processes import command_of
 
 # Below the ephemeral ports of Linux (32768) and macOS (49152), so that no outgoing connection can take the
 # port of a server while it restarts.

@@ -1,4 +1,4 @@
-/** @import { Client } from "../../../api/public/static/client/index.js" */
+/** @import { Client } from "../../../api/web/client/index.js" */
 
 const ID = "([0-9a-f-]{36})";
 const SESSIONS = "/api/shared/chat/sessions";

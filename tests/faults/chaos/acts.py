@@ -12,8 +12,8 @@ from tests.faults.chaos.lives import Notes
 from tests.faults.chaos.schedule import Fault
 from tests.faults.proxy import Mode
 from tests.faults.service import Service
+from tools.driving.service import Process
 from tools.embedded.ownership import running
-from tools.service import Process
 
 LOOK_S = 0.2
 STOP_S = 15.0  # after SIGTERM a process exits with 0 within this time

@@ -1,6 +1,6 @@
-import { defaultPorts } from "../../../api/public/static/client/ports.js";
+import { defaultPorts } from "../../../api/web/client/ports.js";
 
-/** @import { HttpRequest, Ports, SocketEvents, StoragePort } from "../../../api/public/static/client/types.d.ts" */
+/** @import { HttpRequest, Ports, SocketEvents, StoragePort } from "../../../api/web/client/types.d.ts" */
 
 /**
  * @typedef {object} Device

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.chaos.phones import Message
-from tools.client import Addresses, Client, Refused
+from tools.driving.client import Addresses, Client, Refused
 
 PHONES = pathlib.Path(__file__).with_name("phones.mjs")
 LONGEST_LINE = 2**24

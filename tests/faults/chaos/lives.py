@@ -19,7 +19,7 @@ from tests.faults.chaos.library import LibraryClient, PhoneHost
 from tests.faults.chaos.phones import ChaosPhone, ReferencePhone
 from tests.faults.service import Service
 from tests.stack import CALLBACK_TOKEN, World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 RUNNING = "/api/mitra/chat-requests/sessions/active-with-unread"

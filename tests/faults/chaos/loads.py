@@ -18,8 +18,8 @@ from tests.faults.chaos.multitude import User, active_sessions, users
 from tests.faults.chaos.raw_socket import RawSocket
 from tests.faults.service import Service
 from tests.stack import CADENCE_S, Stack, World, new_id
-from tools.client import Client
-from tools.phone import Phone, Reconnection
+from tools.driving.client import Client
+from tools.driving.phone import Phone, Reconnection
 
 BACK_S = 45.0
 HUB_MIB = 600

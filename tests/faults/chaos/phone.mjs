@@ -1,12 +1,12 @@
-import { createClient, SesiError } from "../../../api/public/static/client/index.js";
+import { createClient, SesiError } from "../../../api/web/client/index.js";
 import { act } from "./acts.mjs";
 import { startDevice } from "./device.mjs";
 import { Network } from "./network.mjs";
 import { Shown } from "./shown.mjs";
 
-/** @import { Client } from "../../../api/public/static/client/index.js" */
+/** @import { Client } from "../../../api/web/client/index.js" */
 /** @import { Device } from "./device.mjs" */
-/** @import { Role, State } from "../../../api/public/static/client/types.d.ts" */
+/** @import { Role, State } from "../../../api/web/client/types.d.ts" */
 
 /**
  * @typedef {object} Waiting

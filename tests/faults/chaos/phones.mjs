@@ -5,7 +5,7 @@
  */
 
 import { createInterface } from "node:readline";
-import { SesiError } from "../../../api/public/static/client/index.js";
+import { SesiError } from "../../../api/web/client/index.js";
 import { Phone } from "./phone.mjs";
 
 /** @type {Map<string, Phone>} */

@@ -3,8 +3,8 @@
 import contextlib
 from typing import Any, Protocol
 
-from tools.client import Client
-from tools.phone import Phone
+from tools.driving.client import Client
+from tools.driving.phone import Phone
 
 Message = tuple[int | None, str | None, str]  # seq, id, content
 

@@ -1,4 +1,4 @@
-/** @import { Chat, ServerFrame, State } from "../../../api/public/static/client/types.d.ts" */
+/** @import { Chat, ServerFrame, State } from "../../../api/web/client/types.d.ts" */
 
 const SENT_LAST = Number.POSITIVE_INFINITY;
 

@@ -11,8 +11,8 @@ import attrs
 from tests.faults import people as app
 from tests.faults.failover.cluster import Pair
 from tests.stack import World
-from tools.client import Client
-from tools.phone import Phone
+from tools.driving.client import Client
+from tools.driving.phone import Phone
 
 PAIRS = 2  # pairs of a customer and a mitra
 PAUSE_S = 0.03

@@ -17,7 +17,7 @@ from core.storage.host import host_of
 from tests.faults.failover.cluster import Pair, silent_port
 from tests.faults.proxy import Proxy
 from tests.stack import Stack, within
-from tools import migrate
+from tools.commands import migrate
 
 pytestmark = pytest.mark.anyio
 WRITE = "CREATE TABLE IF NOT EXISTS written (n int)"

@@ -11,7 +11,7 @@ from tests.faults.failover.load import (
 )
 from tests.faults.proxy import Mode
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 MESSAGES = "SELECT count(*) FROM chat_messages"

@@ -20,7 +20,7 @@ from tests.faults.failover.cluster import signal_server
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 from tools.embedded.ownership import running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]

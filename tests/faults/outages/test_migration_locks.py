@@ -10,8 +10,8 @@ import pytest
 from core.storage.locks import AdvisoryLock
 from tests.stack import Stack, World, within
 from tests.verdicts import check_books
-from tools import migrate
-from tools.client import Client
+from tools.commands import migrate
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 REPEATED = "0001"  # creates indexes of auth_sessions if they are missing, which locks the table against writes

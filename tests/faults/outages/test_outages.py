@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import FAST_TALKERS
 from tests.stack import Stack, World, new_id
-from tools.client import Client, Refused, Socket
+from tools.driving.client import Client, Refused, Socket
+from tools.driving.service import PROCESSES
+from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
-from tools.service import PROCESSES
-from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.config.keys import KEYS
 from tests.stack import World, at_once, open_failure, outcome
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 INVITED = "SELECT 1 FROM chat_request_notifications WHERE session_id = $1::uuid AND mitra_id = $2::uuid"

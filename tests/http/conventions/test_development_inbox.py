@@ -16,7 +16,7 @@ from core.bus.bus import Bus
 from core.bus.inbox import KEPT, LIST, DevelopmentInbox, InboxKind
 from core.settings.environment import read
 from tests.stack import World
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from tests.stack import Stack, World
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

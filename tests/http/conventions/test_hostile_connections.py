@@ -13,7 +13,7 @@ from tests.access.wire import ask
 from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()

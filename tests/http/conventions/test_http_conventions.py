@@ -14,8 +14,8 @@ from tests.access.routes import ROUTES, named
 from tests.access.wire import Answer, ask, check_error, check_headers
 from tests.http.sign_in.people import another_api, end_api
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, within
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ import pytest
 from tests.access.routes import ROUTES, Route
 from tests.access.wire import Answer, ask
 from tests.stack import Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from api import apps
 from api import refusals as route_refusals
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
-from api.examples import example_of
+from api.documents.examples import example_of
 from api.route_signatures import PATH, signature_of
 from core.base.errors import DomainError
 from core.payments.rules import PaymentNotConfirmed

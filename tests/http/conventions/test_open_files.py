@@ -6,7 +6,7 @@ import resource
 import pytest
 
 from tests.stack import Stack
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

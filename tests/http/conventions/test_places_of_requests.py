@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from api.admission import REQUESTS
+from api.edge.admission import REQUESTS
 from tests.access.wire import ask
 from tests.stack import World
 

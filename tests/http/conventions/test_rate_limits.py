@@ -26,8 +26,8 @@ from tests.forked import CONSTANTS, PATIENT
 from tests.stack import CALLBACK_TOKEN, Stack, World, refused, within
 from tests.tiers import examples
 from tests.unit.test_rate_limit_rules import GAPS, NOW, SET_BACK, Bucket
+from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
-from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 import uvloop
 
-from api.admission import (
+from api.edge.admission import (
     COME_BACK_PER_SECOND,
     COME_BACK_S,
     REFRESHES,
@@ -18,7 +18,7 @@ from api.admission import (
     REQUESTS,
     Admission,
 )
-from api.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
+from api.edge.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
@@ -26,7 +26,7 @@ from core.security import refresh
 from core.security.keys import Keys
 from tests.access.wire import Answer, ask
 from tests.stack import World
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

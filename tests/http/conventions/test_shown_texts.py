@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.operators.steps import unique
 from tests.stack import World, new_id
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from api.public import client_library, try_apps
 from api.static_files import TYPES, StaticFolder
 from tests.access.wire import ask
 from tests.stack import CALLBACK_TOKEN, Stack
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

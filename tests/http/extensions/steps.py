@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.http.pairing.steps import read_payment
 from tests.stack import World, open_failure
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 
 async def chatting(world: World, **wish: Any) -> tuple[Client, Client, str]:

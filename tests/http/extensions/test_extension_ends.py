@@ -31,7 +31,7 @@ from tests.http.pairing.steps import (
     session_of,
 )
 from tests.stack import World, open_failure, refused, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -29,7 +29,7 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -23,7 +23,7 @@ from tests.http.extensions.steps import (
 from tests.http.pairing.steps import confirm_silently, earned, failures, now_in, read_payment, run_out, session_of
 from tests.stack import World, outcome, refused
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

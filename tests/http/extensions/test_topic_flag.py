@@ -17,7 +17,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.http.extensions.steps import answer_extension, create_extension_payme
 from tests.http.gateway.simulated_gateway import CREATE, SimulatedGateway
 from tests.http.pairing.steps import earned, failures, read_payment
 from tests.stack import World, at_once, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 MINUTES = itertools.count(101)  # minutes of tiers that no other test uses: a deleted tier keeps its minutes

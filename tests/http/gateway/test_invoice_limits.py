@@ -14,7 +14,7 @@ from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, WantedInvo
 from core.providers.http_client import HttpClient
 from tests.http.gateway.simulated_gateway import CREATE, READ, SECRET_KEY, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World, at_once, new_id, refused, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 ACCOUNT, ADDRESS = "invoices_max_per_account_per_hour", "invoices_max_per_address_per_hour"

@@ -24,7 +24,7 @@ from tests.http.gateway.simulated_gateway import (
 )
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"

@@ -19,8 +19,8 @@ from tests.faults.together import Part, Together
 from tests.http.gateway.conftest import let_requests_wait
 from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World, within
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 TOGETHER = Together()

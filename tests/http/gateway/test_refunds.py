@@ -9,7 +9,7 @@ import pytest
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
 from tests.http.operators.steps import an_operator, audits
 from tests.stack import Stack, World, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"

@@ -13,8 +13,8 @@ from tests.http.extensions.steps import chatting, create_extension_payment
 from tests.http.gateway.simulated_gateway import FIND, READ, VOID, NoReply, Reply, SimulatedGateway, error_reply
 from tests.http.pairing.steps import end_now
 from tests.stack import Stack, World, new_id
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"

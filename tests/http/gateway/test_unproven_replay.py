@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import World, new_id, payment_call, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 CALLS = "/internal/webhook-logs"

@@ -10,7 +10,7 @@ import attrs
 from core.accounts.operators import totp
 from tests.http.operators.steps import PASSWORD, a_role, an_account
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 AUTH = "/internal/auth"
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tests.stack import World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 PASSWORD = "a quite long password 7"
 

@@ -13,7 +13,7 @@ from tests.access.fillers import a_phone
 from tests.access.routes import ROUTES
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audit_count, signed_in, unique
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

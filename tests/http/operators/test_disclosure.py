@@ -10,7 +10,7 @@ import pytest
 
 from tests.http.operators.steps import an_operator, audit_count, audits, found, unique
 from tests.stack import World, new_id, payment_call, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

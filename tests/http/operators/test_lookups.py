@@ -12,7 +12,7 @@ import pytest
 from core.base.phones import like_numbers
 from tests.http.operators.steps import an_operator, answer, at_once, audits, every, found, unique
 from tests.stack import World, new_id, open_failure, payment_call, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

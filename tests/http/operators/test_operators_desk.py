@@ -12,7 +12,7 @@ import pytest
 
 from tests.stack import World, new_id, refused, within
 from tests.verdicts import check_books
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

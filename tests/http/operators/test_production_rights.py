@@ -8,8 +8,8 @@ from core.accounts.operators.rules import AREAS
 from tests.http.operators.second_factor import AUTH, enrol, from_an_address, login, store_tokens
 from tests.http.operators.steps import PASSWORD, a_role, an_account, answer, unique
 from tests.stack import Stack, World, refused
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.base.clock import as_text
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

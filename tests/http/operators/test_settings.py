@@ -12,7 +12,7 @@ from core.config.keys import KEYS
 from tests.http.operators.second_factor import an_enrolled_operator
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, refused, within
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

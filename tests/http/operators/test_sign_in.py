@@ -20,8 +20,8 @@ from tests.http.operators.steps import (
 )
 from tests.stack import World, refused, within
 from tools.bench.machine import cpu_seconds
-from tools.client import Client, Refused
-from tools.throwaway import free_port
+from tools.driving.client import Client, Refused
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

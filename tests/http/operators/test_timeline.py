@@ -11,7 +11,7 @@ from tests.http.operators.steps import found, unique
 from tests.http.pairing.steps import search_is_over
 from tests.sockets.plain_socket import end_early
 from tests.stack import World, new_id, open_failure, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

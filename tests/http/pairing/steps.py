@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tests.stack import World
-from tools.client import Client, Socket
+from tools.driving.client import Client, Socket
 
 
 def now_in(world: World) -> str:

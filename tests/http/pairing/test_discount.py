@@ -11,7 +11,7 @@ import pytest
 from tests.http.pairing.steps import cancelling, end_now, expire_silently, failed, failures, read_payment
 from tests.stack import World, refused
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

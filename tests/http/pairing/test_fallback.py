@@ -28,7 +28,7 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, outcome, refused
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now, session_of, time_is_up
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 DEWIS, AYUS = "terima kasih Kak", "jaga diri, Dewi"

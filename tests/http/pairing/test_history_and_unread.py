@@ -12,7 +12,7 @@ from core.sessions import histories
 from core.storage.database import Database
 from tests.http.pairing.steps import end_now, friends, run_out, wait_for_invitation
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from core.settings.settings import DEVELOPMENT_RECEIPT_SEED
 from tests.http.privacy.steps import finish
 from tests.stack import World, new_id, refused
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 KEYS = "/.well-known/sesi-receipts.json"

@@ -22,7 +22,7 @@ from tests.http.pairing.steps import (
     session_of,
 )
 from tests.stack import World, open_failure, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

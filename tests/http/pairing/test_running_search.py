@@ -18,7 +18,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 LENGTH = dt.timedelta(minutes=5)  # of a search

@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now, failed, rejecting, responses, session_of, wait_for_invitation
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.stack import World, new_id, open_failure, refused, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

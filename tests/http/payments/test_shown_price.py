@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now
 from tests.stack import World, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.stack import CALLBACK_TOKEN, World, new_id, open_failure, payment_call
-from tools.client import Addresses, Client
-from tools.throwaway import free_port
+from tools.driving.client import Addresses, Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

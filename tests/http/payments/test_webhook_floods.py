@@ -17,7 +17,7 @@ import pytest
 from core.base.shares import network_of
 from tests.stack import Stack, World, new_id, payment_call
 from tests.verdicts import check_books
-from tools.throwaway import free_port
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

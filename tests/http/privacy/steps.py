@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.http.sign_in.people import ASK, by_phone, device, new_number, proof
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 ERASE, EXPORT = "/api/client/auth/me/erase", "/api/client/auth/me/export"
 COMPLETED = "SELECT completed_at FROM erasures WHERE user_id = $1"

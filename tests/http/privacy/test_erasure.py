@@ -30,7 +30,7 @@ from tests.http.sign_in.people import (
 )
 from tests.stack import World, at_once, new_id, outcome, refused
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 ROWS = "SELECT * FROM customers WHERE id = $1 OR account_belongs_to = $1"

@@ -10,7 +10,7 @@ from tests.http.privacy.steps import ERASE, completed, finish, phone_customer, s
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, proof
 from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TIMES = 6

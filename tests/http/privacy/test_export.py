@@ -13,7 +13,7 @@ from core.privacy.export import MESSAGES
 from tests.http.privacy.steps import EXPORT, finish, phone_customer, say
 from tests.http.sign_in.people import ASK, anonymous, by_phone, claims_of, device, new_number, raw
 from tests.stack import World, at_once, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 AGE = "UPDATE auth_sessions SET created_at = created_at - interval '10 minutes' WHERE user_id = $1"

@@ -17,7 +17,7 @@ from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import anonymous, by_identity, by_phone, device, new_number
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, payment_call
 from tests.verdicts import check_books
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 TABLES = """SELECT relname::text AS name FROM pg_class

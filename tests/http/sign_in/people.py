@@ -13,8 +13,8 @@ import aiohttp
 from tests.http.sign_in.outside import IdentityServer
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World, within
-from tools.client import Client, Refused
-from tools.throwaway import free_port
+from tools.driving.client import Client, Refused
+from tools.driving.throwaway import free_port
 
 ASK, VERIFY = "/api/client/auth/otp/request", "/api/client/auth/otp/verify"
 MITRA_ASK, MITRA_VERIFY = "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify"

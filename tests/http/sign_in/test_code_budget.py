@@ -19,7 +19,7 @@ from tests.http.sign_in.people import (
     verify,
 )
 from tests.stack import World, refused
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

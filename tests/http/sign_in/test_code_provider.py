@@ -29,7 +29,7 @@ from tests.http.sign_in.people import (
     wrong,
 )
 from tests.stack import Stack, World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

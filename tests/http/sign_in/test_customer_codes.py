@@ -33,7 +33,7 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.push.odd_provider import odd_provider, said
 from tests.stack import World, new_id, refused
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.http.sign_in.people import IDENTITY, anonymous, another_api, device, end_api, raw, row_of
 from tests.stack import Stack, World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

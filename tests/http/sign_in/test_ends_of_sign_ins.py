@@ -31,7 +31,7 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
 from tests.stack import World, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

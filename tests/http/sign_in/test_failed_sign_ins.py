@@ -28,7 +28,7 @@ from tests.http.sign_in.people import (
     wrong,
 )
 from tests.stack import World, new_id, refused
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,7 @@ from tests.http.sign_in.people import (
     store_tokens,
 )
 from tests.stack import Stack, World, within
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -23,9 +23,9 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World, refused, within
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
+from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
-from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

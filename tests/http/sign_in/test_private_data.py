@@ -15,7 +15,7 @@ from tests.http.pairing.steps import end_now
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import by_identity, by_phone, device, new_number, new_subject
 from tests.stack import World
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from tests.http.sign_in.people import (
     token_ends,
 )
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket, at, bare, bare_and_known
 from tests.stack import Stack, World, within
-from tools.client import Client
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
-from tools.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 from tests.http.sign_in.people import anonymous
 from tests.sockets.plain_socket import PlainSocket, bare
 from tests.stack import World
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import bare_and_known, token_like
 from tests.stack import World, new_id, refused, within
-from tools.client import Client, Refused
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.sockets.plain_socket import token_like
 from tests.stack import World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 
 async def second_device(world: World, client: Client) -> Client:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.stack import World
-from tools.phone import Phone
+from tools.driving.phone import Phone
 
 pytestmark = pytest.mark.anyio
 

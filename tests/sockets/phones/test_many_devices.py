@@ -12,10 +12,10 @@ import pytest
 from tests.sockets.phones.devices import second_device, shown, stored
 from tests.sockets.plain_socket import at
 from tests.stack import Stack, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
+from tools.driving.phone import Phone
+from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
-from tools.phone import Phone
-from tools.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 EACH = 40  # messages of each side

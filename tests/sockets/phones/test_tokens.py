@@ -11,8 +11,8 @@ import pytest
 from tests.sockets.phones.devices import second_device
 from tests.sockets.plain_socket import token_like
 from tests.stack import Stack, World
-from tools.client import Client, Refused
-from tools.phone import Phone, SignedOut
+from tools.driving.client import Client, Refused
+from tools.driving.phone import Phone, SignedOut
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

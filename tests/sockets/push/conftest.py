@@ -8,7 +8,7 @@ import pytest
 from tests.forked import CONSTANTS
 from tests.sockets.push.devices import PushedDevices
 from tests.stack import Stack, World
-from tools.push_inbox import PushInbox
+from tools.driving.push_inbox import PushInbox
 
 OFTEN = {"realtime.push.TICK_S": 0.1, "realtime.push.CHATS_S": 0.2}  # looks for events and chats without a push
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from core.deliveries.pushes.store import HOLD_S
 from tests.stack import World, new_id
-from tools.client import Client
-from tools.push_inbox import PushInbox
+from tools.driving.client import Client
+from tools.driving.push_inbox import PushInbox
 
 # Counts unacknowledged events without a planned push, and pushes that are not sent.
 OPEN = """SELECT (SELECT count(*) FROM pushes) + (SELECT count(*) FROM deliveries WHERE pushed_real_at IS NULL)"""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sockets.push.devices import PushedDevices
 from tests.stack import Refused, World, new_id
-from tools.client import Client
+from tools.driving.client import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 OPENED = "/api/shared/push-opened"

@@ -31,7 +31,7 @@ from core.settings.environment import read
 from core.settings.settings import SettingsError
 from tests.sockets.push.odd_provider import odd_provider, said
 from tests.stack import new_id
-from tools.push_inbox import ACCESS_TOKEN, PROJECT, PushInbox
+from tools.driving.push_inbox import ACCESS_TOKEN, PROJECT, PushInbox
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from tests.http.pairing.steps import acting, cancelling
 from tests.sockets.plain_socket import at, end_early, token_like
 from tests.sockets.push.devices import DOWN, PushedDevices
 from tests.stack import Stack, new_id
-from tools.client import Client
-from tools.throwaway import free_port
+from tools.driving.client import Client
+from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 LABELS = {"title", "body"}

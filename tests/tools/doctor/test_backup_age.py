@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.tools.doctor.examined import ready
-from tools import backups
-from tools.backups import BackupError
+from tools.commands import backups
+from tools.commands.backups import BackupError
 from tools.doctor import backup_age
 from tools.doctor.findings import Result
 

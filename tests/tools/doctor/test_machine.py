@@ -13,7 +13,7 @@ from tests.stack import Stack
 from tests.tools.doctor.examined import PRODUCTION, examined, ready, settings_of, texts
 from tools.doctor import clocks, limits, processes, secrets, tls
 from tools.doctor.findings import Result
-from tools.service import launched
+from tools.driving.service import launched
 
 pytestmark = pytest.mark.anyio
 STRONG = "8f3c2a9b71d4e6058f3c2a9b71d4e605c0ffee1234567890abcdef9876543210"

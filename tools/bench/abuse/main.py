@@ -17,7 +17,6 @@ from core.base import ids
 from core.security import refresh
 from core.security.keys import Keys
 from core.settings import settings
-from tools import progress
 from tools.bench import page, people
 from tools.bench.abuse import report
 from tools.bench.abuse.attacker import ATTACKS
@@ -26,7 +25,8 @@ from tools.bench.abuse.report import ALL, CONTROL, QUIET, Phase
 from tools.bench.machine import describe
 from tools.bench.results import Results
 from tools.bench.running import BenchFailed, start_service
-from tools.service import Service
+from tools.commands import progress
+from tools.driving.service import Service
 
 SECONDS = 8.0
 LONGEST_S = 120.0

@@ -15,7 +15,7 @@ from tools.bench import people
 from tools.bench.chat_wire import ChatWire
 from tools.bench.light_socket import Tally, connected
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.service import Service
+from tools.driving.service import Service
 
 PAIRS, MESSAGES_PER_SECOND = 50, 100  # one message a second for each user
 WEBHOOKS_PER_SECOND, PROBES_PER_SECOND = 10, 10

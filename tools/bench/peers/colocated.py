@@ -17,9 +17,9 @@ from tools.bench.chat_wire import ChatWire
 from tools.bench.peers.socketio_wire import SocketioWire
 from tools.bench.running import BenchFailed
 from tools.bench.target import Target
-from tools.client_package import node
-from tools.service import Service
-from tools.throwaway import free_port
+from tools.driving.service import Service
+from tools.driving.throwaway import free_port
+from tools.pages.client_package import node
 
 HOME = pathlib.Path(__file__).parents[3] / ".venv-bench"
 PARTIES = 64  # as in session

@@ -19,12 +19,12 @@ from rich.table import Table
 
 from core.base import ids
 from core.config.keys import KEYS
-from tools import progress
 from tools.bench import people
 from tools.bench.reachability.phones import Found, Kind, Phone, Plan, compare, intervals
 from tools.bench.running import BenchFailed, start_service
-from tools.push_inbox import PushInbox
-from tools.service import Service
+from tools.commands import progress
+from tools.driving.push_inbox import PushInbox
+from tools.driving.service import Service
 
 SCALE = 4
 PHONES = 10  # of each kind

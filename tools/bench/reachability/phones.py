@@ -13,8 +13,8 @@ import attrs
 
 from core.deliveries.pushes.rules import Action
 from tools.bench.people import Person
-from tools.client import Addresses
-from tools.push_inbox import Answer
+from tools.driving.client import Addresses
+from tools.driving.push_inbox import Answer
 
 ARRIVAL_S = 0.2  # real seconds from the provider's answer to the phone
 UNREGISTERED: Answer = (

@@ -1,0 +1,88 @@
+"""The connections of a listener: how refreshes are paced, and refused before they become a task."""
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from api.edge.asgi import Scope
+from api.edge.gatekeeper import Gatekeeper
+from api.edge.limited_connection import LimitedConnection
+from api.edge.plain_answers import http_bytes
+from api.edge.rate_limits import REFRESH
+from api.edge.refresh_pacer import RefreshPacer
+from core.runtime.container import Runtime
+from core.security.connections import ConnectionCounts
+
+REFRESH_LINE = b"POST %s " % REFRESH.encode()
+SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
+
+
+class Connection(LimitedConnection):
+    """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `pacer`."""
+
+    gatekeeper: Gatekeeper
+    pacer: RefreshPacer
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin without kept bytes."""
+        self._kept = b""
+        self._reading = False
+        self._unstarted: tuple[RequestResponseCycle, Any] | None = None
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data, or keep it for a later iteration if it is a refresh above the limit."""
+        if self._kept:
+            super().data_received(self._take_kept() + data)
+        elif data.startswith(REFRESH_LINE) and len(data) <= SMALL and not self.pacer.take():
+            self._kept = data
+            self.pacer.wait(self._read_kept)
+        else:
+            super().data_received(data)
+
+    def _read_kept(self) -> None:
+        """Parse the kept bytes, unless that has happened already."""
+        if self._kept and not self.transport.is_closing():
+            super().data_received(self._take_kept())
+
+    def _take_kept(self) -> bytes:
+        kept, self._kept = self._kept, b""
+        return kept
+
+    def _parse(self, data: bytes) -> None:
+        self._reading = True
+        super()._parse(data)
+        self._reading = False
+
+    def _start_parsed(self) -> None:
+        if self._unstarted is not None:
+            unstarted, self._unstarted = self._unstarted, None
+            self._start_asgi_task(*unstarted)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Start a request's task. A complete refresh that is not admitted is answered here instead, without a task."""
+        scope = cast("Scope", cycle.scope)
+        if not self.gatekeeper.is_refresh(scope):
+            super()._start_asgi_task(cycle, app)
+        elif self._reading:
+            self._unstarted = cycle, app
+        elif cycle.more_body or (refused := self.gatekeeper.admit_refresh(scope)) is None:
+            super()._start_asgi_task(cycle, app)
+        else:
+            start, content = refused
+            headers = [*self.server_state.default_headers, *start["headers"]]
+            if not cycle.keep_alive:
+                headers.append((b"connection", b"close"))
+            self.transport.write(http_bytes(start["status"], headers, content))
+            cycle.response_started = cycle.response_complete = True
+            if not cycle.keep_alive:
+                self.transport.close()
+            self.on_response_complete()
+
+
+def protocol_of(runtime: Runtime, counts: ConnectionCounts, gatekeeper: Gatekeeper) -> type[Connection]:
+    """Return the protocol class of a listener. Call it in the event loop."""
+    pacer = RefreshPacer(asyncio.get_running_loop())
+    members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "pacer": pacer}
+    return type("Protocol", (Connection,), members)

@@ -1,0 +1,168 @@
+"""`make package-proof`: install the wheel with the runtime lock alone, and play a paid session on the result.
+
+deploy/install.sh installs into an empty environment, as the container image does. The servers run in the environment
+of this command. Prints each step; exits with 1 and the reason if one fails.
+"""
+
+import importlib.metadata
+import os
+import pathlib
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name
+
+from tools.cli import parser
+from tools.commands import environment
+from tools.driving.service import PROCESSES, Code, Service
+from tools.driving.throwaway import free_port
+from tools.pages.licences import ROOT, pins
+
+PACKAGES = ("api", "core", "jobs", "piccolo_migrations", "realtime", "tools")
+DEMO_S = 300.0  # the longest time for the demo, which takes half a minute
+SCALE = 60.0
+PASSWORD = secrets.token_urlsafe(16)
+PORTS = ("PUBLIC_PORT", "INTERNAL_PORT", "REALTIME_PORT", "JOBS_PORT")
+EXTRA = "extra `laptop`"
+
+
+class ProofFailed(Exception):
+    """The installation lacks or has something. The message says what."""
+
+
+def install(target: pathlib.Path) -> None:
+    """Install the service into the new environment `target`. Raises ProofFailed."""
+    done = subprocess.run(
+        [ROOT / "deploy" / "install.sh", ROOT, target],
+        env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise ProofFailed(f"deploy/install.sh failed:\n{done.stdout}{done.stderr}")
+
+
+def check_packages(site: pathlib.Path) -> int:
+    """Return the number of installed packages. Raises ProofFailed if one is not in the runtime lock."""
+    found = {canonicalize_name(one.name) for one in importlib.metadata.distributions(path=[str(site)])}
+    if others := sorted(found - pins().keys() - {"sesi"}):
+        raise ProofFailed(f"the environment has packages that requirements.lock does not name: {', '.join(others)}")
+    return len(found)
+
+
+def check_files(site: pathlib.Path) -> int:
+    """Return the number of installed files of the service. Raises ProofFailed if one of the checkout is missing."""
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", *PACKAGES], capture_output=True, text=True, check=False
+    ).stdout.split()
+    tracked = [name for name in listed if (ROOT / name).is_file()]
+    if not tracked:
+        raise ProofFailed("git lists no files: run `make package-proof` in a checkout")
+    if missing := [name for name in tracked if not (site / name).is_file()]:
+        raise ProofFailed(f"the wheel lacks {', '.join(missing)}: see package-data in pyproject.toml")
+    return len(tracked)
+
+
+def commands() -> Iterator[list[str]]:
+    """Yield every command of `sesi`, those below another one too."""
+    groups = [action for action in parser()._actions if action.choices is not None]
+    for group in groups:
+        assert isinstance(group.choices, dict)
+        for name, made in group.choices.items():
+            yield [name]
+            below = [action for action in made._actions if isinstance(action.choices, dict)]
+            yield from ([name, word] for action in below for word in action.choices)
+
+
+class Installed:
+    """The installed service, run in an empty folder, so that it can't use files of the checkout."""
+
+    def __init__(self, target: pathlib.Path, folder: pathlib.Path) -> None:
+        self.python = target / "bin" / "python"
+        self.code = Code(python=str(self.python), folder=folder)
+        self._sesi = target / "bin" / "sesi"
+        self._folder = folder
+
+    def run(self, *args: str, fails: bool = False, **env: str) -> str:
+        """Run a command without servers and return its output. Raises ProofFailed unless it succeeds or `fails`."""
+        done = subprocess.run(
+            [self._sesi, *args], cwd=self._folder, env=environment.without_settings() | env, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        if (done.returncode != 0) is not fails:
+            raise ProofFailed(f"sesi {' '.join(args)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def site(self) -> pathlib.Path:
+        """Return the folder of the installed packages."""
+        words = [self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        return pathlib.Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def check_commands(installed: Installed) -> int:
+    """Return the number of commands whose help was shown. Raises ProofFailed if one does not work."""
+    names = list(commands())
+    for words in names:
+        installed.run(*words, "--help")
+    for words in (["openapi", "public"], ["openapi", "internal"], ["asyncapi"], ["settings"], ["audit", "--rules"]):
+        installed.run(*words)
+    ports = {variable: str(free_port()) for variable in PORTS}  # the developer's service may have the usual ones
+    for name in ("up", "demo"):
+        if EXTRA not in (said := installed.run(name, fails=True, **ports)):
+            raise ProofFailed(f"sesi {name} does not name the extra that it needs: {said}")
+    return len(names)
+
+
+def play(installed: Installed) -> None:
+    """Play a paid session on the three processes, with servers of this environment. Raises ProofFailed."""
+    service = Service(durable=False, scale=SCALE, prefix="sesi-package-", code=installed.code)
+    try:
+        for name in PROCESSES:  # `sesi demo --running` reads codes in the logs of `sesi up`
+            (service.root / "log" / f"{name}.log").symlink_to(service.root / f"{name}.log")
+        service.command("migrate")
+        service.command("migrate", "--check")
+        service.command("seed", "tiers")
+        service.command(
+            "operator", "create", "--email", "proof@sesi.local", "--display-name", "Proof", "--role", "administrator",
+            "--password-stdin", stdin=PASSWORD,
+        )  # fmt: skip
+        service.start_all()
+        service.command("doctor")
+        demo = subprocess.run(
+            [installed.python, "-m", "tools.cli", "demo", "--running"],
+            cwd=installed.code.folder, env=service.env, capture_output=True, text=True, timeout=DEMO_S, check=False,
+        )  # fmt: skip
+        if demo.returncode:
+            raise ProofFailed(f"sesi demo --running: {demo.returncode}\n{demo.stdout}{demo.stderr}")
+        print(demo.stdout, end="")
+        print(service.command("audit").stdout, end="")
+    except AssertionError as error:
+        raise ProofFailed(str(error)) from error
+    finally:
+        service.close()
+
+
+def main() -> int:
+    """Run the proof; return the exit code."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sesi-package-") as folder:
+        place = pathlib.Path(folder)
+        place.joinpath("empty").mkdir()
+        installed = Installed(place / "environment", place / "empty")
+        try:
+            install(place / "environment")
+            print(f"{check_packages(installed.site())} packages, all of requirements.lock")
+            print(f"{check_files(installed.site())} files of the service, as in the checkout")
+            print(f"{check_commands(installed)} commands show their help without embedded servers")
+            play(installed)
+        except ProofFailed as error:
+            print(f"package-proof: {error}", file=sys.stderr)
+            return 1
+    print(f"The wheel works with the runtime lock alone ({time.monotonic() - began:.0f} s).")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

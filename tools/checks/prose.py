@@ -1,0 +1,204 @@
+"""Count the marks of unclear English in docstrings, comments, messages to clients and docs (CONTRIBUTING.md, Prose).
+
+`tools/checks/prose.toml` allows each folder a number of marks that may only fall, and lists the exceptions with their
+reasons.
+"""
+
+import argparse
+import ast
+import io
+import os
+import re
+import sys
+import tokenize
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+RULES = Path(__file__).with_suffix(".toml")
+MIGRATIONS = "piccolo_migrations"
+RECORDED = Path("tests/migrations/committed.txt")  # files in it that may not change
+LEFT_OUT = frozenset({"build", "dist", "site", "node_modules", "vendor", "__pycache__"})
+SUFFIXES = frozenset({".py", ".sql", ".md", ".js", ".css"})
+PATTERNS = {
+    "name the actor": re.compile(r"\b(whoever|whomever|whom|somebody|nobody|anybody|everybody)\b", re.I),
+    "no clause as a noun": re.compile(
+        r"(?:^|[.;:] )(?:What|Who|Whom|That) (?!is so\b)(?:is|was|are|were|comes|came|has|had|can|could|may|does|did|no)\b(?![^.]*\?)"
+    ),
+    "no 'is none', 'is no X'": re.compile(r"(?<!There )(?<!there )\bis (?:none|no (?!longer\b|more than\b)[a-z]+)\b"),
+    "no 'anew', 'beside', 'meanwhile'": re.compile(r"\b(?:anew|beside|meanwhile)\b", re.I),
+    "no 'so many', 'so long'": re.compile(r"\bso (?:many|long|much)\b", re.I),
+    "no 'of its own', 'by itself'": re.compile(r"\b(?:one's own|of (?:its|their|her|his) own|by itself)\b", re.I),
+    "no 'any more', 'for ever'": re.compile(r"\b(?:any more|for ever)\b(?! than)", re.I),
+    "users are 'they' or 'the mitra'": re.compile(r"\b(?:she|hers?|his|him)\b", re.I),
+    "no 'told', 'heard', 'brought up'": re.compile(r"\b(?:told|hears?|heard|bring up|brought up|taken for)\b", re.I),
+    "no 'Of X, …'": re.compile(r"(?:^|\. )Of (?:whom|what|a|the|two|five)\b"),
+    "link to a page in docs": re.compile(r"\((?:the )?(?:contract|specification|reliability|style|layout)\b[^)]*\)"),
+}
+
+
+@attrs.frozen
+class Mark:
+    """A place where a text breaks a rule."""
+
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        """The top folder; files outside of folders count as "."."""
+        return self.path.split("/")[0] if "/" in self.path else "."
+
+
+@attrs.frozen
+class Exceptional:
+    """A text that may keep its marks. `text` is a part of it; None stands for all texts of the file."""
+
+    path: str
+    text: str | None
+    reason: str
+
+
+@attrs.frozen
+class Rules:
+    """The content of tools/checks/prose.toml."""
+
+    allowed: dict[str, int]
+    exceptions: tuple[Exceptional, ...]
+
+
+def read_rules(text: str) -> Rules:
+    """Parse tools/checks/prose.toml. Raises KeyError for an exception without a reason."""
+    data = tomllib.loads(text)
+    exceptions = (Exceptional(one["path"], one.get("text"), one["reason"]) for one in data.get("exception", ()))
+    return Rules(dict(data.get("allowed", {})), tuple(exceptions))
+
+
+def texts(path: str, source: str) -> Iterator[tuple[int, str]]:
+    """Yield each text of a file that people read, with its line."""
+    suffix = Path(path).suffix
+    if suffix == ".py":
+        yield from _python(source)
+    elif suffix == ".md":
+        yield from _markdown(source)
+    else:
+        comment = {".sql": r"--(.*)", ".js": r"(?:^|\s)//\s*(.*)|^\s*/?\*+\s*(.*)", ".css": r"/\*(.*)\*/"}[suffix]
+        for number, line in enumerate(source.splitlines(), 1):
+            if found := re.search(comment, line):
+                yield number, next(group for group in found.groups() if group is not None)
+
+
+def _python(source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            if text := ast.get_docstring(node):
+                yield getattr(node, "lineno", 1), text
+        elif isinstance(node, ast.keyword) and node.arg == "en":  # the English of a message to clients
+            parts = [one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)]
+            yield node.value.lineno, " ".join(str(part) for part in parts)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not re.search(r"noqa|fmt:|type:", token.string):
+            yield token.start[0], token.string.lstrip("# ")
+
+
+def _markdown(source: str) -> Iterator[tuple[int, str]]:
+    fenced = False
+    for number, line in enumerate(source.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            for part in line.strip("|").split("|") if line.startswith("|") else [line]:
+                yield number, part.strip()
+
+
+def marks_of(path: str, source: str) -> Iterator[Mark]:
+    """Yield the marks of one file."""
+    for line, text in texts(path, source):
+        words = " ".join(re.sub(r"`[^`]*`", "", text).split())  # code has names, not prose
+        for rule, pattern in PATTERNS.items():
+            for _ in pattern.findall(words):
+                yield Mark(path, line, rule, words)
+
+
+def judge(marks: list[Mark], rules: Rules) -> list[str]:
+    """Return what is wrong: folders with more marks than allowed or fewer, and exceptions that nothing needs."""
+    needed: set[Exceptional] = set()
+    counted: list[Mark] = []
+    for mark in marks:
+        reasons = [
+            one for one in rules.exceptions if one.path == mark.path and (one.text is None or one.text in mark.text)
+        ]
+        needed.update(reasons)
+        if not reasons:
+            counted.append(mark)
+    count = Counter(mark.folder for mark in counted)
+    wrong = []
+    for folder in sorted(count.keys() | rules.allowed.keys()):
+        allowed = rules.allowed.get(folder, 0)
+        if count[folder] > allowed:
+            shown = [mark for mark in counted if mark.folder == folder]
+            wrong += [f"{one.path}:{one.line}: {one.rule}: {one.text[:100]}" for one in shown]
+            wrong.append(f"{folder}: {count[folder]} marks, {allowed} are allowed")
+        elif count[folder] < allowed:
+            wrong.append(f"{folder}: {count[folder]} marks; lower its number in {RULES.name}")
+    wrong += [f"{one.path}: nothing needs the exception {one.text!r}" for one in rules.exceptions if one not in needed]
+    return wrong
+
+
+def files() -> list[str]:
+    """Return the files that the check reads. Recorded migrations can't be changed and are left out."""
+    recorded = {
+        f"{MIGRATIONS}/{line.split()[-1]}" for line in (ROOT / RECORDED).read_text().splitlines() if line.strip()
+    }
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in LEFT_OUT)
+        for name in sorted(names):
+            path = (Path(folder) / name).relative_to(ROOT).as_posix()
+            if Path(name).suffix in SUFFIXES and path not in recorded:
+                found.append(path)
+    return found
+
+
+def marks_in(sources: dict[str, str]) -> list[Mark]:
+    """Return the marks of files: path -> content."""
+    return [mark for path, source in sources.items() for mark in marks_of(path, source)]
+
+
+def read_sources() -> dict[str, str]:
+    """Return the files that the check reads: path -> content."""
+    return {path: (ROOT / path).read_text() for path in files()}
+
+
+def check() -> list[str]:
+    """Return what is wrong in the repository: see `judge`."""
+    return judge(marks_in(read_sources()), read_rules(RULES.read_text()))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check the repository; 1 if a folder has more marks than allowed, or fewer."""
+    options = argparse.ArgumentParser(description=main.__doc__)
+    options.add_argument("--count", action="store_true", help="print the marks of each folder, and in 1,000 words")
+    wanted: Any = options.parse_args(arguments)
+    if wanted.count:
+        sources = read_sources()
+        marks = marks_in(sources)
+        words = sum(len(text.split()) for path, source in sources.items() for _, text in texts(path, source))
+        for folder, count in sorted(Counter(mark.folder for mark in marks).items()):
+            print(f"{count:5}  {folder}")
+        print(f"{len(marks)} marks in {words:,} words: {1000 * len(marks) / words:.1f} in 1,000")
+        return 0
+    wrong = check()
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""Migration of the database; safe if several processes run it at the same time."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+from core.base.errors import Unavailable
+from core.base.progress import Report, unreported
+from core.privacy import partition_upkeep
+from core.runtime.container import Runtime
+from core.settings.settings import Settings, SettingsError
+from core.storage import concurrent_indexes
+from core.storage.locks import AdvisoryLock
+from core.storage.migrations import LOCK_TIMEOUT, migration_ids
+from core.storage.servers import writable_url
+from tools.commands import adoption
+
+PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
+LOOK_S = 0.3  # between two looks at the migrations that have run
+AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
+
+
+def require_direct(settings: Settings) -> None:
+    """Raise SettingsError if the database is reached through a pooler, because a migration holds a lock of its session
+    and a pooler would give that session to other clients."""
+    if settings.through_pooler:
+        raise SettingsError(
+            "DATABASE_POOLER: expected none for a migration: run it with DATABASE_POOLER=none and the server's own "
+            "address in DATABASE_URL"
+        )
+
+
+async def pending(url: str) -> frozenset[str]:
+    """Return the ids of migrations that have not run on the database. A pooler may be in between."""
+    connection = await asyncpg.connect(await writable_url(url), timeout=5, statement_cache_size=0)
+    try:
+        if not await connection.fetchval("SELECT to_regclass('migration') IS NOT NULL"):
+            return migration_ids()
+        names = {row["name"] for row in await connection.fetch("SELECT name FROM migration")}
+    finally:
+        await connection.close()
+    return migration_ids() - names
+
+
+async def migrate(url: str, report: Report = unreported) -> int:
+    """Run the pending migrations, one process at a time; return how many ran.
+
+    A database that 0.2 or an earlier version made is adopted first. Indexes that a stopped build left invalid are
+    rebuilt. A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if
+    it fails, or gets no lock for PATIENCE_S seconds.
+    """
+    url = await writable_url(url)
+    connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
+    try:
+        await _be_the_only_one(connection)
+        deadline = time.monotonic() + PATIENCE_S
+        while not await _adopt(url, last=time.monotonic() > deadline):
+            await _wait_for_locks()
+        missing = await pending(url)
+        async with _reporting(url, len(missing), report):
+            while not await _run(connection, url, missing, last=time.monotonic() > deadline):
+                await _wait_for_locks()
+        return len(missing)
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _reporting(url: str, count: int, report: Report) -> AsyncIterator[None]:
+    """Report how many of `count` pending migrations have run, until the block ends."""
+
+    async def look() -> None:
+        while count:
+            with contextlib.suppress(asyncpg.PostgresError, OSError):
+                left = len(await pending(url))
+                report(1 - left / count, f"{left} of {count} migrations left")
+            await asyncio.sleep(LOOK_S)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+async def _be_the_only_one(connection: asyncpg.Connection) -> None:
+    """Wait for the lock of migrations, in statements of two seconds. The process that has it may build an index, and
+    the build waits for every statement that began before."""
+    while True:
+        with contextlib.suppress(asyncpg.LockNotAvailableError):
+            await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
+            return
+
+
+async def _run(connection: asyncpg.Connection, url: str, missing: frozenset[str], *, last: bool) -> bool:
+    """Rebuild invalid indexes and run the migrations. Return False if a lock was not available."""
+    try:
+        await concurrent_indexes.rebuild_invalid(connection)
+    except asyncpg.LockNotAvailableError as error:
+        if last:
+            raise RuntimeError(f"rebuilding an index failed: {error}") from error
+        return False
+    return not missing or await _forwards(url, last=last)
+
+
+async def make_partitions(runtime: Runtime) -> list[str]:
+    """Make the partitions of the coming months, trying again for PATIENCE_S seconds; return their names.
+
+    Raises Unavailable if a table is locked for longer.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await partition_upkeep.make_ahead(runtime)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            await _wait_for_locks()
+
+
+async def _wait_for_locks() -> None:
+    print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
+    await asyncio.sleep(AGAIN_S)
+
+
+async def _adopt(url: str, *, last: bool) -> bool:
+    """Return False if a lock was not available; the `last` attempt raises RuntimeError instead."""
+    try:
+        await adoption.adopt(url)
+    except asyncpg.LockNotAvailableError as error:
+        if last:
+            raise RuntimeError(f"the migration failed: {error}") from error
+        return False
+    return True
+
+
+async def _forwards(url: str, *, last: bool) -> bool:
+    """Run Piccolo in a separate process, because its engine is a global that is bound to one event loop and database.
+
+    Return False if a lock was not available; the `last` attempt raises RuntimeError instead.
+    """
+    code = (
+        "import asyncio\n"
+        "from piccolo.apps.migrations.commands.forwards import run_forwards\n"
+        "result = asyncio.run(run_forwards(app_name='sesi'))\n"
+        "raise SystemExit(0 if result.success else 1)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        code,
+        env={**os.environ, "PICCOLO_CONF": "core.storage.piccolo_conf", "DATABASE_URL": url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await process.communicate()
+    except BaseException:  # cancelled: the caller releases the advisory lock, so the migration must have ended
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        raise
+    if not last and any(error in out for error in (b"LockNotAvailableError", b"DeadlockDetectedError")):
+        return False
+    if process.returncode != 0 or b"Traceback" in out:
+        raise RuntimeError(f"the migration failed:\n{out.decode(errors='replace')[-4000:]}")
+    return True
