@@ -32,7 +32,7 @@ LAST_REQUESTS_S = 0.3  # real time between the close of the listening sockets an
 log = logs.get("api")
 
 
-class Server(uvicorn.Server):
+class ListenerServer(uvicorn.Server):
     """A uvicorn server that resets no new connection when it stops, and without signal handlers.
 
     The process handles signals, because two servers would conflict.
@@ -103,10 +103,10 @@ def acceptors(sock: socket.socket) -> list[socket.socket]:
     return [sock, *(sock.dup() for _ in range(ACCEPTED_A_TURN - 1))]
 
 
-def server_of(app: Gatekeeper, runtime: Runtime, connections: ConnectionCounts) -> Server:
+def server_of(app: Gatekeeper, runtime: Runtime, connections: ConnectionCounts) -> ListenerServer:
     """Return the server of one listener's application; `connections` counts those of the process."""
     settings = runtime.settings
-    return Server(
+    return ListenerServer(
         uvicorn.Config(
             app,
             http=protocol_of(runtime, connections, app),

@@ -28,7 +28,7 @@ from tests.verdicts import NeverSeen, Violation, check_books
 from tools.bench.machine import yardstick
 from tools.driving.client import Client, Refused, SignedIn
 from tools.driving.inbox import CodeInbox
-from tools.driving.service import OURS, Code, Service
+from tools.driving.service import OURS, Service, SourceTree
 
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
@@ -117,7 +117,7 @@ def make_template(folder: pathlib.Path) -> None:
 class Stack(Service):
     """One service. `scale` is SESI_TIME_SCALE, `code` the source tree that it runs; `env` adds further settings."""
 
-    def __init__(self, *, scale: float = 1, only_database: bool = False, code: Code = OURS, **env: str) -> None:
+    def __init__(self, *, scale: float = 1, only_database: bool = False, code: SourceTree = OURS, **env: str) -> None:
         self.inbox = CodeInbox()
         # Hashing a password costs more than most tests, so all tests share the administrator's sign-in.
         self.signed_in: SignedIn | None = None

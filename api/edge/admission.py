@@ -22,7 +22,7 @@ COME_BACK_PER_SECOND = 200  # refused clients that may retry; fewer than a proce
 COME_BACK_S = 30  # longest wait; a phone that waits for longer looks broken
 
 
-class Admission:
+class RequestAdmission:
     """The requests in progress of one listener of this process."""
 
     def __init__(self, *, overloaded: Callable[[], None]) -> None:

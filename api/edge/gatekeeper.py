@@ -13,7 +13,7 @@ from litestar import Litestar
 from litestar.config.cors import CORSConfig
 
 from api.auth import bearer
-from api.edge.admission import Admission, Slot
+from api.edge.admission import RequestAdmission, Slot
 from api.edge.answer_headers import finish
 from api.edge.asgi import App, Receive, Scope, Send, forwarded_of, headers_of, host_of, is_alias, is_preflight, path_of
 from api.edge.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
@@ -53,7 +53,7 @@ class Gatekeeper:
         self._runtime = runtime
         self._listener = listener
         self._cors = cors
-        self._admission = Admission(overloaded=runtime.note_overload)
+        self._admission = RequestAdmission(overloaded=runtime.note_overload)
         self._proxies = TrustedProxies(runtime.settings.trusted_proxies)
         self._exposure = ExposureCheck(runtime.settings)
         self._limits = RateLimits(runtime, listener=listener, browsers=cors is not None)

@@ -18,7 +18,7 @@ REFRESH_LINE = b"POST %s " % REFRESH.encode()
 SMALL = 4_096  # bytes; a refresh has a tenth of this, and thousands of connections can hold this much at once
 
 
-class Connection(LimitedConnection):
+class ListenerConnection(LimitedConnection):
     """One connection of a listener. `protocol_of` sets `runtime`, `counts`, `gatekeeper` and `pacer`."""
 
     gatekeeper: Gatekeeper
@@ -81,8 +81,8 @@ class Connection(LimitedConnection):
             self.on_response_complete()
 
 
-def protocol_of(runtime: Runtime, counts: ConnectionCounts, gatekeeper: Gatekeeper) -> type[Connection]:
+def protocol_of(runtime: Runtime, counts: ConnectionCounts, gatekeeper: Gatekeeper) -> type[ListenerConnection]:
     """Return the protocol class of a listener. Call it in the event loop."""
     pacer = RefreshPacer(asyncio.get_running_loop())
     members = {"runtime": runtime, "counts": counts, "gatekeeper": gatekeeper, "pacer": pacer}
-    return type("Protocol", (Connection,), members)
+    return type("Protocol", (ListenerConnection,), members)

@@ -33,7 +33,7 @@ from core.sessions import store as sessions
 from core.settings.environment import read
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tests.stack import Stack
-from tools.embedded.ownership import Servers
+from tools.embedded.ownership import EmbeddedServers
 from tools.embedded.servers import Embedded
 
 CALLBACK_TOKEN = "a-callback-token-for-the-flows"
@@ -228,7 +228,7 @@ def _harness(folder: pathlib.Path) -> Iterator[Harness]:
         loop.close()
 
 
-async def _open(found: Servers) -> Runtime:
+async def _open(found: EmbeddedServers) -> Runtime:
     runtime = await open_runtime(
         read(
             {

@@ -7,7 +7,7 @@ import pytest
 from litestar import Litestar
 
 from api.edge.gatekeeper import Gatekeeper
-from api.server import Server, listen, server_of
+from api.server import ListenerServer, listen, server_of
 from core.base.clock import real_sleep
 from core.runtime.container import Runtime
 from core.security.connections import ConnectionCounts
@@ -16,7 +16,7 @@ from tests.flows.conftest import Harness
 REQUEST = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
-async def started(runtime: Runtime, *, accepts: bool) -> tuple[Server, socket.socket]:
+async def started(runtime: Runtime, *, accepts: bool) -> tuple[ListenerServer, socket.socket]:
     """Return a server with its listening socket. Unless it `accepts`, its connections stay with the kernel."""
     sock = listen("127.0.0.1", 0, "INTERNAL_PORT")
     app = Gatekeeper(Litestar(openapi_config=None), runtime, listener="internal", cors=None)

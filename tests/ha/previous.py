@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tools.bench import revision
 from tools.bench.running import BenchFailed
-from tools.driving.service import Code
+from tools.driving.service import SourceTree
 
 VERSION = "0.2.0"
 TAG = f"v{VERSION}"
@@ -30,7 +30,7 @@ def missing() -> str:
 
 
 @contextlib.contextmanager
-def checked_out() -> Iterator[Code]:
+def checked_out() -> Iterator[SourceTree]:
     """Check out the previous release into a temporary worktree, with its environment."""
     made = revision.check_out(name(), lambda _: None)
     try:

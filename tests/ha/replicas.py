@@ -14,7 +14,7 @@ import attrs
 from tests.debian import path_of
 from tests.ha.programs import Programs
 from tests.stack import Stack
-from tools.driving.service import PORT_OF, PROCESSES, Code
+from tools.driving.service import PORT_OF, PROCESSES, SourceTree
 from tools.driving.throwaway import free_port
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "operating.md"
@@ -63,7 +63,7 @@ def configuration(replicas: list[Replica], ports: dict[str, int]) -> str:
 class Replicas:
     """A service of COPIES processes of each kind, on one database and behind HAProxy."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: SourceTree) -> None:
         """Start the service from a source tree, on a database of that version."""
         self.stack = Stack(only_database=True, code=code)
         self.stack.env |= PRODUCTION
@@ -74,7 +74,7 @@ class Replicas:
             self.close()
             raise
 
-    def _start(self, code: Code) -> None:
+    def _start(self, code: SourceTree) -> None:
         machines = range(1, COPIES + 1)
         self.replicas = [
             Replica(kind=kind, machine=machine, ports={name: free_port() for name in LISTENERS[kind]})
@@ -93,7 +93,7 @@ class Replicas:
         for port in (outside, inside):
             self._wait_served(port)
 
-    def _launch(self, replica: Replica, code: Code) -> None:
+    def _launch(self, replica: Replica, code: SourceTree) -> None:
         """Start a process and wait until it is ready."""
         self.stack.use(code)
         ports = {f"{name}_PORT": str(port) for name, port in replica.ports.items()}
@@ -110,12 +110,12 @@ class Replicas:
             time.sleep(0.05)
         raise AssertionError(f"HAProxy serves nobody:\n{self.programs.logs()}")
 
-    def migrate(self, code: Code) -> None:
+    def migrate(self, code: SourceTree) -> None:
         """Run `sesi migrate` of a source tree."""
         self.stack.use(code)
         self.stack.command("migrate")
 
-    async def replace(self, code: Code, kind: str) -> AsyncIterator[None]:
+    async def replace(self, code: SourceTree, kind: str) -> AsyncIterator[None]:
         """Replace each process of a kind: stop it, wait for its end, start the new one, wait until it serves; yield."""
         for replica in self.replicas:
             if replica.kind == kind:
@@ -124,7 +124,7 @@ class Replicas:
                     await asyncio.to_thread(self._wait_for_socket, replica)
                 yield
 
-    def _replace(self, replica: Replica, code: Code) -> None:
+    def _replace(self, replica: Replica, code: SourceTree) -> None:
         process = self.stack.processes[replica.key]
         process.send_signal(signal.SIGTERM)
         exit_code = process.wait(timeout=STOP_S)

@@ -13,7 +13,7 @@ from tests.ha.replicas import Replicas
 from tests.ha.report import Outcome
 from tests.ha.traffic import Traffic, traffic
 from tests.stack import within
-from tools.driving.service import OURS, Code
+from tools.driving.service import OURS, SourceTree
 
 ENGINE = "Sesi"
 LATE_S = 5.0  # from the acknowledgement of a message until the other phone shows it
@@ -84,7 +84,7 @@ async def _broken(load: Traffic) -> list[str]:
 class Deployment:
     """A service of the previous release on several processes, which is upgraded in steps."""
 
-    def __init__(self, code: Code, *, pairs: int, worst: bool) -> None:
+    def __init__(self, code: SourceTree, *, pairs: int, worst: bool) -> None:
         """`code` is the previous release; `pairs` and `worst` are those of `traffic`."""
         self._previous = code
         self._pairs, self._worst = pairs, worst

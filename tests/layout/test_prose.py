@@ -29,7 +29,7 @@ PLAIN = (
 )
 
 
-def marks(path: str, source: str) -> list[prose.Mark]:
+def marks(path: str, source: str) -> list[prose.ProseMark]:
     return list(prose.marks_of(path, source))
 
 

@@ -11,14 +11,16 @@ from tests.stack import Stack
 from tools import cli
 from tools.bench import names, running
 from tools.bench.abuse import attacker, main, report
-from tools.bench.abuse.payers import Payers, Seen
+from tools.bench.abuse.payers import Payers, SeenByPayers
 from tools.bench.abuse.report import CONTROL, QUIET, Phase
 
 SHARE = 0.05
 
 
 def phase(name: str, *, ack: float = 0.01, webhook: float = 0.05, probe: float = 0.01, failed: int = 0) -> Phase:
-    seen = Seen(acks=[ack] * 9, webhooks=[webhook] * 9, probes=[probe] * 9, hub_probes=[probe] * 9, failed=failed)
+    seen = SeenByPayers(
+        acks=[ack] * 9, webhooks=[webhook] * 9, probes=[probe] * 9, hub_probes=[probe] * 9, failed=failed
+    )
     return Phase(name=name, seen=seen)
 
 
@@ -92,7 +94,7 @@ def test_command_line_accepts_every_attack() -> None:
 def test_each_attack_runs_while_paying_customers_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
     kinds = list(attacker.ATTACKS)
-    asked = main.Asked(kinds=tuple(kinds), seconds=3, share=SHARE)
+    asked = main.AbuseOptions(kinds=tuple(kinds), seconds=3, share=SHARE)
     service = running.start_service(template=Stack.template(), **main.default_limits())  # type: ignore[arg-type]
 
     async def play() -> Phase:

@@ -85,7 +85,7 @@ def test_results_that_were_written_are_read_again(tmp_path: pathlib.Path) -> Non
 def test_later_runs_replace_those_of_the_same_benchmark_and_keep_the_others(tmp_path: pathlib.Path) -> None:
     target = tmp_path / "bench.md"
     some_results().write(target)
-    main._keep([outcome("idle", {**IDLE, "connects/s": 1.0}, commit="def")], main.Wish(page=target))
+    main._keep([outcome("idle", {**IDLE, "connects/s": 1.0}, commit="def")], main.BenchWish(page=target))
     found = Results.read(target)
     assert found.outcomes["idle"].machine["commit"] == "def"
     assert found.outcomes["chat-a"] == some_results().outcomes["chat-a"]
@@ -98,7 +98,7 @@ def test_later_runs_replace_those_of_the_same_benchmark_and_keep_the_others(tmp_
 def test_page_can_be_remade_without_measuring(tmp_path: pathlib.Path) -> None:
     target = tmp_path / "bench.md"
     some_results().write(target)
-    assert main.bench(main.Wish(page=target, remake=True), Console(quiet=True)) == 0
+    assert main.bench(main.BenchWish(page=target, remake=True), Console(quiet=True)) == 0
     assert target.read_text() == made(tmp_path, some_results())
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from tools import cli
 from tools.bench import compare, names, ratios, revision, running
 from tools.bench.benches import BENCHES
-from tools.bench.ratios import Ratios, Verdict
+from tools.bench.ratios import Ratios, RatioVerdict
 
 RATES = st.floats(min_value=0.01, max_value=1e6)
 SEVERAL = st.lists(st.floats(min_value=0.1, max_value=10), min_size=1, max_size=9)
@@ -41,12 +41,16 @@ def test_median_lies_between_the_smallest_and_the_largest_ratio(values: list[flo
 def test_verdict_is_within_if_the_median_is_near_or_the_spread_includes_one(values: list[float]) -> None:
     found = Ratios(figure="p99 ms", values=tuple(values))
     within = abs(found.median - 1) <= 0.05 or min(values) <= 1 <= max(values)
-    assert (found.verdict is Verdict.WITHIN) == within
+    assert (found.verdict is RatioVerdict.WITHIN) == within
 
 
 @given(SEVERAL)
 def test_verdict_of_a_rate_is_the_opposite_of_that_of_a_time(values: list[float]) -> None:
-    opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER, Verdict.WITHIN: Verdict.WITHIN}
+    opposite = {
+        RatioVerdict.BETTER: RatioVerdict.WORSE,
+        RatioVerdict.WORSE: RatioVerdict.BETTER,
+        RatioVerdict.WITHIN: RatioVerdict.WITHIN,
+    }
     rate, time = (Ratios(figure=figure, values=tuple(values)).verdict for figure in ("stored/s", "ack p99 ms"))
     assert rate is opposite[time]
 
@@ -54,13 +58,13 @@ def test_verdict_of_a_rate_is_the_opposite_of_that_of_a_time(values: list[float]
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ((1.2, 1.3, 1.25, 1.22, 1.4), Verdict.WORSE),
-        ((1.2, 1.3, 0.99, 1.22, 1.4), Verdict.WITHIN),
-        ((1.01, 1.04, 1.02, 1.04, 1.4), Verdict.WITHIN),
-        ((0.8, 0.9, 0.7, 0.94, 0.6), Verdict.BETTER),
+        ((1.2, 1.3, 1.25, 1.22, 1.4), RatioVerdict.WORSE),
+        ((1.2, 1.3, 0.99, 1.22, 1.4), RatioVerdict.WITHIN),
+        ((1.01, 1.04, 1.02, 1.04, 1.4), RatioVerdict.WITHIN),
+        ((0.8, 0.9, 0.7, 0.94, 0.6), RatioVerdict.BETTER),
     ],
 )
-def test_verdict_of_five_pairs(values: tuple[float, ...], verdict: Verdict) -> None:
+def test_verdict_of_five_pairs(values: tuple[float, ...], verdict: RatioVerdict) -> None:
     assert Ratios(figure="delivered p99 ms at 200/s", values=values).verdict is verdict
 
 
@@ -112,7 +116,7 @@ def test_head_and_working_tree_are_measured_alternately(
 ) -> None:
     monkeypatch.setattr(running, "WAL_FILES", 1)
     found = tmp_path / "found.json"
-    asked = compare.Asked(rev="HEAD", names=("quiet-1000",), pairs=1, seconds=0.5, json=found)
+    asked = compare.CompareOptions(rev="HEAD", names=("quiet-1000",), pairs=1, seconds=0.5, json=found)
     compare.compare(asked, Console(quiet=True))
     measured = json.loads(found.read_text())
     assert measured["revision"]["commit"] == revision.find("HEAD")

@@ -11,7 +11,7 @@ from core.pairing import store as pairing
 from core.pairing.rules import Waves
 from core.storage.transaction import Tx
 from tests.stack import Stack
-from tools.bench.plan_watch import Watch
+from tools.bench.plan_watch import PlanWatch
 from tools.bench.plans import ONLY_WHERE_NEEDED
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ def database() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def watch(database: Stack) -> AsyncIterator[Watch]:
+async def watch(database: Stack) -> AsyncIterator[PlanWatch]:
     """Yield a connection to the filled database whose plans are recorded."""
     connection = await asyncpg.connect(database.database_url)
     try:
@@ -59,13 +59,13 @@ async def watch(database: Stack) -> AsyncIterator[Watch]:
         await connection.execute("ANALYZE")
         async with connection.transaction():
             await connection.execute(ONLY_WHERE_NEEDED)
-            yield await Watch.open(connection)
+            yield await PlanWatch.open(connection)
     finally:
         await connection.execute("TRUNCATE customers, mitras CASCADE")
         await connection.close()
 
 
-async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: Watch) -> None:
+async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: PlanWatch) -> None:
     now, limits = dt.datetime.now(dt.UTC), AvailabilityPolicy(require_ping=False, stale_after_seconds=60, capacity=3)
     waves, connection = Waves(size=0, length=dt.timedelta()), watch.connection
     everybody = [str(row["id"]) for row in await connection.fetch("SELECT id FROM mitras")]

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 import redis
 
-from tools.embedded.ownership import Servers, choose_ports, running
+from tools.embedded.ownership import EmbeddedServers, choose_ports, running
 from tools.embedded.programs import EmbeddedError
 from tools.embedded.servers import Embedded
 
@@ -82,7 +82,7 @@ def remove(embedded: Embedded) -> None:
         shutil.rmtree(embedded.postgres_dir)
 
 
-def execute(servers: Servers, statement: str) -> object:
+def execute(servers: EmbeddedServers, statement: str) -> object:
     """Return the only value of a statement."""
 
     async def fetch() -> object:
@@ -95,7 +95,7 @@ def execute(servers: Servers, statement: str) -> object:
     return asyncio.run(fetch())
 
 
-def answers(servers: Servers) -> bool:
+def answers(servers: EmbeddedServers) -> bool:
     """Return whether both servers work."""
     with redis.Redis.from_url(servers.redis_url) as valkey:
         return bool(valkey.ping()) and execute(servers, "SELECT 1") == 1
@@ -108,11 +108,11 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def addresses(servers: Servers) -> tuple[str, str]:
+def addresses(servers: EmbeddedServers) -> tuple[str, str]:
     return servers.database_url, servers.redis_url
 
 
-def killed_owner(data_dir: pathlib.Path) -> Servers:
+def killed_owner(data_dir: pathlib.Path) -> EmbeddedServers:
     """Start servers in another process and kill that process; return the servers that it leaves behind."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER, data_dir], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -23,7 +23,7 @@ from core.settings.environment import read as read_settings
 from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World
 from tools.bench import grow, plan_calls, plans
-from tools.bench.plan_watch import Watch
+from tools.bench.plan_watch import PlanWatch
 
 pytestmark = pytest.mark.anyio
 SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
@@ -146,7 +146,7 @@ async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) 
     try:
         async with connection.transaction():
             await connection.execute(plans.ONLY_WHERE_NEEDED)
-            watch = await Watch.open(connection, big=plans.SMALL)
+            watch = await PlanWatch.open(connection, big=plans.SMALL)
             for rule in rules_of(Depth.CHEAP):
                 watch.case = rule.name
                 args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
@@ -167,7 +167,7 @@ async def test_comparison_with_the_gateway_reads_no_older_requests(grown: Stack,
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            watch = await Watch.open(connection, big=plans.SMALL)
+            watch = await PlanWatch.open(connection, big=plans.SMALL)
             watch.case = "two days"
             since = await connection.fetchval("SELECT max(created_at) FROM payment_requests") - dt.timedelta(days=2)
             found = await reconciliation.requests_since(connection, since)
@@ -193,7 +193,7 @@ async def test_missing_index_is_reported(grown: Stack) -> None:
 async def test_empty_month_may_be_read_as_a_whole(grown: Stack) -> None:
     connection = await asyncpg.connect(grown.database_url)
     try:
-        watch = await Watch.open(connection, big=plans.SMALL)
+        watch = await PlanWatch.open(connection, big=plans.SMALL)
     finally:
         await connection.close()
     (newest,) = await grown.sql("SELECT tableoid::regclass::text AS name FROM chat_messages ORDER BY id DESC LIMIT 1")
@@ -209,7 +209,7 @@ async def test_statement_that_reads_every_month_is_reported(grown: Stack) -> Non
     try:
         async with connection.transaction():
             await connection.execute(plans.ONLY_WHERE_NEEDED)
-            watch = await Watch.open(connection, big=plans.SMALL)
+            watch = await PlanWatch.open(connection, big=plans.SMALL)
             watch.case = "a case"
             session = await watch.fetchval(
                 "SELECT id FROM chat_sessions WHERE last_seq > 0 ORDER BY created_at LIMIT 1"

@@ -8,7 +8,7 @@ from tools.bench import svg
 from tools.bench.figures import number
 from tools.bench.rates import OFFERED
 from tools.bench.sockets import COUNTS
-from tools.bench.svg import Box, Series
+from tools.bench.svg import Box, ChartSeries
 
 Medians = Mapping[str, Mapping[str, float]]  # benchmark -> figure -> median
 Points = tuple[tuple[float, float], ...]
@@ -45,7 +45,7 @@ def _peers(medians: Medians) -> Chart | None:
     said: list[str] = []
     for column, (title, unit, figure) in enumerate(panels):
         some = [
-            Series(name=name, colour=colour, points=((0, found[before + figure]),))
+            ChartSeries(name=name, colour=colour, points=((0, found[before + figure]),))
             for name, colour, before in (SESI, WS, SOCKETIO)
             if before + figure in found
         ]
@@ -60,15 +60,15 @@ def _peers(medians: Medians) -> Chart | None:
     return _chart("peers", 232, caption, said, parts)
 
 
-def _curve(medians: Medians, figure: str) -> list[Series]:
+def _curve(medians: Medians, figure: str) -> list[ChartSeries]:
     found = medians["curve"]
-    made: list[Series] = []
+    made: list[ChartSeries] = []
     for name, colour, before in (SESI, WS):
         points = tuple(
             (float(rate), found[key]) for rate in OFFERED if (key := f"{before}{figure} at {rate:,}/s") in found
         )
         if points:
-            made.append(Series(name=name, colour=colour, points=points))
+            made.append(ChartSeries(name=name, colour=colour, points=points))
     return made
 
 
@@ -98,7 +98,7 @@ def _cost(medians: Medians) -> Chart:
     return _offered("cost", "CPU for each message", caption, y_axis, some)
 
 
-def _offered(name: str, title: str, caption: str, y_axis: svg.Axis, some: list[Series]) -> Chart:
+def _offered(name: str, title: str, caption: str, y_axis: svg.Axis, some: list[ChartSeries]) -> Chart:
     x_axis = svg.Axis(title="offered load, messages a second", ticks=tuple(map(float, OFFERED)), logarithmic=True)
     said = [f"{title}, {y_axis.title}, by messages a second", *(f"{one.name}: {_said(one.points)}" for one in some)]
     parts = svg.lines(Box(x=MARGIN, y=10, width=WIDTH - 2 * MARGIN, height=340), title, x_axis, y_axis, some)
@@ -117,7 +117,7 @@ def _sockets(medians: Medians) -> Chart:
     )
     for column, (title, unit, figure, scaled) in enumerate(panels):
         some = [
-            Series(
+            ChartSeries(
                 name=name,
                 colour=colour,
                 points=tuple(
@@ -143,7 +143,7 @@ CHARTS: tuple[tuple[str, Callable[[Medians], Chart | None]], ...] = (
 )
 
 
-def _values(some: list[Series]) -> list[float]:
+def _values(some: list[ChartSeries]) -> list[float]:
     return [max(value, 0.001) for one in some for _, value in one.points]
 
 

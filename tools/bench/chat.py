@@ -11,9 +11,9 @@ from tools.bench import people
 from tools.bench.chat_loads import Load
 from tools.bench.chat_wire import ChatWire
 from tools.bench.figures import percentile
-from tools.bench.light_socket import Tally, clock
+from tools.bench.light_socket import SocketTally, clock
 from tools.bench.running import BenchFailed, until
-from tools.bench.target import Ports, Target, Used
+from tools.bench.target import Ports, ProcessorUse, Target
 
 WARM_S = 1.5
 CONNECT_AT_ONCE = 100
@@ -50,14 +50,14 @@ async def full_speed(load: Load, target: Target, seconds: float) -> dict[str, fl
 
 
 @contextlib.asynccontextmanager
-async def chatting(load: Load, target: Target) -> AsyncIterator[tuple[list[ChatWire], Tally]]:
+async def chatting(load: Load, target: Target) -> AsyncIterator[tuple[list[ChatWire], SocketTally]]:
     """Connect new pairs; yield the sockets that send, and the counts of all. Raises BenchFailed."""
     connection = await asyncpg.connect(target.service.database_url)
     try:
         pairs = await people.pairs(connection, target.service, load.pairs)
     finally:
         await connection.close()
-    tally = Tally()
+    tally = SocketTally()
     wires = await connect_pairs(load, pairs, tally, ports=target.ports, wire=target.wire)
     try:
         yield wires, tally
@@ -68,7 +68,7 @@ async def chatting(load: Load, target: Target) -> AsyncIterator[tuple[list[ChatW
 
 
 async def connect_pairs(
-    load: Load, pairs: list[people.Pair], tally: Tally, *, ports: Ports, wire: type[ChatWire] = ChatWire
+    load: Load, pairs: list[people.ChatPair], tally: SocketTally, *, ports: Ports, wire: type[ChatWire] = ChatWire
 ) -> list[ChatWire]:
     """Open both sockets of each pair; return those that send. `ports`: where a pair's customer and mitra connect."""
     loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ async def connect_pairs(
     return made if load.both else made[::2]
 
 
-async def _full_speed(target: Target, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
+async def _full_speed(target: Target, wires: list[ChatWire], tally: SocketTally, seconds: float) -> dict[str, float]:
     """Send at full speed: each acknowledgement is followed by the next message."""
     for wire in wires:
         wire.begin()
@@ -112,7 +112,7 @@ async def _full_speed(target: Target, wires: list[ChatWire], tally: Tally, secon
     }
 
 
-async def _proof(target: Target, wires: list[ChatWire], tally: Tally) -> dict[str, float]:
+async def _proof(target: Target, wires: list[ChatWire], tally: SocketTally) -> dict[str, float]:
     """Return how many messages were out of order, and how many acknowledged ones are not stored."""
     ids = [wire.session_id for wire in wires]
     connection = await asyncpg.connect(target.service.database_url)
@@ -127,7 +127,7 @@ async def _proof(target: Target, wires: list[ChatWire], tally: Tally) -> dict[st
     }
 
 
-async def settle(wires: list[ChatWire], tally: Tally) -> None:
+async def settle(wires: list[ChatWire], tally: SocketTally) -> None:
     """Wait until every message is acknowledged and delivered. Raises BenchFailed, at once after an error frame."""
     await until(lambda: tally.trouble() or not any(wire.in_flight for wire in wires), "every message is acknowledged")
     await until(lambda: tally.trouble() or tally.delivered >= tally.acked, "every message is delivered")
@@ -138,7 +138,7 @@ async def settle(wires: list[ChatWire], tally: Tally) -> None:
 async def offer(
     rate: int,
     wires: list[ChatWire],
-    tally: Tally,
+    tally: SocketTally,
     seconds: float,
     target: Target | None = None,
     *,
@@ -151,7 +151,7 @@ async def offer(
     """
     await settle(wires, tally)
     began, sent, size = clock(), 0, len(wires)
-    acked, warm, used = tally.acked, True, Used(hub=0, postgres=0, redis=0)
+    acked, warm, used = tally.acked, True, ProcessorUse(hub=0, postgres=0, redis=0)
     warm_s = WARM_S + settle_s
     while (passed := clock() - began) < warm_s + seconds:
         if warm and passed >= warm_s:
@@ -179,7 +179,7 @@ async def offer(
     return figures, kept_up
 
 
-async def paced(rate: int, wires: list[ChatWire], tally: Tally, seconds: float) -> dict[str, float]:
+async def paced(rate: int, wires: list[ChatWire], tally: SocketTally, seconds: float) -> dict[str, float]:
     """Send at a rate, to measure the latency that users get."""
     figures, _ = await offer(rate, wires, tally, seconds)
     return {f"{name} at {rate:,}/s": value for name, value in figures.items()}

@@ -7,7 +7,7 @@ delivered message shows its number, and whether it arrived in order.
 import collections
 import secrets
 
-from tools.bench.light_socket import Tally, Wire, client_frame, clock
+from tools.bench.light_socket import SocketTally, Wire, client_frame, clock
 
 WORDS = "a message of ordinary length, as people write it in a chat"
 CLIENT_ID = b'"client_message_id":"'
@@ -22,7 +22,7 @@ class ChatWire(Wire):
 
     path = "/ws/chat"
 
-    def __init__(self, token: str, session_id: str, tally: Tally, *, window: int, marks: bool) -> None:
+    def __init__(self, token: str, session_id: str, tally: SocketTally, *, window: int, marks: bool) -> None:
         super().__init__(self.path, token, tally)
         self.other: ChatWire
         self.session_id = session_id

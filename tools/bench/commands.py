@@ -31,7 +31,7 @@ def _bench(args: argparse.Namespace) -> int:
         return _compare(args)
     if args.pairs is not None:
         raise RuntimeError("--pairs: expected --compare REV")
-    wish = main.Wish(
+    wish = main.BenchWish(
         names=tuple(args.names),
         runs=args.runs,
         seconds=args.seconds,
@@ -71,7 +71,7 @@ def _abuse(args: argparse.Namespace) -> int:
     if seconds > main.LONGEST_S:
         raise RuntimeError(f"--seconds: expected at most {main.LONGEST_S:.0f} for each attack")
     sockets.allow_files(65_536)
-    asked = main.Asked(kinds=tuple(args.attack or ()), seconds=seconds, json=args.json, page=args.page)
+    asked = main.AbuseOptions(kinds=tuple(args.attack or ()), seconds=seconds, json=args.json, page=args.page)
     try:
         return main.bench(asked, console)
     except BenchFailed as error:
@@ -104,7 +104,7 @@ def _compare(args: argparse.Namespace) -> int:
     if given := [name for name in others if getattr(args, name)]:
         raise RuntimeError(f"--{given[0]}: expected without --compare")
     sockets.allow_files(65_536)
-    asked = compare.Asked(
+    asked = compare.CompareOptions(
         rev=args.compare,
         names=tuple(args.names) or compare.LOADS,
         pairs=args.pairs or compare.PAIRS,
@@ -129,7 +129,7 @@ def _grow(args: argparse.Namespace) -> int:
         return _plans(plans, settings)
     if missing := asyncio.run(migrate.pending(settings.database_url)):
         raise RuntimeError(f"{len(missing)} migrations to run first: use `sesi migrate`")
-    wish = grow.Wish(
+    wish = grow.GrowthWish(
         sessions=args.sessions,
         messages=args.messages,
         notifications=args.notifications,

@@ -18,7 +18,7 @@ from tools.bench import http, revision
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import number, spread
 from tools.bench.machine import describe, yardstick
-from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, Verdict, ratios
+from tools.bench.ratios import ABOUT_THE_MACHINE, Ratios, RatioVerdict, ratios
 from tools.bench.running import BenchFailed, start_service
 from tools.commands import environment, progress
 from tools.driving.service import Service
@@ -33,7 +33,7 @@ Figures = dict[str, float]
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class CompareOptions:
     """The options of the command line. `seconds`: how long each run is measured."""
 
     rev: str
@@ -60,11 +60,13 @@ class Compared:
     def worse(self) -> list[str]:
         """Return the figures in which the present tree is worse."""
         return [
-            one.figure for one in self.ratios() if one.verdict is Verdict.WORSE and one.figure not in ABOUT_THE_MACHINE
+            one.figure
+            for one in self.ratios()
+            if one.verdict is RatioVerdict.WORSE and one.figure not in ABOUT_THE_MACHINE
         ]
 
 
-def compare(asked: Asked, console: Console) -> int:
+def compare(asked: CompareOptions, console: Console) -> int:
     """Measure both trees, and print and save the results. Return 1 if a figure is worse or a load failed.
 
     Raises BenchFailed if the revision can't be prepared.
@@ -82,7 +84,7 @@ def compare(asked: Asked, console: Console) -> int:
             try:
                 its_report = part(report, number / len(chosen), (number + 1) / len(chosen))
                 _measure(bench, rev, asked, one, console, its_report)
-            except (BenchFailed, http.Refused) as error:
+            except (BenchFailed, http.RequestRefused) as error:
                 console.print(f"[red]{bench.name}: {error}[/]")
                 failed = True
                 continue
@@ -97,7 +99,7 @@ def compare(asked: Asked, console: Console) -> int:
 
 
 def _measure(
-    bench: Bench, rev: revision.Revision, asked: Asked, one: Compared, console: Console, report: Report
+    bench: Bench, rev: revision.Revision, asked: CompareOptions, one: Compared, console: Console, report: Report
 ) -> None:
     """Run one load in pairs, the present tree first. Raises BenchFailed."""
     with contextlib.ExitStack() as begun:
@@ -121,7 +123,7 @@ def _run(bench: Bench, service: Service, seconds: float) -> Figures:
 
 
 def _run_theirs(
-    bench: Bench, theirs: Service, rev: revision.Revision, asked: Asked, one: Compared, console: Console
+    bench: Bench, theirs: Service, rev: revision.Revision, asked: CompareOptions, one: Compared, console: Console
 ) -> Figures:
     """Run the load on the revision with our generator, or with the revision's own if ours fails on it.
 

@@ -11,7 +11,7 @@ import attrs
 from tools.bench import chat, people
 from tools.bench.chat_loads import Load
 from tools.bench.chat_wire import ChatWire
-from tools.bench.light_socket import Tally
+from tools.bench.light_socket import SocketTally
 from tools.bench.machine import cpu_seconds
 from tools.bench.metrics import total
 from tools.bench.running import BenchFailed
@@ -26,7 +26,7 @@ DECODED = "sesi_bus_envelopes_decoded_total"
 
 
 @attrs.frozen(kw_only=True)
-class Process:
+class HubProcess:
     """A realtime process: where it listens, and its id."""
 
     port: int
@@ -51,7 +51,7 @@ class Spent:
 async def fan_out(service: Service, seconds: float) -> dict[str, float]:
     """Run the load on 1, 2, 4 and 8 realtime processes in turn. Raises BenchFailed."""
     every = [
-        Process(
+        HubProcess(
             port=service.ports["REALTIME" if number == 1 else f"REALTIME{number}"],
             pid=service.processes["realtime" if number == 1 else f"realtime{number}"].pid,
         )
@@ -65,13 +65,13 @@ async def fan_out(service: Service, seconds: float) -> dict[str, float]:
     return figures
 
 
-async def _measure(service: Service, hubs: list[Process], seconds: float) -> dict[str, float]:
+async def _measure(service: Service, hubs: list[HubProcess], seconds: float) -> dict[str, float]:
     connection = await asyncpg.connect(service.database_url)
     try:
         pairs = await people.pairs(connection, service, PAIRS)
     finally:
         await connection.close()
-    chosen, tally, count = random.Random(len(hubs)), Tally(), len(hubs)
+    chosen, tally, count = random.Random(len(hubs)), SocketTally(), len(hubs)
     wires: list[ChatWire] = []
     try:
         wires = await chat.connect_pairs(

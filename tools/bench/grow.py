@@ -69,7 +69,7 @@ INSERTED, FILLED, LONG = 0.65, 0.73, 30
 
 
 @attrs.frozen
-class Step:
+class GrowthStep:
     """A statement, and what it does in words."""
 
     what: str
@@ -81,7 +81,7 @@ class NotGrown(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
+class GrowthWish:
     """The amount of data to create, and the months before now that it is spread over. `more` adds to existing sessions."""
 
     sessions: int = 1_000_000
@@ -113,7 +113,7 @@ def mitras_for(sessions: int) -> int:
     return number
 
 
-def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions: int) -> dict[str, str]:
+def words(wish: GrowthWish, *, now: dt.datetime, customers: int, mitras: int, sessions: int) -> dict[str, str]:
     """Return the values of the words in braces in grow_sql. The last three arguments are counts of existing rows."""
     crew = mitras_for(wish.sessions)
     live = min(max(HANDFUL, wish.sessions // 500), crew)
@@ -138,7 +138,7 @@ def words(wish: Wish, *, now: dt.datetime, customers: int, mitras: int, sessions
     }
 
 
-async def grow(url: str, wish: Wish, say: Callable[[str], None], report: Report) -> list[Size]:
+async def grow(url: str, wish: GrowthWish, say: Callable[[str], None], report: Report) -> list[Size]:
     """Fill the database, reporting each finished step to `say`; return its tables, largest first. Raises NotGrown."""
     connection = await asyncpg.connect(url, timeout=5)
     try:
@@ -155,7 +155,7 @@ async def grow(url: str, wish: Wish, say: Callable[[str], None], report: Report)
             known = words(wish, now=now, **dict(there))
             await _fill(connection, known, now - wish.months * MONTH, say, part(report, 0.0, FILLED))
         tables = (*LARGE, "mitras", "mitra_online_status", "control_center_users", "roles")
-        vacuums = [Step(f"vacuum {table}", f"VACUUM (ANALYZE) {table}") for table in tables]
+        vacuums = [GrowthStep(f"vacuum {table}", f"VACUUM (ANALYZE) {table}") for table in tables]
         await _run(connection, vacuums, say, part(report, FILLED, 1.0), from_s=1)
         await connection.execute(HEARD)
         return [Size(**dict(row)) for row in await connection.fetch(SIZES)]
@@ -178,10 +178,10 @@ async def _fill(
     for table in LARGE:
         await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
     await grow_months.make_past(connection, begin - MONTH)  # the requests before the first sessions
-    rows = [Step(what, filled(sql)) for what, sql in (*grow_sql.PLANS, *grow_sql.ROWS)]
+    rows = [GrowthStep(what, filled(sql)) for what, sql in (*grow_sql.PLANS, *grow_sql.ROWS)]
     await _run(connection, rows, say, part(report, 0.0, INSERTED), from_s=0)
     backs = [row["back"] for row in aside]
-    schema = [Step(back.removeprefix("ALTER TABLE ").removeprefix("CREATE "), back) for back in backs]
+    schema = [GrowthStep(back.removeprefix("ALTER TABLE ").removeprefix("CREATE "), back) for back in backs]
     await _run(connection, schema, say, part(report, INSERTED, 1.0), from_s=1)
     for table in LARGE:
         await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
@@ -195,7 +195,7 @@ def _difference(before: list[str], after: list[str]) -> tuple[list[str], list[st
 
 
 async def _run(
-    connection: Any, steps: Sequence[Step], say: Callable[[str], None], report: Report, *, from_s: float
+    connection: Any, steps: Sequence[GrowthStep], say: Callable[[str], None], report: Report, *, from_s: float
 ) -> None:
     """Run statements, and tell `say` how long each took if that was at least `from_s` seconds."""
     weights = [LONG if "chat_messages" in step.what else 1 for step in steps]

@@ -67,14 +67,14 @@ class _Load:
         self.refused: list[bytes] = []
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The service did not answer 200; the message is its answer."""
 
 
 async def ask(ports: list[int], asked: list[tuple[str, str]], seconds: float) -> dict[str, float]:
     """Send GET requests for (path, token) pairs over connections to these ports; return rate and latencies.
 
-    Raises Refused.
+    Raises RequestRefused.
     """
     load = _Load()
     loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ async def ask(ports: list[int], asked: list[tuple[str, str]], seconds: float) ->
         while load.open:
             await asyncio.sleep(0.01)
     if load.refused:
-        raise Refused(load.refused[0].decode(errors="replace"))
+        raise RequestRefused(load.refused[0].decode(errors="replace"))
     return {
         "answers/s": len(answers) / took,
         "p50 ms": percentile(answers, 0.5) * 1000,

@@ -43,7 +43,7 @@ def client_frame(payload: bytes) -> bytes:
     return b"\x81\xfe" + size.to_bytes(2, "big") + b"\0\0\0\0" + payload
 
 
-class Tally:
+class SocketTally:
     """Counts and latencies of all sockets of a load."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Tally:
 class Wire(asyncio.Protocol):
     """A WebSocket that authenticates, then calls `take` with the position of each frame in the buffer."""
 
-    def __init__(self, path: str, token: str, tally: Tally) -> None:
+    def __init__(self, path: str, token: str, tally: SocketTally) -> None:
         self.tally = tally
         self._head = UPGRADE.format(path=path).encode()
         self._token = token

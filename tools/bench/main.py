@@ -26,7 +26,7 @@ START_S = 6.0  # until a service with its servers runs, about
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
+class BenchWish:
     """The options of the command line."""
 
     names: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Wish:
     peers: bool = True
 
 
-def bench(wish: Wish, console: Console) -> int:
+def bench(wish: BenchWish, console: Console) -> int:
     """Run the chosen benchmarks; return 1 if a goal was missed or a load failed. With `remake`, only write the page."""
     if wish.remake:
         assert wish.page is not None
@@ -59,7 +59,7 @@ def bench(wish: Wish, console: Console) -> int:
     return 1 if failed or missed else 0
 
 
-def _measure_all(chosen: list[Bench], wish: Wish, console: Console, report: Report) -> tuple[list[Outcome], bool]:
+def _measure_all(chosen: list[Bench], wish: BenchWish, console: Console, report: Report) -> tuple[list[Outcome], bool]:
     """Run benchmarks; return (results, whether a load failed)."""
     shares = [_seconds(one, wish) for one in chosen]
     outcomes: list[Outcome] = []
@@ -80,13 +80,13 @@ def _measure_all(chosen: list[Bench], wish: Wish, console: Console, report: Repo
     return outcomes, failed
 
 
-def _seconds(one: Bench, wish: Wish) -> float:
+def _seconds(one: Bench, wish: BenchWish) -> float:
     """Return the time that a benchmark takes, about: its runs, and those on another service in turn with them."""
     services = 1 + (wish.template is not None) + wish.peers * len(one.peers)
     return START_S + (wish.runs or one.runs) * services * one.cost_s(wish.seconds or one.seconds)
 
 
-def _measure(one: Bench, wish: Wish, outcome: Outcome, report: Report) -> None:
+def _measure(one: Bench, wish: BenchWish, outcome: Outcome, report: Report) -> None:
     """Run one benchmark as often as asked, in turn with its peer, and with a template also in turn with an empty
     database.
 
@@ -133,7 +133,7 @@ def _beside(peer: ColocatedPeer, one: Bench, ours: dict[str, float], seconds: fl
     }
 
 
-def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes]:
+def _profile(one: Bench, wish: BenchWish, service: Service) -> subprocess.Popen[bytes]:
     """Start a profile of the busiest process, for https://www.speedscope.app."""
     assert wish.profile is not None
     wish.profile.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def _profile(one: Bench, wish: Wish, service: Service) -> subprocess.Popen[bytes
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def _keep(outcomes: list[Outcome], wish: Wish) -> None:
+def _keep(outcomes: list[Outcome], wish: BenchWish) -> None:
     """Save the results so far, in case a later benchmark fails. Those of the page replace earlier ones of the same name."""
     if wish.json is not None:
         wish.json.write_text(json.dumps(as_json(outcomes), indent=1) + "\n")

@@ -8,7 +8,7 @@ import asyncpg
 
 from tools.bench import people
 from tools.bench.figures import percentile
-from tools.bench.light_socket import Tally, Wire, client_frame, clock
+from tools.bench.light_socket import SocketTally, Wire, client_frame, clock
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
 from tools.driving.client import Addresses
@@ -31,7 +31,7 @@ class Desks:
 class Desk(Wire):
     """A mitra's pairing socket. It acknowledges each event, as apps do."""
 
-    def __init__(self, token: str, tally: Tally, desks: Desks) -> None:
+    def __init__(self, token: str, tally: SocketTally, desks: Desks) -> None:
         super().__init__("/ws/pairing", token, tally)
         self._desks = desks
 
@@ -59,7 +59,7 @@ async def pairing(service: Service, count: int, trials: int = TRIALS) -> dict[st
             "UPDATE app_config SET value = '{\"value\": false}', updated_at = now() WHERE key = 'require_mitra_ping'"
         )
         await connection.execute("ANALYZE")
-        tally, desks = Tally(), Desks()
+        tally, desks = SocketTally(), Desks()
         sockets = [Desk(one.token, tally, desks) for one in mitras]
         try:
             await _connect(service, sockets, tally)
@@ -79,7 +79,7 @@ async def pairing(service: Service, count: int, trials: int = TRIALS) -> dict[st
     }
 
 
-async def _connect(service: Service, sockets: list[Desk], tally: Tally) -> None:
+async def _connect(service: Service, sockets: list[Desk], tally: SocketTally) -> None:
     loop = asyncio.get_running_loop()
     for number, socket in enumerate(sockets, start=1):
         await loop.create_connection(lambda socket=socket: socket, "127.0.0.1", service.ports["REALTIME"])
@@ -88,7 +88,7 @@ async def _connect(service: Service, sockets: list[Desk], tally: Tally) -> None:
 
 
 async def _trials(
-    service: Service, connection: asyncpg.Connection, customers: list[people.Person], desks: Desks, count: int
+    service: Service, connection: asyncpg.Connection, customers: list[people.SignedInPerson], desks: Desks, count: int
 ) -> tuple[list[float], list[float], dict[str, float]]:
     """Return the seconds to the first and to the last frame of each trial, and the processor time of all trials."""
     first, last, pids = list[float](), list[float](), {name: one.pid for name, one in service.processes.items()}
@@ -142,7 +142,7 @@ async def _settled(connection: asyncpg.Connection) -> None:
 
 
 async def _call(
-    session: aiohttp.ClientSession, addresses: Addresses, person: people.Person, path: str, body: dict[str, Any]
+    session: aiohttp.ClientSession, addresses: Addresses, person: people.SignedInPerson, path: str, body: dict[str, Any]
 ) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {person.token}"}
     async with session.post(f"{addresses.public}/api/client/{path}", json=body, headers=headers) as answer:

@@ -41,7 +41,7 @@ print(json.dumps([attrs.asdict(one) for one in made]))
 
 
 @attrs.frozen(kw_only=True)
-class Person:
+class SignedInPerson:
     """A signed-in user and their access token."""
 
     id: str
@@ -49,11 +49,11 @@ class Person:
 
 
 @attrs.frozen(kw_only=True)
-class Pair:
+class ChatPair:
     """A customer and a mitra in a running chat."""
 
-    customer: Person
-    mitra: Person
+    customer: SignedInPerson
+    mitra: SignedInPerson
     session_id: str
 
 
@@ -78,7 +78,7 @@ def _tokens(service: Service) -> AccessTokens:
 
 async def _sign_in(
     connection: asyncpg.Connection, service: Service, kind: UserType, user_ids: Sequence[str]
-) -> list[Person]:
+) -> list[SignedInPerson]:
     tokens, now = _tokens(service), dt.datetime.now(dt.UTC)
     sids = [ids.new_id() for _ in user_ids]
     await connection.execute(
@@ -88,7 +88,7 @@ async def _sign_in(
         sids, list(user_ids), kind.value, [secrets.token_hex(20) for _ in sids],
     )  # fmt: skip
     return [
-        Person(
+        SignedInPerson(
             id=user_id,
             token=tokens.make(user_type=kind, user_id=user_id, auth_session_id=sid, now=now, seconds=TOKEN_SECONDS),
         )
@@ -96,19 +96,19 @@ async def _sign_in(
     ]
 
 
-async def customers(connection: asyncpg.Connection, service: Service, count: int) -> list[Person]:
+async def customers(connection: asyncpg.Connection, service: Service, count: int) -> list[SignedInPerson]:
     """Insert signed-in customers with a name."""
     if service.code.folder is not None:
-        return [Person(**one) for one in await _made_elsewhere(service, "customers", count)]
+        return [SignedInPerson(**one) for one in await _made_elsewhere(service, "customers", count)]
     user_ids = [ids.new_id() for _ in range(count)]
     await connection.execute("INSERT INTO customers (id, display_name) SELECT unnest($1::uuid[]), 'Dewi'", user_ids)
     return await _sign_in(connection, service, UserType.CUSTOMER, user_ids)
 
 
-async def mitras(connection: asyncpg.Connection, service: Service, count: int, *, online: bool) -> list[Person]:
+async def mitras(connection: asyncpg.Connection, service: Service, count: int, *, online: bool) -> list[SignedInPerson]:
     """Insert signed-in, active mitras."""
     if service.code.folder is not None:
-        return [Person(**one) for one in await _made_elsewhere(service, "mitras", count, online=online)]
+        return [SignedInPerson(**one) for one in await _made_elsewhere(service, "mitras", count, online=online)]
     user_ids = [ids.new_id() for _ in range(count)]
     phones = [f"+628{secrets.randbelow(10**11):011d}" for _ in user_ids]
     await connection.execute(
@@ -132,7 +132,7 @@ async def pairs(
     minutes: float = 120,
     apart_s: float = 0,
     online: bool = False,
-) -> list[Pair]:
+) -> list[ChatPair]:
     """Insert running chats that end in `minutes`, each `apart_s` seconds after the one before.
 
     With the default times they satisfy the ledger audit: a chat ends exactly after its paid time. Mitras are offline by
@@ -141,7 +141,11 @@ async def pairs(
     if service.code.folder is not None:
         made = await _made_elsewhere(service, "pairs", count, minutes=minutes, apart_s=apart_s, online=online)
         return [
-            Pair(customer=Person(**one["customer"]), mitra=Person(**one["mitra"]), session_id=one["session_id"])
+            ChatPair(
+                customer=SignedInPerson(**one["customer"]),
+                mitra=SignedInPerson(**one["mitra"]),
+                session_id=one["session_id"],
+            )
             for one in made
         ]
     some_customers = await customers(connection, service, count)
@@ -158,6 +162,6 @@ async def pairs(
             session_ids, [one.id for one in some_customers], [one.id for one in some_mitras], minutes, apart_s,
         )  # fmt: skip
     return [
-        Pair(customer=customer, mitra=mitra, session_id=session_id)
+        ChatPair(customer=customer, mitra=mitra, session_id=session_id)
         for customer, mitra, session_id in zip(some_customers, some_mitras, session_ids, strict=True)
     ]

@@ -145,7 +145,7 @@ class NoArgument(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Call:
+class PlannedCall:
     """One form of a call; `with_` replaces the typical arguments."""
 
     function: Callable[..., Any]
@@ -248,7 +248,7 @@ class Caller:
             has_totp=kind is UserType.OPERATOR,
         )  # fmt: skip
 
-    def _forms(self, further: Iterable[Call]) -> dict[str, list[Call]]:
+    def _forms(self, further: Iterable[PlannedCall]) -> dict[str, list[PlannedCall]]:
         """Return the forms of each function by its name: `further`, and those of writes that need other arguments."""
         from core.accounts.customers import store as customers
         from core.accounts.logins import codes
@@ -349,9 +349,9 @@ class Caller:
             (codes.use, {"locked": codes.Locked(named=code, living=(code,))}),
             (logins_store.revoke, {"auth_session_id": None, "user_id": text["customer_id"]}),
         )
-        forms: dict[str, list[Call]] = {}
+        forms: dict[str, list[PlannedCall]] = {}
         for function, with_ in usual:
-            call = Call(function=function, with_=with_)
+            call = PlannedCall(function=function, with_=with_)
             forms.setdefault(call.name, []).append(call)
         for call in further:
             forms.setdefault(f"{call.function.__module__}.{call.function.__name__}", []).append(call)
@@ -361,7 +361,7 @@ class Caller:
         """Return typical attributes of a session."""
         return {field.name: self.value(field.name, hint) for field, hint in _fields(Session)}
 
-    def calls(self, further: Iterable[Call]) -> Iterator[Call]:
+    def calls(self, further: Iterable[PlannedCall]) -> Iterator[PlannedCall]:
         """Yield every function's calls: the usual form and the `further` ones (tools/bench/plan_forms.py)."""
         forms = self._forms(further)
         for function in (*functions(), *EXTRA):
@@ -370,10 +370,10 @@ class Caller:
                 continue
             found = forms.get(name, [])
             if not any(call.form == "" for call in found):
-                yield Call(function=function)
+                yield PlannedCall(function=function)
             yield from found
 
-    async def make(self, call: Call) -> None:
+    async def make(self, call: PlannedCall) -> None:
         """Make a call. Raises NoArgument."""
         hints = typing.get_type_hints(call.function)
         positional, named = [], {}

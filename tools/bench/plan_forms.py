@@ -17,10 +17,10 @@ from core.desk.support import LookUp
 from core.desk.webhook_calls import WebhookFilter
 from core.sessions import histories, own_lists, views
 from core.sessions.messages import chats
-from tools.bench.plan_calls import Call, Caller
+from tools.bench.plan_calls import Caller, PlannedCall
 
 
-def forms(caller: Caller) -> Iterator[Call]:
+def forms(caller: Caller) -> Iterator[PlannedCall]:
     """Yield the further forms of reads: filters, searches, the next page, the other party."""
     since, until = caller.now - dt.timedelta(days=60), caller.now - dt.timedelta(days=30)
     deep = Page(before_at=caller.now - dt.timedelta(days=180), before_id=caller.text["session_id"])
@@ -34,11 +34,11 @@ def forms(caller: Caller) -> Iterator[Call]:
     yield from _together(caller)
 
 
-def _call(function: Callable[..., Any], form: str, **with_: Any) -> Call:
-    return Call(function=function, form=form, with_=with_)
+def _call(function: Callable[..., Any], form: str, **with_: Any) -> PlannedCall:
+    return PlannedCall(function=function, form=form, with_=with_)
 
 
-def _look_ups(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+def _look_ups(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[PlannedCall]:
     """Yield the look-ups of support: by name, id, number, invoice, state and time."""
     for look in (support.customers, support.sessions, support.payments):
         yield _call(look, "a name", which=LookUp(q="Indra"))
@@ -60,7 +60,7 @@ def _look_ups(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime
         yield _call(look, "a month", which=LookUp(since=since, until=until))
 
 
-def _failed_pairings(deep: Page) -> Iterator[Call]:
+def _failed_pairings(deep: Page) -> Iterator[PlannedCall]:
     """Yield the filters of failed pairings."""
     for tag in ("no_mitra_available", "payment_session_expired"):
         yield _call(failed_pairings.failed_pairings, tag, which=FailureFilter(cause_tag=tag))
@@ -76,7 +76,7 @@ def _failed_pairings(deep: Page) -> Iterator[Call]:
     yield _call(failed_pairings.failed_pairings, "deep", page=deep)
 
 
-def _webhook_calls(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+def _webhook_calls(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[PlannedCall]:
     """Yield the filters of webhook calls."""
     read = webhook_calls.webhook_calls
     yield _call(read, "unknown", which=WebhookFilter(q=ids.new_id()))
@@ -88,7 +88,7 @@ def _webhook_calls(caller: Caller, deep: Page, since: dt.datetime, until: dt.dat
     yield _call(read, "deep", page=deep)
 
 
-def _activity(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+def _activity(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime) -> Iterator[PlannedCall]:
     """Yield the forms of the mitras' activity, and the search for a mitra."""
     yield _call(activity.log, "a mitra", which=ActivityFilter(mitra_id=caller.text["mitra_id"]))
     yield _call(activity.log, "a month", which=ActivityFilter(since=since, until=until))
@@ -99,7 +99,7 @@ def _activity(caller: Caller, deep: Page, since: dt.datetime, until: dt.datetime
     yield _call(people.mitras_for_operator, "a name", q="Indra")
 
 
-def _chats(caller: Caller, deep: Page) -> Iterator[Call]:
+def _chats(caller: Caller, deep: Page) -> Iterator[PlannedCall]:
     """Yield the forms of the chat's reads, such as the mitra's."""
     own_ids = [caller.text["mitra_id"]]
     yield _call(chats.messages, "behind", after=3)
@@ -111,15 +111,15 @@ def _chats(caller: Caller, deep: Page) -> Iterator[Call]:
     yield _call(views.one_of, "mitra", side=UserType.MITRA)
 
 
-def _own(caller: Caller, deep: Page) -> Iterator[Call]:
+def _own(caller: Caller, deep: Page) -> Iterator[PlannedCall]:
     """Yield the further forms of a customer's own lists, after the first page."""
     for read in (own_lists.payment_requests, own_lists.sessions, own_lists.transactions):
-        yield Call(function=read, form="deep", with_={"page": deep})
-    yield Call(function=own_lists.sessions, form="a mitra", with_={"mitra_id": caller.text["mitra_id"]})
-    yield Call(function=own_lists.sessions, form="none of a state", with_={"status": "searching"})
+        yield PlannedCall(function=read, form="deep", with_={"page": deep})
+    yield PlannedCall(function=own_lists.sessions, form="a mitra", with_={"mitra_id": caller.text["mitra_id"]})
+    yield PlannedCall(function=own_lists.sessions, form="none of a state", with_={"status": "searching"})
 
 
-def _audit_log(caller: Caller, since: dt.datetime, until: dt.datetime) -> Iterator[Call]:
+def _audit_log(caller: Caller, since: dt.datetime, until: dt.datetime) -> Iterator[PlannedCall]:
     """Yield a call for each filter of the operators' audit log."""
     filters = {
         "an operator": AuditFilter(operator_id=caller.text["operator_id"]),
@@ -129,15 +129,17 @@ def _audit_log(caller: Caller, since: dt.datetime, until: dt.datetime) -> Iterat
         "a month": AuditFilter(since=since, until=until),
     }
     for form, which in filters.items():
-        yield Call(function=audit_log, form=form, with_={"which": which})
+        yield PlannedCall(function=audit_log, form=form, with_={"which": which})
 
 
-def _together(caller: Caller) -> Iterator[Call]:
+def _together(caller: Caller) -> Iterator[PlannedCall]:
     """Yield the reads of a hub for all users who reconnect after an outage."""
     for side, party_ids in caller.many.items():
         form = f"{len(party_ids)} {side.value}s"
         for read in (chats.snapshots, chats.progress_of_parties, views.open_of_all):
-            yield Call(function=read, form=form, with_={"side": side, "party_ids": party_ids})
-        yield Call(function=deliveries.unacknowledged, form=form, with_={"recipient_ids": party_ids})
+            yield PlannedCall(function=read, form=form, with_={"side": side, "party_ids": party_ids})
+        yield PlannedCall(function=deliveries.unacknowledged, form=form, with_={"recipient_ids": party_ids})
     together = caller.many[UserType.CUSTOMER]
-    yield Call(function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together})
+    yield PlannedCall(
+        function=customers.ids_of_all, form=f"{len(together)} customers", with_={"customer_ids": together}
+    )

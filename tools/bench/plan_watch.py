@@ -1,7 +1,7 @@
 """Observation of the product's statements: each one is planned, tried eight times, and then run.
 
 There is one connection with one transaction that is rolled back at the end. All statements that core runs on it, as
-`Tx` or as `Database`, pass through `Watch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL may
+`Tx` or as `Database`, pass through `PlanWatch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL may
 use a generic plan. So a statement is tried eight times, and the fastest of the last three runs is reported. PostgreSQL
 itself counts scans, so those inside functions and triggers are included. Reading an index from end to end counts as a
 scan, too; that is found in the plan. A partition counts as read if one of its scans began: in the words of EXPLAIN, it
@@ -47,7 +47,7 @@ GATHERS = ("Sort", "Aggregate", "Hash", "WindowAgg", "ModifyTable")
 
 
 @attrs.define(kw_only=True)
-class Seen:
+class SeenStatement:
     """A statement of the product. `scans`: big tables that it reads as a whole. `read`: rows that one run reads.
 
     `months`: how many partitions it reads of each partitioned table, in all its runs together.
@@ -79,7 +79,7 @@ class Reads:
         return Reads(self.scans - earlier.scans, self.looks - earlier.looks, self.rows - earlier.rows)
 
 
-class Watch:
+class PlanWatch:
     """A connection that plans and tries each statement before it runs it."""
 
     def __init__(self, connection: Any, large: frozenset[str], whole: dict[str, str], months: dict[str, str]) -> None:
@@ -87,11 +87,11 @@ class Watch:
         self.months = months
         self.large = large
         self.whole = whole
-        self.seen: dict[tuple[str, str], Seen] = {}
+        self.seen: dict[tuple[str, str], SeenStatement] = {}
         self.case = ""
 
     @classmethod
-    async def open(cls, connection: Any, *, big: int = BIG) -> "Watch":
+    async def open(cls, connection: Any, *, big: int = BIG) -> "PlanWatch":
         """Watch a connection that is in a transaction. Tables with more than `big` rows must not be read as a whole."""
         large = frozenset(row["relname"] for row in await connection.fetch(LARGE_TABLES, big))
         whole = {row["name"]: row["of"] for row in await connection.fetch(WHOLE, big)}
@@ -123,7 +123,7 @@ class Watch:
         key = (self.case, " ".join(sql.split()))
         if key in self.seen:
             return
-        found = self.seen[key] = Seen(home=_home(), case=self.case, sql=key[1], nodes="", cost=0)
+        found = self.seen[key] = SeenStatement(home=_home(), case=self.case, sql=key[1], nodes="", cost=0)
         plan = await self._explain(sql, args)
         found.nodes, found.cost = " · ".join(_nodes(plan)), plan["Total Cost"]
         with contextlib.suppress(asyncpg.PostgresError):
@@ -150,7 +150,7 @@ class Watch:
             await connection.execute("SET LOCAL plan_cache_mode = auto")
             await connection.execute("DEALLOCATE watched")
 
-    async def _try(self, found: Seen, sql: str, args: tuple[Any, ...]) -> None:
+    async def _try(self, found: SeenStatement, sql: str, args: tuple[Any, ...]) -> None:
         async with kept_out(self.connection):
             before = await self._read()
             prepared = await self.connection.prepare(sql)
@@ -194,7 +194,7 @@ async def kept_out(connection: Any) -> AsyncIterator[None]:
 class WatchedDatabase(Database):
     """The product's database on one watched connection. Writes are rolled back after each call."""
 
-    def __init__(self, url: str, watch: Watch) -> None:
+    def __init__(self, url: str, watch: PlanWatch) -> None:
         super().__init__(url)  # does not open its pool
         self.watch = watch
 

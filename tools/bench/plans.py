@@ -20,8 +20,8 @@ from core.storage.pool import SERVER_SETTINGS, set_up
 from core.storage.reports import Reports
 from core.storage.transaction import Tx
 from tools.bench import plan_forms
-from tools.bench.plan_calls import TYPICAL, Call, Caller, NoArgument
-from tools.bench.plan_watch import BIG, Seen, Watch, WatchedDatabase, kept_out
+from tools.bench.plan_calls import TYPICAL, Caller, NoArgument, PlannedCall
+from tools.bench.plan_watch import BIG, PlanWatch, SeenStatement, WatchedDatabase, kept_out
 
 SLOW_MS = 250.0
 SMALL = 500  # rows from which a table counts as big in a small database
@@ -63,12 +63,12 @@ class NotWatched(Exception):
 class Judged:
     """A statement and its fault, or None; `reason` says why the fault is allowed, or is None."""
 
-    seen: Seen
+    seen: SeenStatement
     fault: str | None
     reason: str | None
 
 
-def judge(seen: Seen) -> Judged:
+def judge(seen: SeenStatement) -> Judged:
     """Return a statement with its fault, if it reads too much or takes too long."""
     fault, reasons = None, EXCEPTIONS
     if seen.scans:
@@ -119,7 +119,7 @@ async def look(
                 raise NotWatched("the database is empty: fill it with `sesi grow`")
             if small:
                 await connection.execute(ONLY_WHERE_NEEDED)
-            watch = await Watch.open(connection, big=SMALL if small else BIG)
+            watch = await PlanWatch.open(connection, big=SMALL if small else BIG)
             runtime.db = WatchedDatabase(settings.database_url, watch)
             runtime.reports = Reports(runtime.db)
             caller = Caller(runtime, runtime.db, Tx(watch, runtime.now), dict(found))
@@ -141,7 +141,7 @@ async def look(
         await runtime.close()
 
 
-async def _make(caller: Caller, call: Call, watch: Watch) -> str | None:
+async def _make(caller: Caller, call: PlannedCall, watch: PlanWatch) -> str | None:
     """Make a call and roll it back; return what is wrong with the call, or None.
 
     The product's own refusals are ignored, and so are transitions that start in another state.

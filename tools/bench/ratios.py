@@ -10,7 +10,7 @@ WITHIN = 0.05
 ABOUT_THE_MACHINE = frozenset({"yardstick ms"})  # the same work for both trees; shows how steady the machine was
 
 
-class Verdict(enum.StrEnum):
+class RatioVerdict(enum.StrEnum):
     """The result for a figure. BETTER and WORSE are about the present tree."""
 
     WITHIN = "within 5 %"
@@ -41,15 +41,15 @@ class Ratios:
         return max(self.values)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RatioVerdict:
         """Return whether the figure changed.
 
         It did not if the median is within 5 % of 1, or if 1 is between the smallest and the largest ratio: with equal
         trees, all of five ratios are on one side of 1 only once in 16 times.
         """
         if abs(self.median - 1) <= WITHIN or self.least <= 1 <= self.most:
-            return Verdict.WITHIN
-        return Verdict.BETTER if (self.median > 1) == higher_is_better(self.figure) else Verdict.WORSE
+            return RatioVerdict.WITHIN
+        return RatioVerdict.BETTER if (self.median > 1) == higher_is_better(self.figure) else RatioVerdict.WORSE
 
 
 def higher_is_better(figure: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 from tools.bench.running import BenchFailed
-from tools.driving.service import Code
+from tools.driving.service import SourceTree
 
 ROOT = pathlib.Path(__file__).parents[2]
 LOCKS = ("requirements-dev.lock", "requirements.lock")  # the second had the packages of development until 0.2
@@ -26,7 +26,7 @@ class Revision:
 
     name: str
     commit: str
-    code: Code
+    code: SourceTree
 
     def close(self) -> None:
         """Remove the checkout."""
@@ -52,7 +52,7 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
     commit = find(name)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sesi-bench-rev-")) / "tree"
     folder.parent.chmod(0o711)
-    made = Revision(name=name, commit=commit, code=Code(folder=folder))
+    made = Revision(name=name, commit=commit, code=SourceTree(folder=folder))
     done = _git("worktree", "add", "--quiet", "--detach", str(folder), commit)
     if done.returncode != 0:
         shutil.rmtree(folder.parent, ignore_errors=True)
@@ -62,7 +62,7 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
             say(f"{name} is {commit[:10]}; this environment has its packages")
             return made
         say(f"{name} is {commit[:10]}; its {_lock(folder).name} differs from ours: installing its packages …")
-        return attrs.evolve(made, code=Code(python=_environment(folder), folder=folder))
+        return attrs.evolve(made, code=SourceTree(python=_environment(folder), folder=folder))
     except BaseException:
         made.close()
         raise

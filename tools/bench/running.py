@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import asyncpg
 
-from tools.driving.service import OURS, Code, Service
+from tools.driving.service import OURS, Service, SourceTree
 from tools.driving.throwaway import free_port
 
 CALLBACK_TOKEN = "the-callback-token-of-the-bench"
@@ -20,7 +20,7 @@ class BenchFailed(Exception):
 
 
 def start_service(
-    *, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None, code: Code = OURS, **env: str
+    *, apis: int = 1, hubs: int = 1, template: pathlib.Path | None = None, code: SourceTree = OURS, **env: str
 ) -> Service:
     """Start a service with `apis` API processes and `hubs` realtime processes.
 

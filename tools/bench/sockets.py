@@ -8,7 +8,7 @@ import asyncpg
 from tools.bench import people
 from tools.bench.chat import chatting, paced
 from tools.bench.chat_loads import Load
-from tools.bench.light_socket import Tally, Wire, clock
+from tools.bench.light_socket import SocketTally, Wire, clock
 from tools.bench.machine import cpu_seconds, own_kib, resident_kib
 from tools.bench.running import until
 from tools.bench.target import Target, of_service
@@ -39,7 +39,7 @@ class Crowd:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tally = Tally()
+        self._tally = SocketTally()
         self._wires: list[Wire] = []
 
     async def arrive(self, count: int) -> float:
@@ -51,7 +51,7 @@ class Crowd:
             await connection.close()
         loop, slots, port = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE), self._target.ports()[0]
 
-        async def come(person: people.Person) -> None:
+        async def come(person: people.SignedInPerson) -> None:
             await slots.acquire()
             wire = Wire("/ws/chat", person.token, self._tally)
             wire.on_ready = slots.release

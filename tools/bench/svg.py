@@ -28,7 +28,7 @@ FEW_TICKS = 6
 
 
 @attrs.frozen(kw_only=True)
-class Series:
+class ChartSeries:
     """A line or a bar: its name, its colour (`one`, `two` or `three`) and its points; a bar has one of them."""
 
     name: str
@@ -104,7 +104,7 @@ def _at(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def bars(box: Box, title: str, unit: str, series: Sequence[Series], labels: Sequence[str]) -> list[str]:
+def bars(box: Box, title: str, unit: str, series: Sequence[ChartSeries], labels: Sequence[str]) -> list[str]:
     """Return a panel of horizontal bars, each with its value as a label, above an axis."""
     axis = linear(unit, [one.points[0][1] for one in series])
     left = box.x + 78
@@ -125,7 +125,7 @@ def bars(box: Box, title: str, unit: str, series: Sequence[Series], labels: Sequ
     return [*made, _line(left, box.y + 34, left, bottom, "axis")]
 
 
-def lines(box: Box, title: str, x_axis: Axis, y_axis: Axis, series: Sequence[Series]) -> list[str]:
+def lines(box: Box, title: str, x_axis: Axis, y_axis: Axis, series: Sequence[ChartSeries]) -> list[str]:
     """Return a panel of lines with both axes and a legend."""
     left, right = box.x + LEFT, box.x + box.width - RIGHT
     top, bottom = box.y + TOP, box.y + box.height - BOTTOM
@@ -149,20 +149,20 @@ def lines(box: Box, title: str, x_axis: Axis, y_axis: Axis, series: Sequence[Ser
     return [*made, *_legend(right, box.y + 38, series)]
 
 
-def _one_line(one: Series, places: list[tuple[float, float]]) -> list[str]:
+def _one_line(one: ChartSeries, places: list[tuple[float, float]]) -> list[str]:
     path = " ".join(f"{_at(x)},{_at(y)}" for x, y in places)
     dashed = " dashed" if one.dashed else ""
     return [f'<polyline points="{path}" class="line {one.colour}{dashed}"/>', *(_marker(one, x, y) for x, y in places)]
 
 
-def _marker(one: Series, x: float, y: float) -> str:
+def _marker(one: ChartSeries, x: float, y: float) -> str:
     """Return a circle for the first colour and a square for others, so that colour alone never tells."""
     if one.colour == "one":
         return f'<circle cx="{_at(x)}" cy="{_at(y)}" r="4.5" class="{one.colour}"/>'
     return f'<rect x="{_at(x - 4)}" y="{_at(y - 4)}" width="8" height="8" class="{one.colour}"/>'
 
 
-def _legend(right: float, y: float, series: Sequence[Series]) -> list[str]:
+def _legend(right: float, y: float, series: Sequence[ChartSeries]) -> list[str]:
     made: list[str] = []
     x = right
     for one in reversed(series):

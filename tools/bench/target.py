@@ -13,14 +13,14 @@ STORED = "SELECT count(*) FROM chat_messages WHERE session_id = ANY($1::uuid[])"
 
 
 @attrs.frozen(kw_only=True)
-class Used:
+class ProcessorUse:
     """Processor seconds of the processes that hold the sockets, of PostgreSQL and of Redis, so far."""
 
     hub: float
     postgres: float
     redis: float
 
-    def cost(self, before: "Used", messages: int) -> dict[str, float]:
+    def cost(self, before: "ProcessorUse", messages: int) -> dict[str, float]:
         """Return the figures of what each 1,000 messages have cost since `before`."""
         shares = {
             "of it hub": self.hub - before.hub,
@@ -44,10 +44,10 @@ class Target:
     wire: type[ChatWire] = ChatWire
     stored: str = STORED
 
-    def used(self) -> Used:
+    def used(self) -> ProcessorUse:
         """Read the processor time used so far."""
         servers = self.service.servers.pids
-        return Used(
+        return ProcessorUse(
             hub=sum(map(cpu_seconds, self.pids)),
             postgres=cpu_seconds(servers["postgres"], children=True),
             redis=cpu_seconds(servers["valkey"]),

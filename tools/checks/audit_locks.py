@@ -18,7 +18,7 @@ from collections.abc import Callable
 import attrs
 from packaging.version import InvalidVersion
 
-from tools.checks.osv_archive import Archive, Known
+from tools.checks.osv_archive import Archive, KnownFlaw
 from tools.pages.licences import ROOT, pins
 
 PROGRAM = ROOT / ".venv-deploy" / "bin" / "pip-audit"
@@ -30,15 +30,15 @@ class NotChecked(Exception):
 
 
 @attrs.frozen
-class Package:
+class LockedPackage:
     """A pinned package and its known vulnerabilities."""
 
     name: str
     version: str
-    known: list[Known]
+    known: list[KnownFlaw]
 
 
-def look_up(lock: pathlib.Path, osv_url: str | None = None) -> list[Package]:
+def look_up(lock: pathlib.Path, osv_url: str | None = None) -> list[LockedPackage]:
     """Look up the packages of a lock file by pip-audit. Raises NotChecked."""
     source = ["--vulnerability-service", "osv", "--osv-url", osv_url] if osv_url else []
     with tempfile.TemporaryDirectory() as cache:
@@ -52,20 +52,22 @@ def look_up(lock: pathlib.Path, osv_url: str | None = None) -> list[Package]:
         said = [line for line in done.stderr.splitlines() if line and "WARNING" not in line]
         raise NotChecked(f"the data is not available: {said[-1] if said else done.returncode}")
     return [
-        Package(one["name"], one["version"], [Known(known["id"], known["fix_versions"]) for known in one["vulns"]])
+        LockedPackage(
+            one["name"], one["version"], [KnownFlaw(known["id"], known["fix_versions"]) for known in one["vulns"]]
+        )
         for one in json.loads(done.stdout)["dependencies"]
     ]
 
 
-def look_up_in(archive: Archive, lock: pathlib.Path) -> list[Package]:
+def look_up_in(archive: Archive, lock: pathlib.Path) -> list[LockedPackage]:
     """Look up the packages of a lock file in an archive. Raises NotChecked."""
     try:
-        return [Package(name, version, archive.of(name, version)) for name, version in pins(lock).items()]
+        return [LockedPackage(name, version, archive.of(name, version)) for name, version in pins(lock).items()]
     except InvalidVersion as error:
         raise NotChecked(f"the archive has a version that can't be compared: {error}") from error
 
 
-def audit(lock: pathlib.Path, look: Callable[[pathlib.Path], list[Package]]) -> tuple[int, str]:
+def audit(lock: pathlib.Path, look: Callable[[pathlib.Path], list[LockedPackage]]) -> tuple[int, str]:
     """Look up the packages of a lock file; return the exit code and what to print."""
     try:
         found = look(lock)
@@ -79,7 +81,7 @@ def audit(lock: pathlib.Path, look: Callable[[pathlib.Path], list[Package]]) -> 
     return (1, "\n".join(bad)) if bad else (0, f"{lock.name}: no known vulnerability in {len(found)} packages")
 
 
-def source(words: list[str] | None = None) -> Callable[[pathlib.Path], list[Package]]:
+def source(words: list[str] | None = None) -> Callable[[pathlib.Path], list[LockedPackage]]:
     """Return what looks up the packages of a lock file, as the options of the command say. Raises NotChecked."""
     options = argparse.ArgumentParser(prog="make audit-locks")
     chosen = options.add_mutually_exclusive_group()

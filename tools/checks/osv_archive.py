@@ -14,7 +14,7 @@ ECOSYSTEM = "PyPI"
 
 
 @attrs.frozen
-class Known:
+class KnownFlaw:
     """A known vulnerability of a package: its id, and the versions in which it is fixed."""
 
     id: str
@@ -45,10 +45,10 @@ class Archive:
             raise ValueError(f"{path} has no entry for {ECOSYSTEM}")
         return cls(dict(affected), newest)
 
-    def of(self, name: str, version: str) -> list[Known]:
+    def of(self, name: str, version: str) -> list[KnownFlaw]:
         """Return the known vulnerabilities of a package in a version. Raises InvalidVersion."""
         return [
-            Known(entry, [since for events in _ranges(one) for kind, since in events if kind == "fixed"])
+            KnownFlaw(entry, [since for events in _ranges(one) for kind, since in events if kind == "fixed"])
             for entry, one in self.affected.get(name, [])
             if is_affected(one, version)
         ]

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from tools.cli import parser
 from tools.commands import environment
-from tools.driving.service import PROCESSES, Code, Service
+from tools.driving.service import PROCESSES, Service, SourceTree
 from tools.driving.throwaway import free_port
 from tools.pages.licences import ROOT, pins
 
@@ -81,7 +81,7 @@ class Installed:
 
     def __init__(self, target: pathlib.Path, folder: pathlib.Path) -> None:
         self.python = target / "bin" / "python"
-        self.code = Code(python=str(self.python), folder=folder)
+        self.code = SourceTree(python=str(self.python), folder=folder)
         self._sesi = target / "bin" / "sesi"
         self._folder = folder
 

@@ -43,7 +43,7 @@ PATTERNS = {
 
 
 @attrs.frozen
-class Mark:
+class ProseMark:
     """A place where a text breaks a rule."""
 
     path: str
@@ -118,19 +118,19 @@ def _markdown(source: str) -> Iterator[tuple[int, str]]:
                 yield number, part.strip()
 
 
-def marks_of(path: str, source: str) -> Iterator[Mark]:
+def marks_of(path: str, source: str) -> Iterator[ProseMark]:
     """Yield the marks of one file."""
     for line, text in texts(path, source):
         words = " ".join(re.sub(r"`[^`]*`", "", text).split())  # code has names, not prose
         for rule, pattern in PATTERNS.items():
             for _ in pattern.findall(words):
-                yield Mark(path, line, rule, words)
+                yield ProseMark(path, line, rule, words)
 
 
-def judge(marks: list[Mark], rules: Rules) -> list[str]:
+def judge(marks: list[ProseMark], rules: Rules) -> list[str]:
     """Return what is wrong: folders with more marks than allowed or fewer, and exceptions that nothing needs."""
     needed: set[Exceptional] = set()
-    counted: list[Mark] = []
+    counted: list[ProseMark] = []
     for mark in marks:
         reasons = [
             one for one in rules.exceptions if one.path == mark.path and (one.text is None or one.text in mark.text)
@@ -167,7 +167,7 @@ def files() -> list[str]:
     return found
 
 
-def marks_in(sources: dict[str, str]) -> list[Mark]:
+def marks_in(sources: dict[str, str]) -> list[ProseMark]:
     """Return the marks of files: path -> content."""
     return [mark for path, source in sources.items() for mark in marks_of(path, source)]
 

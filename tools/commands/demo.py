@@ -34,7 +34,7 @@ READING_S = 0.5  # real seconds between messages, so that a reader can follow
 console = Console(highlight=False)
 
 
-class Stage:
+class DemoStage:
     """Print what happens, with the service time since the start."""
 
     def __init__(self, scale: float) -> None:
@@ -68,7 +68,7 @@ class Play:
     """The demo: payment, blast, chat, extension, goodbyes; a targeted request, its rejection, a push; the audit."""
 
     def __init__(
-        self, addresses: Addresses, stage: Stage, code_of: Callable[[str], Any], pushes: PushInbox | None
+        self, addresses: Addresses, stage: DemoStage, code_of: Callable[[str], Any], pushes: PushInbox | None
     ) -> None:
         self._stage = stage
         self._code_of = code_of
@@ -363,7 +363,7 @@ async def demo(*, scale: float, running: bool) -> int:
         )  # fmt: skip
         await again(lambda: operator.sign_in_as_operator("demo@sesi.local", password))
         console.print(f"[dim]Ready. A minute of service time takes {60 / scale:.3g} s.[/]\n")
-        play = Play(service.addresses, Stage(scale), service.inbox.code_of, service.pushes)
+        play = Play(service.addresses, DemoStage(scale), service.inbox.code_of, service.pushes)
         try:
             well = await play.run(("+6281200000001", "+6281200000002"), operator)
         finally:
@@ -394,7 +394,7 @@ async def _against_running() -> int:
         sys.executable, "-m", "tools.cli", "seed", "demo", stdout=asyncio.subprocess.DEVNULL
     )
     await process.wait()
-    play = Play(addresses_of(settings), Stage(settings.sesi_time_scale), code_of, None)
+    play = Play(addresses_of(settings), DemoStage(settings.sesi_time_scale), code_of, None)
     try:
         well = await play.run(("+6281200000001", "+6281200000002"), None)
     finally:

@@ -62,7 +62,7 @@ def chosen(made: list[Backup], order: Order) -> Backup:
 
 
 @attrs.frozen
-class Step:
+class ProofStep:
     """A step that runs: the texts to show at its end, and the report of its progress."""
 
     report: Report
@@ -70,11 +70,11 @@ class Step:
 
 
 @contextlib.contextmanager
-def step(what: str) -> Iterator[Step]:
+def step(what: str) -> Iterator[ProofStep]:
     """Show the progress of a step, and at its end what it did."""
     began = time.monotonic()
     with progress.shown(what) as report:
-        yield (made := Step(report))
+        yield (made := ProofStep(report))
     said = made.said
     console.print(f"{what:<8} {time.monotonic() - began:7.1f} s  {escape('; '.join(said))}")
 

@@ -13,7 +13,7 @@ from typing import Any
 from api import apps
 from core.settings.environment import read
 from realtime import asyncapi
-from tools.compatibility.schema_changes import Pair, Schema
+from tools.compatibility.schema_changes import Schema, SchemaPair
 from tools.pages import errors_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "api"
@@ -54,7 +54,7 @@ def breaking(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def _openapi(old: Schema, new: Schema) -> Iterator[str]:
-    pair = Pair(old, new)
+    pair = SchemaPair(old, new)
     for path, methods in old["paths"].items():
         for method, before in methods.items():
             where = f"{method.upper()} {path}"
@@ -65,7 +65,7 @@ def _openapi(old: Schema, new: Schema) -> Iterator[str]:
             yield from _operation(pair, before, after, where)
 
 
-def _operation(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str]:
+def _operation(pair: SchemaPair, old: Schema, new: Schema, where: str) -> Iterator[str]:
     yield from _security(old["security"], new["security"], where)
     before, after = _parameters(pair, old, new=False), _parameters(pair, new, new=True)
     for key, one in before.items():
@@ -84,7 +84,7 @@ def _operation(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str
     yield from _responses(pair, old["responses"], new["responses"], where)
 
 
-def _parameters(pair: Pair, operation: Schema, *, new: bool) -> dict[tuple[str, str], Schema]:
+def _parameters(pair: SchemaPair, operation: Schema, *, new: bool) -> dict[tuple[str, str], Schema]:
     """Return the parameters of an operation by where they are and their name."""
     found = (pair.resolved(ref, new=new) for ref in operation["parameters"])
     return {(one["in"], one["name"]): one for one in found}
@@ -100,7 +100,7 @@ def _security(old: list[Schema], new: list[Schema], where: str) -> Iterator[str]
         yield f"{where} no longer accepts {scheme}"
 
 
-def _responses(pair: Pair, old: Schema, new: Schema, where: str) -> Iterator[str]:
+def _responses(pair: SchemaPair, old: Schema, new: Schema, where: str) -> Iterator[str]:
     for status, before in old.items():
         after = new.get(status, {})
         if status.startswith("2") and not after:
@@ -122,7 +122,7 @@ def _body(operation: Schema) -> Schema | None:
 
 
 def _asyncapi(old: Schema, new: Schema) -> Iterator[str]:
-    pair = Pair(old, new)
+    pair = SchemaPair(old, new)
     for name, before in old["channels"].items():
         yield from _channel(before, new["channels"].get(name), name)
     for name, before in old["operations"].items():
@@ -149,7 +149,7 @@ def _channel(old: Schema, new: Schema | None, name: str) -> Iterator[str]:
             yield f"{name}: close code {code['code']} is removed"
 
 
-def _frames(pair: Pair, old: Schema, new: Schema, direction: Any, where: str) -> Iterator[str]:
+def _frames(pair: SchemaPair, old: Schema, new: Schema, direction: Any, where: str) -> Iterator[str]:
     before = {one["name"]: one for one in (pair.resolved(ref, new=False) for ref in old["messages"])}
     after = {one["name"]: one for one in (pair.resolved(ref, new=True) for ref in new["messages"])}
     for name, one in before.items():

@@ -16,7 +16,7 @@ UPPER_BOUNDS = ("maxLength", "maximum", "maxItems", "maxProperties", "exclusiveM
 SHAPES = ("pattern", "format")
 
 
-class Pair:
+class SchemaPair:
     """Two versions of one document. A schema may refer to other parts of the document that it is in."""
 
     def __init__(self, old: Schema, new: Schema) -> None:

@@ -22,10 +22,10 @@ class CodeInbox:
         self.held.set()
         inbox = self
 
-        class Server(ThreadingHTTPServer):
+        class CodeServer(ThreadingHTTPServer):
             request_queue_size = 128  # so that a burst of calls has no connection refused
 
-        class Handler(BaseHTTPRequestHandler):
+        class CodeHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
                 call = json.loads(self.rfile.read(size))
@@ -47,7 +47,7 @@ class CodeInbox:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Log nothing."""
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = CodeServer(("127.0.0.1", 0), CodeHandler)
         # `close` waits for the next poll.
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()

@@ -28,10 +28,10 @@ class PushInbox:
         self.answer: Callable[[dict[str, Any]], Answer | None] = lambda _: None
         inbox = self
 
-        class Server(ThreadingHTTPServer):
+        class PushServer(ThreadingHTTPServer):
             request_queue_size = 128  # so that a burst of calls has no connection refused
 
-        class Handler(BaseHTTPRequestHandler):
+        class PushHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 if self.path == "/token":
@@ -60,7 +60,7 @@ class PushInbox:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Log nothing."""
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = PushServer(("127.0.0.1", 0), PushHandler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._credentials = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sesi-push-")  # noqa: SIM115 - closed by `close`
         json.dump(self._service_account(), self._credentials)

@@ -41,17 +41,17 @@ class Process(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Code:
+class SourceTree:
     """The source tree that a service runs: its interpreter and its folder (None: the tree of this process)."""
 
     python: str = sys.executable
     folder: pathlib.Path | None = None
 
 
-OURS = Code()
+OURS = SourceTree()
 
 
-def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = OURS) -> Process:
+def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: SourceTree = OURS) -> Process:
     """Start a process of a service by its `sesi` command, with output to a log file."""
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -60,7 +60,7 @@ def launched(name: str, env: dict[str, str], log: pathlib.Path, *, code: Code = 
 
 
 def executed(
-    args: tuple[str, ...], env: dict[str, str], stdin: str, timeout: float, *, code: Code = OURS
+    args: tuple[str, ...], env: dict[str, str], stdin: str, timeout: float, *, code: SourceTree = OURS
 ) -> subprocess.CompletedProcess[str]:
     """Run a `sesi` command to its end. Raises subprocess.TimeoutExpired."""
     return subprocess.run(
@@ -84,7 +84,7 @@ class Service:
         scale: float = 1,
         template: pathlib.Path | None = None,
         prefix: str = "sesi-service-",
-        code: Code = OURS,
+        code: SourceTree = OURS,
         **env: str,
     ) -> None:
         self.use(code)
@@ -125,7 +125,7 @@ class Service:
         }
         self._begun: dict[str, tuple[str, dict[str, str]]] = {}  # by key: (kind, its settings)
 
-    def use(self, code: Code) -> None:
+    def use(self, code: SourceTree) -> None:
         """Run this source tree in commands and in processes that start from now on."""
         self.code = code
         ours = code.folder is None

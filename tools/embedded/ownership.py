@@ -32,7 +32,7 @@ STOP_SIGNALS = {"postgres": signal.SIGINT, "valkey": signal.SIGTERM}
 
 
 @attrs.frozen(kw_only=True)
-class Servers:
+class EmbeddedServers:
     """The running servers. `Embedded.watch` changes the process id of one that it restarts; the URLs stay the same."""
 
     database_url: str
@@ -45,11 +45,11 @@ class Servers:
 class Note:
     """The content of servers.json."""
 
-    servers: Servers
+    servers: EmbeddedServers
     postgres_dir: str
 
 
-def running(data_dir: pathlib.Path) -> Servers | None:
+def running(data_dir: pathlib.Path) -> EmbeddedServers | None:
     """Return the servers that run in a data directory, or None unless both answer. The owner may be another process."""
     data_dir = data_dir.resolve()
     note = read_note(data_dir)
@@ -64,7 +64,7 @@ def read_note(data_dir: pathlib.Path) -> Note | None:
     """Read servers.json. Return None if it is missing or unreadable; then only the recorded ports are lost."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         content = json.loads((data_dir / "servers.json").read_text())
-        return Note(servers=Servers(**content["servers"]), postgres_dir=content["postgres_dir"])
+        return Note(servers=EmbeddedServers(**content["servers"]), postgres_dir=content["postgres_dir"])
     return None
 
 

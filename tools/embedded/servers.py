@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import IO, Any, Self
 
 from tools.embedded import ownership, programs
-from tools.embedded.ownership import POLL_S, STOP_SIGNALS, STOP_TIMEOUT_S, Note, Servers
+from tools.embedded.ownership import POLL_S, STOP_SIGNALS, STOP_TIMEOUT_S, EmbeddedServers, Note
 from tools.embedded.programs import HOST, Account, EmbeddedError
 
 DATABASE = "sesi"
@@ -79,7 +79,7 @@ class Embedded:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self) -> Servers:
+    def start(self) -> EmbeddedServers:
         """Start both servers over the existing data and wait until they answer.
 
         Raises EmbeddedError if they can't run, and then leaves nothing running.
@@ -93,7 +93,7 @@ class Embedded:
                 raise EmbeddedError(f"The embedded servers cannot run in {self._data_dir}: {error}") from error
             raise
 
-    def _start(self) -> Servers:
+    def _start(self) -> EmbeddedServers:
         for folder in ("log", "valkey"):
             (self._data_dir / folder).mkdir(exist_ok=True)
         note = ownership.read_note(self._data_dir)
@@ -146,9 +146,9 @@ class Embedded:
     def _folder(self, name: str) -> pathlib.Path:
         return self.postgres_dir / "cluster" if name == "postgres" else self._data_dir / "valkey"
 
-    def _write_note(self) -> Servers:
+    def _write_note(self) -> EmbeddedServers:
         """Record the running servers in servers.json, atomically."""
-        servers = Servers(
+        servers = EmbeddedServers(
             # The server has no TLS. When asyncpg tries it and the connection attempt is cancelled, asyncio reports the
             # closing of that connection as an exception that was never retrieved.
             database_url=f"postgresql://postgres@{HOST}:{self._ports['postgres']}/{DATABASE}?sslmode=disable",

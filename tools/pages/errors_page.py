@@ -44,7 +44,7 @@ Made by `make pages` from the error classes and the routes, with `tools/pages/er
 
 
 @attrs.frozen(kw_only=True)
-class Code:
+class ListedCode:
     """One error code as the page shows it. `status` is None for codes that only sockets use."""
 
     name: str
@@ -65,24 +65,26 @@ def _cause(error: type[DomainError]) -> str:
     return re.sub(r" \((?:docs/|contract |specification)[^)]*\)", "", text)
 
 
-def codes() -> dict[str, Code]:
+def codes() -> dict[str, ListedCode]:
     """Return every error code of the service, by name."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
             importlib.import_module(module.name)
     advice = {name: one for some in ADVICE.values() for name, one in some.items()}
     found = {
-        error.code: Code(name=error.code, status=STATUS[error.kind], message=error.message, when=_cause(error))
+        error.code: ListedCode(name=error.code, status=STATUS[error.kind], message=error.message, when=_cause(error))
         for error in _subclasses(DomainError)
         if error.__module__.split(".")[0] in PACKAGES
     }
     plain = [one for one in vars(refusals).values() if isinstance(one, Refusal)]
     for refusal in plain:
         when = advice[refusal.code].when if refusal.code in advice else None
-        found[refusal.code] = Code(name=refusal.code, status=refusal.status, message=refusal.message, when=when or "")
+        found[refusal.code] = ListedCode(
+            name=refusal.code, status=refusal.status, message=refusal.message, when=when or ""
+        )
     others: dict[str, Text | None] = {"ERROR": http_texts.UNANSWERABLE, "INVALID_FRAME": None, "UNKNOWN_TYPE": None}
     for name, message in others.items():
-        found[name] = Code(name=name, status=None, message=message, when=advice[name].when or "")
+        found[name] = ListedCode(name=name, status=None, message=message, when=advice[name].when or "")
     return found
 
 

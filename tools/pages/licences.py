@@ -77,7 +77,7 @@ current. The inventory with hashes is a [CycloneDX file](operations.md#supply-ch
 
 
 @attrs.frozen
-class Package:
+class LicensedPackage:
     """A pinned package and its licence, an SPDX expression."""
 
     name: str
@@ -103,15 +103,15 @@ def licence_of(name: str) -> str:
     return metadata["License-Expression"]
 
 
-def packages() -> list[Package]:
+def packages() -> list[LicensedPackage]:
     """Return the packages of the runtime lock. Raises LookupError for an unknown licence."""
-    return [Package(name, version, licence_of(name)) for name, version in sorted(pins().items())]
+    return [LicensedPackage(name, version, licence_of(name)) for name, version in sorted(pins().items())]
 
 
-def packages_of_traces() -> list[Package]:
+def packages_of_traces() -> list[LicensedPackage]:
     """Return the packages that the extra `traces` adds. Raises LookupError for an unknown licence."""
     added = sorted(pins(TRACES_LOCK).items() - pins().items())
-    return [Package(name, version, licence_of(name)) for name, version in added]
+    return [LicensedPackage(name, version, licence_of(name)) for name, version in added]
 
 
 def is_allowed(expression: str) -> bool:
@@ -119,7 +119,7 @@ def is_allowed(expression: str) -> bool:
     return any(all(word in ALLOWED for word in choice.split(" AND ")) for choice in expression.split(" OR "))
 
 
-def _table(found: list[Package]) -> str:
+def _table(found: list[LicensedPackage]) -> str:
     lines = [f"| {one.name} | {one.version} | {one.licence} |" for one in found]
     return "\n".join(["| package | version | licence |", "|---|---|---|", *lines])
 
@@ -127,7 +127,7 @@ def _table(found: list[Package]) -> str:
 def page() -> str:
     """Return the text of the page."""
     versions = pins(DEV_LOCK)
-    laptop = [Package(name, versions[name], licence_of(name)) for name in LAPTOP]
+    laptop = [LicensedPackage(name, versions[name], licence_of(name)) for name in LAPTOP]
     files = "\n".join(["| files | licence |", "|---|---|", *(f"| {what} | {licence} |" for what, licence in FILES)])
     return (
         f"{HEAD}\n## Runtime\n\n{_table(packages())}\n\n## Extra `traces`\n\n{_table(packages_of_traces())}\n"

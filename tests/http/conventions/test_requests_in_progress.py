@@ -16,7 +16,7 @@ from api.edge.admission import (
     REFRESHES_AT_ONCE,
     REFRESHES_PER_ADDRESS,
     REQUESTS,
-    Admission,
+    RequestAdmission,
 )
 from api.edge.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
@@ -216,7 +216,7 @@ async def test_turns_admit_a_few_refreshes_in_each_turn_of_the_event_loop() -> N
 
 async def test_requests_above_the_bound_are_refused_until_others_end() -> None:
     refusals: list[None] = []
-    admission = Admission(overloaded=lambda: refusals.append(None))
+    admission = RequestAdmission(overloaded=lambda: refusals.append(None))
     held = [admission.request() for _ in range(REQUESTS)]
     for one in held:
         one.__enter__()
@@ -230,7 +230,7 @@ async def test_requests_above_the_bound_are_refused_until_others_end() -> None:
 
 
 async def test_retry_after_spreads_refused_clients_within_a_bound() -> None:
-    admission = Admission(overloaded=lambda: None)
+    admission = RequestAdmission(overloaded=lambda: None)
     held = [admission.request() for _ in range(REQUESTS)]
     for one in held:
         one.__enter__()
@@ -274,7 +274,7 @@ async def _turns_to_accept(clients: int) -> int:
 
 async def test_slot_released_twice_is_free_once() -> None:
     refusals: list[None] = []
-    admission = Admission(overloaded=lambda: refusals.append(None))
+    admission = RequestAdmission(overloaded=lambda: refusals.append(None))
     places = [admission.refresh("198.51.100.1") for _ in range(REFRESHES_PER_ADDRESS)]
     places[0].leave()
     places[0].leave()

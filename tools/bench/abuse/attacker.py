@@ -40,7 +40,7 @@ PING = b"\x89\x80\0\0\0\0"
 
 
 @attrs.define(kw_only=True)
-class Plan:
+class AttackPlan:
     """The plan of the attackers: the service's ports, their tokens, and the duration."""
 
     kinds: list[str]
@@ -62,7 +62,7 @@ class Done:
     seconds: float = 0.0
 
 
-Attack = Callable[[Plan, Done], Awaitable[None]]
+Attack = Callable[[AttackPlan, Done], Awaitable[None]]
 
 
 async def _connect(kind: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -149,14 +149,14 @@ async def _paced(
 
 
 def _bodies(kind: str, body: bytes) -> Attack:
-    async def attack(plan: Plan, done: Done) -> None:
+    async def attack(plan: AttackPlan, done: Done) -> None:
         requests = itertools.cycle([_request("/api/client/payment/requests", body, token) for token in plan.tokens])
         await _paced(kind, plan.public, requests, done, rate=BODIES_PER_SECOND * plan.share, lines=BODY_LINES)
 
     return attack
 
 
-async def _webhooks(plan: Plan, done: Done) -> None:
+async def _webhooks(plan: AttackPlan, done: Done) -> None:
     """Call the webhook without a token."""
     noise = itertools.cycle(
         [_request("/api/shared/payment/webhooks/gateway", secrets.token_bytes(WEBHOOK_BYTES)) for _ in range(20)]
@@ -165,7 +165,7 @@ async def _webhooks(plan: Plan, done: Done) -> None:
     await _paced("webhook", plan.public, noise, done, rate=rate, lines=WEBHOOK_LINES)
 
 
-async def _sign_ups(plan: Plan, done: Done) -> None:
+async def _sign_ups(plan: AttackPlan, done: Done) -> None:
     """Create anonymous accounts."""
     requests = itertools.cycle([_request("/api/shared/auth/anonymous", b"{}")])
     await _paced(
@@ -174,7 +174,7 @@ async def _sign_ups(plan: Plan, done: Done) -> None:
     )  # fmt: skip
 
 
-async def _refreshes(plan: Plan, done: Done) -> None:
+async def _refreshes(plan: AttackPlan, done: Done) -> None:
     """Let all devices behind one address refresh at once, each over a new connection.
 
     They are legitimate, not attackers.
@@ -209,12 +209,12 @@ async def _refreshes(plan: Plan, done: Done) -> None:
             group.create_task(device(token))
 
 
-async def _silent(plan: Plan, done: Done) -> None:
+async def _silent(plan: AttackPlan, done: Done) -> None:
     """Keep connections open that send nothing, and as many that stop in the middle of a header."""
     await _held("silent", plan, done, (b"", b"GET /healthz HTTP/1.1\r\nHost: bench\r\nX-Half: a"))
 
 
-async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> None:
+async def _held(kind: str, plan: AttackPlan, done: Done, says: tuple[bytes, ...]) -> None:
     """Keep connections open after they have sent their bytes; replace those that the service closes."""
     free = asyncio.Semaphore(round(CONNECTIONS * plan.share))
 
@@ -242,7 +242,7 @@ async def _held(kind: str, plan: Plan, done: Done, says: tuple[bytes, ...]) -> N
             await asyncio.sleep(1 / CONNECTIONS_PER_SECOND)
 
 
-async def _header(plan: Plan, done: Done) -> None:
+async def _header(plan: AttackPlan, done: Done) -> None:
     """Send a request with one header of 16 MiB, each second."""
     size = round(HEADER_BYTES * plan.share)
     while True:
@@ -271,7 +271,7 @@ async def _header(plan: Plan, done: Done) -> None:
 def _flood(kind: str, frame: Callable[[str], bytes], rate: int, batch: int) -> Attack:
     """Return an attack by 16 sockets of one account, which together send `rate` frames a second."""
 
-    async def attack(plan: Plan, done: Done) -> None:
+    async def attack(plan: AttackPlan, done: Done) -> None:
         pause = batch * 2 * SOCKETS_EACH / (rate * plan.share)
         async with asyncio.TaskGroup() as group:
             for path in (CHAT, PAIRING):
@@ -282,7 +282,7 @@ def _flood(kind: str, frame: Callable[[str], bytes], rate: int, batch: int) -> A
 
 
 async def _socket(
-    kind: str, path: str, plan: Plan, done: Done, frame: Callable[[str], bytes], batch: int, pause: float
+    kind: str, path: str, plan: AttackPlan, done: Done, frame: Callable[[str], bytes], batch: int, pause: float
 ) -> None:
     """Flood over one socket, and over a new one when it is closed. Each attack has its own account."""
     token = plan.tokens[list(ATTACKS).index(kind) % len(plan.tokens)]
@@ -341,7 +341,7 @@ def _auth(token: str) -> bytes:
     return client_frame(b'{"type":"auth","token":"%s"}' % token.encode())
 
 
-async def _neighbour(_plan: Plan, _done: Done) -> None:
+async def _neighbour(_plan: AttackPlan, _done: Done) -> None:
     """Keep a processor busy and send nothing, to show the effect of the generator's share of the machine."""
     while True:
         for _ in range(20_000):
@@ -370,7 +370,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-async def attack(plan: Plan) -> dict[str, Done]:
+async def attack(plan: AttackPlan) -> dict[str, Done]:
     """Run the attacks of a plan until it is over and every device is answered; return their results."""
     done = {kind: Done() for kind in plan.kinds}
 
@@ -388,7 +388,7 @@ async def attack(plan: Plan) -> dict[str, Done]:
 def main() -> None:
     """Read the plan, report the start, attack, and write the results."""
     os.nice(NICENESS)
-    plan = Plan(**json.loads(sys.stdin.readline()))
+    plan = AttackPlan(**json.loads(sys.stdin.readline()))
     print("begun", flush=True)
     done = uvloop.run(attack(plan))
     cpu = time.process_time()

@@ -20,7 +20,7 @@ from core.settings import settings
 from tools.bench import page, people
 from tools.bench.abuse import report
 from tools.bench.abuse.attacker import ATTACKS
-from tools.bench.abuse.payers import Payers, Seen
+from tools.bench.abuse.payers import Payers, SeenByPayers
 from tools.bench.abuse.report import ALL, CONTROL, QUIET, Phase
 from tools.bench.machine import describe
 from tools.bench.results import Results
@@ -48,7 +48,7 @@ WRITABLE = {
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class AbuseOptions:
     """The options of the command line. `share`: factor for every count and rate, for a quick run."""
 
     kinds: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Asked:
     page: pathlib.Path | None = None
 
 
-def bench(asked: Asked, console: Console) -> int:
+def bench(asked: AbuseOptions, console: Console) -> int:
     """Measure all phases, and print and save the results; return 1 if a goal is missed. Raises BenchFailed."""
     service = start_service(**default_limits())  # type: ignore[arg-type]  # no setting is called like another argument
     try:
@@ -88,7 +88,7 @@ def default_limits() -> dict[str, str]:
     return {name: "" for name in settings.names() if name.startswith(("RATE_LIMIT", "WS_", "OPERATOR_"))}
 
 
-async def _phases(asked: Asked, service: Service) -> list[Phase]:
+async def _phases(asked: AbuseOptions, service: Service) -> list[Phase]:
     """Run the phases: quiet, each attack alone, all attacks together, quiet again."""
     kinds = [kind for kind in ATTACKS if not asked.kinds or kind in asked.kinds]
     attacks = [kind for kind in kinds if kind != CONTROL]
@@ -114,7 +114,7 @@ async def _phases(asked: Asked, service: Service) -> list[Phase]:
 
 
 async def _phase(
-    name: str, kinds: list[str], asked: Asked, service: Service, connection: asyncpg.Connection, payers: Payers
+    name: str, kinds: list[str], asked: AbuseOptions, service: Service, connection: asyncpg.Connection, payers: Payers
 ) -> Phase:
     """Run one phase: create users, count rows, start the attack, measure the paying users, count rows again."""
     payments = await payers.payments(asked.seconds)
@@ -133,7 +133,7 @@ async def _phase(
         "share": asked.share,
     }
     rows, written = await _written(connection)
-    phase = Phase(name=name, seen=Seen(), seconds=asked.seconds + 1, devices=devices)
+    phase = Phase(name=name, seen=SeenByPayers(), seconds=asked.seconds + 1, devices=devices)
     async with _attackers(plan, phase):
         phase.seen = await payers.watch(asked.seconds, payments)
     rows_after, written_after = await _written(connection)

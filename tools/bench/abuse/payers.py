@@ -13,7 +13,7 @@ import attrs
 
 from tools.bench import people
 from tools.bench.chat_wire import ChatWire
-from tools.bench.light_socket import Tally, connected
+from tools.bench.light_socket import SocketTally, connected
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
 from tools.driving.service import Service
 
@@ -28,7 +28,7 @@ clock = time.perf_counter
 
 
 @attrs.define(kw_only=True)
-class Seen:
+class SeenByPayers:
     """Latencies in seconds, one for each sample, and the number of failures."""
 
     acks: list[float] = attrs.field(factory=list)
@@ -38,7 +38,7 @@ class Seen:
     lags: list[float] = attrs.field(factory=list)  # how late the measuring process wakes up
     failed: int = 0  # calls and probes without the right answer, messages without an acknowledgement
 
-    def add(self, other: "Seen") -> None:
+    def add(self, other: "SeenByPayers") -> None:
         """Add the samples of another phase."""
         for name in ("acks", "webhooks", "probes", "hub_probes", "lags"):
             getattr(self, name).extend(getattr(other, name))
@@ -49,7 +49,7 @@ class Seen:
 class Payment:
     """An unpaid payment request."""
 
-    customer: people.Person
+    customer: people.SignedInPerson
     address: str
     call: bytes
     id: str
@@ -62,7 +62,7 @@ class Payers:
         self._service = service
         self._connection = connection
         self._share = share
-        self._tally = Tally()
+        self._tally = SocketTally()
         self._wires: list[ChatWire] = []
 
     async def begin(self) -> None:
@@ -91,7 +91,7 @@ class Payers:
         customers = await people.customers(self._connection, self._service, count)
         slots = asyncio.Semaphore(4)
 
-        async def ask(number: int, customer: people.Person) -> Payment:
+        async def ask(number: int, customer: people.SignedInPerson) -> Payment:
             async with slots:
                 address = f"{PAYERS_FROM}{number % 200 + 1}"
                 asked = await self._post(address, customer, "payment/requests", {"duration_minutes": 12})
@@ -117,7 +117,9 @@ class Payers:
             with contextlib.suppress(BenchFailed, OSError, TimeoutError):
                 await self._post(payment.address, payment.customer, "chat/cancel", {"payment_request_id": payment.id})
 
-    async def _post(self, address: str, customer: people.Person, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _post(
+        self, address: str, customer: people.SignedInPerson, path: str, body: dict[str, Any]
+    ) -> dict[str, Any]:
         """Send a customer's request and return its answer. Raises BenchFailed if it is refused."""
         connector = aiohttp.TCPConnector(local_addr=(address, 0))
         headers = {"Authorization": f"Bearer {customer.token}"}
@@ -131,9 +133,9 @@ class Payers:
                 raise BenchFailed(f"{path}: {answer.status} {found}")
             return found
 
-    async def watch(self, seconds: float, payments: list[Payment]) -> Seen:
+    async def watch(self, seconds: float, payments: list[Payment]) -> SeenByPayers:
         """Chat, call and probe for `seconds`; return the measurements."""
-        seen, over = Seen(), clock() + seconds
+        seen, over = SeenByPayers(), clock() + seconds
         async with asyncio.TaskGroup() as group:
             group.create_task(self._chat(over, seen))
             group.create_task(self._lag(over, seen))
@@ -143,7 +145,7 @@ class Payers:
             group.create_task(self._probe(over, seen, realtime, seen.hub_probes, group))
         return seen
 
-    async def _chat(self, over: float, seen: Seen) -> None:
+    async def _chat(self, over: float, seen: SeenByPayers) -> None:
         """Send at a steady rate, then wait for the last messages, whose latencies count too."""
         tally, wires = self._tally, self._wires
         tally.ack_s.clear()
@@ -163,12 +165,14 @@ class Payers:
         seen.failed += sum(wire.in_flight for wire in wires) + (tally.closed - closed) + len(tally.errors)
         tally.errors.clear()
 
-    async def _lag(self, over: float, seen: Seen) -> None:
+    async def _lag(self, over: float, seen: SeenByPayers) -> None:
         while (before := clock()) < over:
             await asyncio.sleep(LAG_TICK_S)
             seen.lags.append(max(0.0, clock() - before - LAG_TICK_S))
 
-    async def _gateway(self, over: float, seen: Seen, payments: list[Payment], group: asyncio.TaskGroup) -> None:
+    async def _gateway(
+        self, over: float, seen: SeenByPayers, payments: list[Payment], group: asyncio.TaskGroup
+    ) -> None:
         head = "POST /api/shared/payment/webhooks/gateway HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
         head += f"X-Callback-Token: {CALLBACK_TOKEN}\r\nConnection: close\r\nContent-Length: "
         for payment in payments:
@@ -179,7 +183,7 @@ class Payers:
             await asyncio.sleep(1 / (WEBHOOKS_PER_SECOND * self._share))
 
     async def _probe(
-        self, over: float, seen: Seen, port: int, latencies: list[float], group: asyncio.TaskGroup
+        self, over: float, seen: SeenByPayers, port: int, latencies: list[float], group: asyncio.TaskGroup
     ) -> None:
         request = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n"
         while clock() < over:
@@ -187,7 +191,7 @@ class Payers:
             await asyncio.sleep(1 / (PROBES_PER_SECOND * self._share))
 
 
-async def _timed(port: int, address: str, request: bytes, latencies: list[float], seen: Seen) -> None:
+async def _timed(port: int, address: str, request: bytes, latencies: list[float], seen: SeenByPayers) -> None:
     """Send a request over a new connection, as gateways and load balancers do; record its latency."""
     began, writer, status = clock(), None, b""
     try:

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from tools.bench.abuse.payers import Seen
+from tools.bench.abuse.payers import SeenByPayers
 from tools.bench.figures import number, percentile
 
 QUIET, ALL = "quiet", "all together"
@@ -18,7 +18,7 @@ class Phase:
     """One phase: what the paying users measured, and what the attackers did and wrote."""
 
     name: str
-    seen: Seen
+    seen: SeenByPayers
     rows: int = 0
     written: int = 0  # bytes of these rows
     attacker_cpu_s: float = 0.0
@@ -89,7 +89,7 @@ COLUMNS = {  # figure -> a short heading, for narrow windows
 
 def quiet_of(phases: list[Phase]) -> Phase:
     """Return the quiet phases as one, because the machine's speed may change between the first and the last."""
-    together = Phase(name=QUIET, seen=Seen())
+    together = Phase(name=QUIET, seen=SeenByPayers())
     for phase in phases:
         if phase.name == QUIET:
             together.seen.add(phase.seen)

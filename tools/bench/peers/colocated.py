@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 @attrs.frozen(kw_only=True)
-class Kind:
+class PeerKind:
     """A peer: its name, its script in this folder, and the socket that speaks with it, if it is a chat."""
 
     name: str
@@ -59,9 +59,9 @@ class Kind:
 
 
 KINDS = {
-    "ws": Kind(name="ws", script="ws_chat.cjs"),
-    "socketio": Kind(name="socket.io", script="socketio_chat.cjs", wire=SocketioWire),
-    "fastapi": Kind(name="FastAPI + SQLAlchemy", script="fastapi_sessions.py"),
+    "ws": PeerKind(name="ws", script="ws_chat.cjs"),
+    "socketio": PeerKind(name="socket.io", script="socketio_chat.cjs", wire=SocketioWire),
+    "fastapi": PeerKind(name="FastAPI + SQLAlchemy", script="fastapi_sessions.py"),
 }
 
 

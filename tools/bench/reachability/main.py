@@ -20,7 +20,7 @@ from rich.table import Table
 from core.base import ids
 from core.config.keys import KEYS
 from tools.bench import people
-from tools.bench.reachability.phones import Found, Kind, Phone, Plan, compare, intervals
+from tools.bench.reachability.phones import CrowdPhone, Fate, Reached, Timetable, compare, intervals
 from tools.bench.running import BenchFailed, start_service
 from tools.commands import progress
 from tools.driving.push_inbox import PushInbox
@@ -29,7 +29,7 @@ from tools.driving.service import Service
 SCALE = 4
 PHONES = 10  # of each kind
 STALE_S = KEYS["mitra_stale_after_seconds"].default
-FULL = Plan(cadence_s=30, silent_at_s=31, turn_at_s=120, online_at_s=135, seconds=240)
+FULL = Timetable(cadence_s=30, silent_at_s=31, turn_at_s=120, online_at_s=135, seconds=240)
 ROW = """UPDATE app_config SET value = jsonb_build_object('value', $1::bool), updated_at = now()
   WHERE key = 'reachability_probe'"""
 TOKEN = "UPDATE auth_sessions SET push_token = $2, push_token_at = now() WHERE user_id = $1::uuid"
@@ -41,22 +41,22 @@ SETTLE_S = 1.5  # real seconds until all processes have read the configuration
 
 
 @attrs.frozen(kw_only=True)
-class Trial:
+class ReachabilityTrial:
     """The result with the row off or on."""
 
     probe: bool
-    found: list[Found]
+    found: list[Reached]
 
 
 async def measure(
     service: Service,
     inbox: PushInbox,
-    plan: Plan,
+    plan: Timetable,
     *,
     probe: bool,
     phones: int = PHONES,
-    kinds: Sequence[Kind] = tuple(Kind),
-) -> Trial:
+    kinds: Sequence[Fate] = tuple(Fate),
+) -> ReachabilityTrial:
     """Let `phones` phones of each kind play the plan."""
     connection = await asyncpg.connect(service.database_url)
     try:
@@ -65,7 +65,7 @@ async def measure(
         await asyncio.sleep(SETTLE_S)
         async with aiohttp.ClientSession() as http:
             crowd = [
-                Phone(
+                CrowdPhone(
                     kind, mitra, f"device-{ids.new_id()}", http=http, addresses=service.addresses, scale=service.scale
                 )
                 for kind in kinds
@@ -73,12 +73,14 @@ async def measure(
             ]
             for phone in crowd:
                 await connection.execute(TOKEN, phone.mitra.id, phone.token)
-            return Trial(probe=probe, found=await _play(connection, crowd, inbox, plan))
+            return ReachabilityTrial(probe=probe, found=await _play(connection, crowd, inbox, plan))
     finally:
         await connection.close()
 
 
-async def _play(connection: asyncpg.Connection, crowd: Sequence[Phone], inbox: PushInbox, plan: Plan) -> list[Found]:
+async def _play(
+    connection: asyncpg.Connection, crowd: Sequence[CrowdPhone], inbox: PushInbox, plan: Timetable
+) -> list[Reached]:
     loop, by_token = asyncio.get_running_loop(), {phone.token: phone for phone in crowd}
     inbox.answer = lambda message: by_token[message["token"]].receive(message, loop)
     try:
@@ -102,7 +104,9 @@ async def _play(connection: asyncpg.Connection, crowd: Sequence[Phone], inbox: P
     ]
 
 
-async def _changes(connection: asyncpg.Connection, crowd: Iterable[Phone]) -> dict[str, list[tuple[dt.datetime, bool]]]:
+async def _changes(
+    connection: asyncpg.Connection, crowd: Iterable[CrowdPhone]
+) -> dict[str, list[tuple[dt.datetime, bool]]]:
     """Return when each mitra went online or offline, in order."""
     found: dict[str, list[tuple[dt.datetime, bool]]] = {phone.mitra.id: [] for phone in crowd}
     for row in await connection.fetch(CHANGES, list(found)):
@@ -110,7 +114,7 @@ async def _changes(connection: asyncpg.Connection, crowd: Iterable[Phone]) -> di
     return found
 
 
-def lines(trials: Sequence[Trial]) -> list[list[str]]:
+def lines(trials: Sequence[ReachabilityTrial]) -> list[list[str]]:
     """Return the cells of the table: for each kind of phone the figures with the row off and on."""
     off, on = sorted(trials, key=lambda trial: trial.probe)
     return [
@@ -127,20 +131,20 @@ def lines(trials: Sequence[Trial]) -> list[list[str]]:
 HEADINGS = ("phones", "false online, off", "false online, on", "false offline, off", "false offline, on", "checks, on")
 
 
-def missed(trials: Sequence[Trial], *, scale: float = SCALE, stale_s: float = STALE_S) -> list[str]:
+def missed(trials: Sequence[ReachabilityTrial], *, scale: float = SCALE, stale_s: float = STALE_S) -> list[str]:
     """Return what the row should do but did not."""
     off, on = sorted(trials, key=lambda trial: trial.probe)
     found: list[str] = []
     for before, after in zip(off.found, on.found, strict=True):
         slack = before.phones * (2.0 + scale)  # a deadline and a push take some real time
-        answered = before.phones * stale_s if after.kind is Kind.FADING else 0.0  # online after the last answer
+        answered = before.phones * stale_s if after.kind is Fate.FADING else 0.0  # online after the last answer
         if after.false_online_s > before.false_online_s + answered + slack:
             found.append(f"{after.kind}: longer falsely online with the row on")
         if after.false_offline_s > before.false_offline_s + slack:
             found.append(f"{after.kind}: longer falsely offline with the row on")
-        if after.kind in (Kind.AWAKE, Kind.BACKGROUND, Kind.FADING) and after.false_offline:
+        if after.kind in (Fate.AWAKE, Fate.BACKGROUND, Fate.FADING) and after.false_offline:
             found.append(f"{after.kind}: {after.false_offline} phones were falsely offline")
-        if before.kind is Kind.BACKGROUND and before.false_offline < before.phones:
+        if before.kind is Fate.BACKGROUND and before.false_offline < before.phones:
             found.append(f"{before.kind}: not all were falsely offline with the row off")
     return found
 

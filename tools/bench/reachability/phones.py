@@ -12,7 +12,7 @@ import aiohttp
 import attrs
 
 from core.deliveries.pushes.rules import Action
-from tools.bench.people import Person
+from tools.bench.people import SignedInPerson
 from tools.driving.client import Addresses
 from tools.driving.push_inbox import Answer
 
@@ -30,7 +30,7 @@ UNREGISTERED: Answer = (
 )
 
 
-class Kind(enum.StrEnum):
+class Fate(enum.StrEnum):
     """What happens to a phone after it was in use for a while."""
 
     AWAKE = "in use"  # nothing: it stays connected and sends its heartbeats
@@ -42,7 +42,7 @@ class Kind(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class Timetable:
     """The timetable of all phones, in service seconds from the start."""
 
     cadence_s: float  # of heartbeats
@@ -51,24 +51,31 @@ class Plan:
     online_at_s: float  # when the mitra of that phone sees the status and goes online again, if need be
     seconds: float
 
-    def reachable(self, kind: Kind) -> list[tuple[float, float]]:
+    def reachable(self, kind: Fate) -> list[tuple[float, float]]:
         """Return when a chat request can reach a phone: over a socket that it reads, or by a push that wakes it."""
         match kind:
-            case Kind.AWAKE | Kind.BACKGROUND:
+            case Fate.AWAKE | Fate.BACKGROUND:
                 return [(0, self.seconds)]
-            case Kind.FLIGHT:
+            case Fate.FLIGHT:
                 return [(0, self.silent_at_s), (self.turn_at_s, self.seconds)]
-            case Kind.FADING:
+            case Fate.FADING:
                 return [(0, self.turn_at_s)]
             case _:
                 return [(0, self.silent_at_s)]
 
 
-class Phone:
+class CrowdPhone:
     """One phone. It is connected while in use, and suspended without a word when it falls silent."""
 
     def __init__(
-        self, kind: Kind, mitra: Person, token: str, *, http: aiohttp.ClientSession, addresses: Addresses, scale: float
+        self,
+        kind: Fate,
+        mitra: SignedInPerson,
+        token: str,
+        *,
+        http: aiohttp.ClientSession,
+        addresses: Addresses,
+        scale: float,
     ) -> None:
         self.kind = kind
         self.mitra = mitra
@@ -86,17 +93,17 @@ class Phone:
         async with self._http.request(method, url, headers={"Authorization": f"Bearer {self.mitra.token}"}) as answer:
             return await answer.json()
 
-    async def live(self, plan: Plan) -> None:
+    async def live(self, plan: Timetable) -> None:
         """Play the plan. It begins online and in use."""
-        if self.kind is Kind.AWAKE:
+        if self.kind is Fate.AWAKE:
             await self._use(plan.cadence_s, plan.seconds)
             return
         await self._use(plan.cadence_s, plan.silent_at_s)
-        self._gone = self.kind not in (Kind.BACKGROUND, Kind.FADING)
+        self._gone = self.kind not in (Fate.BACKGROUND, Fate.FADING)
         await self._pass(plan.turn_at_s - plan.silent_at_s)
-        if self.kind is Kind.FADING:
+        if self.kind is Fate.FADING:
             self._gone = True
-        elif self.kind is Kind.FLIGHT:
+        elif self.kind is Fate.FLIGHT:
             self._gone = False
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._use(plan.cadence_s, plan.seconds - plan.turn_at_s))
@@ -112,7 +119,7 @@ class Phone:
     def receive(self, message: dict[str, Any], loop: asyncio.AbstractEventLoop) -> Answer | None:
         """Take a push from the provider, in its thread; return the provider's answer, None for an acceptance."""
         if self._gone:
-            return UNREGISTERED if self.kind is Kind.REVOKED else None
+            return UNREGISTERED if self.kind is Fate.REVOKED else None
         if message["data"]["action"] == Action.PRESENCE_CHECK:
             asyncio.run_coroutine_threadsafe(self._answer(), loop)
         return None
@@ -146,10 +153,10 @@ class Phone:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class Reached:
     """How long phones of one kind had the wrong status, in service seconds of all of them, and how many had it."""
 
-    kind: Kind
+    kind: Fate
     phones: int
     false_online_s: float
     false_offline_s: float
@@ -162,12 +169,12 @@ Interval = tuple[float, float]
 SHORT_S = 2.0  # shorter differences are the time that events and requests take
 
 
-def compare(kind: Kind, plan: Plan, online: Iterable[list[Interval]], checks: int) -> Found:
+def compare(kind: Fate, plan: Timetable, online: Iterable[list[Interval]], checks: int) -> Reached:
     """Compare when each phone's mitra was online with when the phone could be reached."""
     reachable = plan.reachable(kind)
     false_online = [_length(one) - _overlap(one, reachable) for one in online]
     false_offline = [_length(reachable) - _overlap(one, reachable) for one in online]
-    return Found(
+    return Reached(
         kind=kind,
         phones=len(false_online),
         false_online_s=sum(false_online),

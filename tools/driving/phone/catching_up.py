@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from tools.driving.client import Client, Socket
-from tools.driving.phone.connection import Connection
+from tools.driving.phone.connection import PhoneConnection
 from tools.driving.phone.transcripts import Transcripts
 
 SYNC_AGAIN_S = 1.0  # repeat a `sync` that the service could not answer
@@ -22,7 +22,7 @@ class CatchingUp:
     def __init__(
         self,
         client: Client,
-        connection: Connection,
+        connection: PhoneConnection,
         transcripts: Transcripts,
         *,
         missing: Callable[[str, set[str]], None],

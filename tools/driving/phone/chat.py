@@ -9,7 +9,7 @@ import aiohttp
 
 from tools.driving.client import Client, Refused, Socket
 from tools.driving.phone.catching_up import CatchingUp
-from tools.driving.phone.connection import Connection
+from tools.driving.phone.connection import PhoneConnection
 from tools.driving.phone.outbox import Outbox
 from tools.driving.phone.transcripts import Transcripts, own_message
 
@@ -20,7 +20,7 @@ Frame = dict[str, Any]
 class Chat:
     """What a phone on `/ws/chat` shows, and its outbox."""
 
-    def __init__(self, client: Client, connection: Connection) -> None:
+    def __init__(self, client: Client, connection: PhoneConnection) -> None:
         self.sessions: dict[str, Frame] = {}
         self.transcripts = Transcripts()
         self._client = client

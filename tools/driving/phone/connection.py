@@ -17,7 +17,7 @@ CONNECTIONS_KEPT = 20  # latest ended connections, for error messages
 Frame = dict[str, Any]
 
 
-class Connection:
+class PhoneConnection:
     """One path of a device. It calls `take` with each frame and `changed` after each batch of frames."""
 
     def __init__(

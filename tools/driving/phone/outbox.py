@@ -16,7 +16,7 @@ Frame = dict[str, Any]
 
 
 @attrs.define(eq=False)
-class Pending:
+class PendingMessage:
     """One message. `answer` is the last answer to it; `settled` gets the final one."""
 
     frame: Frame
@@ -32,7 +32,7 @@ class Outbox:
         """`send` sends a message; it returns the answer if that comes with the call, and None if it comes later."""
         self._send = send
         self._storage = storage
-        self._pending: dict[str, Pending] = {}  # by client_message_id, oldest first
+        self._pending: dict[str, PendingMessage] = {}  # by client_message_id, oldest first
         self._senders: dict[str, asyncio.Task[None]] = {}  # by session id
 
     def restore(self) -> None:
@@ -43,7 +43,7 @@ class Outbox:
     def add(self, frame: Frame) -> asyncio.Future[Frame]:
         """Store a message and send it after those before it; the future gets `message_ack` or the final `error`."""
         settled: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self._pending[frame["client_message_id"]] = Pending(frame, settled)
+        self._pending[frame["client_message_id"]] = PendingMessage(frame, settled)
         self._save()
         session_id = frame["session_id"]
         if session_id not in self._senders:
@@ -98,10 +98,10 @@ class Outbox:
         finally:
             del self._senders[session_id]
 
-    def _first(self, session_id: str) -> Pending | None:
+    def _first(self, session_id: str) -> PendingMessage | None:
         return next((one for one in self._pending.values() if one.frame["session_id"] == session_id), None)
 
-    async def _send_until_settled(self, one: Pending) -> Frame | None:
+    async def _send_until_settled(self, one: PendingMessage) -> Frame | None:
         """Return the final answer, or None if the message was removed."""
         while one.frame["client_message_id"] in self._pending:
             one.news.clear()

@@ -15,9 +15,9 @@ from core.base import ids
 from tools.driving.client import Client, Refused, Socket
 from tools.driving.phone.chat import Chat
 from tools.driving.phone.chat_requests import ChatRequests
-from tools.driving.phone.connection import Connection
+from tools.driving.phone.connection import PhoneConnection
 from tools.driving.phone.event_log import EventLog
-from tools.driving.phone.presence import Presence
+from tools.driving.phone.presence import PhonePresence
 from tools.driving.phone.reconnection import SignedOut
 
 REQUEST_EVENTS = ("chat_request", "chat_request_closed")
@@ -35,9 +35,9 @@ class Phone:
         self._heartbeat_s = heartbeat_s
         self.requests = ChatRequests()
         self._log = EventLog(self._check_signed_in)
-        self._connection = Connection(client, path, self._take, self._log.notify)
+        self._connection = PhoneConnection(client, path, self._take, self._log.notify)
         self.chat = Chat(client, self._connection)
-        self.presence = Presence(client, self._connection)
+        self.presence = PhonePresence(client, self._connection)
         self._life: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -7,16 +7,16 @@ from typing import Any
 import aiohttp
 
 from tools.driving.client import Client, Refused
-from tools.driving.phone.connection import Connection
+from tools.driving.phone.connection import PhoneConnection
 
 Frame = dict[str, Any]
 STATUS = "/api/mitra/status"
 
 
-class Presence:
+class PhonePresence:
     """A mitra's heartbeats: over the socket, and over REST while there is none."""
 
-    def __init__(self, client: Client, connection: Connection) -> None:
+    def __init__(self, client: Client, connection: PhoneConnection) -> None:
         self._client = client
         self._connection = connection
         self.is_online: bool | None = None  # None: not known yet
