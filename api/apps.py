@@ -53,14 +53,37 @@ from core.runtime.container import Runtime
 from core.sessions.absences.signs_of_life import SignsOfLife
 
 PUBLIC = [
-    *logins.ROUTES, *profile.ROUTES, *own_data.ROUTES, *devices.ROUTES, *catalogue.ROUTES, *payments.ROUTES, *payment_webhook.ROUTES, *pairing.ROUTES, *mitra_desk.ROUTES,
-    *chat.ROUTES, health.healthz,
-]  # fmt: skip
+    *logins.ROUTES,
+    *profile.ROUTES,
+    *own_data.ROUTES,
+    *devices.ROUTES,
+    *catalogue.ROUTES,
+    *payments.ROUTES,
+    *payment_webhook.ROUTES,
+    *pairing.ROUTES,
+    *mitra_desk.ROUTES,
+    *chat.ROUTES,
+    health.healthz,
+]
 INTERNAL = [
-    *operator_logins.ROUTES, *second_factor.ROUTES, *config.ROUTES, *mitras.ROUTES, *customers.ROUTES, *operators.ROUTES, *activity.ROUTES,
-    *failed_pairings.ROUTES, *pricing.ROUTES, *sessions.ROUTES, *payment_desk.ROUTES, *webhook_logs.ROUTES, *ledger.ROUTES,
-    *audit_log.ROUTES, health.healthz, health.readyz, health.prometheus,
-]  # fmt: skip
+    *operator_logins.ROUTES,
+    *second_factor.ROUTES,
+    *config.ROUTES,
+    *mitras.ROUTES,
+    *customers.ROUTES,
+    *operators.ROUTES,
+    *activity.ROUTES,
+    *failed_pairings.ROUTES,
+    *pricing.ROUTES,
+    *sessions.ROUTES,
+    *payment_desk.ROUTES,
+    *webhook_logs.ROUTES,
+    *ledger.ROUTES,
+    *audit_log.ROUTES,
+    health.healthz,
+    health.readyz,
+    health.prometheus,
+]
 DEVELOPMENT = [*try_apps.ROUTES, *dev_inbox.ROUTES]
 EXPOSED = ["X-Server-Time", "X-Request-Id", "Retry-After", "Deprecation", "Sunset", "Link"]
 METHODS: Any = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]

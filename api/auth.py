@@ -28,9 +28,9 @@ class Access:
     our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who
     have yet to replace a password that another person chose may call it. `step_up`: an operator with a second factor
     must have entered a code within the last 5 minutes. `or_area`: this area admits like `area`; the handler decides
-    about each object by its own area. `by_itself`: a phone calls it without a human, so the handler
-    decides whether the request is a sign of life (`note_sign`). `refusals` leaves out those that follow from the rest (no token,
-    wrong kind, invalid body).
+    about each object by its own area. `by_itself`: a phone calls it without a human, so the handler decides whether the
+    request is a sign of life (`note_sign`). `refusals` leaves out those that follow from the rest (no token, wrong
+    kind, invalid body).
     """
 
     listeners: frozenset[str]

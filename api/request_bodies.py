@@ -108,7 +108,8 @@ def optional_text(low: int, high: int, **more: Any) -> Any:
 
 
 def shown_text(most: int, *, optional: bool = False, low: int = 1, **more: Any) -> Any:
-    """Return a field for a text that other people see, of `low` to `most` characters after NFC. Core checks the rest."""
+    """Return a field for a text that other people see, of `low` to `most` characters after NFC. Core checks the
+    rest."""
 
     def bounds(_: object, __: object, value: str) -> None:
         if not low <= shown_texts.length_of(value) <= most:

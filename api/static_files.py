@@ -67,7 +67,8 @@ class StaticFolder:
     def find(self, name: str, *, fresh: bool) -> File | None:
         """Return a file, or None for an unknown name.
 
-        All files are read once and kept. With `fresh` the file is read again, so that an edit shows at the next request.
+        All files are read once and kept. With `fresh` the file is read again, so that an edit shows at the next
+        request.
         """
         if fresh:
             # A name is looked up and never joined to a path. To look into the folders takes a millisecond.

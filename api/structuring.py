@@ -46,7 +46,8 @@ def _exact(kind: type[int] | type[bool]) -> Any:
 
 
 def read_text(value: Any, kind: Any) -> str:
-    """Return a string; as a member of the enum if that is the type and has it. `bad_fields.out_of_bounds` refuses other words."""
+    """Return a string; as a member of the enum if that is the type and has it. `bad_fields.out_of_bounds` refuses other
+    words."""
     if type(value) is not str:
         raise TypeError(field_messages.STRING)
     if "\0" in value:

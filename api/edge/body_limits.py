@@ -33,7 +33,8 @@ class RequestTimeout(DomainError):
 async def read_in_time(
     scope: Scope, receive: Receive, headers: dict[str, str], *, most: Callable[[], int]
 ) -> bytes | None:
-    """Read the body within BODY_S; of a webhook call over MAX_BODY, about `most()` bytes. None if the client has disconnected.
+    """Read the body within BODY_S; of a webhook call over MAX_BODY, about `most()` bytes. None if the client has
+    disconnected.
 
     Raises TooLarge, or RequestTimeout if the body has not arrived in time.
     """

@@ -1,7 +1,7 @@
 """Answer plain GET routes without the framework's layers, which cost more than such a route's own work.
 
-A route is plain if its handler takes the runtime, the actor, the request and parts of the path, and returns a value that
-becomes JSON. The framework still finds the route. All other requests are passed on to it.
+A route is plain if its handler takes the runtime, the actor, the request and parts of the path, and returns a value
+that becomes JSON. The framework still finds the route. All other requests are passed on to it.
 """
 
 import inspect

@@ -85,7 +85,8 @@ async def failed_pairing(failure_id: str, runtime: Runtime, actor: Actor) -> Fai
 async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> FailedPairing:
     """Record what you have done for the customer.
 
-    This is possible once for each failed pairing, and not while its refund is under way. `refunded` needs a fresh code of the second factor, if you have one.
+    This is possible once for each failed pairing, and not while its refund is under way. `refunded` needs a fresh code
+    of the second factor, if you have one.
     """
     found = path_id(failure_id)
     if data.operator_action is OperatorAction.REFUNDED:

@@ -43,7 +43,8 @@ class OperatorBody:
 
 @attrs.frozen(kw_only=True)
 class OperatorPatch:
-    """Changes of an operator; absent fields stay unchanged. For a new password of your own, `current_password` is needed."""
+    """Changes of an operator; absent fields stay unchanged. For a new password of your own, `current_password` is
+    needed."""
 
     email: str | None = None
     display_name: str | None = None

@@ -32,11 +32,18 @@ from core.sessions.extensions.request import MoreMinutes
 from core.sessions.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 
 PAYING = (
-    SessionInProgress, TierNotFound, PriceChanged, DisplayNameRequired, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity, GatewayUnavailable,
-    IdempotencyMismatch, IdempotencyInFlight,
-)  # fmt: skip
-
-
+    SessionInProgress,
+    TierNotFound,
+    PriceChanged,
+    DisplayNameRequired,
+    FreeRequestOpen,
+    NotPreviousMitra,
+    MitraOffline,
+    MitraAtCapacity,
+    GatewayUnavailable,
+    IdempotencyMismatch,
+    IdempotencyInFlight,
+)
 LONGEST_TOPIC = 64  # characters of its NFC
 
 
@@ -66,8 +73,8 @@ def topics_field() -> Any:
 @attrs.frozen(kw_only=True)
 class PaymentBody:
     """A payment request for a session; with `is_extension`, for more minutes of `session_id`, in that session's mode.
-    With `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no mitra
-    is available, too. With `expected_amount`, the price that the customer was shown, another price is refused."""
+    With `first_session_discount` the `duration_minutes` may be left out. With `accept_wait` it is accepted while no
+    mitra is available, too. With `expected_amount`, the price that the customer was shown, another price is refused."""
 
     mode: Mode | None = None
     duration_minutes: int | None = optional_integer(1, 1440)

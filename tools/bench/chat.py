@@ -32,8 +32,8 @@ class Overloaded(BenchFailed):
 async def run(load: Load, target: Target, seconds: float) -> dict[str, float]:
     """Run the load once, at full speed and then paced; return its figures. Raises BenchFailed.
 
-    Between the two the kernel writes to disk what full speed has left in memory. Otherwise it does so half a minute later,
-    and the commits of another run wait for up to 120 ms.
+    Between the two the kernel writes to disk what full speed has left in memory. Otherwise it does so half a minute
+    later, and the commits of another run wait for up to 120 ms.
     """
     async with chatting(load, target) as (wires, tally):
         figures = await _full_speed(target, wires, tally, seconds)
@@ -146,8 +146,9 @@ async def offer(
 ) -> tuple[dict[str, float], bool]:
     """Send at a rate, whether or not earlier messages have arrived; return the figures, and whether the target kept up.
 
-    Earlier messages are acknowledged and delivered first, and the first WARM_S and `settle_s` seconds are not measured. With a
-    target, the figures include what the messages cost. Raises BenchFailed; Overloaded if the target did not keep up, and lost or refused messages.
+    Earlier messages are acknowledged and delivered first, and the first WARM_S and `settle_s` seconds are not measured.
+    With a target, the figures include what the messages cost. Raises BenchFailed; Overloaded if the target did not keep
+    up, and lost or refused messages.
     """
     await settle(wires, tally)
     began, sent, size = clock(), 0, len(wires)

@@ -82,7 +82,8 @@ class NotGrown(Exception):
 
 @attrs.frozen(kw_only=True)
 class GrowthWish:
-    """The amount of data to create, and the months before now that it is spread over. `more` adds to existing sessions."""
+    """The amount of data to create, and the months before now that it is spread over. `more` adds to existing
+    sessions."""
 
     sessions: int = 1_000_000
     messages: int = 20_000_000

@@ -146,7 +146,8 @@ def _profile(one: Bench, wish: BenchWish, service: Service) -> subprocess.Popen[
 
 
 def _keep(outcomes: list[Outcome], wish: BenchWish) -> None:
-    """Save the results so far, in case a later benchmark fails. Those of the page replace earlier ones of the same name."""
+    """Save the results so far, in case a later benchmark fails. Those of the page replace earlier ones of the same
+    name."""
     if wish.json is not None:
         wish.json.write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
     if wish.page is not None:

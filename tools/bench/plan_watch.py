@@ -1,11 +1,11 @@
 """Observation of the product's statements: each one is planned, tried eight times, and then run.
 
 There is one connection with one transaction that is rolled back at the end. All statements that core runs on it, as
-`Tx` or as `Database`, pass through `PlanWatch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL may
-use a generic plan. So a statement is tried eight times, and the fastest of the last three runs is reported. PostgreSQL
-itself counts scans, so those inside functions and triggers are included. Reading an index from end to end counts as a
-scan, too; that is found in the plan. A partition counts as read if one of its scans began: in the words of EXPLAIN, it
-was neither removed by the planner, nor among the "Subplans Removed", nor "never executed".
+`Tx` or as `Database`, pass through `PlanWatch`. asyncpg keeps statements prepared, and from the sixth run on PostgreSQL
+may use a generic plan. So a statement is tried eight times, and the fastest of the last three runs is reported.
+PostgreSQL itself counts scans, so those inside functions and triggers are included. Reading an index from end to end
+counts as a scan, too; that is found in the plan. A partition counts as read if one of its scans began: in the words of
+EXPLAIN, it was neither removed by the planner, nor among the "Subplans Removed", nor "never executed".
 """
 
 import contextlib

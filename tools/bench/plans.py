@@ -1,8 +1,8 @@
 """`sesi grow --plans`: shows the plan of each statement of the product, and finds statements that read too much.
 
 tools.bench.plan_calls finds the statements: it calls every store function and every read. EXCEPTIONS names the
-statements that may read a big table, or much of it, with the reason, and ALL_MONTHS those that may read many months of a
-partitioned table; all others fail.
+statements that may read a big table, or much of it, with the reason, and ALL_MONTHS those that may read many months of
+a partitioned table; all others fail.
 """
 
 import contextlib

@@ -21,7 +21,8 @@ class Results:
 
     @classmethod
     def read(cls, page: pathlib.Path) -> "Results":
-        """Read the results behind a page; return none if it has none yet. Raises ValueError or KeyError for another file."""
+        """Read the results behind a page; return none if it has none yet. Raises ValueError or KeyError for another
+        file."""
         path = folder_of(page) / NAME
         if not path.exists():
             return cls()

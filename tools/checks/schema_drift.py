@@ -1,4 +1,5 @@
-"""The CHECK constraints and state triggers whose declaration differs from a database (CONTRIBUTING.md#add-a-migration)."""
+"""The CHECK constraints and state triggers whose declaration differs from a database
+(CONTRIBUTING.md#add-a-migration)."""
 
 import importlib
 import re

@@ -20,8 +20,8 @@ MARK = """INSERT INTO migration (name, app_name, ran_on)
 async def adopt(url: str) -> None:
     """Prepare the database for the present migrations. Do nothing if it is empty or prepared.
 
-    A database of 0.2 only gets the rows of 0001 to 0003 in `migration`. An earlier one is changed so that these can run.
-    A crash may leave a part done; the next call does the rest. Raises LockNotAvailableError if a table is in use.
+    A database of 0.2 only gets the rows of 0001 to 0003 in `migration`. An earlier one is changed so that these can
+    run. A crash may leave a part done; the next call does the rest. Raises LockNotAvailableError if a table is in use.
     """
     connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
     try:

@@ -92,7 +92,8 @@ def list_erasures(_: argparse.Namespace) -> int:
 
 
 def reapply(args: argparse.Namespace) -> int:
-    """Erase again the users of a file: erasures, or the log lines of the service. Return 1 if one could not be erased."""
+    """Erase again the users of a file: erasures, or the log lines of the service. Return 1 if one could not be
+    erased."""
     path = pathlib.Path(args.file)
     if not path.is_file():
         raise Failed(f"{path}: file not found; `sesi erasures list` or the service's logs have the erasures")

@@ -28,8 +28,8 @@ PORT = 5432  # names the socket's file; no port is opened
 SPARE = 1.2  # times the size of the database: its log comes on top
 POLL_S = 0.1
 LOOK_S = 1.0  # between two looks at the size of the restored files
-# They win over all files that the backup has. Settings of the production server must not apply here: they could archive,
-# connect to other servers or write logs somewhere.
+# They win over all files that the backup has. Settings of the production server must not apply here: they could
+# archive, connect to other servers or write logs somewhere.
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",
     "port": str(PORT),
@@ -53,7 +53,8 @@ KEPT = ("restore_command", "recovery_target")  # of the settings that the restor
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """What to restore: the newest data of a stanza, or that of a moment, with the programs of PostgreSQL in a folder."""
+    """What to restore: the newest data of a stanza, or that of a moment, with the programs of PostgreSQL in a
+    folder."""
 
     config: pathlib.Path | None
     stanza: str

@@ -1,4 +1,5 @@
-"""Reject changes of the interfaces that break clients of the last release, unless they are declared (docs/api/README.md).
+"""Reject changes of the interfaces that break clients of the last release, unless they are declared
+(docs/api/README.md).
 
 `python -m tools.compatibility` compares; `python -m tools.compatibility --release` writes the documents of a release.
 """

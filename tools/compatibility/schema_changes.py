@@ -1,7 +1,8 @@
 """Which changes between two versions of an interface document break a client (docs/api/README.md).
 
 Schemas are JSON Schema as the OpenAPI and AsyncAPI documents of this project use it. What a client sends must stay
-accepted; what a client receives must stay there. Additions break no client, because clients ignore what they do not know.
+accepted; what a client receives must stay there. Additions break no client, because clients ignore what they do not
+know.
 """
 
 from collections.abc import Iterator

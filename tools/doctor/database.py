@@ -1,4 +1,5 @@
-"""The checks of the database that the service depends on: reachable, migrated, durable, with partitions and timeouts."""
+"""The checks of the database that the service depends on: reachable, migrated, durable, with partitions and
+timeouts."""
 
 import json
 from typing import Any

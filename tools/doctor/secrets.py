@@ -28,7 +28,8 @@ def check(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def bits_of(secret: str) -> float:
-    """Estimate a secret's strength by how often each character occurs; never less than it really has if it is random."""
+    """Estimate a secret's strength by how often each character occurs; never less than it really has if it is
+    random."""
     counts = collections.Counter(secret).values()
     return -sum(count * math.log2(count / len(secret)) for count in counts)
 

@@ -1,7 +1,8 @@
 """Write api/web/client/wire.d.ts: the TypeScript types of all routes and frames that an app uses.
 
-The types are those of the interface documents, which are made from the code: the schemas of the public OpenAPI document,
-the frames and views of the AsyncAPI document, and an interface `Routes` for typed calls. `make pages` writes the file.
+The types are those of the interface documents, which are made from the code: the schemas of the public OpenAPI
+document, the frames and views of the AsyncAPI document, and an interface `Routes` for typed calls. `make pages` writes
+the file.
 """
 
 import functools

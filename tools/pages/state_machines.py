@@ -1,7 +1,7 @@
 """The state machines that docs/product.md shows.
 
-Those of payment requests, sessions, extensions and refunds come from `core/*/states.py`. The others have no table of edges in core
-and are written here; a test checks that they have the states of their enums.
+Those of payment requests, sessions, extensions and refunds come from `core/*/states.py`. The others have no table of
+edges in core and are written here; a test checks that they have the states of their enums.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """`sesi bench reachability`: how often a mitra's status is wrong, with the row `reachability_probe` off and on.
 
-Phones fall silent in different ways. A status is wrong while the mitra is online and a chat request can't reach the phone, or
-offline and it can. The service's clock runs faster, so that four minutes of service time take one.
+Phones fall silent in different ways. A status is wrong while the mitra is online and a chat request can't reach the
+phone, or offline and it can. The service's clock runs faster, so that four minutes of service time take one.
 """
 
 import asyncio
