@@ -12,7 +12,7 @@ from typing import Any
 from api import errors
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
-from api.documents import examples, query_parameters
+from api.documents import examples
 from api.documents.examples import example_of
 from api.documents.openapi_parts import (
     ABOUT,
@@ -30,10 +30,45 @@ from api.refusals import HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, Refusal, refusal
 from api.route_signatures import PATH, Signature, signature_of
 from core.base import field_messages, languages
 from core.base.actor import UserType
+from core.base.field_types import MAX_INT
+from core.payments.failures.causes import CauseTag
+from core.payments.failures.rules import OperatorAction
+from core.payments.gateway_calls import ProcessingResult
 
 WHO = {UserType.CUSTOMER: "customers", UserType.MITRA: "mitras", UserType.OPERATOR: "operators"}
 WAITS = frozenset({423, 429, 503})
 """Statuses that come with `Retry-After`."""
+
+
+# Query parameter -> its schema, where the type does not say enough.
+QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
+    "cursor": {"type": "string", "description": "`next_cursor` of the previous page."},
+    "from": {"type": "string", "format": "date-time", "description": "Inclusive, with a time zone."},
+    "to": {"type": "string", "format": "date-time", "description": "Exclusive, with a time zone."},
+    "after": {"type": "integer", "minimum": 0, "maximum": MAX_INT, "description": "Only messages after this `seq`."},
+    "before": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MAX_INT,
+        "description": "The last messages before this `seq`.",
+    },
+    "cause_tag": {"type": "string", "enum": list(CauseTag)},
+    "operator_action": {
+        "type": "string",
+        "enum": ["none", *OperatorAction],
+        "description": "`none`: open failures.",
+    },
+    "processing_result": {"type": "string", "examples": list(ProcessingResult)},
+    "q": {"type": "string", "description": "Part of a name, number, address or id."},
+    "operator_id": {"type": "string", "format": "uuid"},
+    "object_id": {
+        "type": "string",
+        "description": "An id, or the name of a setting. Entries whose lists contain the object are found too.",
+    },
+    "bodies": {"type": "boolean", "default": True, "description": "Whether to return the bodies of the calls."},
+    "superseded": {"type": "boolean", "default": False},
+}
 
 
 def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
@@ -154,7 +189,7 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
             }
         )
     for name, kind in signature.query.items():
-        schema = query_parameters.QUERY.get(name) or schemas.answer(kind)
+        schema = QUERY.get(name) or schemas.answer(kind)
         if isinstance(schema.get("type"), list):  # a query parameter may be absent, but never null
             schema = {**schema, "type": next(one for one in schema["type"] if one != "null")}
         made.append({"name": name, "in": "query", "schema": schema})

@@ -6,12 +6,12 @@ then the connection reads and discards for a moment: closing it at once could re
 """
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.edge.body_limits import BODY_S
-from api.edge.coalescing_transport import CoalescingTransport
 from api.edge.plain_answers import unread_refusal
 from api.refusals import HEADERS_TOO_LARGE, MALFORMED, REQUEST_TIMEOUT, Refusal, refusal_of
 from core.base.errors import DomainError, Unavailable
@@ -33,6 +33,51 @@ from core.telemetry import logs, metrics
 BODY_GRACE_S = 5.0  # added to BODY_S, so that the application answers a late body first
 MAX_PIPELINED = 16  # requests waiting behind the one that is being answered
 TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
+
+
+class CoalescingTransport:
+    """A transport that joins the writes of one event loop iteration into one system call.
+
+    The head and the body of an answer are written separately. What this buys is in
+    docs/decisions/0020-below-the-frameworks.md.
+    `closes_later` is called before the transport closes; if it returns True, it will close the transport later.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, closes_later: Callable[[], bool]
+    ) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._closes_later = closes_later
+        self._waiting: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send the data with the other writes of this event loop iteration."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(data)
+
+    def flush(self) -> None:
+        """Send the buffered data. A client that has disconnected since gets nothing."""
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            if not self._transport.is_closing():
+                self._transport.write(data)
+
+    def write_eof(self) -> None:
+        """Send the buffered data, and close the transport for writing."""
+        self.flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Send the buffered data, and close."""
+        self.flush()
+        if not self._closes_later():
+            self._transport.close()
 
 
 class HeadTooLarge(Exception):

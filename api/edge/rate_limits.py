@@ -19,7 +19,8 @@ STATIC = ("/.well-known/", "/client/", "/try/", "/dev/inbox")
 INTERNAL_STATIC = ("/internal/static/", "/docs/", "/readyz/", "/metrics/")
 # Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS, STATIC_FILES = 12_000, 12_000, 12_000
-BURST = 6_000  # of refreshes and static files: as many as an address may have connections, because each may be a phone after an outage
+# Of refreshes and static files: as many as an address may have connections, because each may be a phone after an outage.
+BURST = 6_000
 
 
 class RateLimits:
@@ -49,7 +50,8 @@ class RateLimits:
         self._sign_in = Limit(name="operator_sign_in", per_minute=sign_ins, burst=sign_ins)
 
     def of_request(self, scope: Scope, headers: dict[str, str], claims: AccessClaims | None) -> Charges:
-        """Return the token buckets that a request is charged to. `claims` are those of its token, if it has a valid one."""
+        """Return the token buckets that a request is charged to. `claims` are those of its token, if it has a valid
+        one."""
         path = path_of(scope)
         if self._browsers and is_preflight(scope, headers):
             return charges_of_address(self._static, host_of(scope))

@@ -6,7 +6,7 @@ from typing import Any
 
 import uvloop
 
-from api.edge.coalescing_transport import CoalescingTransport
+from api.edge.limited_connection import CoalescingTransport
 
 Act = Callable[[CoalescingTransport, Any], None]
 

@@ -4,16 +4,17 @@ The load is fixed: a process that receives what concerns only others would make 
 """
 
 import random
+import urllib.request
 
 import asyncpg
 import attrs
+from prometheus_client.parser import text_string_to_metric_families
 
 from tools.bench import chat, people
 from tools.bench.chat_loads import Load
 from tools.bench.chat_wire import ChatWire
 from tools.bench.light_socket import SocketTally
 from tools.bench.machine import cpu_seconds
-from tools.bench.metrics import total
 from tools.bench.running import BenchFailed
 from tools.driving.service import Service
 
@@ -35,7 +36,7 @@ class HubProcess:
     def so_far(self) -> "Spent":
         """Return what the process has used and done since its start."""
         return Spent(
-            cpu=cpu_seconds(self.pid), published=total(self.port, PUBLISHED), decoded=total(self.port, DECODED)
+            cpu=cpu_seconds(self.pid), published=_total(self.port, PUBLISHED), decoded=_total(self.port, DECODED)
         )
 
 
@@ -98,3 +99,15 @@ async def _measure(service: Service, hubs: list[HubProcess], seconds: float) -> 
 
 def _cpu(count: int) -> str:
     return f"hub CPU s per 1,000, {count} hub{'s' if count > 1 else ''}"
+
+
+def _total(port: int, name: str) -> float:
+    """Return the sum over all labels of a metric, as /metrics on `port` gives it; 0 if there is no such metric."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    )

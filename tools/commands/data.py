@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import pathlib
 import sys
+from collections import Counter
 
 from rich.table import Table
 
@@ -18,6 +19,7 @@ from core.desk.ledger.audit_rules import RULES
 from core.desk.setup import TierSeed
 from core.payments import show as show_payments
 from core.payments.pricing.rules import Promotion
+from core.payments.webhooks import replay as webhook_replay
 from core.runtime.container import Runtime
 from tools.commands import environment, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
@@ -190,16 +192,46 @@ def pay(args: argparse.Namespace) -> int:
     return with_runtime(work)
 
 
+async def _import_calls(runtime: Runtime, path: pathlib.Path, *, trust_unsealed: bool) -> int:
+    """Process every line with the handler of the gateway's calls. Repeating it changes nothing.
+
+    Lines without a valid seal of the service count as calls without a valid token, unless `trust_unsealed`.
+    Return the exit code: 1 if a line could not be read or was refused. Raises OSError if the file can't be read.
+    """
+    results: Counter[str] = Counter()
+    bad = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                answer = await webhook_replay.import_call(runtime, line, trust_unsealed=trust_unsealed)
+            except ValueError as error:
+                console.print(f"line {number}: {error}")
+                bad += 1
+                continue
+            results["already in the log" if answer is None else answer.processing_result] += 1
+            if answer is not None and answer.http_status >= 400:
+                console.print(f"line {number}: {answer.http_status} {answer.processing_result}")
+                bad += 1
+    for result, count in sorted(results.items()):
+        console.print(f"{count:6} {result}")
+    console.print(
+        "All lines were imported."
+        if not bad
+        else f"{bad} lines were not imported: check `sesi audit` and the webhook log."
+    )
+    return 1 if bad else 0
+
+
 def webhooks_import(args: argparse.Namespace) -> int:
     """Process the webhook calls in a fallback file."""
-    from tools.commands import webhooks
-
     path = pathlib.Path(args.file)
     if not path.is_file():
         raise Failed(f"{path}: file not found; the service writes fallback files to WEBHOOK_FALLBACK_DIR")
 
     async def work(runtime: Runtime) -> int:
-        return await webhooks.import_call(runtime, path, console, trust_unsealed=args.trust_unsealed)
+        return await _import_calls(runtime, path, trust_unsealed=args.trust_unsealed)
 
     return with_runtime(work, react=react)
 

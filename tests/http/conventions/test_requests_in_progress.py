@@ -18,7 +18,7 @@ from api.edge.admission import (
     REQUESTS,
     RequestAdmission,
 )
-from api.edge.refresh_pacer import REFRESHES_A_TURN, RefreshPacer
+from api.edge.protocol import REFRESHES_A_TURN, RefreshPacer
 from api.server import acceptors, listen
 from core.base import ids
 from core.base.errors import Unavailable
