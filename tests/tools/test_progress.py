@@ -100,7 +100,7 @@ async def test_terminal_gets_a_bar_and_the_pipe_only_the_result(stack: Stack) ->
 
 WORK = """
 from rich.console import Console
-from tools import progress
+from tools.commands import progress
 progress.FIRST_LINE_S = 0.2
 with progress.shown("database", expected_s=600) as report:
     report(share, "10 of 13 migrations left")
