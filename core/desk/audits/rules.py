@@ -22,6 +22,14 @@ class RuleResult:
     first_ids: list[str]
 
 
+@attrs.frozen(kw_only=True)
+class BrokenRule(RuleResult):
+    """A rule that rows break, since the audit that first found it, and when it was last checked."""
+
+    since_at: dt.datetime
+    checked_at: dt.datetime
+
+
 CHEAP_EVERY = dt.timedelta(minutes=1)  # real time
 NIGHT_HOUR = 20  # the hour of the full audit, UTC: 3 in the morning in Jakarta
 BROKEN_EVERY = dt.timedelta(hours=1)  # service time; a broken rule of the full audit is checked again, for a repair

@@ -12,8 +12,7 @@ import attrs
 from core.cluster.leases import store as leases
 from core.desk.audits import rules
 from core.desk.audits import store as audits
-from core.desk.audits.rules import BROKEN_EVERY, CLAIM_S, RETRY_S, Depth, RuleResult, lease_of
-from core.desk.audits.store import BrokenRule
+from core.desk.audits.rules import BROKEN_EVERY, CLAIM_S, RETRY_S, BrokenRule, Depth, RuleResult, lease_of
 from core.desk.ledger.audit_rules import RULES, Rule, rules_of
 from core.runtime.container import Runtime
 from core.runtime.transactions import translate_db_errors

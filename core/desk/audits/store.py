@@ -1,11 +1,10 @@
 """The results of the audits: one row for each rule."""
 
-import datetime as dt
 from collections.abc import Sequence
 
 import attrs
 
-from core.desk.audits.rules import Depth, RuleResult
+from core.desk.audits.rules import BrokenRule, Depth, RuleResult
 from core.desk.ledger.audit_rules import RULES
 from core.storage import sql_files
 from core.storage.records import many
@@ -13,14 +12,6 @@ from core.storage.transaction import Reader, Tx
 
 SQL = sql_files.load(__file__)
 NAMES = frozenset(rule.name for rule in RULES)
-
-
-@attrs.frozen(kw_only=True)
-class BrokenRule(RuleResult):
-    """A rule that rows break, since the audit that first found it, and when it was last checked."""
-
-    since_at: dt.datetime
-    checked_at: dt.datetime
 
 
 async def keep(tx: Tx, results: Sequence[RuleResult], *, depth: Depth) -> None:
