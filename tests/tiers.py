@@ -22,7 +22,7 @@ JOURNEYS = {
     "migrations/test_schema_upgrades.py": {"test_upgrade_from_an_earlier_schema_equals_a_new_database[04599cd]"},
 }
 QUICK = "QUICK_TESTS"  # in the environment of `make test`
-FEWER = 6  # in `make test`, property tests try this fraction of their examples
+FEWER = 10  # in `make test`, property tests try this fraction of their examples
 LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
 
 

@@ -228,6 +228,7 @@ async def execute(harness: Harness, sql: str) -> None:
         await connection.execute(sql)
 
 
+@pytest.mark.slow
 def test_session_that_can_not_be_credited_stops_no_other_clock_and_is_tried_again(fair: Harness) -> None:
     async def play() -> None:
         chats = [await a_chat(fair) for _ in range(3)]

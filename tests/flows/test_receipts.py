@@ -260,6 +260,7 @@ class Killed(BaseException):
     """The process dies."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_after", range(4))
 def test_receipt_is_signed_by_the_next_process_wherever_one_died(
     quiet: Harness, dies_after: int, monkeypatch: pytest.MonkeyPatch

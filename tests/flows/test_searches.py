@@ -60,6 +60,7 @@ async def invited(harness: Harness) -> set[str]:
     return {row["session_id"] for row in rows}
 
 
+@pytest.mark.slow
 def test_search_whose_invitations_fail_does_not_stop_later_searches(clean_harness: Harness) -> None:
     async def play() -> None:
         searches = [await a_search(clean_harness) for _ in range(3)]

@@ -16,7 +16,7 @@ from tests.stack import Stack, World
 from tools.driving.client import Client, Socket
 from tools.driving.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()
 
 SPAN_S = 10  # whole seconds

@@ -12,7 +12,7 @@ import pytest
 from tests.access.wire import Answer, ask
 from tests.stack import Stack, World
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PAYMENTS = "/api/client/payment/requests"
 LONG = json.dumps({"mode": "chat", "topics": [1] * 30_000}, separators=(",", ":")).encode()

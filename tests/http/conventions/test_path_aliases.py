@@ -70,6 +70,7 @@ async def statuses(http: aiohttp.ClientSession, calls: list[tuple[str, str]]) ->
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listener", ["public", "internal"])
 async def test_every_alias_of_every_route_is_404_and_charged_to_no_limit(
     low_limits: Stack, http: aiohttp.ClientSession, listener: str

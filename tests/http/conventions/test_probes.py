@@ -64,6 +64,7 @@ async def test_readiness_checks_the_database_once_a_second(
     assert await scans() <= seconds + 1 + 6
 
 
+@pytest.mark.slow
 async def test_interface_documents_are_404_when_switched_off(
     stack_without_docs: Stack, http: aiohttp.ClientSession
 ) -> None:

@@ -28,7 +28,7 @@ from tests.access.wire import Answer, ask
 from tests.stack import World
 from tools.driving.throwaway import free_port
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 REFRESH, JSON = "/api/shared/auth/refresh", {"Content-Type": "application/json"}
 BEYOND = 40

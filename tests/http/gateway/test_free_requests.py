@@ -52,6 +52,7 @@ async def invoices(world: World, customer: Client) -> list[Any]:
     )
 
 
+@pytest.mark.slow
 async def test_free_tier_is_confirmed_at_once_while_the_gateway_is_down(
     world: World, simulated: SimulatedGateway
 ) -> None:

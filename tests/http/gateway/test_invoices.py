@@ -482,6 +482,7 @@ async def test_gateway_failure_releases_the_idempotency_key(world: World, simula
     assert [status for status, _ in await stored(world, customer)] == ["abandoned", "abandoned", "pending"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
 async def test_repeat_after_a_kill_between_invoice_and_answer_gets_the_same_request(
     world: World, simulated: SimulatedGateway, stack: Stack, made: bool

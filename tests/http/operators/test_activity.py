@@ -19,7 +19,7 @@ from core.desk.activity import ActivityFilter
 from tests.http.operators.steps import every
 from tests.stack import Stack, World, new_id, refused
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOG, SUMMARY = "/internal/mitra-activity/log", "/internal/mitra-activity/summary"
 RESPONSES = ("ACCEPTED", "REJECTED", "MISSED", "IGNORED", "CANCELLED", None)

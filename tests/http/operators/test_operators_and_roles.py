@@ -268,6 +268,7 @@ def separate_stack() -> Any:
     made.close()
 
 
+@pytest.mark.slow
 async def test_last_administrator_cannot_be_removed(separate_stack: Stack) -> None:
     world = World(separate_stack)
     root = await world.operator()

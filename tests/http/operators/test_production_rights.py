@@ -67,6 +67,7 @@ async def test_in_production_rights_that_move_money_or_change_the_service_need_a
         assert (await answer(device.get("/internal/mitras", limit=1)))[1] != "TOTP_ENROLMENT_REQUIRED"
 
 
+@pytest.mark.slow
 async def test_in_production_the_first_operator_enrols_with_the_code_that_the_command_prints(
     world: World, production: str
 ) -> None:

@@ -39,6 +39,7 @@ async def limited(world: World, name: str) -> float:
     return sum(found)
 
 
+@pytest.mark.slow
 async def test_budget_reserves_half_for_phones_with_an_account(world: World) -> None:
     known = [new_number() for _ in range(12)]
     for number in known:
@@ -126,6 +127,7 @@ async def test_requests_of_an_address_are_limited_even_if_they_are_refused(world
         assert (await ask(device(world), new_number()))["otp_request_id"]
 
 
+@pytest.mark.slow
 async def test_requests_for_unknown_mitras_are_limited_over_all_addresses_and_known_ones_are_not(world: World) -> None:
     customer, mitra = new_number(), new_number()
     await by_phone(world, device(world), customer)

@@ -365,6 +365,7 @@ class KilledApi:
         return dict(row)
 
 
+@pytest.mark.slow
 async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_try(
     world: World, provided: ApiWithTwilio
 ) -> None:
@@ -382,12 +383,14 @@ async def test_code_sent_by_a_killed_process_signs_the_mitra_in_and_uses_up_no_t
     assert (await phone.no(asked, phone.code))[:2] == (400, "OTP_EXPIRED")
 
 
+@pytest.mark.slow
 async def test_code_sent_by_a_killed_process_signs_the_customer_in(phone: SigningInPhone) -> None:
     asked = await KilledApi(phone).ask()
     assert await phone.no(asked, wrong(phone.code)) == (400, "OTP_INVALID", {"attempts_remaining": 4})
     assert (await phone.type(asked, phone.code))["customer"]["phone"] == phone.number
 
 
+@pytest.mark.slow
 async def test_customer_asks_again_after_a_process_was_killed_before_sending(phone: SigningInPhone) -> None:
     await KilledApi(phone).ask()
     phone.provided.twilio.by_sid.pop(phone.provided.twilio.of(phone.number).sid)  # as if the request had never arrived

@@ -18,7 +18,7 @@ from tools.driving.client import Client
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 OLD, NEW = secrets.token_hex(32), secrets.token_hex(32)
 ME = "/api/client/auth/me"
