@@ -65,7 +65,7 @@ demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temp
 	@$(SESI) demo
 
 WORKERS ?= 4
-test: install $(NODE_STAMP) ## test every rule of the product over real processes, in five minutes on two cores; WORKERS=… (default 4)
+test: install $(NODE_STAMP) ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 4)
 	$(VENV)/bin/python -m tests.run quick -n $(WORKERS)
 
 test-all: install $(NODE_STAMP) ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
