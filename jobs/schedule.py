@@ -14,7 +14,7 @@ from core.accounts.operators import sign_in as operator_sign_in
 from core.cluster import process_lease
 from core.idempotency import run as purge_keys
 from core.pairing import advance as pairing_advance
-from core.pairing import check_presence, presence, rounds
+from core.pairing import check_presence, presence, round_records
 from core.pairing.promises import promise as wait_estimates
 from core.payments import poll as invoice_poll
 from core.payments import sweeps as payment_sweeps
@@ -75,7 +75,7 @@ SWEEPS = (
     Sweep(name="stamp_old_webhooks", every_s=3600, run=webhook_receive.close_old_calls),
     Sweep(name="purge_deliveries", every_s=600, run=deliver.purge),
     Sweep(name="purge_keys", every_s=3600, run=purge_keys.purge),
-    Sweep(name="purge_rounds", every_s=3600, run=rounds.purge),
+    Sweep(name="purge_rounds", every_s=3600, run=round_records.purge),
     Sweep(name="purge_absences", every_s=600, run=absences.purge),
     Sweep(name="estimate_waits", every_s=300, run=wait_estimates.refresh),
     Sweep(name="purge_promises", every_s=3600, run=wait_estimates.purge),

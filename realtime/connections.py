@@ -13,7 +13,7 @@ from core.runtime.container import Runtime
 from core.telemetry import logs, metrics
 from realtime import close_codes
 from realtime.connection import Connection
-from realtime.sent_events import SentEvents
+from realtime.event_trail import SentEvents
 
 SOCKETS_A_USER = 8  # on one path of one process
 # Clients whose sockets close together also come back together, so sockets are closed in portions of at least PORTION.

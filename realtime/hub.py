@@ -15,10 +15,10 @@ from core.telemetry import metrics
 from realtime import close_codes, outgoing
 from realtime.budgets import Budgets
 from realtime.connections import Connections
+from realtime.event_trail import SentEvents
 from realtime.events import Events
 from realtime.feeds import Feeds
 from realtime.message_queue import MessageQueue
-from realtime.sent_events import SentEvents
 
 
 class Hub:

@@ -15,7 +15,7 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.field_types import Mode, TierId
 from core.base.pages import Items, read_page
 from core.payments.pricing import edit as pricing_edit
-from core.payments.pricing import prices
+from core.payments.pricing import views as prices
 from core.payments.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.payments.pricing.edit import TierPosition
 from core.payments.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists

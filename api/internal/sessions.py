@@ -13,7 +13,7 @@ from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.desk import support
 from core.desk.support import LookUp
-from core.pairing import end_session
+from core.pairing import end_by_operator
 from core.runtime.container import Runtime
 from core.sessions.receipts import show as show_receipts
 from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
@@ -67,7 +67,7 @@ async def receipt(session_id: str, runtime: Runtime) -> SignedReceipt:
 class EndBody:
     """Why you end the session. The reason is stored in the audit log."""
 
-    reason: str = shown_text(end_session.MAX_REASON)
+    reason: str = shown_text(end_by_operator.MAX_REASON)
 
 
 @post(
@@ -83,7 +83,7 @@ async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) ->
     Both parties get the event. A session that has ended already stays unchanged.
     """
     found = path_id(session_id)
-    await end_session.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
+    await end_by_operator.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
     return await support.session(runtime, actor, found, noted=False)
 
 

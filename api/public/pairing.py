@@ -12,8 +12,8 @@ from api.request_bodies import Body, integer, optional_integer
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import MitraId, Mode, PaymentRequestId
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
 from core.pairing.request import PaymentWish
 from core.pairing.rules import SessionNotSearching
@@ -84,7 +84,7 @@ async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRe
 
     This is possible until a mitra has accepted.
     """
-    await pairing_leave.cancel(runtime, actor, payment_request_id=data.payment_request_id)
+    await pairing_cancel.cancel(runtime, actor, payment_request_id=data.payment_request_id)
     return await show_payments.payment(runtime, actor, data.payment_request_id)
 
 

@@ -5,7 +5,7 @@ Mitras who become eligible are invited, waves and rounds end and begin, and a se
 
 from core.accounts.mitras.rules import AvailabilityPolicy, availability_policy
 from core.base.errors import Unavailable
-from core.pairing import announce, invitations, rounds, rules, search
+from core.pairing import announce, invitations, round_records, rules, search
 from core.pairing import store as pairing
 from core.pairing.rules import Response
 from core.payments.failures.causes import CauseTag
@@ -112,12 +112,12 @@ async def _end_idle_rounds(runtime: Runtime, policy: AvailabilityPolicy) -> int:
             idle = await pairing.idle_of(tx, list(quiet), policy, now=tx.now)
             if idle:
                 length = search.limits(runtime.config).blast_round
-                await rounds.end(tx, idle)
+                await round_records.end(tx, idle)
                 await sessions.begin_rounds(
                     tx,
                     {one: rules.round_ends(now=tx.now, round_length=length, search_ends_at=quiet[one]) for one in idle},
                 )
-                await rounds.begin(tx, idle, policy)
+                await round_records.begin(tx, idle, policy)
             return len(idle)
     except Unavailable:
         return 0

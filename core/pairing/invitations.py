@@ -11,7 +11,7 @@ from core.config.cache import Config
 from core.deliveries import events
 from core.events.signals import BlastCutShort
 from core.pairing import announce as announce_pairing
-from core.pairing import rounds, rules
+from core.pairing import round_records, rules
 from core.pairing import rules as wave_rules
 from core.pairing import store as pairing
 from core.pairing.rules import NO_WAVES, Response, Round, Search, Wave, Waves
@@ -84,7 +84,7 @@ async def begin_round(tx: Tx, session_id: str, search: Search, following: Round,
     The caller must have ended the round before with `end_round`.
     """
     await sessions.begin_round(tx, session_id, round_number=following.number, round_ends_at=following.ends_at)
-    await rounds.begin(tx, [session_id], availability_policy(config))
+    await round_records.begin(tx, [session_id], availability_policy(config))
     events.deadline(tx, following.ends_at)
     return await ask_more(tx, session_id, rules.in_round(search, following), config)
 
@@ -92,7 +92,7 @@ async def begin_round(tx: Tx, session_id: str, search: Search, following: Round,
 async def end_round(tx: Tx, session_id: str, response: Response) -> list[str]:
     """Close the open invitations of a search with this response, and end its round. Return the invited mitras' ids."""
     closed = await pairing.close_open(tx, session_id, response)
-    await rounds.end(tx, [session_id])
+    await round_records.end(tx, [session_id])
     return closed
 
 

@@ -12,7 +12,7 @@ from core.base.field_types import SessionId
 from core.config.cache import Config
 from core.deliveries import events
 from core.pairing import announce as announce_pairing
-from core.pairing import invitations, rounds, rules, trace_parents
+from core.pairing import invitations, round_records, rules, trace_parents
 from core.pairing import store as pairing
 from core.pairing.rules import InvitationTally, Response, Round, Search, SearchLimits, Wave
 from core.payments import money
@@ -89,7 +89,7 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     await transitions.create(tx, session, is_first_session_discount=payment.is_first_session_discount)
     await trace_parents.keep_of_session(tx, session.id)
     search, policy = running(session), availability_policy(runtime.config)
-    await rounds.begin(tx, [session.id], policy, target_id=session.targeted_mitra_id)
+    await round_records.begin(tx, [session.id], policy, target_id=session.targeted_mitra_id)
     cause = None if await _target_is_available(tx, session, policy) else rules.after_absence(search)
     if cause is not None:
         await _announce_search(tx, session, asked=0)

@@ -22,9 +22,9 @@ from core.desk.ledger.audit import Violation, audit, check
 from core.desk.ledger.audit_rules import RULES
 from core.idempotency.rules import keyed_request
 from core.pairing import answer as pairing_answer
-from core.pairing import end_session, presence
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
+from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
@@ -35,6 +35,7 @@ from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks import replay as webhook_replay
 from core.payments.webhooks.receive import Incoming
 from core.runtime.container import Runtime
+from core.sessions import end as end_session
 from core.sessions import set_sensitivity
 from core.sessions import timers as session_timers
 from core.sessions.extensions import answer as extension_answer
@@ -142,7 +143,7 @@ async def _live(life: FilledDatabase) -> None:
     ended_at = runtime.now()
     # A search that the customer cancels, one that falls back to a blast and waits for an extension's answer, and one
     # that no mitra accepts.
-    await pairing_leave.cancel(runtime, cancels, payment_request_id=await life.pays(cancels))
+    await pairing_cancel.cancel(runtime, cancels, payment_request_id=await life.pays(cancels))
     for n in range(2):
         again = await life.pays(returns, target=ayu if n else None)
         if n:

@@ -8,7 +8,8 @@ import msgspec
 
 from core.base import ids
 from core.base.actor import Actor
-from core.pairing import end_session, presence
+from core.pairing import presence
+from core.sessions import end as end_session
 from core.sessions.messages import send as message_send
 from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult
 from tests.flows.conftest import Harness

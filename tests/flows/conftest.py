@@ -21,7 +21,7 @@ from core.base.actor import Actor, UserType
 from core.base.clock import Clock
 from core.desk import setup
 from core.pairing import answer as pairing_answer
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
@@ -97,7 +97,7 @@ class Harness:
         request = await payment_request.request_payment(self.runtime, customer, WISH, address=ADDRESS)
         more = {} if channel is None else {"payment_channel": channel}
         assert await self.report_paid(request.payment_request_id, request.amount, **more) == "confirmed"
-        await pairing_leave.cancel(self.runtime, customer, payment_request_id=request.payment_request_id)
+        await pairing_cancel.cancel(self.runtime, customer, payment_request_id=request.payment_request_id)
         sql = "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1"
         return await self.runtime.db.fetchval(sql, request.payment_request_id)
 

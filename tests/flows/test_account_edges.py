@@ -12,7 +12,7 @@ from core.desk import support
 from core.desk.failed_pairings import FailureFilter, failed_pairings
 from core.desk.support import LookUp
 from core.pairing import advance as pairing_advance
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import presence, views
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
@@ -50,7 +50,7 @@ def test_session_begun_before_the_account_shows_the_account_name(clean_harness: 
         (paid, *_) = (await support.payments(runtime, Page(), LookUp(q=left.payment_request_id))).items
         assert paid.customer.display_name == "Sari"
         joined = attrs.evolve(account, ids=(account.user_id, paid.customer.id))
-        await pairing_leave.cancel(runtime, joined, payment_request_id=left.payment_request_id)
+        await pairing_cancel.cancel(runtime, joined, payment_request_id=left.payment_request_id)
         (failure,) = (await failed_pairings(runtime, READER, Page(), FailureFilter())).items
         assert failure.customer.display_name == "Sari"
 

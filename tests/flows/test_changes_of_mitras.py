@@ -8,7 +8,7 @@ import pytest
 from core.base.actor import Actor
 from core.desk import operator_work
 from core.desk.operator_work import MitraChange
-from core.pairing import end_session, presence
+from core.pairing import end_by_operator, presence
 from core.pairing import start as pairing_start
 from core.sessions.extensions import ask as extension_ask
 from core.sessions.extensions import request as extension_request
@@ -85,7 +85,7 @@ def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harn
         runtime = clean_harness.runtime
         closing = await a_chat(clean_harness)
         operator = await clean_harness.operator()
-        await end_session.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
+        await end_by_operator.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
         await presence.go_online(runtime, closing.mitra)
         asking = await searching(clean_harness)
         assert closing.id < asking

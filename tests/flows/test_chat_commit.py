@@ -11,7 +11,7 @@ import pytest
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError, NotFound
-from core.pairing import end_session
+from core.sessions import end as end_session
 from core.sessions import store as sessions
 from core.sessions import timers as session_timers
 from core.sessions.messages import send as message_send

@@ -31,11 +31,11 @@ from core.providers.push_sender import DeadToken, Later, PushRefused, Sent
 from core.sessions import deliver, push_fallback
 from core.storage import partitions
 from core.telemetry import metrics
-from realtime import sent_events
+from realtime import event_trail
 from realtime.connection import Connection
+from realtime.event_trail import SentEvents
 from realtime.hub import Hub
 from realtime.message_queue import MessageQueue
-from realtime.sent_events import SentEvents
 from tests.clock import HandClock
 from tests.flows.conftest import Harness
 from tests.flows.sockets import connected, frames_of
@@ -304,7 +304,7 @@ def test_acknowledgements_of_unknown_events_leave_no_row(harness: Harness) -> No
 
 
 def test_too_many_waiting_events_are_dropped_and_counted(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent_events, "MOST", 10)
+    monkeypatch.setattr(event_trail, "MOST", 10)
 
     async def play() -> None:
         await cleared(harness)

@@ -8,8 +8,8 @@ from core.app.reactions import open_runtime, react
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.desk.ledger.audit import audit_for_operator
-from core.pairing import end_session
 from core.payments import sweeps as payment_sweeps
+from core.sessions import end as end_session
 from core.sessions import timers as session_timers
 from core.sessions.messages import send as message_send
 from core.sessions.messages.statuses import VERY_LONG_CHAT

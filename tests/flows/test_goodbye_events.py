@@ -6,8 +6,8 @@ import msgspec
 
 from core.base.actor import Actor
 from core.events.notices import Notice
-from core.pairing import end_session
 from core.sessions import deliver
+from core.sessions import end as end_session
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
 

@@ -23,9 +23,9 @@ from core.desk.ledger.audit import audit
 from core.desk.operator_work import MitraChange
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
-from core.pairing import end_session, presence
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
+from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
@@ -33,6 +33,7 @@ from core.payments import sweeps as payment_sweeps
 from core.payments.failures.rules import OperatorAction
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks.receive import Incoming
+from core.sessions import end as end_session
 from core.sessions import set_sensitivity
 from core.sessions import timers as session_timers
 from core.sessions.extensions import answer as extension_answer
@@ -520,7 +521,7 @@ class MoneyMachine(RuleBasedStateMachine):
         become = {"pending": "abandoned", "confirmed": "failed_pairing"}.get(payment["status"])
         if payment["is_extension"]:
             become = None
-        work = pairing_leave.cancel(
+        work = pairing_cancel.cancel(
             self.harness.runtime, self._owner(payment["customer_id"]), payment_request_id=payment["id"]
         )
         error = "SESSION_NOT_SEARCHING" if payment["status"] == "consumed" or payment["is_extension"] else None

@@ -8,7 +8,7 @@ import socket
 
 from realtime.connection import MAX_FRAMES, Connection
 from realtime.connections import Connections
-from realtime.sent_events import SentEvents
+from realtime.event_trail import SentEvents
 from tests.flows.conftest import Harness
 
 FRAME = b'{"type":"typing","pad":"' + b"x" * 1000 + b'"}'

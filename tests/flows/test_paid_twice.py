@@ -10,7 +10,7 @@ from core.base.actor import Actor
 from core.desk import failed_pairings
 from core.desk.ledger.audit import audit
 from core.pairing import answer as pairing_answer
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
@@ -49,7 +49,7 @@ class Case:
             await pairing_start.start(runtime, payment_request_id=about)
             await pairing_answer.accept(runtime, mitra, session_id=(await harness.session_of(about)).id)
         if outcome == "failed_pairing":
-            await pairing_leave.cancel(runtime, self.customer, payment_request_id=about)
+            await pairing_cancel.cancel(runtime, self.customer, payment_request_id=about)
 
     async def report(self, after: dt.timedelta, **more: Any) -> str:
         """Let the gateway report the invoice as paid this long after now."""

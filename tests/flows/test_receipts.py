@@ -13,8 +13,8 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
 from core.cluster.outages.rules import OutageKind
 from core.desk.ledger.audit import audit
-from core.pairing import end_session
 from core.runtime.container import Runtime
+from core.sessions import end as end_session
 from core.sessions import timers as session_timers
 from core.sessions.clock import time_credits
 from core.sessions.extensions import answer as extension_answer

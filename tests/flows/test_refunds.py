@@ -16,8 +16,8 @@ from core.desk import failed_pairings, figures, operator_work
 from core.desk.failed_pairings import FailedPairing
 from core.desk.ledger.audit import audit
 from core.erasures.rules import RequestedBy
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments import confirm as payment_confirm
@@ -348,7 +348,7 @@ def test_payment_confirmed_by_hand_is_refundable_once_the_gateway_reports_it(des
         about = request.payment_request_id
         await payment_confirm.confirm(runtime, desk.operator, payment_request_id=about)
         invoice = await runtime.db.fetchval("SELECT gateway_invoice_id FROM payment_requests WHERE id = $1", about)
-        await pairing_leave.cancel(runtime, customer, payment_request_id=about)
+        await pairing_cancel.cancel(runtime, customer, payment_request_id=about)
         sql = "SELECT id::text FROM pairing_failures WHERE payment_request_id = $1"
         desk.failure_id = await runtime.db.fetchval(sql, about)
         assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"

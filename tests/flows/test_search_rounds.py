@@ -20,9 +20,9 @@ from core.desk.timeline.entries import SearchRound, alike, of_last
 from core.desk.timeline.timeline import timeline
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
-from core.pairing import presence, rounds
+from core.pairing import presence, round_records
 from core.pairing import start as pairing_start
 from core.pairing import store as pairing
 from core.pairing.eligible import BEGIN_ROUNDS
@@ -236,7 +236,7 @@ async def take(harness: Harness, search: Session, step: str, mitras: list[Actor]
         customer = attrs.evolve(
             mitras[0] if mitras else await harness.mitra(), user_id=search.customer_id, ids=(search.customer_id,)
         )
-        await outcome(pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id))
+        await outcome(pairing_cancel.cancel(runtime, customer, payment_request_id=search.payment_request_id))
     elif mitras:
         one = chance.choice(mitras)
         work = {
@@ -260,9 +260,9 @@ def test_round_of_a_large_blast_reads_its_invitations_once(clean_harness: Harnes
             await pairing.close_open(tx, others[0].id, Response.IGNORED)
         before = await rows_read(clean_harness)
         async with clean_harness.runtime.transaction() as tx:
-            await rounds.end(tx, [others[0].id])
+            await round_records.end(tx, [others[0].id])
             await tx.execute("DELETE FROM search_rounds WHERE session_id = $1", others[0].id)
-            await rounds.begin(tx, [others[0].id], POLICY)
+            await round_records.begin(tx, [others[0].id], POLICY)
         assert 200 <= await rows_read(clean_harness) - before < 5 * 200
         args = ([ids.new_id()], [others[1].id], clean_harness.runtime.now(), False, 45.0, 3, None)
         plan = "\n".join(row[0] for row in await clean_harness.runtime.db.fetch(f"EXPLAIN {BEGIN_ROUNDS}", *args))
@@ -283,7 +283,7 @@ def test_end_of_a_late_round_reads_its_own_invitations_only(clean_harness: Harne
             await pairing.close_open(tx, search.id, Response.IGNORED)
         before = await rows_read(clean_harness)
         async with clean_harness.runtime.transaction() as tx:
-            await rounds.end(tx, [search.id])
+            await round_records.end(tx, [search.id])
         assert 100 <= await rows_read(clean_harness) - before <= 300  # of 1,000
         assert await found(clean_harness, search, "asked", "unanswered") == [(100, 100)] * 10
 
@@ -335,7 +335,7 @@ async def act(harness: Harness, how: str, search: Session, mitra: Actor, custome
     elif how == "timeout":
         await next_round(harness)
     elif how == "cancel":
-        await pairing_leave.cancel(harness.runtime, customer, payment_request_id=search.payment_request_id)
+        await pairing_cancel.cancel(harness.runtime, customer, payment_request_id=search.payment_request_id)
     else:
         await pairing_fallback.fall_back(harness.runtime, customer, payment_request_id=search.payment_request_id)
 
@@ -393,9 +393,9 @@ def test_rounds_are_deleted_after_their_retention(clean_harness: Harness) -> Non
         runtime = clean_harness.runtime
         search = await begin(clean_harness)
         await next_round(clean_harness)
-        old = id_ranges.first_id(runtime.now() - rounds.KEEP - dt.timedelta(seconds=1))
+        old = id_ranges.first_id(runtime.now() - round_records.KEEP - dt.timedelta(seconds=1))
         await runtime.db.fetch("UPDATE search_rounds SET id = $1 WHERE round_number = 1", old)
-        await rounds.purge(runtime)
+        await round_records.purge(runtime)
         assert await found(clean_harness, search, "round_number") == [(2,)]
 
     clean_harness.run(play())

@@ -10,7 +10,7 @@ from core.base.actor import Actor
 from core.events.notices import Envelope
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.runtime.publishing import Subscriber
@@ -178,7 +178,7 @@ def test_repeat_of_a_search_that_just_ended_is_dropped(clean_harness: Harness) -
                 receive = hub.send
                 if number == 2:
                     assert search.payment_request_id is not None
-                    await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
+                    await pairing_cancel.cancel(runtime, customer, payment_request_id=search.payment_request_id)
                     assert await statuses(phone) == [("cancelled", True)]
                 for envelope in late:
                     hub.send(envelope)
@@ -195,7 +195,7 @@ def test_repeat_that_is_due_when_the_search_has_ended_is_not_sent(clean_harness:
         await presence.go_online(runtime, await clean_harness.mitra())
         await pairing_advance.invite_available(runtime)
         assert search.payment_request_id is not None
-        await pairing_leave.cancel(runtime, customer, payment_request_id=search.payment_request_id)
+        await pairing_cancel.cancel(runtime, customer, payment_request_id=search.payment_request_id)
         await runtime.db.fetch("UPDATE chat_sessions SET asked_repeat_at = $1", runtime.now())
         assert await pairing_advance.repeat_asked(runtime) == 0
 

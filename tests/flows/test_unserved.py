@@ -7,7 +7,7 @@ import pytest
 from core.base.errors import ValidationFailed
 from core.desk.reports import MOST, UnservedHour, unserved
 from core.pairing import advance as pairing_advance
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import start as pairing_start
 from core.sessions.store import Session
 from tests.flows.conftest import Harness
@@ -51,7 +51,7 @@ def test_ended_searches_are_counted_by_the_hour_in_which_they_began(clean_harnes
         customer = await harness.customer()
         cancelled = await harness.paid(customer)
         await pairing_start.start(harness.runtime, payment_request_id=cancelled)
-        await pairing_leave.cancel(harness.runtime, customer, payment_request_id=cancelled)
+        await pairing_cancel.cancel(harness.runtime, customer, payment_request_id=cancelled)
         await began(harness, await harness.session_of(cancelled), TUESDAY)
         await failed(harness, TUESDAY)
         chosen = await harness.mitra()

@@ -23,8 +23,8 @@ from core.idempotency import run as purge_keys
 from core.idempotency import store as idempotency
 from core.idempotency.rules import KeyedRequest
 from core.pairing import answer as pairing_answer
+from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
-from core.pairing import leave as pairing_leave
 from core.pairing import presence
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
@@ -130,7 +130,7 @@ def test_continued_search_is_the_newest_even_with_wrong_clocks(clean_harness: Ha
         view = await payment_views.one_of(clean_harness.runtime.db, request_id, customer_ids=[customer.user_id])
         assert view is not None
         assert view.session_id == session.id
-        await pairing_leave.cancel(clean_harness.runtime, customer, payment_request_id=request_id)
+        await pairing_cancel.cancel(clean_harness.runtime, customer, payment_request_id=request_id)
         rows = await clean_harness.runtime.db.fetch(
             "SELECT status FROM chat_sessions WHERE payment_request_id = $1 ORDER BY status", request_id
         )
@@ -153,7 +153,7 @@ def test_fallback_while_the_pairing_begins_leaves_one_search(clean_harness: Harn
             # What an earlier call leaves to the signal.
             await pairing_start.start(runtime, payment_request_id=request_id)
             assert (await clean_harness.session_of(request_id)).status == "searching"
-            await pairing_leave.cancel(runtime, customer, payment_request_id=request_id)
+            await pairing_cancel.cancel(runtime, customer, payment_request_id=request_id)
             found = await payments.get(runtime.db, request_id)
             assert found is not None
             assert found.status == "failed_pairing"

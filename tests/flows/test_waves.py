@@ -16,7 +16,7 @@ from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
 from core.pairing import advance as pairing_advance
 from core.pairing import answer as pairing_answer
-from core.pairing import leave as pairing_leave
+from core.pairing import cancel as pairing_cancel
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.pairing.eligible import LONGEST_WAITING, SOME_ELIGIBLE
@@ -336,7 +336,7 @@ def test_cancel_racing_the_next_wave_leaves_no_open_invitation(waves: Harness, t
         search = await waves.session_of(request_id)
         await waves.runtime.db.fetch(WAVE_OVER, waves.runtime.now())
         work = [
-            pairing_leave.cancel(waves.runtime, customer, payment_request_id=request_id),
+            pairing_cancel.cancel(waves.runtime, customer, payment_request_id=request_id),
             pairing_advance.end_waves(waves.runtime),
         ]
         assert await at_once(*(work if turn % 2 else reversed(work))) == ["ok"] * 2

@@ -79,7 +79,7 @@ READS = {
     "desk.webhook_calls",
     "pairing.catalogue",
     "pairing.check_presence",
-    "payments.pricing.prices",
+    "payments.pricing.views",
     "payments.show",
     "privacy.export",
     "sessions.histories",

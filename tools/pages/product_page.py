@@ -10,13 +10,13 @@ from core.accounts.logins import otp
 from core.accounts.operators import login_token, totp
 from core.base.machine import EdgeCause
 from core.idempotency import rules as idempotency
-from core.pairing import end_session
 from core.pairing.rules import REPEAT_AFTER
 from core.payments import gateway_calls
 from core.payments import rules as payment_rules
 from core.payments.failures.causes import CauseTag
 from core.security import identity, refresh
 from core.sessions import deliver
+from core.sessions import end as end_session
 from core.sessions import rules as session_rules
 from core.sessions.messages import rules as messages
 from jobs.schedule import SWEEPS

@@ -8,10 +8,10 @@ from api.parameters import path_id, query_choice, query_id
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.pairing import end_session
-from core.pairing.end_session import MAX_CLOSURE
 from core.runtime.container import Runtime
+from core.sessions import end as end_session
 from core.sessions import histories, own_lists, set_sensitivity
+from core.sessions.end import MAX_CLOSURE
 from core.sessions.messages import chats
 from core.sessions.rules import ClosureExists, EarlyEndDisabled, SessionNotActive, SessionNotClosable
 from core.sessions.sensitivity import Sensitivity, SensitivityLatched

@@ -1,15 +1,12 @@
-"""A party or an operator ends a session; a party says goodbye (docs/product.md#early-end, docs/product.md#goodbyes)."""
+"""A party ends a session and says goodbye (docs/product.md#early-end, docs/product.md#goodbyes)."""
 
-from core.accounts.operators import store as operators
 from core.base import shown_texts
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import NotFound, Unavailable
+from core.base.errors import Unavailable
 from core.base.machine import check_edge
 from core.deliveries import events
 from core.events.signals import MitrasFreed
-from core.pairing import search
-from core.pairing.rules import WHEN_CANCELLED
 from core.runtime.container import Runtime
 from core.sessions import announce as announce_sessions
 from core.sessions import own_session, rules, transitions, views
@@ -27,11 +24,10 @@ from core.storage.transaction import Tx
 from core.telemetry import metrics
 
 MAX_CLOSURE = 1000  # characters
-MAX_REASON = 500  # characters
 SYNC_S = 3.0  # real seconds
 
 
-async def _close(runtime: Runtime, tx: Tx, session: Session, actor: Actor) -> None:
+async def close(runtime: Runtime, tx: Tx, session: Session, actor: Actor) -> None:
     """Move an active or expired session to `closing`. The mitra has room for another session now."""
     check_edge(EDGES, session.status, SessionStatus.CLOSING)
     await transitions.begin_closing(
@@ -57,46 +53,14 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
     switch = "early_end_mitra_enabled" if actor.user_type is UserType.MITRA else "early_end_customer_enabled"
     async with runtime.transaction() as tx:
         session, _ = await own_session.lock(tx, actor, session_id=session_id)
-        status = await _status_now(runtime, session, tx)
+        status = await status_now(runtime, session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
-            await _close(runtime, tx, session, actor)
+            await close(runtime, tx, session, actor)
             await announce_sessions.session_event(tx, [session_id], "session_closing")
         return await _view(tx, actor, session_id)
 
 
-async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -> None:
-    """End a chat, or cancel a search with the same effect on the money as a customer's cancellation.
-
-    An ended session stays as it is. `reason` has 1 to 500 characters and goes into the audit log. Raises NotFound,
-    ValidationFailed.
-    """
-    reason = reason.strip(shown_texts.SPACES)
-    shown_texts.check_text("reason", reason, most=MAX_REASON)
-    async with runtime.transaction() as tx:
-        session = await sessions.lock(tx, session_id)
-        if session is None:
-            raise NotFound
-        status = await _status_now(runtime, session, tx)
-        if status is SessionStatus.SEARCHING:
-            await search.give_up(tx, session, WHEN_CANCELLED)
-        elif status in HELD:
-            await _close(runtime, tx, session, actor)
-            await announce_sessions.session_event(tx, [session_id], "session_closing")
-        else:
-            return
-        after = SessionStatus.CANCELLED if status is SessionStatus.SEARCHING else SessionStatus.CLOSING
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action="session.ended",
-            object_type="chat_session",
-            object_id=session_id,
-            before={"status": status.value},
-            after={"status": after.value, "reason": reason},
-        )
-
-
-async def _status_now(runtime: Runtime, session: Session, tx: Tx) -> SessionStatus:
+async def status_now(runtime: Runtime, session: Session, tx: Tx) -> SessionStatus:
     """Return the state of a locked session by the clock of sessions."""
     return rules.status_at(
         session.status,
@@ -117,14 +81,14 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
     runtime.synced_up_to.pop(session_id, None)
     async with runtime.transaction() as tx:
         session, party_id = await own_session.lock(tx, actor, session_id=session_id)
-        rules.may_close(await _status_now(runtime, session, tx))
+        rules.may_close(await status_now(runtime, session, tx))
         side = UserType.MITRA if actor.user_type is UserType.MITRA else UserType.CUSTOMER
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists
         event: str | None = None
         if session.status is not SessionStatus.CLOSING:
-            await _close(runtime, tx, session, actor)
+            await close(runtime, tx, session, actor)
             event = "session_closing"
         if closures == 2:
             await transitions.complete(tx, session_id)
