@@ -23,7 +23,7 @@ from core.settings.environment import read as read_settings
 from core.storage.partitions import PARTITIONED, name_of
 from tests.stack import Stack, World
 from tools.bench import grow, plan_calls, plans
-from tools.bench.plan_watch import PlanWatch
+from tools.bench.plan_watch import PlanWatch, SeenStatement
 
 pytestmark = pytest.mark.anyio
 SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
@@ -240,7 +240,9 @@ def test_plan_call_without_a_value_for_a_parameter_raises() -> None:
 
 
 def test_statement_that_reads_many_rows_needs_a_stated_reason() -> None:
-    plain = plans.Seen(home="core.desk.activity.summary", case="core.desk.activity.summary", sql="", nodes="", cost=1)
+    plain = SeenStatement(
+        home="core.desk.activity.summary", case="core.desk.activity.summary", sql="", nodes="", cost=1
+    )
     assert plans.judge(plain).fault is None
     much = attrs.evolve(plain, read=plans.MUCH + 1)
     assert plans.judge(much).reason is None
