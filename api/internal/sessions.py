@@ -83,7 +83,7 @@ async def end(session_id: str, data: EndBody, runtime: Runtime, actor: Actor) ->
     Both parties get the event. A session that has ended already stays unchanged.
     """
     found = path_id(session_id)
-    await end_by_operator.end_by_operator(runtime, actor, session_id=found, reason=data.reason)
+    await end_by_operator.end(runtime, actor, session_id=found, reason=data.reason)
     return await support.session(runtime, actor, found, noted=False)
 
 

@@ -15,7 +15,7 @@ from core.sessions.states import HELD, SessionStatus
 MAX_REASON = 500  # characters
 
 
-async def end_by_operator(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -> None:
+async def end(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -> None:
     """End a chat, or cancel a search with the same effect on the money as a customer's cancellation.
 
     An ended session stays as it is. `reason` has 1 to 500 characters and goes into the audit log. Raises NotFound,

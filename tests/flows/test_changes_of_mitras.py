@@ -85,7 +85,7 @@ def test_change_locks_all_sessions_in_the_order_of_their_ids(clean_harness: Harn
         runtime = clean_harness.runtime
         closing = await a_chat(clean_harness)
         operator = await clean_harness.operator()
-        await end_by_operator.end_by_operator(runtime, operator, session_id=closing.id, reason="ended")
+        await end_by_operator.end(runtime, operator, session_id=closing.id, reason="ended")
         await presence.go_online(runtime, closing.mitra)
         asking = await searching(clean_harness)
         assert closing.id < asking

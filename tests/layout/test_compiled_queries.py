@@ -47,7 +47,7 @@ def test_no_function_builds_a_query(path: pathlib.Path):
 
 def test_query_in_a_function_is_found():
     text = """
-from core.mitras import tables
+from core.accounts.mitras import tables
 from core.storage.statements import p, statement
 T = tables.Mitra
 GET = statement(T.select().where(T.id == p.id))
