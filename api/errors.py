@@ -24,9 +24,8 @@ from api.refusals import (
 )
 from api.structuring import MAX_ERRORS
 from core.base import field_messages, http_texts, languages
-from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, Unavailable, ValidationFailed
+from core.base.errors import DomainError, Forbidden, NotFound, Unauthenticated, ValidationFailed
 from core.base.languages import Language
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics
 
 # HTTP status of the framework's own errors -> our refusal.
@@ -156,8 +155,6 @@ def too_deep(request: Request[Any, Any, Any], __: RecursionError) -> Response[An
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Log an unexpected error with its traceback, and return an answer that has only the request's id."""
-    if isinstance(error, TRANSIENT_ERRORS):
-        return refusal(request, Unavailable())
     request_id = request.scope.get("state", {}).get("request_id", "")
     language = note(request.scope, INTERNAL_ERROR.code)
     log.error("unexpected", exc_info=error, path=request.scope.get("path"), request_id=request_id)

@@ -20,7 +20,6 @@ from core.desk import deadlines
 from core.events.signals import DeadlineSet, Signal
 from core.pairing import advance as pairing_advance
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics, traces
 from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
 
@@ -75,7 +74,7 @@ class ScheduleRunner:
         while not self._stopping.is_set():
             try:
                 await self._turn(group)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 await real_sleep(0.25)
             except Exception:
                 log.exception("looking for due deadlines failed")
@@ -139,7 +138,7 @@ class ScheduleRunner:
         try:
             with traces.span(f"job {name}"):
                 await run(self._runtime)
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except Unavailable:
             metrics.JOB_FAILURES.labels(name).inc()
         except Exception:
             metrics.JOB_FAILURES.labels(name).inc()
@@ -154,7 +153,7 @@ class ScheduleRunner:
                 with traces.span(f"sweep {sweep.name}"):
                     await sweep.run(self._runtime)
                 pause = max(pause, sweep.every_s / self._runtime.clock.scale)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()
             except Exception:
                 metrics.JOB_FAILURES.labels(sweep.name).inc()

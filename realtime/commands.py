@@ -7,10 +7,9 @@ import msgspec
 from core.accounts.mitras.rules import MitraOffline
 from core.base.actor import Actor, UserType
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Forbidden, NotFound, Unavailable
+from core.base.errors import DomainError, Forbidden, NotFound
 from core.events.notices import Envelope, TypingChanged
 from core.pairing import answer as pairing_answer
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.absences.signs_of_life import SignsOfLife
 from core.sessions.messages import chats
 from core.sessions.messages.rules import TooFast
@@ -110,8 +109,6 @@ class Commands:
             await self._carry_out(connection, connection.actor, frame)
         except DomainError as error:
             self._refuse(connection, frame, error)
-        except TRANSIENT_ERRORS:
-            connection.refuse(Unavailable, frame.ref)
 
     async def _carry_out(self, connection: Connection, actor: Actor, frame: Command) -> None:
         match frame:

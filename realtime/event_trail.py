@@ -12,7 +12,6 @@ from core.base.errors import Unavailable
 from core.deliveries import note_trail
 from core.deliveries.stages import TrailMark, TrailStage
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics
 
 GATHER_S = 0.25  # pause before a statement
@@ -85,7 +84,7 @@ class SentEvents:
     async def _write(self, marks: list[TrailMark]) -> None:
         try:
             await note_trail.note_sent(self._runtime, marks)
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except Unavailable:
             self._waiting.extendleft(reversed(marks))
             await real_sleep(AGAIN_S)
         except Exception:

@@ -20,7 +20,6 @@ from core.bus import channels
 from core.bus.subscription import Subscription
 from core.events.notices import ReadMarkerMoved, StoredMessage
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.messages import chats
 from core.sessions.messages.chats import ChatProgress
 from core.sessions.messages.rules import Marker, ReadMarkers
@@ -155,7 +154,7 @@ class Feeds:
     async def _find_earlier(self, feed: Feed) -> None:
         """Look for messages that other processes published before this one listened to a new session."""
         await self._heard.confirmed([channels.of_session(feed.id)])
-        with contextlib.suppress(Unavailable, *TRANSIENT_ERRORS):
+        with contextlib.suppress(Unavailable):
             found = await self._progress.of(feed.id)
             if found is not None and self._feeds.get(feed.id) is feed:
                 feed.note_committed(found.last_seq)
@@ -276,7 +275,7 @@ class Feeds:
 
     async def _read_on(self, feed: Feed) -> None:
         """Send the stored messages after `sent`, up to the first gap."""
-        with contextlib.suppress(*TRANSIENT_ERRORS):
+        with contextlib.suppress(Unavailable):
             while True:
                 views = await chats.messages_after(self._runtime, feed.id, after=feed.sent, limit=PAGE)
                 if self._feeds.get(feed.id) is not feed:  # dropped since; a party who reconnected has a snapshot

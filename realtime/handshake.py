@@ -16,7 +16,6 @@ from core.bus import channels
 from core.events.notices import Notice
 from core.pairing import views
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions import deliver
 from core.sessions.messages import chats
 from core.sessions.messages.chats import ChatProgress, OpenSession
@@ -203,7 +202,7 @@ class Handshake:
             await self._listen(connection.actor)
             fields = await self._state(connection.actor)
             unacknowledged = await self._arrivals.unacknowledged(connection.actor)
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except Unavailable:
             self._hub.runtime.note_overload()
             connection.close(close_codes.GOING_AWAY)
             return

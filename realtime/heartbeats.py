@@ -21,7 +21,6 @@ from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.pairing import presence
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs
 
 EVERY_S = 10.0  # service seconds between two writes for a mitra
@@ -102,7 +101,7 @@ class Heartbeats:
         is_online = None
         try:
             is_online = await self._together.of(mitra_id)
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except Unavailable:
             self._failed.add(mitra_id)
         except Exception:
             log.exception("storing a heartbeat failed", mitra_id=mitra_id)

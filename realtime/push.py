@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions import push_fallback
 from core.sessions.push_fallback import Outcome, Push
 from core.telemetry import logs
@@ -35,7 +34,7 @@ async def _again_and_again(
         try:
             while await work(runtime) >= many:
                 continue
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except Unavailable:
             continue
         except Exception:
             log.exception("planning pushes failed")
@@ -100,7 +99,7 @@ async def _keep_sending(runtime: Runtime) -> None:
 async def _claimed(runtime: Runtime, free: int) -> list[Push]:
     try:
         return await push_fallback.claim_due(runtime, limit=free)
-    except (Unavailable, *TRANSIENT_ERRORS):
+    except Unavailable:
         return []
     except Exception:
         log.exception("claiming due pushes failed")

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from core.base.actor import UserType
 from core.base.errors import Unavailable
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions import deliver
 from core.telemetry import logs
 from realtime import close_codes
@@ -71,7 +70,7 @@ class Revocation:
                     for notice in unacknowledged:
                         if notice.event == REASON:
                             self._hub.events.send(notice)
-        except (Unavailable, *TRANSIENT_ERRORS):
+        except (Unavailable, TimeoutError):
             log.warning("closing websockets of ended auth sessions without the reason")
         finally:
             for connection in connections:

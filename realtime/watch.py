@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from core.base.clock import as_text, monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions import deliver
 from core.sessions.messages import chats
 from core.telemetry import logs
@@ -144,7 +143,7 @@ class SocketWatch:
                     for notice in notices:
                         self._hub.events.send(notice)
                 self._events_since = started - EVENTS_BACK
-            except TRANSIENT_ERRORS:
+            except Unavailable:
                 continue
             except Exception:
                 log.exception("looking for lost events failed")
@@ -164,7 +163,7 @@ class SocketWatch:
                 continue
             try:
                 await self._compare_all(feeds)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 await real_sleep(EVENTS_EVERY_S)
                 self._hurried = PARTS
             except Exception:

@@ -17,12 +17,12 @@ import datetime as dt
 import socket
 
 from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
 from core.cluster.outages import rules, store
 from core.cluster.outages.rules import OUTAGE_OF, Outage, OutageKind, ProcessKind
 from core.events.signals import DeadlineSet
 from core.runtime.background import set_clock
 from core.runtime.container import LEASE_ATTEMPT_S, Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.telemetry import logs, metrics
 
 AGAIN_S = 0.25  # before the retry of a failed renewal
@@ -75,14 +75,14 @@ class ProcessLease:
         try:
             async with asyncio.timeout(LEASE_ATTEMPT_S), self._turn:
                 await store.end(self._runtime.leases, self._process)
-        except TRANSIENT_ERRORS:
+        except (Unavailable, TimeoutError):
             log.info("the lease could not be ended and will expire: the database does not answer")
 
     async def _try(self) -> bool:
         try:
             async with asyncio.timeout(LEASE_ATTEMPT_S):
                 await self._renew()
-        except TRANSIENT_ERRORS:
+        except (Unavailable, TimeoutError):
             if monotonic() - self._succeeded_at > rules.LEASE_S:
                 self._note(OutageKind.DATABASE, is_open=True)
             return False

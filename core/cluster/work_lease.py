@@ -2,7 +2,6 @@
 
 from core.cluster.leases import store as leases
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 
 
 async def hold(runtime: Runtime, lease: str, *, length_s: float) -> bool:
@@ -10,15 +9,13 @@ async def hold(runtime: Runtime, lease: str, *, length_s: float) -> bool:
 
     `length_s` are real seconds. Raises Unavailable.
     """
-    with translate_db_errors():
-        if await leases.hold(runtime.db, lease, node=runtime.node, length_s=length_s):
-            return True
-        if not await leases.ensure(runtime.db, lease):
-            return False
-        return await leases.hold(runtime.db, lease, node=runtime.node, length_s=length_s)
+    if await leases.hold(runtime.db, lease, node=runtime.node, length_s=length_s):
+        return True
+    if not await leases.ensure(runtime.db, lease):
+        return False
+    return await leases.hold(runtime.db, lease, node=runtime.node, length_s=length_s)
 
 
 async def release(runtime: Runtime, *names: str) -> None:
     """End this process's leases. Raises Unavailable; they end by themselves later."""
-    with translate_db_errors():
-        await leases.release(runtime.db, names, node=runtime.node)
+    await leases.release(runtime.db, names, node=runtime.node)

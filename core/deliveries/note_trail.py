@@ -7,14 +7,12 @@ from core.base.id_ranges import first_id
 from core.deliveries import trail
 from core.deliveries.stages import KEPT, TrailMark, TrailStage
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.telemetry import metrics
 
 
 async def note_sent(runtime: Runtime, marks: Sequence[TrailMark]) -> None:
     """Store that events were written to sockets. Raises Unavailable; repeat the call then."""
-    with translate_db_errors():
-        added = await trail.add(runtime.db, marks)
+    added = await trail.add(runtime.db, marks)
     metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.SENT).inc(added)
 
 
@@ -29,6 +27,5 @@ async def note_opened(runtime: Runtime, actor: Actor, *, event_id: str) -> None:
     mark = TrailMark(
         event_id=event_id, auth_session_id=actor.auth_session_id, stage=TrailStage.OPENED, at=runtime.now()
     )
-    with translate_db_errors():
-        added = await trail.add(runtime.db, [mark], recipient_ids=actor.ids)
+    added = await trail.add(runtime.db, [mark], recipient_ids=actor.ids)
     metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.OPENED).inc(added)

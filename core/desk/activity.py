@@ -13,7 +13,6 @@ from core.base.pages import Page, ReportItems, as_report, cut, rounded_lag
 from core.desk import newest_first
 from core.pairing.rules import Response
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
@@ -80,8 +79,7 @@ def log_query(page: Page, which: ActivityFilter, begin: dt.datetime | None, scal
 
 async def log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportItems[ActivityRow]:
     """List invitations, newest first."""
-    with translate_db_errors():
-        report = await _log(runtime, page, which)
+    report = await _log(runtime, page, which)
     found = []
     for row in report.rows:
         values = as_dict(row)
@@ -221,11 +219,10 @@ async def summary(
     if begin >= end:
         raise ValidationFailed.of("to", Text(en="must be after `from`", id="harus setelah `from`"))
     args = summary_args(begin, end, now, runtime.clock.scale)
-    with translate_db_errors():
-        if mitra_id is None:
-            report = await runtime.reports.fetch(SUMMARY, *args)
-        else:
-            report = await runtime.reports.fetch(SUMMARY_OF_ONE, *args, mitra_id)
+    if mitra_id is None:
+        report = await runtime.reports.fetch(SUMMARY, *args)
+    else:
+        report = await runtime.reports.fetch(SUMMARY_OF_ONE, *args, mitra_id)
     found = []
     for row in report.rows:
         values = as_dict(row)

@@ -12,7 +12,6 @@ from core.base.field_types import Id, Person
 from core.base.pages import Page, ReportItems, as_report, cut
 from core.desk import disclosure
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 
@@ -120,8 +119,7 @@ async def audit_log(runtime: Runtime, actor: Actor, page: Page, which: AuditFilt
     where.add("a.created_at < {0}", which.until)
     where.behind("a.created_at", "a.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
-    with translate_db_errors():
-        report = await runtime.reports.fetch(PAGE.format(where=where, limit=limit), *where.args)
+    report = await runtime.reports.fetch(PAGE.format(where=where, limit=limit), *where.args)
     found = cut([_entry(actor, row) for row in report.rows], page, at="created_at")
     reading = disclosure.Reading(actor=actor)
     for entry in found.items:

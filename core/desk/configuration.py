@@ -12,7 +12,6 @@ from core.base.field_types import Person
 from core.config.keys import KEYS, Key
 from core.config.rules import loaded
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.records import plain
 
@@ -69,8 +68,7 @@ def _row(runtime: Runtime, key: Key, stored: Any) -> ConfigurationRow:
 
 async def rows(runtime: Runtime, actor: Actor) -> list[ConfigurationRow]:
     """Return the rows of all keys in the areas that the operator may read."""
-    with translate_db_errors():
-        stored = {row["key"]: row for row in await runtime.db.fetch(SQL["rows"])}
+    stored = {row["key"]: row for row in await runtime.db.fetch(SQL["rows"])}
     return [
         _row(runtime, key, stored.get(name))
         for name, key in KEYS.items()
@@ -86,6 +84,5 @@ async def row(runtime: Runtime, actor: Actor, name: str) -> ConfigurationRow:
     if name not in KEYS:
         raise NotFound
     require(actor.permissions, KEYS[name].area, "read")
-    with translate_db_errors():
-        found = await runtime.db.fetchrow(ROW, name)
+    found = await runtime.db.fetchrow(ROW, name)
     return _row(runtime, KEYS[name], found)

@@ -16,7 +16,6 @@ from core.payments.failures.rules import OperatorAction
 from core.payments.refunds import rules
 from core.payments.refunds.states import OPEN, RefundStatus
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.conditions import Conditions
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
@@ -192,8 +191,7 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
         "f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=which.oldest_first
     )
     limit = where.arg(page.limit + 1)
-    with translate_db_errors():
-        rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
+    rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
     found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
     await _note_texts(runtime, actor, found.items, listed=True)
     return found
@@ -212,8 +210,7 @@ async def failed_pairing(runtime: Runtime, actor: Actor, failure_id: str, *, not
 
     Without `noted`, the row of the operator's write covers the reading. Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(FAILURE, failure_id)
+    row = await runtime.db.fetchrow(FAILURE, failure_id)
     if row is None:
         raise NotFound
     found = _failed_pairing(runtime, actor, row)

@@ -22,7 +22,6 @@ from core.pairing.promises.rules import is_withdrawn
 from core.payments.failures.causes import CauseTag
 from core.payments.states import PaymentStatus
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions.states import UNENDED, SessionStatus
 from core.storage import sql_files
 from core.storage.records import many, one
@@ -198,11 +197,10 @@ def gaps(runtime: Runtime) -> list[Gap]:
 async def overview(runtime: Runtime) -> Overview:
     """Return the figures of the overview page."""
     now, policy = runtime.now(), availability_policy(runtime.config)
-    with translate_db_errors():
-        work = await open_work(runtime.db, policy, now=now)
-        row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR, scale=runtime.clock.scale))
-        hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
-        sweeps = await overdue(runtime.db, now=now)
+    work = await open_work(runtime.db, policy, now=now)
+    row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR, scale=runtime.clock.scale))
+    hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
+    sweeps = await overdue(runtime.db, now=now)
     return Overview(
         **dict(row),
         mitras_online=sum(work.mitras.values()) - work.mitras["offline"],
@@ -223,8 +221,7 @@ async def overview(runtime: Runtime) -> Overview:
 
 async def cluster_figures(runtime: Runtime) -> Figures:
     """Return the figures of the cluster. Every label has a value, 0 for none. Raises Unavailable."""
-    with translate_db_errors():
-        return await _cluster_figures(runtime)
+    return await _cluster_figures(runtime)
 
 
 async def _cluster_figures(runtime: Runtime) -> Figures:

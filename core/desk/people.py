@@ -19,7 +19,6 @@ from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.desk import disclosure
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.conditions import part_of
 from core.storage.records import as_dict, many
@@ -129,8 +128,7 @@ def operator_view(runtime: Runtime, operator: Operator) -> OperatorView:
 
 async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
     """Return the calling customer."""
-    with translate_db_errors():
-        customer = await customer_store.get(runtime.db, user_id)
+    customer = await customer_store.get(runtime.db, user_id)
     if customer is None:
         raise NotFound
     return customer_view(customer)
@@ -138,8 +136,7 @@ async def customer_me(runtime: Runtime, user_id: str) -> CustomerView:
 
 async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
     """Return the calling mitra."""
-    with translate_db_errors():
-        mitra = await mitra_store.get(runtime.db, user_id)
+    mitra = await mitra_store.get(runtime.db, user_id)
     if mitra is None:
         raise NotFound
     return MitraView(**attrs.asdict(mitra))
@@ -147,8 +144,7 @@ async def mitra_me(runtime: Runtime, user_id: str) -> MitraView:
 
 async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     """Return the calling operator."""
-    with translate_db_errors():
-        operator = await operator_store.get(runtime.db, user_id)
+    operator = await operator_store.get(runtime.db, user_id)
     if operator is None:
         raise NotFound
     return operator_view(runtime, operator)
@@ -207,8 +203,7 @@ class MitraForOperators:
 
 async def mitra_for_operator(runtime: Runtime, mitra_id: str) -> MitraForOperators:
     """Return a mitra for an operator."""
-    with translate_db_errors():
-        rows = many(MitraForOperators, await runtime.db.fetch(MITRA, mitra_id))
+    rows = many(MitraForOperators, await runtime.db.fetch(MITRA, mitra_id))
     if not rows:
         raise NotFound
     return rows[0]
@@ -218,17 +213,16 @@ async def mitras_for_operator(
     runtime: Runtime, page: Page, *, q: str | None, is_active: bool | None, is_online: bool | None
 ) -> Items:
     """List mitras, newest first. `q` is a part of the name or phone."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            MITRAS,
-            part_of(q),
-            is_active,
-            is_online,
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-            [part_of(number) for number in like_numbers(q)],
-        )
+    rows = await runtime.db.fetch(
+        MITRAS,
+        part_of(q),
+        is_active,
+        is_online,
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+        [part_of(number) for number in like_numbers(q)],
+    )
     return cut(many(MitraForOperators, rows), page, at="created_at")
 
 
@@ -268,15 +262,14 @@ class RoleView:
 
 async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]:
     """List operators, newest first."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            OPERATORS,
-            runtime.now(),
-            locks_by_address(runtime.config),
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-        )
+    rows = await runtime.db.fetch(
+        OPERATORS,
+        runtime.now(),
+        locks_by_address(runtime.config),
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+    )
     return cut(many(OperatorForOperators, rows), page, at="created_at")
 
 
@@ -285,8 +278,7 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:
 
     Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        found = await runtime.db.fetch(OPERATOR, runtime.now(), locks_by_address(runtime.config), operator_id)
+    found = await runtime.db.fetch(OPERATOR, runtime.now(), locks_by_address(runtime.config), operator_id)
     rows = many(OperatorForOperators, found)
     if not rows:
         raise NotFound
@@ -295,13 +287,12 @@ async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:
 
 async def roles(runtime: Runtime, page: Page) -> Items[RoleView]:
     """List roles, newest first."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            ROLES,
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-        )
+    rows = await runtime.db.fetch(
+        ROLES,
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+    )
     return cut(_role_views(runtime, rows), page, at="created_at")
 
 
@@ -310,8 +301,7 @@ async def role(runtime: Runtime, role_id: str) -> RoleView:
 
     Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        rows = _role_views(runtime, await runtime.db.fetch(ROLE, role_id))
+    rows = _role_views(runtime, await runtime.db.fetch(ROLE, role_id))
     if not rows:
         raise NotFound
     return rows[0]

@@ -12,7 +12,6 @@ from core.base.languages import Text
 from core.base.pages import ReportItems, rounded_lag
 from core.pairing.promises.store import OUTCOMES
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 
 SQL = sql_files.load(__file__)
@@ -62,8 +61,7 @@ async def unserved(
     Raises ValidationFailed if the range is empty or too long.
     """
     begin, end = report_range(since, until, now=runtime.now())
-    with translate_db_errors():
-        report = await runtime.reports.fetch(SQL["unserved"], begin, end)
+    report = await runtime.reports.fetch(SQL["unserved"], begin, end)
     return ReportItems(
         items=[UnservedHour(**dict(row)) for row in report.rows], replica_lag_seconds=rounded_lag(report.lag_s)
     )
@@ -110,8 +108,7 @@ async def promises(
     """
     now = runtime.now()
     begin, end = report_range(since, until, now=now)
-    with translate_db_errors():
-        report = await runtime.reports.fetch(DAYS, now, begin, end)
+    report = await runtime.reports.fetch(DAYS, now, begin, end)
     return ReportItems(
         items=[PromisesOfDay(**dict(row)) for row in report.rows], replica_lag_seconds=rounded_lag(report.lag_s)
     )

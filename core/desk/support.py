@@ -26,7 +26,6 @@ from core.desk.people import CustomerView, shown_to
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import views
 from core.sessions.absences import store as absences
 from core.sessions.states import HELD
@@ -143,12 +142,11 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
     """
     open_book = allows(actor.permissions, "customers.pii", "read")
     where = Conditions()
-    with translate_db_errors():
-        if which.q:
-            await _fit(runtime, where, which.q, open_book=open_book)
-        where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
-        limit = where.arg(page.limit + 1)
-        rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
+    if which.q:
+        await _fit(runtime, where, which.q, open_book=open_book)
+    where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
+    limit = where.arg(page.limit + 1)
+    rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
     found = cut([CustomerView(**as_dict(row)) for row in rows], page, at="created_at")
     return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
 
@@ -218,18 +216,17 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
     where = filters("s", page, which)
     limit = where.arg(page.limit + 1)
     found = ""
-    with translate_db_errors():
-        if which.q:
-            customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
-            if customers is None or mitras is None:
-                where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
-            else:
-                one = parse_id(which.q)
-                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]
-                among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
-                found = newest("chat_sessions", "s", among, where, limit)
-        statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
-        found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
+    if which.q:
+        customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
+        if customers is None or mitras is None:
+            where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
+        else:
+            one = parse_id(which.q)
+            among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("mitra_id", mitras)]
+            among += [("id", [one]), ("payment_request_id", [one])] if one is not None else []
+            found = newest("chat_sessions", "s", among, where, limit)
+    statement = SESSIONS_FOUND.format(found=found) if found else SESSIONS.format(where=where, limit=limit)
+    found_sessions = await _sessions(runtime, actor, await runtime.db.fetch(statement, *where.args))
     shown = cut(found_sessions, page, at="created_at")
     await disclosure.note_sessions(runtime, actor, shown.items, listed=True)
     return shown
@@ -240,8 +237,7 @@ async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: boo
 
     Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound.
     """
-    with translate_db_errors():
-        found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
+    found = await _sessions(runtime, actor, await runtime.db.fetch(SESSION, session_id))
     if not found:
         raise NotFound
     if noted:
@@ -272,18 +268,17 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     where = filters("p", page, which)
     limit = where.arg(page.limit + 1)
     found = ""
-    with translate_db_errors():
-        if which.q:
-            customers = await accounts_named(runtime, which.q)
-            if customers is None:
-                name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
-                where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
-            else:
-                among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
-                among += await _by_id(runtime, which.q)
-                found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
-        statement = PAYMENTS_FOUND.format(found=found) if found else PAYMENTS_PAGE.format(where=where, limit=limit)
-        rows = await runtime.db.fetch(statement, *where.args)
+    if which.q:
+        customers = await accounts_named(runtime, which.q)
+        if customers is None:
+            name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
+            where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
+        else:
+            among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
+            among += await _by_id(runtime, which.q)
+            found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
+    statement = PAYMENTS_FOUND.format(found=found) if found else PAYMENTS_PAGE.format(where=where, limit=limit)
+    rows = await runtime.db.fetch(statement, *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")
 
 
@@ -302,8 +297,7 @@ async def _by_id(runtime: Runtime, q: str) -> list[tuple[str, Sequence[str]]]:
 
 async def payment(runtime: Runtime, payment_request_id: str) -> SupportPayment:
     """Return one payment request. Raises NotFound."""
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(PAYMENT, payment_request_id)
+    row = await runtime.db.fetchrow(PAYMENT, payment_request_id)
     if row is None:
         raise NotFound
     return _payment(row)

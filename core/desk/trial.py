@@ -3,7 +3,6 @@
 import attrs
 
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 
 SQL = sql_files.load(__file__)
@@ -22,6 +21,5 @@ async def mitras(runtime: Runtime) -> list[TrialMitra]:
     """Return the active mitras with a fixed code that works today, by phone."""
     today = runtime.now().date()
     codes = {one.phone: one.code for one in runtime.settings.otp_test_numbers if one.works_on(today)}
-    with translate_db_errors():
-        rows = await runtime.db.fetch(SQL["active"], list(codes))
+    rows = await runtime.db.fetch(SQL["active"], list(codes))
     return [TrialMitra(phone=row["phone"], display_name=row["display_name"], code=codes[row["phone"]]) for row in rows]

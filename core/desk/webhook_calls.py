@@ -15,7 +15,6 @@ from core.desk import disclosure, newest_first
 from core.payments.gateway_calls import ProcessingResult
 from core.payments.webhooks.personal import without_personal_fields
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.conditions import Conditions
 from core.storage.records import as_dict
 
@@ -125,8 +124,7 @@ async def _note(runtime: Runtime, actor: Actor, calls: list[WebhookLogView], *, 
 
 
 async def _read(runtime: Runtime, actor: Actor, log_id: str) -> WebhookLogView:
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(ONE, log_id)
+    row = await runtime.db.fetchrow(ONE, log_id)
     if row is None:
         raise NotFound
     return _call(row, actor)
@@ -190,8 +188,7 @@ async def webhook_calls(runtime: Runtime, actor: Actor, page: Page, which: Webho
     """
     if which.bodies:
         page = attrs.evolve(page, limit=min(page.limit, BODIES_A_PAGE))
-    with translate_db_errors():
-        rows = await _page(runtime, page, which)
+    rows = await _page(runtime, page, which)
     found = cut([_call(row, actor) for row in rows], page, at="received_at")
     await _note(runtime, actor, found.items, listed=True)
     return found

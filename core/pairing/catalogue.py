@@ -14,7 +14,6 @@ from core.pairing.promises.rules import Estimate, hour_of, promise
 from core.payments.pricing import rules, store
 from core.payments.pricing.store import Tier
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.records import as_dict
 from core.storage.transaction import Reader
@@ -75,10 +74,9 @@ def _eligible(runtime: Runtime, promotion: rules.Promotion | None, past: rules.P
 
 async def pricing(runtime: Runtime, actor: Actor) -> Pricing:
     """Return the price list for the caller."""
-    with translate_db_errors():
-        tiers = await store.active_tiers(runtime.db)
-        promotion = await store.first_session(runtime.db)
-        past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
+    tiers = await store.active_tiers(runtime.db)
+    promotion = await store.first_session(runtime.db)
+    past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
     discount = FirstSessionDiscount(
         enabled=promotion is not None and promotion.enabled,
         eligible=_eligible(runtime, promotion, past),
@@ -107,10 +105,9 @@ async def onboarding(runtime: Runtime, actor: Actor) -> Onboarding:
 
     Raises NotFound if the caller is gone.
     """
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(SQL["onboarding"], actor.user_id, list(actor.ids))
-        promotion = await store.first_session(runtime.db)
-        past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
+    row = await runtime.db.fetchrow(SQL["onboarding"], actor.user_id, list(actor.ids))
+    promotion = await store.first_session(runtime.db)
+    past = await store.past_of(runtime.db, list(actor.ids), but_pending=True)
     if row is None:
         raise NotFound
     return Onboarding(**dict(row), first_session_discount_eligible=_eligible(runtime, promotion, past))
@@ -197,8 +194,7 @@ class Availability:
 
     async def _read(self, runtime: Runtime) -> Available:
         started = monotonic()
-        with translate_db_errors():
-            self._answer = await availability(runtime.db, availability_policy(runtime.config), now=runtime.now())
+        self._answer = await availability(runtime.db, availability_policy(runtime.config), now=runtime.now())
         self._until = started + FRESH_S
         return self._answer
 

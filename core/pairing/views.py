@@ -9,7 +9,6 @@ from core.accounts.mitras.rules import MitraOffline
 from core.base.actor import Actor
 from core.base.field_types import Mode, SessionId, Time
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions.sensitivity import Sensitivity
 from core.storage import sql_files
 from core.storage.fragments import ACCOUNT, NAME, OLDEST_SEARCH
@@ -71,8 +70,7 @@ async def of_session(reader: Reader, session_id: str, mitra_id: str) -> ChatRequ
 
 async def chat_requests(runtime: Runtime, actor: Actor) -> list[ChatRequest]:
     """List the chat requests that are open to the calling mitra, newest first."""
-    with translate_db_errors():
-        return await open_to(runtime.db, actor.user_id)
+    return await open_to(runtime.db, actor.user_id)
 
 
 @attrs.frozen(kw_only=True)
@@ -94,8 +92,7 @@ class MitraStatus:
 
 async def mitra_status(runtime: Runtime, actor: Actor) -> MitraStatus:
     """Return the calling mitra's presence and load."""
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(SQL["mitra_status"], actor.user_id)
+    row = await runtime.db.fetchrow(SQL["mitra_status"], actor.user_id)
     if row is None:
         raise MitraOffline
     return MitraStatus(

@@ -9,7 +9,6 @@ from core.payments import views
 from core.payments.states import PaymentStatus
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.records import one
 
@@ -21,8 +20,7 @@ async def payment(runtime: Runtime, actor: Actor, payment_request_id: str) -> Pa
 
     Raises NotFound if it is not theirs.
     """
-    with translate_db_errors():
-        view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
+    view = await views.one_of(runtime.db, payment_request_id, customer_ids=list(actor.ids))
     if view is None:
         raise NotFound
     return view
@@ -45,8 +43,7 @@ async def for_development_page(runtime: Runtime, payment_request_id: str) -> Dev
 
     Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        page = one(DevelopmentPage, await runtime.db.fetchrow(SQL["development_page"], payment_request_id))
+    page = one(DevelopmentPage, await runtime.db.fetchrow(SQL["development_page"], payment_request_id))
     if page is None:
         raise NotFound
     return page

@@ -34,7 +34,6 @@ from core.payments import store as payment_store
 from core.payments.pricing import store as pricing
 from core.payments.rules import SessionInProgress
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.security import identity
 from core.security.identity import IdentityTokenInvalid, ProviderDisabled
 from core.storage.transaction import Tx
@@ -308,8 +307,7 @@ async def all_erasures(runtime: Runtime) -> AsyncIterator[ErasureEntry]:
     """Yield all erasures, the oldest first."""
     after: Erasure | None = None
     while True:
-        with translate_db_errors():
-            found = await erasures.listed(runtime.db, after=after, limit=LISTED_AT_ONCE)
+        found = await erasures.listed(runtime.db, after=after, limit=LISTED_AT_ONCE)
         for one in found:
             yield ErasureEntry(**attrs.asdict(one, filter=lambda field, _: field.name != "id"))
         if len(found) < LISTED_AT_ONCE:

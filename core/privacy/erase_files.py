@@ -12,12 +12,12 @@ import attrs
 import msgspec
 
 from core.base.clock import real_sleep
+from core.base.errors import Unavailable
 from core.base.ids import parse_id
 from core.erasures import store as erasures
 from core.payments.webhooks.erasing import FallbackLine, line_of
 from core.providers import webhook_files
 from core.runtime.container import Runtime
-from core.storage.errors import TRANSIENT_ERRORS
 from core.telemetry import logs
 
 EVERY_S = 300.0  # real seconds
@@ -37,7 +37,7 @@ async def keep_files_clean(runtime: Runtime) -> None:
     while True:
         try:
             await mask_files(runtime, seen)
-        except TRANSIENT_ERRORS:
+        except Unavailable:
             pass
         except Exception:
             log.exception("masking the fallback files failed")

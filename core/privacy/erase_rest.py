@@ -20,7 +20,6 @@ from core.privacy import erase
 from core.runtime.container import Runtime
 from core.sessions import erasing as sessions
 from core.sessions.messages import blank as blank_texts
-from core.storage.errors import TRANSIENT_ERRORS
 from core.telemetry import logs
 
 AT_ONCE = 100  # erasures in one read
@@ -36,7 +35,7 @@ async def go_on(runtime: Runtime) -> None:
         for one in found:
             try:
                 await _go_on(runtime, one)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 raise
             except Exception:  # it must not hold up the others
                 log.exception("going on with an erasure failed", erasure_id=one.id)

@@ -23,7 +23,6 @@ from core.erasures.rules import EXPORT_EVERY, RECENT, RecentSignInRequired
 from core.payments.failures.rules import OperatorAction
 from core.payments.states import PaymentStatus
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions.receipts.rules import SignedReceipt
 from core.sessions.rules import CreditReason, EndedBy
 from core.sessions.sensitivity import Sensitivity
@@ -281,16 +280,14 @@ async def operator_named(runtime: Runtime, email: str) -> str:
 
 async def require_recent_sign_in(runtime: Runtime, actor: Actor) -> None:
     """Check that the caller signed in on this device within the last 10 minutes. Raises RecentSignInRequired."""
-    with translate_db_errors():
-        at = await logins.signed_in_at(runtime.db, actor.auth_session_id)
+    at = await logins.signed_in_at(runtime.db, actor.auth_session_id)
     if at is None or at <= runtime.now() - RECENT:
         raise RecentSignInRequired
 
 
 async def parts(runtime: Runtime, customer_id: str) -> AsyncIterator[bytes]:
     """Yield the JSON of an `Export`. Raises Unavailable; what was yielded by then is not JSON."""
-    with translate_db_errors():
-        ids = await customers.rows_of(runtime.db, customer_id)
+    ids = await customers.rows_of(runtime.db, customer_id)
     yield b'{"exported_at":' + msgspec.json.encode(runtime.now())
     for name, sql in LISTS.items():
         yield b',"' + name.encode() + b'":['
@@ -305,8 +302,7 @@ async def _list(runtime: Runtime, name: str, sql: str, of: Any, *, limit: int = 
     key, after = ("seq", 0) if name == "messages" else ("id", FIRST)
     separator = b""
     while True:
-        with translate_db_errors():
-            rows = [as_dict(row) for row in await runtime.db.fetch(sql, of, after, limit)]
+        rows = [as_dict(row) for row in await runtime.db.fetch(sql, of, after, limit)]
         if name == "sessions":
             for row in rows:
                 yield separator

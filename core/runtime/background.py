@@ -15,7 +15,7 @@ import attrs
 
 from core.base import ids
 from core.base.clock import SLEW_S, Clock, monotonic, real_sleep
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Unavailable
 from core.config import store as config_store
 from core.config.cache import Config
 from core.config.rules import effective
@@ -24,7 +24,6 @@ from core.runtime.publishing import Caches, Publisher
 from core.settings.settings import Settings, SettingsError
 from core.storage import durability
 from core.storage.database import Database
-from core.storage.errors import TRANSIENT_ERRORS
 from core.storage.host import SERVER
 from core.telemetry import logs, metrics
 
@@ -108,7 +107,7 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     """
     try:
         await work
-    except (DomainError, *TRANSIENT_ERRORS) as error:
+    except (DomainError, TimeoutError) as error:
         log.warning("reaction failed; a sweep will do its work", error=type(error).__name__)
     except Exception:
         log.exception("reaction failed")
@@ -158,7 +157,7 @@ async def keep_clock(clock: Clock, db: Database) -> None:
         changed.clear()
         try:
             await set_clock(clock, db)
-        except TRANSIENT_ERRORS:
+        except Unavailable:
             continue
         except Exception:
             log.exception("setting the service clock failed")
@@ -188,7 +187,7 @@ class ChangePoll:
             try:
                 await self.look(back_s=started - looked + OVERLAP_S)
                 looked = started
-            except TRANSIENT_ERRORS:
+            except Unavailable:
                 continue
             except Exception:
                 log.exception("polling for changes failed")

@@ -34,13 +34,14 @@ from core.providers.push_sender import PushSender, make_push_sender
 from core.providers.webhook_sink import WebhookSink
 from core.runtime.background import BackgroundTasks, ChangePoll, keep_clock, open_clock, warn_of_losses
 from core.runtime.publishing import Caches, Publisher
-from core.runtime.transactions import open_transaction, translate_db_errors
+from core.runtime.transactions import open_transaction
 from core.security.access import AccessTokens
 from core.security.caches import RevokedLogins
 from core.security.keys import Keys
 from core.security.passwords import PasswordHasher
 from core.settings.settings import Settings
 from core.storage.database import Database
+from core.storage.errors import as_unavailable
 from core.storage.migrations import migration_ids
 from core.storage.reports import Reports
 from core.storage.transaction import Port, Tx
@@ -119,7 +120,7 @@ async def open_databases(settings: Settings, *, pool_size: int, commit_pool_size
 
     The replica is connected at its first use. Raises Unavailable if the primary does not answer.
     """
-    with translate_db_errors():
+    with as_unavailable():
         db = await _connect(settings, "write", pool_size)
         try:
             commits = await _connect(settings, "messages", commit_pool_size) if commit_pool_size else db
@@ -288,8 +289,7 @@ async def connect(
     """
     databases = await open_databases(settings, pool_size=pool_size, commit_pool_size=commit_pool_size)
     try:
-        with translate_db_errors():
-            clock = await open_clock(settings, databases.db)
+        clock = await open_clock(settings, databases.db)
         http = HttpClient()
         keys = Keys(secret for _, secret in settings.jwt_secrets)
         runtime = Runtime(

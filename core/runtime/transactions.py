@@ -1,28 +1,13 @@
-"""Open a write transaction, and turn errors of an unreachable database into Unavailable
-(docs/architecture.md#transactions)."""
+"""Open a write transaction, and publish what it brings after its commit (docs/architecture.md#transactions)."""
 
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
-from core.base.errors import Unavailable
 from core.runtime.publishing import Publisher
 from core.storage.database import Database
-from core.storage.errors import TRANSIENT_ERRORS
 from core.storage.transaction import Port, Tx
-from core.telemetry import logs, traces
-
-log = logs.get("runtime")
-
-
-@contextlib.contextmanager
-def translate_db_errors() -> Iterator[None]:
-    """Turn all errors of an unreachable or overloaded database into Unavailable (503)."""
-    try:
-        yield
-    except TRANSIENT_ERRORS as error:
-        log.warning("the database did not answer", error=type(error).__name__)
-        raise Unavailable from error
+from core.telemetry import traces
 
 
 @contextlib.asynccontextmanager
@@ -34,7 +19,7 @@ async def open_transaction(
     `clock` returns service time; `port` is what the domains above do in it. Raises Unavailable if the database does not
     answer, is overloaded, or keeps the transaction waiting for a lock too long.
     """
-    with traces.span_below("transaction"), translate_db_errors():
+    with traces.span_below("transaction"):
         async with db.transaction(clock) as tx:
             tx.port = port
             yield tx

@@ -9,7 +9,6 @@ from core.deliveries.stages import TrailStage
 from core.deliveries.store import EventAck
 from core.events.notices import Notice
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import announce
 from core.telemetry import metrics
 
@@ -27,8 +26,7 @@ async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[st
         for event_id, actor in acks
         for recipient_id in actor.ids
     ]
-    with translate_db_errors():
-        done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
+    done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
     metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.ACKNOWLEDGED).inc(noted)
     for one in done:
         metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)

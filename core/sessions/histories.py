@@ -9,7 +9,6 @@ from core.base.actor import Actor, UserType
 from core.base.field_types import MitraId, SessionId
 from core.base.pages import Items, Page, cut
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import views
 from core.sessions.rules import Closure, closures_for
 from core.sessions.states import SessionStatus
@@ -66,15 +65,14 @@ class ChatHistoryRow:
 
 async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the mitras of the caller's past sessions, the most recent first."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            MITRAS_OF_CUSTOMER,
-            list(actor.ids),
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-            runtime.now(),
-        )
+    rows = await runtime.db.fetch(
+        MITRAS_OF_CUSTOMER,
+        list(actor.ids),
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+        runtime.now(),
+    )
     return cut([_history_row(row) for row in rows], page, at="last_session_at", tiebreak="mitra_id")
 
 
@@ -86,12 +84,11 @@ def _history_row(row: Any) -> ChatHistoryRow:
 
 async def mitra_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the calling mitra's sessions, newest first."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            SESSIONS_OF_MITRA,
-            actor.user_id,
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-        )
+    rows = await runtime.db.fetch(
+        SESSIONS_OF_MITRA,
+        actor.user_id,
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+    )
     return cut([views.two_sided(row).seen_by(UserType.MITRA) for row in rows], page, at="created_at")

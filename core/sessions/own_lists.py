@@ -16,7 +16,6 @@ from core.base.pages import Items, Page, cut
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import views as session_views
 from core.sessions.views import SessionView
 from core.storage.conditions import Conditions, newest
@@ -80,5 +79,4 @@ async def _newest(
     """
     where.behind(f"{t}.created_at", f"{t}.id", before_at=page.before_at, before_id=page.before_id)
     found = newest(table, t, [("customer_id", list(actor.ids))], where, where.arg(page.limit + 1))
-    with translate_db_errors():
-        return await runtime.db.fetch(NEWEST.format(found=found, view=view, t=t), *where.args)
+    return await runtime.db.fetch(NEWEST.format(found=found, view=view, t=t), *where.args)

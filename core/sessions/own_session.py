@@ -10,11 +10,11 @@ from core.base.actor import Actor, UserType
 from core.base.batch_loader import BatchLoader
 from core.base.errors import NotFound
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.sessions.views import VIEW, SessionView, two_sided
 from core.storage.database import DEADLINE_S
+from core.storage.errors import as_unavailable
 from core.storage.transaction import Reader, Tx
 
 STATEMENTS = 4  # of each side at the same time
@@ -54,7 +54,7 @@ async def session_of(runtime: Runtime, actor: Actor, session_id: str) -> Session
     if loader is None:
         read = functools.partial(each_of, runtime, side)
         loader = runtime.loaders[name] = BatchLoader(read, nothing=None, statements=STATEMENTS)
-    with translate_db_errors():
+    with as_unavailable():
         async with asyncio.timeout(DEADLINE_S):  # over the wait for a statement, too
             return await loader.of(" ".join((session_id, *actor.ids)))
 

@@ -20,7 +20,6 @@ from core.deliveries.pushes.store import Push
 from core.deliveries.stages import TrailMark, TrailStage
 from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import unacknowledged
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
@@ -36,9 +35,8 @@ async def plan_events(runtime: Runtime) -> int:
     Returns the number of events. Raises Unavailable.
     """
     ack_s = runtime.settings.push_ack_seconds
-    with translate_db_errors():
-        if not await deliveries.is_any_unacknowledged(runtime.db, older_than_s=ack_s):
-            return 0
+    if not await deliveries.is_any_unacknowledged(runtime.db, older_than_s=ack_s):
+        return 0
     async with runtime.transaction() as tx:
         notices = await deliveries.claim_unacknowledged(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
         due = []
@@ -56,9 +54,8 @@ async def plan_chats(runtime: Runtime) -> int:
     Returns the number of parties. Raises Unavailable.
     """
     age_s, scale = runtime.settings.push_ack_seconds, runtime.settings.sesi_time_scale
-    with translate_db_errors():
-        if not await unacknowledged.is_any(runtime.db, now=runtime.now(), real_seconds=age_s, scale=scale):
-            return 0
+    if not await unacknowledged.is_any(runtime.db, now=runtime.now(), real_seconds=age_s, scale=scale):
+        return 0
     async with runtime.transaction() as tx:
         chats = await unacknowledged.claim(tx, real_seconds=age_s, scale=scale, limit=PLAN_AT_ONCE)
         due = []
@@ -72,8 +69,7 @@ async def plan_chats(runtime: Runtime) -> int:
 
 async def claim_due(runtime: Runtime, *, limit: int) -> list[Push]:
     """Claim pushes that are due and not claimed by another process. Raises Unavailable."""
-    with translate_db_errors():
-        return await pushes.claim(runtime.db, limit=limit)
+    return await pushes.claim(runtime.db, limit=limit)
 
 
 async def send(runtime: Runtime, push: Push) -> Outcome:

@@ -2,6 +2,8 @@
 
 If the answer to a COMMIT is lost, the outcome is unknown: the rows may be stored. So callers must not report
 "not stored" in that case, and every write must be safe to repeat.
+
+Every error of an unreachable or overloaded database is raised as Unavailable, so that no caller can forget it.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from core.base.clock import monotonic
-from core.storage.errors import TRANSIENT_ERRORS, lost_as_such
+from core.storage.errors import TRANSIENT_ERRORS, as_unavailable, lost_as_such
 from core.storage.host import ask, read_clock, server_of
 from core.storage.pool import DIRECT, MeasuredPool, Sessions, drop, open_pool, retry, roll_back
 from core.storage.servers import DatabaseServers
@@ -130,8 +132,15 @@ class Database:
         Each statement commits on its own. Through a pooler they are one transaction, which ends with the block.
 
         A connection whose statement timed out or was cancelled is dropped: the server may be frozen, and waiting for
-        its confirmation could take as long again.
+        its confirmation could take as long again. Raises Unavailable.
         """
+        with as_unavailable():
+            async with self._lent() as connection:
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Any]:
+        """Lend a connection, and raise the errors of the database as they are."""
         with lost_as_such():
             async with asyncio.timeout(DEADLINE_S):
                 connection = await self.pool.take()
@@ -152,16 +161,22 @@ class Database:
         await self.pool.give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Return rows. Retry on another connection if one is lost. Raises TimeoutError after the deadline."""
-        return await retry(lambda: self.fetch_once(sql, *args))
+        """Return rows. Retry on another connection if one is lost. Raises Unavailable, at the latest at the deadline."""
+        with as_unavailable():
+            return await retry(lambda: self._fetch_once(sql, *args))
 
     async def fetch_once(self, sql: str, *args: Any) -> list[Any]:
         """Return rows of a statement that may also write, without a retry. It commits on its own.
 
-        Its connection is kept: a single statement leaves no state. After a TimeoutError it may have been committed.
+        Raises Unavailable; then it may have been committed.
         """
+        with as_unavailable():
+            return await self._fetch_once(sql, *args)
+
+    async def _fetch_once(self, sql: str, *args: Any) -> list[Any]:
+        """Return rows, and keep the connection: a single statement leaves no state."""
         if self._sessions.through_pooler:
-            async with self.connection() as connection:
+            async with self._lent() as connection:
                 return await connection.fetch(sql, *args)
         with lost_as_such():
             async with asyncio.timeout(DEADLINE_S):
@@ -175,21 +190,14 @@ class Database:
                 return rows
 
     async def fetchrow(self, sql: str, *args: Any) -> Any:
-        """Return the first row, or None."""
+        """Return the first row, or None. Raises Unavailable."""
         rows = await self.fetch(sql, *args)
         return rows[0] if rows else None
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        """Return the first column of the first row, or None."""
+        """Return the first column of the first row, or None. Raises Unavailable."""
         rows = await self.fetch(sql, *args)
         return rows[0][0] if rows else None
-
-    async def begin(self) -> Any:
-        """Take a connection and begin a transaction on it.
-
-        Retry on another one if the connection was lost while idle.
-        """
-        return await retry(self._begin)
 
     async def _begin(self) -> Any:
         with lost_as_such():
@@ -205,9 +213,16 @@ class Database:
     async def transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
         """Open a transaction. Commit when the block ends; roll back if it raises. `clock` returns service time.
 
-        After an error in CONNECTION_ERRORS or a TimeoutError the transaction may have been committed.
+        It retries its beginning on another connection. Raises Unavailable, also for errors within the block; then the
+        transaction may have been committed.
         """
-        connection = await self.begin()
+        with as_unavailable():
+            async with self._transaction(clock) as tx:
+                yield tx
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, clock: Callable[[], dt.datetime]) -> AsyncIterator[Tx]:
+        connection = await retry(self._begin)
         tx = Tx(connection, clock)
         try:
             with lost_as_such():

@@ -1,9 +1,17 @@
-"""The errors of a database that is lost, unreachable or overloaded (docs/architecture.md#transactions)."""
+"""The errors of a database that is lost, unreachable or overloaded (docs/architecture.md#transactions).
+
+The pools of a process raise Unavailable for all of them, so no reader of rows has to know them.
+"""
 
 import contextlib
 from collections.abc import Iterator
 
 import asyncpg
+
+from core.base.errors import Unavailable
+from core.telemetry import logs
+
+log = logs.get("database")
 
 # The connection is lost, or no server accepts one. A read, or the start of a transaction, may be retried.
 CONNECTION_ERRORS = (
@@ -42,3 +50,13 @@ def lost_as_such() -> Iterator[None]:
         if any(words in str(error) for words in CLOSED):
             raise asyncpg.ConnectionDoesNotExistError(str(error)) from error
         raise
+
+
+@contextlib.contextmanager
+def as_unavailable() -> Iterator[None]:
+    """Turn every error of an unreachable or overloaded database into Unavailable, which has it as its cause."""
+    try:
+        yield
+    except TRANSIENT_ERRORS as error:
+        log.warning("the database did not answer", error=type(error).__name__)
+        raise Unavailable from error

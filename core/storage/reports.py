@@ -15,8 +15,9 @@ import asyncpg
 import attrs
 
 from core.base.clock import monotonic, real_sleep
+from core.base.errors import Unavailable
 from core.storage.database import Database
-from core.storage.errors import CONNECTION_ERRORS, TRANSIENT_ERRORS
+from core.storage.errors import CONNECTION_ERRORS
 from core.telemetry import logs, metrics
 
 POOL_SIZE = 4  # connections to the replica: reports are rare, and slow ones must not keep it busy
@@ -90,19 +91,24 @@ class Reports:
     async def fetch(self, sql: str, *args: Any) -> ReportRows:
         """Return the rows of a SELECT. If the replica is lost, read them from the primary.
 
-        Raises TimeoutError if the server does not answer within a read's deadline.
+        Raises Unavailable.
         """
         if (found := self.current_replica()) is not None:
             replica, lag = found
             try:
                 return ReportRows(rows=await replica.fetch(sql, *args), lag_s=lag)
-            except TimeoutError:
-                raise
-            except LOST as error:
-                self.lost(error)
+            except Unavailable as error:
+                self.go_on_without(error)
         return ReportRows(rows=await self._primary.fetch(sql, *args), lag_s=None)
 
-    def lost(self, error: Exception) -> None:
+    def go_on_without(self, error: Unavailable) -> None:
+        """Go on with the primary after an error of the replica. Raises it again if the replica is only slow."""
+        cause = error.__cause__
+        if isinstance(cause, TimeoutError) or not isinstance(cause, LOST):
+            raise error
+        self.lost(cause)
+
+    def lost(self, error: BaseException) -> None:
         """Read reports from the primary until the replica has answered a check."""
         if self._current_at is not None:
             log.warning("the replica is away; reports are read from the primary", error=type(error).__name__)
@@ -126,13 +132,13 @@ class Reports:
             async with asyncio.timeout(ANSWER_S):
                 written = await self._positions.fetchrow(WRITTEN)
             self._written.append((now, written["position"]))
-        except (*TRANSIENT_ERRORS, asyncpg.PostgresError):
+        except (Unavailable, TimeoutError, asyncpg.PostgresError):
             return
         try:
             async with asyncio.timeout(ANSWER_S):
                 replayed = await self._replica.fetchrow(REPLAYED)
-        except (*TRANSIENT_ERRORS, asyncpg.PostgresError) as error:
-            self.lost(error)
+        except (Unavailable, TimeoutError, asyncpg.PostgresError) as error:
+            self.lost(error.__cause__ or error)
             return
         if replayed["system"] != written["system"]:
             log.error("DATABASE_READ_URL does not lead to a replica of the database; reports are read from the primary")

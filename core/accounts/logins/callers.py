@@ -11,7 +11,6 @@ from core.base.actor import Actor, UserType
 from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.base.errors import Forbidden, Unauthenticated
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.security.access import AccessClaims
 
 
@@ -25,8 +24,7 @@ async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
         raise Unauthenticated
     operator: Operator | None = None
     if claims.user_type is UserType.OPERATOR:
-        with translate_db_errors():
-            operator = await operators.get(runtime.db, claims.user_id)
+        operator = await operators.get(runtime.db, claims.user_id)
         if operator is None or operator.disabled:
             raise Unauthenticated
     caller_ids = await _ids_of(runtime, claims)
@@ -49,8 +47,7 @@ async def has_stepped_up(runtime: Runtime, actor: Actor) -> bool:
     """Return whether a caller has entered a code within the last 5 minutes of real time, or has no second factor."""
     if not actor.has_totp:
         return True
-    with translate_db_errors():
-        until = await logins.stepped_up_until(runtime.db, actor.auth_session_id)
+    until = await logins.stepped_up_until(runtime.db, actor.auth_session_id)
     return until is not None and until > runtime.clock.real_now()
 
 
@@ -71,8 +68,7 @@ async def _ids_of(runtime: Runtime, claims: AccessClaims) -> tuple[str, ...]:
         return (claims.user_id,)
     known = runtime.caches.accounts.get(claims.user_id, claims.auth_session_id)
     if known is None:
-        with translate_db_errors():
-            known = await runtime.part(_loader).of(claims.user_id) or (claims.user_id,)
+        known = await runtime.part(_loader).of(claims.user_id) or (claims.user_id,)
         runtime.caches.accounts.put(claims.user_id, claims.auth_session_id, known)
     return known
 

@@ -10,7 +10,6 @@ from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.pages import Items, Page, cut
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.records import as_dict
 
@@ -52,16 +51,15 @@ def _device(row: Any, actor: Actor) -> Device:
 
 async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the devices on which the caller is signed in, newest first."""
-    with translate_db_errors():
-        rows = await runtime.db.fetch(
-            PAGE,
-            actor.user_type.value,
-            actor.user_id,
-            runtime.now(),
-            page.before_at,
-            page.before_id,
-            page.limit + 1,
-        )
+    rows = await runtime.db.fetch(
+        PAGE,
+        actor.user_type.value,
+        actor.user_id,
+        runtime.now(),
+        page.before_at,
+        page.before_id,
+        page.limit + 1,
+    )
     return cut([_device(row, actor) for row in rows], page, at="created_at")
 
 
@@ -70,8 +68,7 @@ async def device(runtime: Runtime, actor: Actor, auth_session_id: str) -> Device
 
     Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(ONE, actor.user_type.value, actor.user_id, runtime.now(), auth_session_id)
+    row = await runtime.db.fetchrow(ONE, actor.user_type.value, actor.user_id, runtime.now(), auth_session_id)
     if row is None:
         raise NotFound
     return _device(row, actor)

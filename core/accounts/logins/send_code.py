@@ -13,7 +13,6 @@ from core.base.errors import OtpDeliveryFailed, Unavailable
 from core.bus.inbox import InboxKind
 from core.providers.otp_sender import NumberRefused, OtpVerifier, SignInCode
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
@@ -37,8 +36,7 @@ async def send_asked(runtime: Runtime, *, otp_request_id: str) -> None:
 async def send_overdue(runtime: Runtime) -> None:
     """Sweep: send codes whose process has not sent them, and retry those that the provider did not accept."""
     while True:
-        with translate_db_errors():
-            taken = await codes.claim_due(runtime.db, limit=AT_ONCE)
+        taken = await codes.claim_due(runtime.db, limit=AT_ONCE)
         if not taken:
             return
         async with runtime.transaction() as tx:

@@ -25,7 +25,6 @@ from core.base.actor import Actor
 from core.base.addresses import who_has
 from core.base.errors import Unauthenticated
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.statements import insert, p, statement
 from core.storage.transaction import Reader, Tx
@@ -172,8 +171,7 @@ async def look(runtime: Runtime, *, email: str, address: str, auth_session_id: s
     So an attempt on a locked account costs no hashing. `auth_session_id` as for `begin`. Raises AccountLocked,
     Unavailable.
     """
-    with translate_db_errors():
-        attempt = await _read_counts(runtime.db, email=email, address=who_has(address), auth_session_id=auth_session_id)
+    attempt = await _read_counts(runtime.db, email=email, address=who_has(address), auth_session_id=auth_session_id)
     _refuse_locked(runtime, attempt, now=runtime.now())
     return attempt
 
@@ -242,8 +240,7 @@ async def check_password(runtime: Runtime, actor: Actor, *, password: str, ip_ad
     Raises LoginInvalid, AccountLocked, Unauthenticated, Unavailable.
     """
     with failed_sign_ins.noted(runtime, way="operator password again", address=ip_address) as noted:
-        with translate_db_errors():
-            before = await operators.get(runtime.db, actor.user_id)
+        before = await operators.get(runtime.db, actor.user_id)
         if before is None:
             raise Unauthenticated
         noted.account, noted.auth_session_id = before.email, actor.auth_session_id

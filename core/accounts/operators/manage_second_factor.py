@@ -19,7 +19,6 @@ from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, Unauthenticated, ValidationFailed
 from core.base.languages import Text
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.transaction import Tx
 
 WAY = "operator code"
@@ -171,8 +170,7 @@ async def _try(
     """
     with failed_sign_ins.noted(runtime, way=WAY, address=ip_address) as noted:
         noted.auth_session_id = actor.auth_session_id
-        with translate_db_errors():
-            known = await operators.get(runtime.db, actor.user_id)
+        known = await operators.get(runtime.db, actor.user_id)
         if known is None:
             raise Unauthenticated
         noted.account = known.email

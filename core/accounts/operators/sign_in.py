@@ -22,7 +22,6 @@ from core.accounts.operators.rules import LoginInvalid
 from core.accounts.operators.store import Operator
 from core.base.actor import UserType
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.security.access import Tokens
 from core.storage.transaction import Tx
 from core.telemetry import metrics
@@ -98,8 +97,7 @@ async def verify_second_factor(
     with failed_sign_ins.noted(runtime, way="operator second factor", address=ip_address) as noted:
         keys = runtime.keys.login_tokens
         read = login_token.read(keys, token, real_now=runtime.clock.real_now())
-        with translate_db_errors():
-            known = await operators.get(runtime.db, read.operator_id)
+        known = await operators.get(runtime.db, read.operator_id)
         if known is None:
             raise LoginTokenInvalid
         noted.account = known.email

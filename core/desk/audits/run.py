@@ -15,7 +15,6 @@ from core.desk.audits import store as audits
 from core.desk.audits.rules import BROKEN_EVERY, CLAIM_S, RETRY_S, BrokenRule, Depth, RuleResult, lease_of
 from core.desk.ledger.audit_rules import RULES, Rule, rules_of
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 
 
 class ClaimLost(Exception):
@@ -24,21 +23,18 @@ class ClaimLost(Exception):
 
 async def prepare(runtime: Runtime, depth: Depth) -> None:
     """Make the row with the claim of an audit, once for each process. Raises Unavailable."""
-    with translate_db_errors():
-        await leases.ensure(runtime.db, lease_of(depth))
+    await leases.ensure(runtime.db, lease_of(depth))
 
 
 async def claim(runtime: Runtime, depth: Depth) -> bool:
     """Claim an audit if it is due and no other process has claimed it; return whether it was. Raises Unavailable."""
     due = rules.due_since(depth, runtime.clock.real_now())
-    with translate_db_errors():
-        return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
+    return await leases.claim_due(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S, done_before=due)
 
 
 async def renew(runtime: Runtime, depth: Depth) -> None:
     """Renew the claim, unless this process has lost it. Raises Unavailable."""
-    with translate_db_errors():
-        await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S)
+    await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=CLAIM_S)
 
 
 async def keep(runtime: Runtime, depth: Depth, results: Sequence[RuleResult]) -> None:
@@ -63,14 +59,12 @@ async def finish(runtime: Runtime, depth: Depth, *, every_rule: Sequence[str]) -
 
 async def postpone(runtime: Runtime, depth: Depth) -> None:
     """Keep the claim of an audit that has failed until it may be repeated. Raises Unavailable."""
-    with translate_db_errors():
-        await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=RETRY_S[depth])
+    await leases.renew(runtime.db, lease_of(depth), node=runtime.node, length_s=RETRY_S[depth])
 
 
 async def release(runtime: Runtime, *depths: Depth) -> None:
     """End this process's claims of audits that it did not finish: they are due for another one. Raises Unavailable."""
-    with translate_db_errors():
-        await leases.release(runtime.db, [lease_of(depth) for depth in depths], node=runtime.node)
+    await leases.release(runtime.db, [lease_of(depth) for depth in depths], node=runtime.node)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +76,7 @@ class BrokenRules:
 
 async def broken_rules(runtime: Runtime) -> BrokenRules:
     """Return the rules that rows break, as the last audits found them."""
-    with translate_db_errors():
-        return BrokenRules(items=await audits.broken(runtime.db))
+    return BrokenRules(items=await audits.broken(runtime.db))
 
 
 async def rules_to_check(runtime: Runtime, depth: Depth) -> tuple[Rule, ...]:
@@ -93,6 +86,5 @@ async def rules_to_check(runtime: Runtime, depth: Depth) -> tuple[Rule, ...]:
     """
     found = rules_of(depth)
     checked_before = runtime.now() - BROKEN_EVERY
-    with translate_db_errors():
-        again = {one.rule for one in await audits.broken(runtime.db) if one.checked_at < checked_before}
+    again = {one.rule for one in await audits.broken(runtime.db) if one.checked_at < checked_before}
     return (*found, *(rule for rule in RULES if rule.name in again and rule not in found))

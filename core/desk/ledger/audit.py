@@ -16,10 +16,9 @@ from core.base.progress import Report, unreported
 from core.desk.audits.rules import FIRST_IDS, STATEMENT_S, RuleResult
 from core.desk.ledger.audit_rules import RULES, Rule
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.database import Database
+from core.storage.errors import as_unavailable
 from core.storage.locks import AdvisoryLock
-from core.storage.reports import LOST
 
 # Refused while a migration runs. Rules group and join whole tables, so they get more memory and time.
 BEGIN = """SELECT
@@ -72,17 +71,14 @@ async def audit(
     `overdue`: also check the rules about overdue work. Pass False for a service whose timers are stopped on purpose.
     `age_s`: how many real seconds ago a restored database was last written; work that was not due then is not overdue.
     """
-    with translate_db_errors():
-        found = runtime.reports.current_replica()
-        if found is not None:
-            replica, lag = found
-            try:
-                return await _audit(runtime, replica, overdue=overdue, lag_s=lag, age_s=age_s, report=report)
-            except TimeoutError:
-                raise
-            except LOST as error:
-                runtime.reports.lost(error)
-        return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None, age_s=age_s, report=report)
+    found = runtime.reports.current_replica()
+    if found is not None:
+        replica, lag = found
+        try:
+            return await _audit(runtime, replica, overdue=overdue, lag_s=lag, age_s=age_s, report=report)
+        except Unavailable as error:
+            runtime.reports.go_on_without(error)
+    return await _audit(runtime, runtime.db, overdue=overdue, lag_s=None, age_s=age_s, report=report)
 
 
 async def _audit(
@@ -94,20 +90,21 @@ async def _audit(
 
 @contextlib.asynccontextmanager
 async def _reading(db: Database) -> AsyncIterator[Any]:
-    """Open a transaction in which no migration runs. Raises Unavailable while one does."""
-    async with (
-        db.pool.acquire(timeout=4) as connection,
-        connection.transaction(isolation="read_committed", readonly=True),
-    ):
-        if not await connection.fetchval(BEGIN, AdvisoryLock.MIGRATION, f"{STATEMENT_S:.0f}s"):
-            raise Unavailable(
-                Text(
-                    en="The database is being migrated. Try again when the migration has finished.",
-                    id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
-                ),
-                retry_after_seconds=60,
-            )
-        yield connection
+    """Open a transaction in which no migration runs. Raises Unavailable, also while one does."""
+    with as_unavailable():
+        async with (
+            db.pool.acquire(timeout=4) as connection,
+            connection.transaction(isolation="read_committed", readonly=True),
+        ):
+            if not await connection.fetchval(BEGIN, AdvisoryLock.MIGRATION, f"{STATEMENT_S:.0f}s"):
+                raise Unavailable(
+                    Text(
+                        en="The database is being migrated. Try again when the migration has finished.",
+                        id="Basis data sedang dimigrasikan. Silakan coba lagi setelah selesai.",
+                    ),
+                    retry_after_seconds=60,
+                )
+            yield connection
 
 
 class RulesTooSlow(Exception):
@@ -123,19 +120,16 @@ async def results(runtime: Runtime, rules: Iterable[Rule]) -> AsyncIterator[Rule
     slow = []
     for rule in rules:
         server = runtime.reports.current_replica()  # it may have fallen behind during the last rule
-        with translate_db_errors():
-            try:
-                found = await _result(runtime, rule, server)
-            except asyncpg.QueryCanceledError:
+        try:
+            found = await _result(runtime, rule, server)
+        except Unavailable as error:
+            if isinstance(error.__cause__, asyncpg.QueryCanceledError):
                 slow.append(rule.name)
                 continue
-            except TimeoutError:
+            if server is None:
                 raise
-            except LOST as error:
-                if server is None:
-                    raise
-                runtime.reports.lost(error)
-                found = await _result(runtime, rule, None)
+            runtime.reports.go_on_without(error)
+            found = await _result(runtime, rule, None)
         yield found
     if slow:
         raise RulesTooSlow(", ".join(slow))

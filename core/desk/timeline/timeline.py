@@ -39,7 +39,6 @@ from core.desk.timeline.entries import (
     rounds_of,
 )
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage import sql_files
 from core.storage.records import plain
 
@@ -131,30 +130,29 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
     entries: list[TimelineEntry] = []
-    with translate_db_errors():
-        db = runtime.db
-        audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
-        by_operator = any(row["status"] == "searching" for row in audits)
-        entries += of_payment(found)
-        entries += map(of_audit_row, shown(audits, "reason"))
-        since = id_ranges.since_named(payment_request_id)
-        entries += map(
-            of_webhook_call, shown(await db.fetch(SQL["webhook_calls"], payment_request_id, since), "processing_error")
-        )
-        for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
-            entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
-        entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
-        rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
-        entries += of_rounds(rounds)
-        failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
-        entries += of_failures(failures, by_operator=by_operator)
-        for row in await db.fetch(SQL["extensions"], payment_request_id):
-            entries += of_extension(row)
-        entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
-        for row in await db.fetch(SQL["absences"], payment_request_id):
-            entries += of_absence(row)
-        entries += map(of_goodbye, shown(await db.fetch(SQL["goodbyes"], payment_request_id), "message"))
-        stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
+    db = runtime.db
+    audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
+    by_operator = any(row["status"] == "searching" for row in audits)
+    entries += of_payment(found)
+    entries += map(of_audit_row, shown(audits, "reason"))
+    since = id_ranges.since_named(payment_request_id)
+    entries += map(
+        of_webhook_call, shown(await db.fetch(SQL["webhook_calls"], payment_request_id, since), "processing_error")
+    )
+    for row in await db.fetch(SQL["sessions"], payment_request_id, extended):
+        entries += of_session(row, own=str(row["id"]) != extended, by_operator=by_operator)
+    entries += of_invitations(await db.fetch(SQL["invitations"], payment_request_id))
+    rounds = rounds_of(await db.fetch(SQL["rounds"], payment_request_id))
+    entries += of_rounds(rounds)
+    failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
+    entries += of_failures(failures, by_operator=by_operator)
+    for row in await db.fetch(SQL["extensions"], payment_request_id):
+        entries += of_extension(row)
+    entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))
+    for row in await db.fetch(SQL["absences"], payment_request_id):
+        entries += of_absence(row)
+    entries += map(of_goodbye, shown(await db.fetch(SQL["goodbyes"], payment_request_id), "message"))
+    stages = await db.fetch(SQL["events"], payment_request_id, extended, found.created_at, since, MOST)
     if not entries:
         raise NotFound
     await reading.note(runtime, "payment_request", listed=False)

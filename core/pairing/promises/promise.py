@@ -7,7 +7,6 @@ from core.pairing.promises import rules
 from core.pairing.promises import store as promises
 from core.pairing.promises.rules import Estimate
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.transaction import Tx
 from core.telemetry import metrics
 
@@ -27,9 +26,8 @@ async def make(tx: Tx, payment_request_id: str) -> None:
 async def refresh(runtime: Runtime) -> None:
     """Sweep: estimate the waits for the present hour of the day, in one process of the cluster."""
     length_s = LEASE_S / runtime.settings.sesi_time_scale
-    with translate_db_errors():
-        await leases.ensure(runtime.db, LEASE)
-        held = await leases.hold(runtime.db, LEASE, node=runtime.node, length_s=length_s)
+    await leases.ensure(runtime.db, LEASE)
+    held = await leases.hold(runtime.db, LEASE, node=runtime.node, length_s=length_s)
     if held:
         await estimate(runtime)
 
@@ -37,12 +35,11 @@ async def refresh(runtime: Runtime) -> None:
 async def estimate(runtime: Runtime) -> None:
     """Estimate the waits for the present hour of the day, and for the next one shortly before it begins."""
     now, longest = runtime.now(), search.limits(runtime.config).search
-    with translate_db_errors():
-        verdict = await promises.judge(runtime.db, now=now)
-        found = {
-            hour: await promises.measure(runtime.db, rules.same_hours(hour, now=now, longest=longest))
-            for hour in rules.hours_to_estimate(now)
-        }
+    verdict = await promises.judge(runtime.db, now=now)
+    found = {
+        hour: await promises.measure(runtime.db, rules.same_hours(hour, now=now, longest=longest))
+        for hour in rules.hours_to_estimate(now)
+    }
     async with runtime.transaction() as tx:
         for hour, waits in found.items():
             await promises.keep_estimate(tx, Estimate.of(hour, waits, verdict, at=now))

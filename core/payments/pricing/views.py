@@ -12,7 +12,6 @@ from core.payments.pricing import admin_store
 from core.payments.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.payments.pricing.rules import ChangeKind
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.storage.records import as_dict
 
 _HISTORY = """SELECT
@@ -46,8 +45,7 @@ class PriceChange:
 
 async def tiers(runtime: Runtime, *, mode: str | None) -> Items[TierForOperators]:
     """List all tiers, also deleted ones, by mode and in the operators' order."""
-    with translate_db_errors():
-        return Items(items=await admin_store.tiers(runtime.db, mode=mode))
+    return Items(items=await admin_store.tiers(runtime.db, mode=mode))
 
 
 async def tier(runtime: Runtime, tier_id: str) -> TierForOperators:
@@ -55,8 +53,7 @@ async def tier(runtime: Runtime, tier_id: str) -> TierForOperators:
 
     Raises NotFound for an unknown id.
     """
-    with translate_db_errors():
-        found = await admin_store.tier(runtime.db, tier_id)
+    found = await admin_store.tier(runtime.db, tier_id)
     if found is None:
         raise NotFound
     return found
@@ -67,16 +64,14 @@ async def promotion(runtime: Runtime) -> FirstSessionPromotion:
 
     Raises NotFound if it does not exist.
     """
-    with translate_db_errors():
-        found = await admin_store.promotion(runtime.db)
+    found = await admin_store.promotion(runtime.db)
     if found is None:
         raise NotFound
     return found
 
 
 async def _history(runtime: Runtime, page: Page, statement: str, *args: Any) -> Items[PriceChange]:
-    with translate_db_errors():
-        rows = await runtime.db.fetch(statement, page.before_at, page.before_id, page.limit + 1, *args)
+    rows = await runtime.db.fetch(statement, page.before_at, page.before_id, page.limit + 1, *args)
     found = []
     for row in rows:
         values = as_dict(row)

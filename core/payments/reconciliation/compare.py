@@ -18,7 +18,6 @@ from core.payments.reconciliation.store import known_requests, listed_since, rec
 from core.payments.states import PaymentStatus
 from core.providers.gateway import Gateway, Invoice
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 
 LISTED, COMPARED = 0.8, 0.95  # shares of the time after the two first steps
 RECORDABLE = frozenset(
@@ -78,8 +77,7 @@ async def reconcile(
     if runtime.gateway is None:
         raise ValueError("the gateway is disabled")
     work = _InvoiceComparison(runtime, runtime.gateway, until or runtime.clock.real_now())
-    with translate_db_errors():
-        expected = await listed_since(runtime.db, runtime.clock.service_time(since))
+    expected = await listed_since(runtime.db, runtime.clock.service_time(since))
     listed = 0
     async for page in runtime.gateway.changed_since(since):
         listed += len(page)
@@ -135,8 +133,7 @@ class _InvoiceComparison:
             looks.append(await self._look(*suspect))
         found = [one for one in looks if one is not None]
         odd = [one.gateway_invoice_id or "" for one in found if one.difference in RECORDABLE]
-        with translate_db_errors():
-            shown = await recorded(self._runtime.db, odd) if odd else set[str]()
+        shown = await recorded(self._runtime.db, odd) if odd else set[str]()
         left = [one for one in found if one.difference not in RECORDABLE or one.gateway_invoice_id not in shown]
         return Reconciliation(
             since=since,
@@ -191,15 +188,13 @@ class _InvoiceComparison:
         return is_invoice_under_way(call, created=created, updated=updated, until=self.until)
 
     async def _known(self, request_ids: Sequence[str]) -> dict[str, KnownRequest]:
-        with translate_db_errors():
-            return await known_requests(self._runtime.db, request_ids)
+        return await known_requests(self._runtime.db, request_ids)
 
     async def _since(self, since: dt.datetime) -> AsyncIterator[list[str]]:
         """Yield the ids of the requests that were made or confirmed since then, in portions."""
         begin, last = self._runtime.clock.service_time(since), None
         while True:
-            with translate_db_errors():
-                found = await requests_since(self._runtime.db, begin, after=last)
+            found = await requests_since(self._runtime.db, begin, after=last)
             if not found:
                 return
             last = found[-1]

@@ -25,7 +25,6 @@ from core.payments.reconciliation.store import failure_to_act_on, known_failure,
 from core.payments.refunds.states import RefundStatus
 from core.providers.gateway import Gateway
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 
 
 @attrs.frozen(kw_only=True)
@@ -106,16 +105,14 @@ class _RefundComparison:
 
     async def look_for_unlisted(self, since: dt.datetime) -> None:
         """Find refunds of ours that the gateway did not list."""
-        with translate_db_errors():
-            ours = await refunds_since(self._runtime.db, id_ranges.first_id(since))
+        ours = await refunds_since(self._runtime.db, id_ranges.first_id(since))
         self._suspects += [(failure_id, refund_id) for failure_id, refund_id in ours if refund_id not in self._listed]
 
     async def result(self) -> ComparedRefunds:
         """Read all suspects again, and return what differs."""
         looks = [await self._look(*suspect) for suspect in self._suspects]
         found = [look for look in looks if look is not None]
-        with translate_db_errors():
-            shown = await recorded(self._runtime.db, [one.gateway_refund_id for one in found])
+        shown = await recorded(self._runtime.db, [one.gateway_refund_id for one in found])
         left = [one for one in found if one.gateway_refund_id not in shown]
         return ComparedRefunds(
             refunds=self._refunds, under_way=self._under_way, recorded=len(found) - len(left), findings=left
@@ -159,8 +156,7 @@ class _RefundComparison:
         if request_id is None:
             is_ours = isinstance(refund.get("metadata"), dict) and refund["metadata"].get("app") == app_tag
             return (report, None) if isinstance(report, RefundCall) and is_ours else None
-        with translate_db_errors():
-            failure_id = await failure_to_act_on(self._runtime.db, request_id)
+        failure_id = await failure_to_act_on(self._runtime.db, request_id)
         if failure_id is None:
             return (report, None) if isinstance(report, RefundCall) else None
         by_hand = read_refund_call({**refund, "reference_id": failure_id}, app_tag=app_tag)
@@ -182,5 +178,4 @@ class _RefundComparison:
         return is_refund_under_way(created, updated, until=self._until)
 
     async def _known(self, failure_id: str) -> KnownFailure | None:
-        with translate_db_errors():
-            return await known_failure(self._runtime.db, failure_id)
+        return await known_failure(self._runtime.db, failure_id)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.runtime.container import Runtime
-from core.runtime.transactions import TRANSIENT_ERRORS
 from core.sessions.absences import declare, store
 from core.telemetry import logs
 
@@ -65,7 +64,7 @@ class SignsOfLife:
                 continue
             try:
                 await self.write(every_s=every)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 self._runtime.note_overload()
             except Exception:
                 log.exception("storing signs of life failed")

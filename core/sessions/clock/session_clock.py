@@ -10,7 +10,6 @@ from collections.abc import Collection
 from core.cluster.outages import store as outages
 from core.cluster.outages.rules import lost, merged
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import store as sessions
 from core.sessions.store import Session
 from core.storage.transaction import Tx
@@ -56,9 +55,8 @@ async def go_on(runtime: Runtime, session_ids: Collection[str]) -> set[str]:
     if scale is None or not session_ids:
         return set()
     most = runtime.config.seconds("fair_clock_max_seconds")
-    with translate_db_errors():
-        at = runtime.now()
-        out = await outages.uncredited(runtime.db, scale=scale, now=at)
-        longest = sum((ended - began for began, ended in merged(out)), dt.timedelta())
-        held = await sessions.held_after(runtime.db, list(session_ids), at - longest)
+    at = runtime.now()
+    out = await outages.uncredited(runtime.db, scale=scale, now=at)
+    longest = sum((ended - began for began, ended in merged(out)), dt.timedelta())
+    held = await sessions.held_after(runtime.db, list(session_ids), at - longest)
     return {one.id for one in held if one.expires_at > at - lost(out, since=one.began_at, most=most)}

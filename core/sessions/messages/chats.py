@@ -9,7 +9,6 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.field_types import ClientMessageId, CustomerId, Id, MessageId, MitraId, Positive, SessionId, Time
 from core.base.languages import Text
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import views
 from core.sessions.absences import store as absences
 from core.sessions.extensions import store as extensions
@@ -105,17 +104,15 @@ async def messages(
             "before", Text(en="must be absent when `after` is given", id="tidak dapat dipakai bersama `after`")
         )
     await session(runtime, actor, session_id)
-    with translate_db_errors():
-        if after is not None:
-            return await messages_after(runtime, session_id, after=after, limit=limit)
-        rows = await runtime.db.fetch(MESSAGES_BEFORE, session_id, before, limit)
+    if after is not None:
+        return await messages_after(runtime, session_id, after=after, limit=limit)
+    rows = await runtime.db.fetch(MESSAGES_BEFORE, session_id, before, limit)
     return many(MessageView, reversed(rows))
 
 
 async def message(runtime: Runtime, message_id: str, session_id: str) -> MessageView:
     """Return a message that was just stored."""
-    with translate_db_errors():
-        row = await runtime.db.fetchrow(MESSAGE, session_id, message_id)
+    row = await runtime.db.fetchrow(MESSAGE, session_id, message_id)
     if row is None:
         raise NotFound
     return MessageView(**as_dict(row))
@@ -123,8 +120,7 @@ async def message(runtime: Runtime, message_id: str, session_id: str) -> Message
 
 async def open_sessions(runtime: Runtime, actor: Actor) -> list[SessionView]:
     """Return the caller's sessions in `active`, `expired` and `closing`, newest first."""
-    with translate_db_errors():
-        return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
+    return await views.open_of(runtime.db, list(actor.ids), actor.user_type, OPEN_STATES)
 
 
 @attrs.frozen(kw_only=True)
@@ -140,13 +136,12 @@ class OpenSession(SessionView):
 
 async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> dict[str, list[OpenSession]]:
     """Return party id -> their sessions in `active`, `expired` and `closing`, with pending extensions."""
-    with translate_db_errors():
-        found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
-        ids = [session.id for sessions in found.values() for session in sessions]
-        asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
-        is_watched = bool(runtime.config.number("peer_absent_seconds"))
-        open_now = await absences.open_of(runtime.db, ids) if ids and is_watched else []
-        away = {absence.session_id: absence.since for absence in open_now if absence.user_type != side}
+    found = await views.open_of_all(runtime.db, party_ids, side, OPEN_STATES)
+    ids = [session.id for sessions in found.values() for session in sessions]
+    asked = {e.session_id: e for e in await extensions.pending_of_all(runtime.db, ids)}
+    is_watched = bool(runtime.config.number("peer_absent_seconds"))
+    open_now = await absences.open_of(runtime.db, ids) if ids and is_watched else []
+    away = {absence.session_id: absence.since for absence in open_now if absence.user_type != side}
     return {
         party: [
             OpenSession(
@@ -164,18 +159,16 @@ async def snapshots(runtime: Runtime, side: UserType, party_ids: list[str]) -> d
 
 async def open_and_searching(runtime: Runtime, actor: Actor) -> tuple[list[SessionView], SessionView | None]:
     """Return (the calling customer's sessions in `active`, `expired` and `closing`, their running search or None)."""
-    with translate_db_errors():
-        found = await views.open_of(
-            runtime.db, list(actor.ids), actor.user_type, [*OPEN_STATES, SessionStatus.SEARCHING.value]
-        )
+    found = await views.open_of(
+        runtime.db, list(actor.ids), actor.user_type, [*OPEN_STATES, SessionStatus.SEARCHING.value]
+    )
     running = [session for session in found if session.search is None]
     return running, next((session for session in found if session.search is not None), None)
 
 
 async def searching(runtime: Runtime, actor: Actor) -> SessionView | None:
     """Return the caller's running search, or None."""
-    with translate_db_errors():
-        found = await views.open_of(runtime.db, list(actor.ids), actor.user_type, ["searching"])
+    found = await views.open_of(runtime.db, list(actor.ids), actor.user_type, ["searching"])
     return found[0] if found else None
 
 
@@ -208,8 +201,7 @@ async def progress_of_parties(runtime: Runtime, side: UserType, party_ids: list[
     """Return party id -> the progress of their chats in `active`, `expired` and `closing`."""
     of_mitra = side is UserType.MITRA
     statement = PROGRESS_OF_MITRAS if of_mitra else PROGRESS_OF_CUSTOMERS
-    with translate_db_errors():
-        rows = await runtime.db.fetch(statement, party_ids, OPEN_STATES)
+    rows = await runtime.db.fetch(statement, party_ids, OPEN_STATES)
     found: dict[str, list[ChatProgress]] = {}
     for progress in many(ChatProgress, rows):
         found.setdefault(progress.mitra_id if of_mitra else progress.customer_id, []).append(progress)

@@ -10,7 +10,6 @@ import attrs
 
 from core.base.errors import Unavailable
 from core.storage import sql_files
-from core.storage.errors import TRANSIENT_ERRORS
 from core.storage.records import as_dict
 from core.storage.transaction import Reader, Tx
 
@@ -49,7 +48,7 @@ async def for_reader(reader: Reader, session_id: str, *, up_to: int) -> ChatDige
     """
     found = await _compute(reader, session_id, up_to, SYNC_AT_ONCE, False)
     if found is not None:
-        with contextlib.suppress(Unavailable, *TRANSIENT_ERRORS):  # such as a full disk or a read-only server
+        with contextlib.suppress(Unavailable):  # such as a full disk or a read-only server
             await _store(reader, session_id, found, False)
     return found
 

@@ -14,7 +14,6 @@ from core.bus.buckets import Limit
 from core.bus.rate_limit import RateLimited
 from core.events.notices import Envelope, ReadMarkerMoved
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import own_session
 from core.sessions.clock import session_clock
 from core.sessions.messages import store
@@ -28,8 +27,7 @@ GIVE_UP_S = 2.0  # if the first attempt took longer, the server is frozen: fail 
 
 async def send_one(runtime: Runtime, actor: Actor, draft: Draft) -> StoreResult:
     """Store one message of the caller and publish it. Raises NotFound, TooFast, SessionNotActive, Unavailable."""
-    with translate_db_errors():
-        session, party = await own_session.get(runtime.db, actor, session_id=draft.session_id)
+    session, party = await own_session.get(runtime.db, actor, session_id=draft.session_id)
     await _limit(runtime, party, session.id)
     draft = msgspec.structs.replace(draft, sender_id=party)
     answer = await _commit(runtime, [draft], {})
@@ -62,8 +60,7 @@ async def _limit(runtime: Runtime, party: str, session_id: str) -> None:
 
 async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: int) -> None:
     """Move the caller's read and delivered markers up to `up_to`. Raises NotFound, Unavailable."""
-    with translate_db_errors():
-        session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
+    session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
     bound = min(up_to, session.last_seq)
     mitra = actor.user_type is UserType.MITRA
     mark = (
@@ -88,9 +85,8 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
 async def _commit(
     runtime: Runtime, drafts: list[Draft], marks: dict[str, ReadMarkers]
 ) -> tuple[Any, list[StoreResult | NotStored]]:
-    with translate_db_errors():
-        clock = runtime.clock
-        return await store.commit(runtime.commits, drafts, marks, anchor=clock.anchor, scale=clock.scale)
+    clock = runtime.clock
+    return await store.commit(runtime.commits, drafts, marks, anchor=clock.anchor, scale=clock.scale)
 
 
 async def commit_batch(
@@ -143,6 +139,5 @@ async def sync_statuses(runtime: Runtime, after: dict[str, int]) -> dict[str, in
 
 
 async def _sync(runtime: Runtime, after: dict[str, int]) -> list[store.StatusSync]:
-    with translate_db_errors():
-        async with runtime.commits.connection() as connection:
-            return await store.sync_statuses(connection, after)
+    async with runtime.commits.connection() as connection:
+        return await store.sync_statuses(connection, after)

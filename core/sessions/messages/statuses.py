@@ -6,7 +6,6 @@ would exceed the statement timeout on every attempt, and hold up the sessions co
 
 from core.base.clock import monotonic
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions.messages import store as messages
 
 VERY_LONG_CHAT = 20_000  # messages; a longer chat is synced in batches before its session is completed
@@ -23,7 +22,6 @@ async def sync_statuses(runtime: Runtime, session_id: str, delivered: int, *, un
     while (begun := runtime.synced_up_to.get(session_id, 0)) < delivered:
         if monotonic() >= until:
             return False
-        with translate_db_errors():
-            await messages.sync_statuses(runtime.db, {session_id: begun})
+        await messages.sync_statuses(runtime.db, {session_id: begun})
         runtime.synced_up_to[session_id] = begun + messages.SYNC_AT_ONCE
     return True

@@ -13,7 +13,6 @@ from core.base.actor import Actor
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import NotFound, Unavailable
 from core.runtime.container import Runtime
-from core.runtime.transactions import translate_db_errors
 from core.sessions import own_session
 from core.sessions import store as sessions
 from core.sessions.messages import digests
@@ -23,7 +22,6 @@ from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
 from core.sessions.receipts.store import Unsigned
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
-from core.storage.errors import TRANSIENT_ERRORS
 from core.telemetry import logs
 
 AT_ONCE = 100  # receipts in one read
@@ -42,7 +40,7 @@ async def sign_due(runtime: Runtime) -> None:
         for one in found:
             try:
                 await _sign(runtime, one.session_id)
-            except (Unavailable, *TRANSIENT_ERRORS):
+            except Unavailable:
                 raise
             except Exception:  # it must not hold up the others
                 log.exception("signing a receipt failed", session_id=one.session_id)
@@ -56,18 +54,16 @@ async def of_party(runtime: Runtime, actor: Actor, *, session_id: str) -> Signed
 
     Raises NotFound, also if the session was completed before there were receipts, SessionNotCompleted, Unavailable.
     """
-    with translate_db_errors():
-        session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
-        return await _receipt(runtime, session)
+    session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
+    return await _receipt(runtime, session)
 
 
 async def of_session(runtime: Runtime, session_id: str) -> SignedReceipt:
     """Return the receipt of any session, for operators. Raises what `of_party` raises."""
-    with translate_db_errors():
-        session = await sessions.get(runtime.db, session_id)
-        if session is None:
-            raise NotFound
-        return await _receipt(runtime, session)
+    session = await sessions.get(runtime.db, session_id)
+    if session is None:
+        raise NotFound
+    return await _receipt(runtime, session)
 
 
 async def chat_digest(runtime: Runtime, session_id: str, *, up_to: int | None) -> tuple[int, str | None] | None:
@@ -76,12 +72,11 @@ async def chat_digest(runtime: Runtime, session_id: str, *, up_to: int | None) -
     The digest is None if the texts were removed before it was computed, or if the message is missing although a later
     one was stored. Return None if the session never had such a message.
     """
-    with translate_db_errors():
-        session = await sessions.get(runtime.db, session_id)
-        if session is None or (up_to or 0) > session.last_seq:
-            return None
-        seq = session.last_seq if up_to is None else up_to
-        return seq, await _digest(runtime, session_id, up_to=seq, until=None)
+    session = await sessions.get(runtime.db, session_id)
+    if session is None or (up_to or 0) > session.last_seq:
+        return None
+    seq = session.last_seq if up_to is None else up_to
+    return seq, await _digest(runtime, session_id, up_to=seq, until=None)
 
 
 async def _receipt(runtime: Runtime, session: Session) -> SignedReceipt:
