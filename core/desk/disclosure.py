@@ -35,15 +35,7 @@ async def _note(
     runtime: Runtime, actor: Actor, object_type: str, object_id: str, after: Mapping[str, Sequence[str]]
 ) -> None:
     async with runtime.transaction() as tx:
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action=f"{object_type}.read",
-            object_type=object_type,
-            object_id=object_id,
-            before=None,
-            after=after,
-        )
+        await operators.audit(tx, actor.user_id, f"{object_type}.read", object_type, object_id, after=after)
 
 
 def readable(actor: Actor) -> bool:

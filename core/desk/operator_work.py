@@ -81,10 +81,10 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
             await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
             await operators.audit(
                 tx,
-                operator_id=actor.user_id,
-                action=config_store.CHANGED,
-                object_type="app_config",
-                object_id=name,
+                actor.user_id,
+                config_store.CHANGED,
+                "app_config",
+                name,
                 before={"value": before},
                 after={"value": value},
             )
@@ -104,15 +104,7 @@ async def add_mitra(runtime: Runtime, actor: Actor, *, phone: str, display_name:
         mitra = await mitras.create(tx, phone=number, display_name=name, is_active=is_active)
         if mitra is None:
             raise PhoneTaken
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action="mitra.created",
-            object_type="mitra",
-            object_id=mitra.id,
-            before=None,
-            after=_seen(mitra),
-        )
+        await operators.audit(tx, actor.user_id, "mitra.created", "mitra", mitra.id, after=_seen(mitra))
     return mitra.id
 
 
@@ -164,13 +156,7 @@ async def change_mitra(runtime: Runtime, actor: Actor, *, mitra_id: str, change:
         if after is None:
             raise PhoneTaken
         await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action="mitra.changed",
-            object_type="mitra",
-            object_id=mitra_id,
-            before=_seen(before),
-            after=_seen(after),
+            tx, actor.user_id, "mitra.changed", "mitra", mitra_id, before=_seen(before), after=_seen(after)
         )
 
 
@@ -197,12 +183,4 @@ async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> Non
         if await mitras.lock(tx, mitra_id) is None:
             raise NotFound
         await presence.take_offline(tx, mitra_id, StatusReason.OPERATOR)
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action="mitra.forced_offline",
-            object_type="mitra",
-            object_id=mitra_id,
-            before=None,
-            after={"is_online": False},
-        )
+        await operators.audit(tx, actor.user_id, "mitra.forced_offline", "mitra", mitra_id, after={"is_online": False})

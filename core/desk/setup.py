@@ -174,13 +174,7 @@ async def reset_totp(runtime: Runtime, *, email: str) -> str | None:
         code = await second_factor.reset(runtime, tx, operator)
         # The command runs without an operator, so the audit row names the operator it is about.
         await operators.audit(
-            tx,
-            operator_id=operator.id,
-            action="operator.totp_reset",
-            object_type="operator",
-            object_id=operator.id,
-            before=None,
-            after={"by": "sesi operator reset-totp"},
+            tx, operator.id, "operator.totp_reset", "operator", operator.id, after={"by": "sesi operator reset-totp"}
         )
     return code
 
@@ -199,13 +193,7 @@ async def unlock_operator(runtime: Runtime, *, email: str) -> bool:
         if operator is None:
             return False
         await operators.audit(
-            tx,
-            operator_id=operator.id,  # as for `reset_totp`
-            action="operator.unlocked",
-            object_type="operator",
-            object_id=operator.id,
-            before=None,
-            after={"by": "sesi operator unlock"},
+            tx, operator.id, "operator.unlocked", "operator", operator.id, after={"by": "sesi operator unlock"}
         )
     return True
 
@@ -262,11 +250,10 @@ async def seed_history_session(
         )
         await operators.audit(
             tx,
-            operator_id=actor.user_id,
-            action="session.seeded",
-            object_type="chat_session",
-            object_id=session_id,
-            before=None,
+            actor.user_id,
+            "session.seeded",
+            "chat_session",
+            session_id,
             after={"customer_id": customer_id, "mitra_id": mitra_id},
         )
     return session_id

@@ -121,8 +121,4 @@ async def _first_with_key(runtime: Runtime, keyed: KeyedRequest) -> AsyncIterato
 
 async def purge(runtime: Runtime) -> None:
     """Sweep: delete idempotency keys whose answers are too old to be repeated."""
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await keys.purge(tx)
-        if gone < keys.AT_ONCE:
-            return
+    await runtime.in_batches(keys.purge, at_once=keys.AT_ONCE)

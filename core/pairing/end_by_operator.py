@@ -38,10 +38,10 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -
         after = SessionStatus.CANCELLED if status is SessionStatus.SEARCHING else SessionStatus.CLOSING
         await operators.audit(
             tx,
-            operator_id=actor.user_id,
-            action="session.ended",
-            object_type="chat_session",
-            object_id=session_id,
+            actor.user_id,
+            "session.ended",
+            "chat_session",
+            session_id,
             before={"status": status.value},
             after={"status": after.value, "reason": reason},
         )

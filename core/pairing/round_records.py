@@ -56,8 +56,6 @@ async def _remove(tx: Tx, *, end_id: str) -> int:
 
 async def purge(runtime: Runtime) -> None:
     """Sweep: delete the rounds of old searches."""
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await _remove(tx, end_id=first_id(runtime.clock.real_time(tx.now - KEEP)))
-        if gone < AT_ONCE:
-            return
+    await runtime.in_batches(
+        lambda tx: _remove(tx, end_id=first_id(runtime.clock.real_time(tx.now - KEEP))), at_once=AT_ONCE
+    )

@@ -28,10 +28,10 @@ async def confirm(runtime: Runtime, actor: Actor, *, payment_request_id: str) ->
             tx.emit(InvoiceVoided(gateway_invoice_id=payment.gateway_invoice_id))
         await operators.audit(
             tx,
-            operator_id=actor.user_id,
-            action="payment.confirmed",
-            object_type="payment_request",
-            object_id=payment.id,
+            actor.user_id,
+            "payment.confirmed",
+            "payment_request",
+            payment.id,
             before={"status": payment.status.value},
             after={"result": case.result},
         )

@@ -217,13 +217,5 @@ async def keep_conflict(tx: Tx, invoice: Invoice, *, payment_request_id: str | N
         invoice_id=invoice.id,
         app_tag=named.app_tag,
     )
-    if await webhooks.record(tx, row):
-        await webhooks.stamp(
-            tx, row.id, http_status=CallCase.CONFLICT.http_status, result=CallCase.CONFLICT.result, error=note
-        )
-        log.error(
-            "the gateway has a payment that does not match its request",
-            webhook_log_id=row.id,
-            payment_request_id=row.external_id,
-        )
+    await payer_data.log_conflict(tx, row, note)
     return CallCase.CONFLICT

@@ -11,10 +11,14 @@ from typing import Any
 from core.base.ids import parse_id
 from core.base.plain_json import plain_text
 from core.erasures import store as erasures
+from core.payments.gateway_calls import CallCase
 from core.payments.webhooks import erasing
 from core.payments.webhooks import store as webhooks
 from core.payments.webhooks.store import MAX_BODY, Abandoned, Received
 from core.storage.transaction import Reader, Tx
+from core.telemetry import logs
+
+log = logs.get("payments")
 
 
 async def row_of_answer(
@@ -51,6 +55,15 @@ async def row_of_answer(
         replay_of=replay_of,
         source=webhooks.POLL,
     )
+
+
+async def log_conflict(tx: Tx, found: Received, note: str) -> None:
+    """Log what the gateway has and what does not fit ours, for an operator. The same row is logged once."""
+    if await webhooks.record(tx, found):
+        await webhooks.stamp(
+            tx, found.id, http_status=CallCase.CONFLICT.http_status, result=CallCase.CONFLICT.result, error=note
+        )
+        log.error("the gateway has money that does not fit", webhook_log_id=found.id, about=found.external_id)
 
 
 async def mask(tx: Tx, call: Received) -> None:

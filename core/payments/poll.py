@@ -8,6 +8,9 @@ The answer has the same effect as the gateway's call and takes the same locks, s
 """
 
 import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from core.accounts.customers import store as customers
 from core.base.clock import real_sleep
@@ -21,6 +24,7 @@ from core.payments.store import PaymentRequest
 from core.payments.views import PaymentRequestView
 from core.providers.gateway import Gateway, Invoice
 from core.runtime.container import GATEWAY_SLOTS, Runtime
+from core.storage.transaction import Tx
 from core.telemetry import logs
 
 # For polls after a read: an app may read every second, and the gateway has a rate limit.
@@ -29,27 +33,55 @@ OF_SERVICE = Limit(name="invoice_polls", per_minute=1_200, burst=20)
 log = logs.get("payments")
 
 
-async def poll_due(runtime: Runtime) -> int:
-    """Poll the requests that are due; return how many were polled.
+class DueQuestion(Protocol):
+    """A row about which the gateway is to be asked."""
 
-    While the gateway does not answer, they stay due.
+    @property
+    def id(self) -> str: ...
+
+
+Due = TypeVar("Due", bound=DueQuestion)
+
+
+async def ask_due(
+    runtime: Runtime,
+    *,
+    wait_s: float,
+    claim: Callable[[Tx, int], Awaitable[Sequence[Due]]],
+    ask: Callable[[Due], Coroutine[Any, Any, bool]],
+    give_back: Callable[[Tx, list[str]], Awaitable[None]],
+) -> int:
+    """Ask the gateway about rows that are due; return how many. While it does not answer, they stay due.
+
+    `wait_s`: seconds until the circuit breaker allows a call. `ask` returns False if it did not allow this one.
     """
-    gateway = runtime.gateway
-    if gateway is None:
-        return 0
-    if wait_s := gateway.poll_wait_s():
+    if wait_s:
         await real_sleep(wait_s)
         return 0
     async with runtime.transaction() as tx:
-        # Take no more than can be polled at once: if the process dies, the polls it took are lost.
-        taken = await payments.claim_polls(tx, limit=GATEWAY_SLOTS)
+        # Take no more than can be asked at once: if the process dies, those it took are lost.
+        taken = await claim(tx, GATEWAY_SLOTS)
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_poll(runtime, gateway, payment)) for payment in taken]
-    left = [payment.id for payment, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]
+        asked = [group.create_task(ask(due)) for due in taken]
+    left = [due.id for due, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]
     if left:
         async with runtime.transaction() as tx:
-            await payments.give_polls_back(tx, left)
+            await give_back(tx, left)
     return len(taken) - len(left)
+
+
+async def poll_due(runtime: Runtime) -> int:
+    """Poll the requests that are due; return how many were polled."""
+    gateway = runtime.gateway
+    if gateway is None:
+        return 0
+    return await ask_due(
+        runtime,
+        wait_s=gateway.poll_wait_s(),
+        claim=payments.claim_polls,
+        ask=functools.partial(_poll, runtime, gateway),
+        give_back=payments.give_polls_back,
+    )
 
 
 def after_reading(runtime: Runtime, view: PaymentRequestView) -> None:

@@ -109,7 +109,7 @@ async def set_invoice(tx: Tx, payment_request_id: str, *, invoice_id: str, url: 
     )
 
 
-async def claim_polls(tx: Tx, *, limit: int) -> list[PaymentRequest]:
+async def claim_polls(tx: Tx, limit: int) -> list[PaymentRequest]:
     """Claim pending requests whose poll of the gateway is due, and set the time of their next poll.
 
     Each poll is claimed once. Several missed polls of a request count as one.

@@ -28,11 +28,8 @@ async def expire_stale(runtime: Runtime) -> dt.datetime | None:
     if runtime.gateway is not None:
         await _ask_gateway(runtime, runtime.gateway)
         return None
-    while True:
-        async with runtime.transaction() as tx:
-            expired = await money.expire_due(tx)
-        if expired < payments.AT_ONCE:
-            return None
+    await runtime.in_batches(money.expire_due, at_once=payments.AT_ONCE)
+    return None
 
 
 async def _ask_gateway(runtime: Runtime, gateway: Gateway) -> None:
@@ -95,8 +92,4 @@ async def announce_again(runtime: Runtime) -> dt.datetime | None:
 
 async def purge_invoice_counts(runtime: Runtime) -> None:
     """Sweep: delete the counts of invoices made more than an hour ago."""
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await invoice_counts.purge(tx)
-        if gone < invoice_counts.PURGED_AT_ONCE:
-            return
+    await runtime.in_batches(invoice_counts.purge, at_once=invoice_counts.PURGED_AT_ONCE)

@@ -280,15 +280,7 @@ async def forget_stored(tx: Tx, rows: Sequence[str]) -> None:
 
 async def _begun(tx: Tx, user_type: UserType, user_id: str, asked: Requester) -> Erasure:
     if asked.by is not RequestedBy.USER:
-        await operator_store.audit(
-            tx,
-            operator_id=asked.operator_id,
-            action=f"{user_type.value}.erased",
-            object_type=user_type.value,
-            object_id=user_id,
-            before=None,
-            after=None,
-        )
+        await operator_store.audit(tx, asked.operator_id, f"{user_type.value}.erased", user_type.value, user_id)
     return await erasures.begin(tx, user_type=user_type.value, user_id=user_id, requested_by=asked.by)
 
 

@@ -92,10 +92,7 @@ async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:
     The sweep repeats this until requests from before the erasure have ended. The last transaction of the erasure does
     it once more, after it has deleted the deliveries without which a new row can't be made.
     """
-    while True:
-        async with runtime.transaction() as tx:
-            if await trail.forget(tx, rows, limit=TRAIL_AT_ONCE) < TRAIL_AT_ONCE:
-                return
+    await runtime.in_batches(lambda tx: trail.forget(tx, rows, limit=TRAIL_AT_ONCE), at_once=TRAIL_AT_ONCE)
 
 
 async def _mask_calls(runtime: Runtime, rows: list[str]) -> None:

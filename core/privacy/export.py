@@ -259,15 +259,7 @@ async def note_export(runtime: Runtime, customer_id: str, *, operator_id: str | 
     async with runtime.transaction() as tx:
         if not await customers.rows_of(tx, customer_id):
             raise NotFound
-        await operators.audit(
-            tx,
-            operator_id=operator_id,
-            action="customer.exported",
-            object_type="customer",
-            object_id=customer_id,
-            before=None,
-            after=None,
-        )
+        await operators.audit(tx, operator_id, "customer.exported", "customer", customer_id)
 
 
 async def operator_named(runtime: Runtime, email: str) -> str:

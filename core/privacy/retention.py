@@ -6,6 +6,7 @@ several processes may share the work, and the next sweep finds what a dead proce
 """
 
 import datetime as dt
+import functools
 
 import asyncpg
 
@@ -92,28 +93,20 @@ async def remove_codes(runtime: Runtime) -> None:
 
     The limits count those of the last hour; those of erased users go after it.
     """
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await logins.remove_marks(tx, before=tx.now - WINDOW, limit=AT_ONCE)
-        if gone < AT_ONCE:
-            break
+    await runtime.in_batches(lambda tx: logins.remove_marks(tx, before=tx.now - WINDOW, limit=AT_ONCE), at_once=AT_ONCE)
     before = await end_of(runtime, "retention_otp_days")
-    while before is not None:
-        bound = first_id(runtime.clock.real_time(before))
-        async with runtime.transaction() as tx:
-            gone = await logins.remove_codes(tx, before=before, end_id=bound, limit=AT_ONCE)
-        if gone < AT_ONCE:
-            return
+    if before is not None:
+        remove = functools.partial(
+            logins.remove_codes, before=before, end_id=first_id(runtime.clock.real_time(before)), limit=AT_ONCE
+        )
+        await runtime.in_batches(remove, at_once=AT_ONCE)
 
 
 async def remove_auth_sessions(runtime: Runtime) -> None:
     """Sweep: delete auth sessions that ended long ago. A token of theirs is refused as before: it is unknown now."""
     before = await end_of(runtime, "retention_ended_auth_sessions_days")
-    while before is not None:
-        async with runtime.transaction() as tx:
-            gone = await logins.remove_ended(tx, before=before, limit=AT_ONCE)
-        if gone < AT_ONCE:
-            return
+    if before is not None:
+        await runtime.in_batches(functools.partial(logins.remove_ended, before=before, limit=AT_ONCE), at_once=AT_ONCE)
 
 
 async def remove_unused_customers(runtime: Runtime) -> None:

@@ -213,6 +213,19 @@ class Runtime:
         """
         return open_transaction(self.db, self.now, self.publisher, self.port)
 
+    async def in_batches(self, step: Callable[[Tx], Awaitable[int]], *, at_once: int) -> int:
+        """Run a step that touches at most `at_once` rows, each time in its own transaction, until fewer were left.
+
+        Return how many rows it touched. Raises Unavailable; what was committed stays.
+        """
+        total = 0
+        while True:
+            async with self.transaction() as tx:
+                done = await step(tx)
+            total += done
+            if done < at_once:
+                return total
+
     async def charge(self, charges: Charges, otherwise: Charges = ()) -> None:
         """Take one token from each of these buckets, otherwise of the others. Raises RateLimited."""
         await self.rate_limit.take_all(charges, otherwise, now_us=int(self.now().timestamp() * 1_000_000))

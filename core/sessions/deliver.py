@@ -59,10 +59,4 @@ async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict
 
 async def purge(runtime: Runtime) -> int:
     """Sweep: delete events older than an hour; return how many."""
-    forgotten = 0
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await deliveries.purge(tx, older_than_s=KEEP_S)
-        forgotten += gone
-        if gone < deliveries.AT_ONCE:
-            return forgotten
+    return await runtime.in_batches(lambda tx: deliveries.purge(tx, older_than_s=KEEP_S), at_once=deliveries.AT_ONCE)

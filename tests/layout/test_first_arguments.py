@@ -23,6 +23,7 @@ PARTS = {
     "core.desk.people.shown_to": "writes the audit row before personal data is shown",
     "core.idempotency.run.transaction": "is the transaction of the use case, with its key",
     "core.payments.invoices.issue": "stores what the gateway has answered in between",
+    "core.payments.poll.ask_due": "asks the gateway between the claim and the return of what was not asked",
     "core.payments.webhooks.process.process": "has the effect of a call that is stored already",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -94,11 +94,7 @@ def _secrets(runtime: Runtime, identity_token: str) -> list[bytes]:
 
 async def purge_used_tokens(runtime: Runtime) -> None:
     """Sweep: delete used identity tokens that have expired."""
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await logins.forget_identity_tokens(tx, limit=PURGE_AT_ONCE)
-        if gone < PURGE_AT_ONCE:
-            return
+    await runtime.in_batches(lambda tx: logins.forget_identity_tokens(tx, limit=PURGE_AT_ONCE), at_once=PURGE_AT_ONCE)
 
 
 async def verify_identity(

@@ -289,10 +289,10 @@ async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any,
     """Store the audit row of a change of an operator or a role. `before` and `after` are shown as they are."""
     await operators.audit(
         tx,
-        operator_id=actor.user_id,
-        action=action,
-        object_type="role" if action.startswith("role") else "operator",
-        object_id=object_id,
+        actor.user_id,
+        action,
+        "role" if action.startswith("role") else "operator",
+        object_id,
         before=before,
         after=after,
     )

@@ -189,12 +189,4 @@ async def _try(
 
 
 async def _audit(tx: Tx, actor: Actor, action: str, operator_id: str) -> None:
-    await operators.audit(
-        tx,
-        operator_id=actor.user_id,
-        action=action,
-        object_type="operator",
-        object_id=operator_id,
-        before=None,
-        after=None,
-    )
+    await operators.audit(tx, actor.user_id, action, "operator", operator_id)

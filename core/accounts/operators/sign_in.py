@@ -132,13 +132,7 @@ async def _use(runtime: Runtime, tx: Tx, operator: Operator, *, code: str | None
     if left is None:
         return False
     await operators.audit(
-        tx,
-        operator_id=operator.id,
-        action="operator.recovery_code_used",
-        object_type="operator",
-        object_id=operator.id,
-        before=None,
-        after={"recovery_codes_left": left},
+        tx, operator.id, "operator.recovery_code_used", "operator", operator.id, after={"recovery_codes_left": left}
     )
     return True
 

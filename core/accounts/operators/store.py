@@ -145,7 +145,14 @@ async def any_operator(reader: Reader) -> bool:
 
 
 async def audit(
-    tx: Tx, *, operator_id: str | None, action: str, object_type: str, object_id: str, before: Any, after: Any
+    tx: Tx,
+    operator_id: str | None,
+    action: str,
+    object_type: str,
+    object_id: str,
+    *,
+    before: Any = None,
+    after: Any = None,
 ) -> None:
     """Insert the audit row of an operator's write, in the transaction of the write.
 

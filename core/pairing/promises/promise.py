@@ -47,8 +47,7 @@ async def estimate(runtime: Runtime) -> None:
 
 async def purge(runtime: Runtime) -> None:
     """Sweep: delete the promises whose retention has ended."""
-    while True:
-        async with runtime.transaction() as tx:
-            gone = await promises.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - promises.KEEP_FOR)))
-        if gone < promises.AT_ONCE:
-            return
+    await runtime.in_batches(
+        lambda tx: promises.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - promises.KEEP_FOR))),
+        at_once=promises.AT_ONCE,
+    )

@@ -31,10 +31,10 @@ async def _fresh(tx: Tx, tier_id: str, token: str) -> TierForOperators:
 async def _audit(tx: Tx, actor: Actor, action: str, object_id: str, before: Any, after: Any) -> None:
     await operators.audit(
         tx,
-        operator_id=actor.user_id,
-        action=action,
-        object_type="pricing_promotion" if action.startswith("promotion") else "pricing_tier",
-        object_id=object_id,
+        actor.user_id,
+        action,
+        "pricing_promotion" if action.startswith("promotion") else "pricing_tier",
+        object_id,
         before=before,
         after=after,
     )

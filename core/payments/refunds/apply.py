@@ -19,7 +19,6 @@ from core.payments.refunds.rules import AMOUNT_DIFFERS, JudgedRefund
 from core.payments.refunds.states import RefundStatus
 from core.payments.refunds.store import Refund
 from core.payments.store import PaymentRequest
-from core.payments.webhooks import store as webhooks
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
@@ -119,9 +118,4 @@ async def _keep_conflict(tx: Tx, report: RefundCall) -> None:
     row = await payer_data.row_of_answer(
         tx, report.body, log_id=ids.new_id(), external_id=report.failure_id, invoice_id=report.refund_id
     )
-    await webhooks.record(tx, row)
-    note = "the refund has another amount than was asked for"
-    await webhooks.stamp(
-        tx, row.id, http_status=CallCase.CONFLICT.http_status, result=CallCase.CONFLICT.result, error=note
-    )
-    log.error("the gateway has a refund that does not fit", failure_id=report.failure_id, webhook_log_id=row.id)
+    await payer_data.log_conflict(tx, row, "the refund has another amount than was asked for")

@@ -4,7 +4,7 @@ The row is committed before the gateway is called, by the jobs process alone. A 
 due again after a pause, and the gateway is first asked what it has. So it makes one refund for a failure.
 """
 
-import asyncio
+import functools
 from typing import Any
 
 import attrs
@@ -12,9 +12,9 @@ import attrs
 from core.accounts.customers import erasing
 from core.accounts.operators import store as operators
 from core.base.actor import Actor
-from core.base.clock import real_sleep
 from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.deliveries import events
+from core.payments import poll
 from core.payments import store as payments
 from core.payments.channels import ALLOWED, outlook
 from core.payments.failures import store as failures
@@ -26,7 +26,7 @@ from core.payments.refunds.rules import NotRefundable, RefundsDisabled
 from core.payments.refunds.store import DueRefund, Refund
 from core.payments.store import PaymentRequest
 from core.providers.refunds import Declined, RefundGateway, WantedRefund, gateway_of
-from core.runtime.container import GATEWAY_SLOTS, Runtime
+from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
@@ -45,15 +45,7 @@ class UndecidedFailure:
     async def record(self, tx: Tx, actor: Actor, action: str, *, before: Any, after: Any) -> None:
         """Tell the customer, and write the audit row of what the operator did."""
         await apply.tell_customer(tx, self.payment)
-        await operators.audit(
-            tx,
-            operator_id=actor.user_id,
-            action=action,
-            object_type="pairing_failure",
-            object_id=self.failure.id,
-            before=before,
-            after=after,
-        )
+        await operators.audit(tx, actor.user_id, action, "pairing_failure", self.failure.id, before=before, after=after)
 
 
 async def lock_undecided(tx: Tx, failure_id: str, *, words: str | None) -> UndecidedFailure:
@@ -127,18 +119,13 @@ async def ask_due(runtime: Runtime) -> int:
     gateway = gateway_of(runtime.settings, runtime.gateway)
     if gateway is None:
         return 0
-    if wait_s := gateway.wait_s():
-        await real_sleep(wait_s)
-        return 0
-    async with runtime.transaction() as tx:
-        taken = await store.claim_due(tx, limit=GATEWAY_SLOTS)
-    async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_ask(runtime, gateway, due)) for due in taken]
-    left = [due.id for due, was_asked in zip(taken, asked, strict=True) if not was_asked.result()]
-    if left:
-        async with runtime.transaction() as tx:
-            await store.give_back(tx, left)
-    return len(taken) - len(left)
+    return await poll.ask_due(
+        runtime,
+        wait_s=gateway.wait_s(),
+        claim=store.claim_due,
+        ask=functools.partial(_ask, runtime, gateway),
+        give_back=store.give_back,
+    )
 
 
 async def _ask(runtime: Runtime, gateway: RefundGateway, due: DueRefund) -> bool:

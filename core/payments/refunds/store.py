@@ -83,7 +83,7 @@ async def paid(reader: Reader, payment_request_id: str) -> Paid:
     return found
 
 
-async def claim_due(tx: Tx, *, limit: int) -> list[DueRefund]:
+async def claim_due(tx: Tx, limit: int) -> list[DueRefund]:
     """Claim open refunds about which the gateway must be asked, and set when to ask again."""
     return many(DueRefund, await tx.fetch(SQL["claim_due"], tx.now, list(ASK_AFTER), limit))
 

@@ -35,6 +35,7 @@ from core.payments.webhooks.process import ANSWER_S, ReplyToGateway, WebhookCall
 from core.payments.webhooks.store import MAX_BODY, Received
 from core.payments.webhooks.unproven import KEPT, UnprovenCalls
 from core.runtime.container import Runtime
+from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
 log = logs.get("webhook")
@@ -338,9 +339,9 @@ async def close_old_calls(runtime: Runtime) -> None:
 
 
 async def _close(runtime: Runtime, age: dt.timedelta, begin_id: str) -> None:
-    while True:
-        async with runtime.transaction() as tx:
-            closed = await webhooks.close_abandoned_calls(tx, before=tx.now - age, begin_id=begin_id)
-            await payer_data.mask_abandoned(tx, closed)
-        if len(closed) < webhooks.ORPHANS_AT_ONCE:
-            return
+    async def close(tx: Tx) -> int:
+        closed = await webhooks.close_abandoned_calls(tx, before=tx.now - age, begin_id=begin_id)
+        await payer_data.mask_abandoned(tx, closed)
+        return len(closed)
+
+    await runtime.in_batches(close, at_once=webhooks.ORPHANS_AT_ONCE)

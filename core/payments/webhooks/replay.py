@@ -89,13 +89,7 @@ async def _apply(runtime: Runtime, tx: Tx, invoice: Invoice | None) -> CallCase:
 
 async def _audit(tx: Tx, actor: Actor, stored: Received, call: Received) -> None:
     await operators.audit(
-        tx,
-        operator_id=actor.user_id,
-        action="webhook.replayed",
-        object_type="webhook_log",
-        object_id=stored.id,
-        before=None,
-        after={"webhook_log_id": call.id},
+        tx, actor.user_id, "webhook.replayed", "webhook_log", stored.id, after={"webhook_log_id": call.id}
     )
 
 

@@ -143,8 +143,4 @@ async def purge(runtime: Runtime) -> None:
         return store.purge(tx, end_id=first_id(runtime.clock.real_time(tx.now - store.KEEP)))
 
     for remove in (store.purge_presence, old):
-        while True:
-            async with runtime.transaction() as tx:
-                gone = await remove(tx)
-            if gone < store.AT_ONCE:
-                break
+        await runtime.in_batches(remove, at_once=store.AT_ONCE)
