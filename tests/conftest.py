@@ -111,7 +111,8 @@ def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
     ]
     if out:
         config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in set(out)]
+        left_out = set(out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -128,6 +129,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         services[item.path] = max(services.get(item.path, 0), shared_services(item))
     places = {folder: place for place, folder in enumerate(LONG)}
     items.sort(key=lambda item: (direction * services[item.path], places.get(item.path.parent.name, len(LONG))))
+
+
+def pytest_collection_finish() -> None:
+    """Let no later collection of garbage look through the tests and modules: they stay until the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

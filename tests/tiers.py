@@ -4,6 +4,7 @@
 these kinds that stand with their subject and have the mark `slow`. One journey of each kind is part of it.
 """
 
+import functools
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -36,10 +37,12 @@ def parts(count: int) -> Sequence[object]:
     return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]
 
 
+@functools.cache
 def _name(path: pathlib.Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.cache
 def is_slow(path: pathlib.Path) -> bool:
     """Return whether a file or folder belongs to a slow folder."""
     return path.is_relative_to(ROOT) and path != ROOT and path.relative_to(ROOT).parts[0] in SLOW

@@ -5,6 +5,7 @@ function of another module: two commits in a row would look like one.
 """
 
 import ast
+import functools
 import pathlib
 from collections.abc import Iterator
 
@@ -31,9 +32,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def module_of(path: pathlib.Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
-
-
-TREES = {module_of(path): ast.parse(path.read_text()) for path in sorted((ROOT / "core").rglob("*.py"))}
 
 
 @attrs.frozen
@@ -65,8 +63,12 @@ def read(name: str, tree: ast.Module) -> Module:
     return Module(name, {node.name: node for node in tree.body if isinstance(node, Function)}, imports)
 
 
-MODULES = [read(name, tree) for name, tree in TREES.items()]
-FUNCTIONS = {f"{module.name}.{name}": (module, node) for module in MODULES for name, node in module.functions.items()}
+@functools.cache
+def functions() -> dict[str, tuple[Module, Function]]:
+    """Return the functions of core by their full names."""
+    trees = {module_of(path): ast.parse(path.read_text()) for path in sorted((ROOT / "core").rglob("*.py"))}
+    modules = [read(name, tree) for name, tree in trees.items()]
+    return {f"{module.name}.{name}": (module, node) for module in modules for name, node in module.functions.items()}
 
 
 def arguments(function: Function) -> list[str]:
@@ -86,11 +88,11 @@ def opens(function: Function) -> bool:
 
 def with_transactions() -> set[str]:
     """Return the functions that open a transaction, or name a function that does."""
-    found = {name for name, (_, function) in FUNCTIONS.items() if opens(function)}
+    found = {name for name, (_, function) in functions().items() if opens(function)}
     while True:
         more = {
             name
-            for name, (module, function) in FUNCTIONS.items()
+            for name, (module, function) in functions().items()
             if arguments(function)[:1] == ["runtime"] and not found.isdisjoint(module.mentioned(function))
         }
         if more <= found:
@@ -99,7 +101,7 @@ def with_transactions() -> set[str]:
 
 
 def test_function_that_opens_a_transaction_takes_the_runtime_first_and_no_transaction() -> None:
-    found = {name: arguments(function) for name, (_, function) in FUNCTIONS.items() if opens(function)}
+    found = {name: arguments(function) for name, (_, function) in functions().items() if opens(function)}
     assert len(found) > 100
     assert {name: names for name, names in found.items() if names[:1] != ["runtime"] or "tx" in names} == {}
 
@@ -110,7 +112,7 @@ def test_function_that_opens_transactions_calls_none_of_another_module_that_does
         called
         for name in writing
         if not name.startswith(AFTER_COMMITS)
-        for module, function in [FUNCTIONS[name]]
+        for module, function in [functions()[name]]
         for called in module.mentioned(function)
         if called in writing and called.rpartition(".")[0] != module.name
     }
