@@ -23,17 +23,17 @@ LOG_FIELDS = {
 
 
 async def log_rows(world: World, mark: str) -> list[dict[str, Any]]:
-    """Return the log rows whose body contains `mark`, newest first."""
+    """Return the log rows whose body contains `mark`, newest first: no row is older than one without the new mark."""
     operator = await world.operator()
     rows: list[dict[str, Any]] = []
-    more: dict[str, Any] = {}
-    while len(rows) < 200:  # a page with bodies has at most 20
-        page = await operator.get("/internal/webhook-logs", limit=200, **more)
-        rows += page["items"]
-        if page["next_cursor"] is None:
-            break
-        more = {"cursor": page["next_cursor"]}
-    return [row for row in rows if mark in row["raw_body"]]
+    more: dict[str, Any] = {"limit": 10}
+    while True:
+        page = await operator.get("/internal/webhook-logs", **more)
+        marked = [row for row in page["items"] if mark in row["raw_body"]]
+        rows += marked
+        if page["next_cursor"] is None or (rows and len(marked) < len(page["items"])):
+            return rows
+        more["cursor"] = page["next_cursor"]
 
 
 async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -> tuple[int, str, dict[str, Any]]:
