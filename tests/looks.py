@@ -1,4 +1,4 @@
-"""Kept connections for what tests read from a database: a connection costs PostgreSQL a process, 10 ms of CPU.
+"""Kept connections for statements of tests: a connection costs PostgreSQL a process, 10 ms of CPU.
 
 They live in a thread with an event loop, because each test has another loop. A connection runs one statement at a time;
 a concurrent one opens another connection.
@@ -11,10 +11,11 @@ from typing import Any
 
 import asyncpg
 
-READ = re.compile(
-    r"\s*SELECT\b(?!.*\b(?:pg_\w*advisory\w*|set_config|pg_sleep|nextval|pg_reload_conf|pg_\w+_backend|pg_switch_wal|pg_logical\w*)\b)",
-    re.I | re.S,
-)  # changes nothing, and leaves no state behind
+LEAVES_STATE = (
+    r"\b(?:pg_\w*advisory\w*|set_config|pg_sleep|nextval|pg_reload_conf|pg_\w+_backend|pg_switch_wal|pg_logical\w*)\b"
+)
+READ = re.compile(rf"\s*SELECT\b(?!.*{LEAVES_STATE})", re.I | re.S)  # changes nothing, and leaves no state behind
+WRITE = re.compile(rf"\s*(?:INSERT|UPDATE|DELETE)\b(?!.*{LEAVES_STATE})(?!.*;\s*\S)", re.I | re.S)  # one, without state
 LOST = (asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError)
 
 
@@ -36,18 +37,19 @@ class Looks:
         return cls._loop
 
     async def fetch(self, statement: str, *args: Any) -> list[Any]:
-        """Run a statement that only reads, and return its rows. It may run twice if its connection was lost."""
+        """Run a READ or a WRITE, and return its rows. A READ may run twice if its connection was lost."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._fetch(statement, args), self._running())
         )
 
     async def _fetch(self, statement: str, args: tuple[Any, ...]) -> list[Any]:
         kept, self._kept = self._kept, None
-        if kept is not None:
+        if kept is not None and not kept.is_closed():
             try:
                 return await self._run(kept, statement, args)
             except (*LOST, OSError):  # the server was stopped or killed since
-                pass
+                if not READ.match(statement):
+                    raise
         return await self._run(await asyncpg.connect(self.url), statement, args)
 
     async def _run(self, connection: asyncpg.Connection, statement: str, args: tuple[Any, ...]) -> list[Any]:

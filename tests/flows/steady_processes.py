@@ -11,7 +11,7 @@ STEADY = """UPDATE service_processes SET since_at = since_at - interval '1 day',
 
 async def begin_steady(tx: Tx) -> None:
     """Begin processes that could take heartbeats all day, instead of those that were there."""
-    await tx.execute("TRUNCATE service_processes, outages")
+    await tx.execute("DELETE FROM service_processes; DELETE FROM outages")
     for kind in (ProcessKind.API, ProcessKind.REALTIME):
         await outages.begin(tx, ProcessIdentity(name=f"{kind} host:1", kind=kind, scale=1), renewed_at=None)
     await tx.execute(STEADY)

@@ -26,7 +26,7 @@ async def claim_at(runtime: Runtime) -> tuple[str, dt.datetime]:
 
 
 async def claim(runtime: Runtime) -> None:
-    await runtime.db.fetch("TRUNCATE cluster_leases")
+    await runtime.db.fetch("DELETE FROM cluster_leases")
     await ledger_audits.prepare(runtime, Depth.FULL)
     assert await ledger_audits.claim(runtime, Depth.FULL)
 

@@ -75,7 +75,7 @@ async def rows_of(harness: Harness) -> set[Row]:
 
 async def cleared(harness: Harness) -> None:
     await harness.clear()
-    await harness.runtime.db.fetch("TRUNCATE delivery_trail, pushes")
+    await harness.empty("delivery_trail", "pushes")
 
 
 async def new_event(harness: Harness, recipient_id: str, event: str = "session_warning", **more: Any) -> Notice:

@@ -50,11 +50,11 @@ OPEN = """INSERT INTO outages (id, kind, began_at, ended_at, credit_at) VALUES (
 def fair(harness: Harness) -> Iterator[Harness]:
     """Turn the fair clock on, with one realtime process that has a lease and no outage."""
     harness.run(harness.clear())
-    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    harness.run(harness.empty("service_processes", "outages"))
     harness.run(begin_lasting(harness, HUB))
     with rows(harness.runtime, fair_clock=True):
         yield harness
-    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    harness.run(harness.empty("service_processes", "outages"))
 
 
 async def outage(
@@ -483,7 +483,7 @@ def test_time_to_talk_is_the_time_paid_after_any_sequence_of_outages_and_extensi
 
     async def play() -> None:
         await fair.clear()
-        await runtime.db.fetch("TRUNCATE service_processes, outages")
+        await fair.empty("service_processes", "outages")
         await begin_lasting(fair, HUB)
         chat = await a_chat(fair)
         await aged(chat, left=left)

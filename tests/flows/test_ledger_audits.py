@@ -38,8 +38,8 @@ def broken(clean_harness: Harness) -> Harness:
         request_id = await clean_harness.paid(await clean_harness.customer())
         await pairing_start.start(clean_harness.runtime, payment_request_id=request_id)
         async with clean_harness.runtime.db.pool.acquire() as connection, connection.transaction():
-            await connection.execute("TRUNCATE ledger_audit_results, cluster_leases")
             await connection.execute("SET LOCAL session_replication_role = replica")
+            await connection.execute("DELETE FROM ledger_audit_results; DELETE FROM cluster_leases")
             await connection.execute("UPDATE chat_sessions SET last_seq = 3")
             await connection.execute("UPDATE payment_requests SET status = 'failed_pairing'")
 

@@ -39,9 +39,9 @@ JOBS, API = place(ProcessKind.JOBS), place(ProcessKind.API)
 @pytest.fixture
 def empty(harness: Harness) -> Iterator[Harness]:
     """Remove all leases and outages."""
-    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    harness.run(harness.empty("service_processes", "outages"))
     yield harness
-    harness.run(harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    harness.run(harness.empty("service_processes", "outages"))
 
 
 async def begin(harness: Harness, where: ProcessIdentity, *, renewed_at: dt.datetime | None = None) -> dt.datetime:
@@ -397,7 +397,7 @@ def test_sql_of_silence_uses_the_durations_of_the_leases(empty: Harness) -> None
             now = await begin(empty, ProcessIdentity(name="hub", kind=ProcessKind.REALTIME, scale=scale))
             excuse = await empty.runtime.db.fetchval("SELECT longest_excuse($1)", now)
             assert excuse == dt.timedelta(seconds=EXCUSE_S * scale)
-            await empty.runtime.db.fetch("TRUNCATE service_processes")
+            await empty.empty("service_processes")
 
     empty.run(play())
 

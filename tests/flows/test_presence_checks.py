@@ -44,15 +44,15 @@ def steady(clean_harness: Harness) -> Iterator[Harness]:
     """Yield an empty database whose processes could take heartbeats all day, with `reachability_probe` on."""
 
     async def begin() -> None:
+        await clean_harness.empty("pushes")
         async with clean_harness.runtime.transaction() as tx:
-            await tx.execute("TRUNCATE pushes")
             await begin_steady(tx)
             await tx.execute("UPDATE cluster_leases SET until_real_at = NULL")
 
     clean_harness.run(begin())
     with rows(clean_harness.runtime, reachability_probe=True):
         yield clean_harness
-    clean_harness.run(clean_harness.runtime.db.fetch("TRUNCATE service_processes, outages, pushes"))
+    clean_harness.run(clean_harness.empty("service_processes", "outages", "pushes"))
 
 
 async def silent_mitra(harness: Harness, seconds: float, *, devices: int = 1) -> Actor:

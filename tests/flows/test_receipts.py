@@ -58,7 +58,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quiet(clean_harness: Harness) -> Harness:
     """Remove all outages and leases, too."""
-    clean_harness.run(clean_harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    clean_harness.run(clean_harness.empty("service_processes", "outages"))
     return clean_harness
 
 

@@ -64,13 +64,13 @@ def steady(clean_harness: Harness) -> Iterator[Harness]:
     """Yield an empty database whose processes could take heartbeats all day."""
 
     async def begin() -> None:
+        await clean_harness.empty("delivery_trail")
         async with clean_harness.runtime.transaction() as tx:
-            await tx.execute("TRUNCATE delivery_trail")
             await begin_steady(tx)
 
     clean_harness.run(begin())
     yield clean_harness
-    clean_harness.run(clean_harness.runtime.db.fetch("TRUNCATE service_processes, outages"))
+    clean_harness.run(clean_harness.empty("service_processes", "outages"))
 
 
 async def crowd(harness: Harness, count: int) -> list[str]:
@@ -209,7 +209,7 @@ async def play_scene(harness: Harness, take: Callable[[Harness], Awaitable[None]
 def test_batch_writes_and_sends_what_mitras_get_who_are_taken_one_at_a_time(steady: Harness) -> None:
     async def play() -> None:
         alone = await play_scene(steady, one_at_a_time)
-        await steady.runtime.db.fetch("TRUNCATE delivery_trail")
+        await steady.empty("delivery_trail")
         together = await play_scene(steady, sweep)
         assert together == alone
         assert together["online"] == ["awake"]
