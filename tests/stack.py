@@ -5,6 +5,7 @@ import contextlib
 import datetime as dt
 import functools
 import itertools
+import json
 import os
 import pathlib
 import secrets
@@ -39,6 +40,9 @@ NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones me
 QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
 LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 2.0
+IS_SET = (
+    "SELECT FROM app_config WHERE key = $1 AND value IN ($2::text::jsonb, jsonb_build_object('value', $2::text::jsonb))"
+)
 # Confirmed requests of these customers whose search for a mitra is still running.
 SEARCHING = """SELECT p.id::text, p.customer_id::text FROM payment_requests p
   WHERE p.status = 'confirmed' AND NOT p.is_extension AND p.customer_id = ANY($1::uuid[])"""
@@ -315,7 +319,9 @@ class World:
         await self.config("mitra_stale_after_seconds", int(STALE_AFTER_S * self.stack.scale))
 
     async def config(self, key: str, value: Any) -> None:
-        """Set a configuration value."""
+        """Set a configuration value, unless it is set: a change costs each process a look at all of them."""
+        if await self.stack.sql(IS_SET, key, json.dumps(value)):
+            return
         operator = await self.operator()
         await operator.call("PUT", f"/internal/config/{key}", {"value": value})
 
