@@ -4,8 +4,6 @@ import ast
 import pathlib
 from collections.abc import Iterator
 
-import pytest
-
 ROOT = pathlib.Path(__file__).parents[2]
 MODULES = sorted(
     path for path in (ROOT / "core").rglob("*.py") if path.name != "tables.py" and path.parent.name != "storage"
@@ -40,9 +38,10 @@ def builders_in_functions(tree: ast.Module) -> Iterator[str]:
                         yield f"{function.name}: {node.id}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_function_builds_a_query(path: pathlib.Path):
-    assert list(builders_in_functions(ast.parse(path.read_text()))) == []
+def test_no_function_builds_a_query():
+    found = {str(path.relative_to(ROOT)): list(builders_in_functions(ast.parse(path.read_text()))) for path in MODULES}
+    assert len(found) > 100
+    assert {path: uses for path, uses in found.items() if uses} == {}
 
 
 def test_query_in_a_function_is_found():

@@ -129,9 +129,9 @@ def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
 
 
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS if not key.fraction])
-@pytest.mark.parametrize("value", [None, True, 5.0, "5", [5], {"value": 5}], ids=repr)
-def test_config_number_that_is_not_an_integer_is_refused(key: Key, value: Any):
-    assert "whole number" in refused(key, value)
+def test_config_number_that_is_not_an_integer_is_refused(key: Key):
+    for value in (None, True, 5.0, "5", [5], {"value": 5}):
+        assert "whole number" in refused(key, value), value
 
 
 def test_mitra_silence_threshold_may_have_a_fraction():
@@ -146,9 +146,9 @@ def test_mitra_silence_threshold_may_have_a_fraction():
 
 
 @pytest.mark.parametrize("key", [pytest.param(k, id=k.name) for k in KEYS.values() if k.shape is Shape.FLAG])
-@pytest.mark.parametrize("value", [None, 0, 1, "true", [], {}], ids=repr)
-def test_config_flag_that_is_not_a_boolean_is_refused(key: Key, value: Any):
-    assert key.name in refused(key, value)
+def test_config_flag_that_is_not_a_boolean_is_refused(key: Key):
+    for value in (None, 0, 1, "true", [], {}):
+        assert key.name in refused(key, value), value
     for good in (True, False):
         check(key, good)
         assert loaded(key, stored(key, good)) is good
