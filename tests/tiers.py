@@ -8,9 +8,11 @@ import functools
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import pytest
 
+T = TypeVar("T")
 ROOT = pathlib.Path(__file__).parent
 SLOW = frozenset({"apps", "backup", "client", "deploy", "faults", "ha", "migrations", "pages", "tools", "traces"})
 # Slow tests that are part of `make test`: a paid session over its whole time, and one in a browser; a kill at a commit; an
@@ -23,6 +25,7 @@ JOURNEYS = {
     "migrations/test_schema_upgrades.py": {"test_upgrade_from_an_earlier_schema_equals_a_new_database[04599cd]"},
 }
 QUICK = "QUICK_TESTS"  # in the environment of `make test`
+SHARES = 3  # see share()
 FEWER = 10  # in `make test`, property tests try this fraction of their examples
 LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
 
@@ -30,6 +33,11 @@ LIMIT_S = 5.0  # for one test outside the slow folders, alone on the machine
 def examples(count: int) -> int:
     """Return how many of its examples a property test tries in this run."""
     return max(5, count // FEWER) if QUICK in os.environ else count
+
+
+def share(things: Sequence[T], place: int) -> Sequence[T]:
+    """Return what case `place` tries of many things: in `make test` every third, so that three in a row try all."""
+    return things[place % SHARES :: SHARES] if QUICK in os.environ else things
 
 
 def parts(count: int) -> Sequence[object]:
