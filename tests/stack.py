@@ -39,7 +39,7 @@ STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
 NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones met once in a thousand runs
 QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
 LOOK_EVERY_S = 5  # how long a look at the machine's load counts
-AUDIT_EVERY_S = 2.0
+AUDIT_EVERY_S = 6.0
 # By default PostgreSQL plans each of the first five calls of a statement anew, on each connection, and a test makes few.
 PLANS = "plan_cache_mode = force_generic_plan\n"
 IS_SET = (
