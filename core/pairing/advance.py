@@ -19,7 +19,6 @@ from core.telemetry import logs
 
 BATCH = 50  # small, so that other timers run in between
 IDLE_BATCH = 500  # larger, because idle rounds share a few statements
-REPEATS = 500
 log = logs.get("pairing")
 
 
@@ -148,7 +147,7 @@ async def repeat_asked(runtime: Runtime) -> int:
     (docs/product.md#repeats).
     """
     async with runtime.transaction() as tx:
-        due = await sessions.claim_repeats(tx, limit=REPEATS)
+        due = await sessions.claim_repeats(tx)
         asked = await pairing.asked_for(tx, [session.id for session in due]) if due else {}
         tx.outgoing.searches.extend(announce.search_progress(due, asked))
     return len(due)

@@ -16,7 +16,7 @@ from core.sessions.tables import SessionSensitivityLog as SensitivityLogs
 from core.storage import sql_files
 from core.storage.fragments import NEWEST_FIRST
 from core.storage.records import many, one
-from core.storage.statements import columns_of, insert, names_of, p, statement
+from core.storage.statements import claim, columns_of, insert, names_of, p, statement
 from core.storage.transaction import Reader, Tx
 
 
@@ -65,6 +65,7 @@ class RunningTime:
     expires_at: dt.datetime
 
 
+AT_ONCE = 500  # rows that one claim takes
 SQL = sql_files.load(__file__)
 RETURNING = f"RETURNING {names_of(Session)}"
 COLUMNS = columns_of(Sessions, Session)
@@ -92,6 +93,11 @@ BEGIN_ROUND = statement(
         targeted_mitra_id=None, round_number=p.round_number, round_ends_at=p.round_ends_at, wave_ends_at=None
     ).where(Sessions.id == p.id, SEARCHING)
 )
+CLAIM_REPEATS = statement(
+    claim(Sessions.asked_repeat_at, SEARCHING, limit=AT_ONCE).returning(*COLUMNS),
+    Session,
+)
+CLAIM_WARNINGS = statement(claim(Sessions.warn_at, limit=AT_ONCE).returning(*COLUMNS), Session)
 SET_WAVE = statement(
     Sessions.update(wave_number=p.wave_number, wave_ends_at=p.wave_ends_at).where(Sessions.id == p.id, SEARCHING)
 )
@@ -151,9 +157,9 @@ async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
     await PLAN_REPEAT.execute(tx, id=session_id, at=at)
 
 
-async def claim_repeats(tx: Tx, *, limit: int) -> list[Session]:
+async def claim_repeats(tx: Tx) -> list[Session]:
     """Claim the searches whose number of asked mitras is due to be sent to the customer. Each is claimed once."""
-    return many(Session, await tx.fetch(f"{SQL['claim_repeats']} {RETURNING}", tx.now, limit))
+    return await CLAIM_REPEATS.all(tx, now=tx.now)
 
 
 async def lock_quiet_rounds(tx: Tx, *, now: dt.datetime, limit: int) -> dict[str, dt.datetime]:
@@ -173,9 +179,9 @@ async def begin_rounds(tx: Tx, ends: dict[str, dt.datetime]) -> None:
     await tx.execute(SQL["begin_rounds"], list(ends), list(ends.values()))
 
 
-async def claim_warnings(tx: Tx, *, limit: int) -> list[Session]:
+async def claim_warnings(tx: Tx) -> list[Session]:
     """Claim the due warnings and return their sessions, without those whose paid time is over by now."""
-    rows = many(Session, await tx.fetch(f"{SQL['claim_warnings']} {RETURNING}", tx.now, limit))
+    rows = await CLAIM_WARNINGS.all(tx, now=tx.now)
     return [row for row in rows if row.status is SessionStatus.ACTIVE and row.expires_at and row.expires_at > tx.now]
 
 

@@ -5,21 +5,6 @@ FROM chat_sessions
 WHERE customer_id = ANY($1) AND mitra_id = $2
 LIMIT 1;
 
--- name: claim_repeats
--- Claim at most $2 searches whose number of asked mitras was due to be sent again by $1.
-UPDATE chat_sessions
-SET asked_repeat_at = NULL
-WHERE
-  status = 'searching'
-  AND id = ANY(ARRAY(
-    SELECT id
-    FROM chat_sessions
-    WHERE status = 'searching' AND asked_repeat_at <= $1
-    ORDER BY asked_repeat_at
-    LIMIT $2
-    FOR NO KEY UPDATE SKIP LOCKED
-  ));
-
 -- name: lock_quiet_rounds
 -- Lock at most $2 running blasts whose round ended by $1 and that have no open invitation; return the ends of their
 -- searches.
@@ -61,21 +46,6 @@ WHERE
     FROM chat_request_notifications AS n
     WHERE n.session_id = s.id AND n.wave_number = s.wave_number AND n.response IS NULL
   );
-
--- name: claim_warnings
--- Claim at most $2 warnings that were due by $1.
-UPDATE chat_sessions
-SET warn_at = NULL
-WHERE
-  warn_at <= $1
-  AND id = ANY(ARRAY(
-    SELECT id
-    FROM chat_sessions
-    WHERE warn_at <= $1
-    ORDER BY warn_at
-    LIMIT $2
-    FOR NO KEY UPDATE SKIP LOCKED
-  ));
 
 -- name: delivered_count
 -- The delivered messages of a closing session in which a side has said goodbye: at most this many message statuses must

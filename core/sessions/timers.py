@@ -25,7 +25,7 @@ async def warn(runtime: Runtime) -> int:
     async with runtime.transaction() as tx:
         if await session_clock.stands(runtime, tx):
             return 0
-        due = await sessions.claim_warnings(tx, limit=BATCH)
+        due = await sessions.claim_warnings(tx)
         if runtime.config.flag("three_minute_warning_enabled"):
             await announce_sessions.session_warning(
                 tx,

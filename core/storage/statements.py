@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 from piccolo.columns import Column
+from piccolo.columns.combination import WhereRaw
 from piccolo.columns.defaults.base import Default
 from piccolo.query import Query
 from piccolo.query.methods import Delete, Insert, Update
@@ -184,3 +185,16 @@ def transition(
     changes = {meta.get_column_by_name(name): value for name, value in values.items()}
     condition = status == states[0] if len(states) == 1 else status.is_in(states)
     return table.update({status: after, **changes}).where(meta.primary_key == p.id, condition)
+
+
+def claim(due: Column, *conditions: Any, limit: int) -> Update[Any]:
+    """Return the UPDATE that claims what is due: it clears the moment `due` of rows that meet the conditions.
+
+    It takes at most `limit` rows whose moment has come by the parameter `now`, the longest overdue first, and none that
+    another transaction has locked. A row that changed just before it is locked is checked again.
+    """
+    table = due._meta.table
+    is_due = (due <= p.now, *conditions)
+    chosen = table.select(table._meta.primary_key).where(*is_due).order_by(due).limit(limit)
+    locked = chosen.lock_rows("NO KEY UPDATE", skip_locked=True)
+    return table.update({due: None}).where(*is_due, WhereRaw("id = ANY(ARRAY({}))", locked.querystrings[0]))
