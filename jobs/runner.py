@@ -1,11 +1,11 @@
 """The scheduler of the jobs process: it runs deadlines when they are due, and sweeps at intervals.
 
-One query returns the next deadline of each kind of work, and the scheduler sleeps until the earliest. A signal about an
-earlier deadline shortens the sleep without a query. The query also runs once a second, so a lost signal or a dead
-process costs at most a second. Each kind of due work runs in its own task: ten thousand mitras who fall silent at once
-take seconds, and no chat may end later because of them. A kind never runs twice at the same time in one process; when
-it ends, the query runs again. Each sweep has its own task, too. Several jobs processes share the work: rows are claimed
-with SKIP LOCKED, and each effect happens once (docs/invariants.md#i7).
+One query returns the deadlines that are due or near, the earliest of each kind of work, and the scheduler sleeps until
+the first. A signal about an earlier deadline shortens the sleep without a query. The query also runs once a second, so
+a lost signal or a dead process costs at most a second. Each kind of due work runs in its own task: ten thousand mitras
+who fall silent at once take seconds, and no chat may end later because of them. A kind never runs twice at the same
+time in one process; when it ends, the query runs again. Each sweep has its own task, too. Several jobs processes share
+the work: rows are claimed with SKIP LOCKED, and each effect happens once (docs/invariants.md#i7).
 """
 
 import asyncio
@@ -16,14 +16,16 @@ from typing import Any
 
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
-from core.desk import deadlines
+from core.desk import timed_work
+from core.desk.timed_work import DEADLINES
 from core.events.signals import DeadlineSet, Signal
 from core.pairing import advance as pairing_advance
 from core.runtime.container import Runtime
 from core.telemetry import logs, metrics, traces
-from jobs.schedule import DEADLINES, SWEEPS, Deadline, Sweep
+from jobs.schedule import SWEEPS, Sweep
 
 LOOK_EVERY_S = 1.0
+WITHIN_S = 2 * LOOK_EVERY_S  # how far a query looks ahead: beyond the next one
 INVITING = "inviting"  # has no deadline: runs at each query while there is a search
 INVITING_RESTS = 9  # pause after it, as a multiple of its duration, so that it runs at most a tenth of the time
 AGAIN_S = 0.02  # pause before a kind runs again, because another process may have claimed the due rows
@@ -85,16 +87,16 @@ class ScheduleRunner:
         self._wake.clear()
         self._next = None
         looked_at = monotonic()
-        upcoming = await deadlines.upcoming(self._runtime)
+        upcoming = await timed_work.upcoming(self._runtime, within_s=WITHIN_S)
         now = self._runtime.now()
-        for job in DEADLINES:
-            if job.kind not in self._running and job.kind in upcoming and upcoming[job.kind] <= now:
-                self._running.add(job.kind)
-                group.create_task(self._work(job, upcoming[job.kind]))
-        if "round" in upcoming and INVITING not in self._running:
+        waiting = {kind: at for kind, at in upcoming.moments.items() if kind not in self._running}
+        for kind in [kind for kind, at in waiting.items() if at <= now]:
+            self._running.add(kind)
+            group.create_task(self._work(kind, waiting.pop(kind)))
+        if upcoming.is_searching and INVITING not in self._running:
             self._running.add(INVITING)
             group.create_task(self._invite())
-        earliest = min((moment for kind, moment in upcoming.items() if kind not in self._running), default=None)
+        earliest = min(waiting.values(), default=None)
         if earliest is not None and (self._next is None or earliest < self._next):
             self._next = earliest
         await self._sleep(looked_at)
@@ -114,13 +116,13 @@ class ScheduleRunner:
                 return
             self._wake.clear()
 
-    async def _work(self, job: Deadline, moment: dt.datetime) -> None:
+    async def _work(self, kind: str, moment: dt.datetime) -> None:
         """Do the due work of one kind; then have its next deadline queried."""
         late = -self._runtime.clock.real_seconds_until(moment)
-        metrics.JOB_LATE_SECONDS.labels(job.kind).observe(max(0.0, late))
-        await self._do(job.kind, job.run)
+        metrics.JOB_LATE_SECONDS.labels(kind).observe(max(0.0, late))
+        await self._do(kind, DEADLINES[kind])
         await real_sleep(AGAIN_S)
-        self._running.discard(job.kind)
+        self._running.discard(kind)
         self._next = self._runtime.now()
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""The work of the jobs process: every deadline and sweep, one line each.
+"""The sweeps of the jobs process, one line each. Its deadlines are in core/desk/timed_work.py.
 
 Their durations are in docs/product.md#fixed-constants. Some timers are elsewhere: those of sockets and tokens in
 realtime/watch.py, those of pushes in realtime/push.py, and the polls of every process in core/runtime/background.py.
@@ -13,29 +13,15 @@ from core.accounts.logins import send_code, sign_in_with_identity
 from core.accounts.operators import sign_in as operator_sign_in
 from core.cluster import process_lease
 from core.idempotency import run as purge_keys
-from core.pairing import advance as pairing_advance
-from core.pairing import check_presence, presence, round_records
+from core.pairing import presence, round_records
 from core.pairing.promises import promise as wait_estimates
-from core.payments import poll as invoice_poll
 from core.payments import sweeps as payment_sweeps
-from core.payments.refunds import refund
 from core.payments.webhooks import receive as webhook_receive
 from core.privacy import erase_rest, partition_upkeep, retention
 from core.runtime.container import Runtime
 from core.sessions import deliver
-from core.sessions import timers as session_timers
 from core.sessions.absences import declare as absences
-from core.sessions.clock import fair_clock
-from core.sessions.extensions import answer as extension_answer
 from core.sessions.receipts import show as show_receipts
-
-
-@attrs.frozen(kw_only=True)
-class Deadline:
-    """Work that is due at a moment stored in the database; `kind` names it in core.desk.deadlines."""
-
-    kind: str
-    run: Callable[[Runtime], Awaitable[Any]]
 
 
 @attrs.frozen(kw_only=True)
@@ -47,20 +33,6 @@ class Sweep:
     run: Callable[[Runtime], Awaitable[Any]]
 
 
-DEADLINES = (
-    Deadline(kind="credit", run=fair_clock.credit),
-    Deadline(kind="expiry", run=session_timers.expire),
-    Deadline(kind="warning", run=session_timers.warn),
-    Deadline(kind="round", run=pairing_advance.end_rounds),
-    Deadline(kind="wave", run=pairing_advance.end_waves),
-    Deadline(kind="repeat", run=pairing_advance.repeat_asked),
-    Deadline(kind="grace", run=session_timers.complete),
-    Deadline(kind="extension", run=extension_answer.time_out),
-    Deadline(kind="stale", run=presence.sweep_stale),
-    Deadline(kind="presence_check", run=check_presence.ask_silent),
-    Deadline(kind="invoice_poll", run=invoice_poll.poll_due),
-    Deadline(kind="refund", run=refund.ask_due),
-)
 # Expiry of payment requests, reconciliation, and deletion of old rows.
 SWEEPS = (
     Sweep(name="expire_payments", every_s=60, run=payment_sweeps.expire_stale),

@@ -17,6 +17,7 @@ from core.config import rules
 from core.desk.audits import store as audits
 from core.desk.audits.rules import Depth, lease_of
 from core.desk.ledger.audit_rules import RULES
+from core.desk.timed_work import Lateness, overdue
 from core.pairing.promises import store as promises
 from core.pairing.promises.rules import is_withdrawn
 from core.payments.failures.causes import CauseTag
@@ -30,18 +31,6 @@ from core.telemetry import cluster_series as series
 from core.telemetry.cluster_series import Figures
 
 SQL = sql_files.load(__file__)
-TimedWork = Literal[
-    "session expiry",
-    "session warning",
-    "session grace",
-    "pairing round",
-    "pairing wave",
-    "extension answer",
-    "time credit",
-    "payment expiry",
-    "pairing start",
-]
-KINDS: tuple[TimedWork, ...] = get_args(TimedWork)
 MitraState = Literal["offline", "available", "full", "unavailable"]
 MITRA_STATES: tuple[MitraState, ...] = get_args(MitraState)
 SearchMode = Literal["blast", "targeted"]
@@ -51,15 +40,6 @@ OPEN_SESSIONS = tuple(status for status in SessionStatus if status in UNENDED)
 Gap = Literal["support_handles", "gateway_enabled", "otp_sender", "push_sender"]
 HOUR = dt.timedelta(hours=1)
 OPEN_PAYMENTS = (PaymentStatus.PENDING, PaymentStatus.CONFIRMED)
-
-
-@attrs.frozen(kw_only=True)
-class Lateness:
-    """A kind of timed work: how many items are overdue, and by how many seconds of service time the oldest is."""
-
-    name: TimedWork
-    overdue: int
-    late_seconds: float
 
 
 @attrs.frozen(kw_only=True)
@@ -115,12 +95,6 @@ async def refunds(reader: Reader, *, now: dt.datetime, due: dt.timedelta) -> Ope
     found = one(OpenRefunds, await reader.fetchrow(SQL["refunds"], now, now - due))
     assert found is not None
     return found
-
-
-async def overdue(reader: Reader, *, now: dt.datetime) -> list[Lateness]:
-    """Return how late each kind of timed work is, with 0 for a kind that is on time."""
-    late = {found.name: found for found in many(Lateness, await reader.fetch(SQL["overdue"], now))}
-    return [late.get(kind) or Lateness(name=kind, overdue=0, late_seconds=0.0) for kind in KINDS]
 
 
 async def standbys(reader: Reader) -> dict[str, float]:

@@ -71,15 +71,15 @@ WHERE
 -- name: due_waves
 -- At most $2 searching sessions whose wave ended by $1, before its round, the longest overdue first.
 SELECT id
-FROM chat_sessions
-WHERE status = 'searching' AND wave_ends_at <= $1 AND wave_ends_at < round_ends_at
-ORDER BY wave_ends_at
+FROM timed_work
+WHERE kind = 'wave' AND due_at <= $1
+ORDER BY due_at
 LIMIT $2;
 
 -- name: due_rounds
 -- At most $2 searching sessions whose round ended by $1, the longest overdue first.
 SELECT id
-FROM chat_sessions
-WHERE status = 'searching' AND round_ends_at <= $1
-ORDER BY round_ends_at
+FROM timed_work
+WHERE kind = 'round' AND due_at <= $1
+ORDER BY due_at
 LIMIT $2;

@@ -68,27 +68,14 @@ TRACEPARENT = statement(Requests.select(Requests.traceparent).where(Requests.id 
 DUE = f"""SELECT {names_of(PaymentRequest)}
 FROM payment_requests
 WHERE
-  status = 'pending'
-  AND expires_at <= $1
+  id IN (SELECT id FROM timed_work WHERE kind = 'expire_payments' AND due_at <= $1)
   AND ($3::timestamptz IS NULL OR (expires_at, id) > ($3, $4::uuid))
 ORDER BY expires_at, id
 LIMIT $2"""
 CONFIRMED_WITHOUT_CHAT = f"""SELECT {names_of(PaymentRequest)}
-FROM payment_requests AS p
-WHERE
-  p.status = 'confirmed'
-  AND p.confirmed_at <= $1
-  AND NOT EXISTS (
-    SELECT 1
-    FROM chat_sessions AS s
-    WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled')
-  )
-  AND NOT EXISTS (
-    SELECT 1
-    FROM session_extensions AS e
-    WHERE e.payment_request_id = p.id
-  )
-ORDER BY p.confirmed_at
+FROM payment_requests
+WHERE id IN (SELECT id FROM timed_work WHERE kind = 'announce_again' AND due_at <= $1)
+ORDER BY confirmed_at
 LIMIT 500"""
 
 

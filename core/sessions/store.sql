@@ -62,22 +62,17 @@ WHERE
   );
 
 -- name: due_very_long
--- The sessions whose grace period ended by $1 and that have more than $2 delivered messages, with that number. A
--- pending extension holds the grace period of an expired session.
+-- The sessions whose grace period ended by $1 and that have more than $2 delivered messages, with that number.
 SELECT
   s.id::text,
   greatest(s.customer_delivered_seq, s.mitra_delivered_seq)
-FROM chat_sessions AS s
+FROM timed_work AS w
+JOIN chat_sessions AS s ON s.id = w.id
 WHERE
-  s.status IN ('expired', 'closing')
-  AND s.grace_ends_at <= $1
-  AND NOT (s.status = 'expired' AND EXISTS (
-    SELECT 1
-    FROM session_extensions AS e
-    WHERE e.session_id = s.id AND e.status = 'pending'
-  ))
+  w.kind = 'grace'
+  AND w.due_at <= $1
   AND greatest(s.customer_delivered_seq, s.mitra_delivered_seq) > $2
-ORDER BY s.grace_ends_at
+ORDER BY w.due_at
 LIMIT 100;
 
 -- name: count_closures

@@ -30,27 +30,22 @@ WHERE id = $1 AND status = $2;
 
 -- name: lock_due
 -- Lock at most $2 sessions whose grace period ended by $1, with their delivered messages: those with at most $3, or
--- only the session $4 if that is given. A pending extension holds the grace period of an expired session.
+-- only the session $4 if that is given.
 SELECT
   s.id,
   greatest(s.customer_delivered_seq, s.mitra_delivered_seq) AS delivered
-FROM chat_sessions AS s
+FROM timed_work AS w
+JOIN chat_sessions AS s ON s.id = w.id
 WHERE
-  s.status IN ('expired', 'closing')
-  AND s.grace_ends_at <= $1
-  AND NOT (s.status = 'expired' AND EXISTS (
-    SELECT 1
-    FROM session_extensions AS e
-    WHERE e.session_id = s.id AND e.status = 'pending'
-  ))
+  w.kind = 'grace'
+  AND w.due_at <= $1
   AND CASE WHEN $4::uuid IS NULL THEN greatest(s.customer_delivered_seq, s.mitra_delivered_seq) <= $3 ELSE s.id = $4 END
-ORDER BY s.grace_ends_at
+ORDER BY w.due_at
 LIMIT $2
-FOR NO KEY UPDATE SKIP LOCKED;
+FOR NO KEY UPDATE OF s SKIP LOCKED;
 
 -- name: complete_due
--- Complete the locked sessions $2 whose grace period ended by $1. A pending extension holds the grace period of an
--- expired session.
+-- Complete the locked sessions $2 whose grace period ended by $1, as this statement sees them.
 UPDATE chat_sessions AS s
 SET
   status = 'completed',
@@ -60,12 +55,11 @@ SET
 WHERE
   s.id = ANY($2)
   AND s.status IN ('expired', 'closing')
-  AND s.grace_ends_at <= $1
-  AND NOT (s.status = 'expired' AND EXISTS (
+  AND EXISTS (
     SELECT 1
-    FROM session_extensions AS e
-    WHERE e.session_id = s.id AND e.status = 'pending'
-  ));
+    FROM timed_work AS w
+    WHERE w.kind = 'grace' AND w.id = s.id AND w.due_at <= $1
+  );
 
 -- name: revive
 -- Make expired sessions ($1) active whose end is after $2 again. Their warning is $3 before it; none if no more is

@@ -16,7 +16,7 @@ from core.accounts.mitras.rules import HeartbeatChannel
 from core.base import ids
 from core.base.actor import Actor
 from core.cluster.leases import store as leases
-from core.desk import deadlines
+from core.desk import timed_work
 from core.pairing import check_presence, presence
 from core.pairing import check_presence as checks
 from core.pairing.check_presence import ANSWER_S, AT_ONCE, PACE_S, PAUSE_S, CheckPolicy, due_at
@@ -78,7 +78,7 @@ async def pushed(harness: Harness) -> list[Any]:
 
 async def next_check(harness: Harness) -> dt.datetime | None:
     """Return when the jobs process will look for silent mitras."""
-    return (await deadlines.upcoming(harness.runtime)).get("presence_check")
+    return (await timed_work.upcoming(harness.runtime, within_s=1)).moments.get("presence_check")
 
 
 def test_silent_mitra_is_asked_once_by_a_silent_push_to_each_device(steady: Harness) -> None:

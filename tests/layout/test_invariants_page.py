@@ -4,6 +4,7 @@ import pathlib
 import re
 
 from core.desk.ledger.audit_rules import ARGUMENTS, FILES, RULES
+from core.desk.timed_work import TIMED
 from tools.pages import invariants_page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,9 +35,12 @@ def test_every_file_of_rules_is_read_completely() -> None:
     declared = [
         name for file in FILES for name in re.findall(r"^-- rule: (.+)$", (folder / f"{file}.sql").read_text(), re.M)
     ]
-    assert [rule.name for rule in RULES] == declared
+    assert [rule.name for rule in RULES] == declared + [one.rule for one in TIMED if one.rule is not None]
     assert [rule.name for rule in RULES if not re.match(r"(SELECT|WITH)\b", rule.sql)] == []
-    assert {rule.name for rule in RULES if rule.arguments is not None} == set(ARGUMENTS)
+    assert [rule.name for rule in RULES if rule.arguments is not None] == [
+        *(name for name in declared if name in ARGUMENTS),
+        *(one.rule for one in TIMED if one.rule is not None),
+    ]
 
 
 def test_every_object_of_the_database_that_the_page_names_exists() -> None:

@@ -3,7 +3,6 @@
 import ast
 import datetime as dt
 import functools
-import inspect
 import itertools
 import json
 import pathlib
@@ -21,9 +20,9 @@ from api import errors as api_errors
 from core.base import ids
 from core.base.actor import UserType
 from core.base.errors import DomainError, Kind
-from core.desk import deadlines
+from core.desk.timed_work import DEADLINES, TIMED
 from core.events import notices, signals
-from jobs.schedule import DEADLINES, SWEEPS
+from jobs.schedule import SWEEPS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("core", "api", "realtime", "jobs", "tools")
@@ -156,32 +155,15 @@ def test_invalid_envelope_is_a_decode_error(data: bytes):
         notices.decode(OTHERS + data, node=ids.new_id())
 
 
-# -- deadlines
+# -- timed work
 
 
-def test_query_of_deadlines_covers_every_timer():
-    """Each `kind` of the schedule is found by `upcoming`, which takes its columns from the one query."""
-    columns = set(re.findall(r"^  \S.* AS (\w+),?$", deadlines.NEXT, re.M))
-    tree = ast.parse(inspect.getsource(deadlines.upcoming))
-    kinds: set[str] = set()
-    read: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.comprehension) and isinstance(node.iter, ast.Tuple):
-            named = {item.value for item in node.iter.elts if isinstance(item, ast.Constant)}
-            kinds |= named
-            read |= named
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and isinstance(node.value, ast.Name)
-        ):
-            (kinds if isinstance(node.ctx, ast.Store) else read).add(node.slice.value)
-    assert read == columns
-    assert kinds == {deadline.kind for deadline in DEADLINES}
+def test_each_kind_of_timed_work_is_done_by_a_deadline_or_a_sweep():
+    assert {one.kind for one in TIMED} - set(DEADLINES) <= {sweep.name for sweep in SWEEPS}
 
 
 def test_timer_names_are_unique():
-    names = [deadline.kind for deadline in DEADLINES] + [sweep.name for sweep in SWEEPS]
+    names = [*DEADLINES, *(sweep.name for sweep in SWEEPS)]
     assert len(names) == len(set(names))
     assert all(sweep.every_s > 0 for sweep in SWEEPS)
 

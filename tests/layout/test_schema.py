@@ -4,6 +4,7 @@ import datetime as dt
 import importlib
 import importlib.util
 import json
+import re
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -14,6 +15,7 @@ import pytest
 from piccolo.columns.defaults.timestamptz import TimestamptzNow
 from piccolo.constraints import Unique
 
+from core.desk.timed_work import TIMED
 from core.storage.partitions import PARTITIONED
 from core.storage.piccolo_app import CONCEPTS
 from tests.stack import Stack, World, new_id
@@ -74,6 +76,13 @@ async def test_database_has_every_column_as_declared(stack: Stack) -> None:
 async def test_database_has_only_declared_tables(stack: Stack) -> None:
     rows = await stack.sql(TABLES)
     assert {row["relname"] for row in rows} == {t._meta.tablename for t in tables()} | {"migration"}
+
+
+async def test_view_of_timed_work_has_the_kinds_that_are_declared(stack: Stack) -> None:
+    """Database functions say when the two kinds about silent mitras are due."""
+    (row,) = await stack.sql("SELECT pg_get_viewdef('timed_work'::regclass) AS text")
+    kinds = re.findall(r"SELECT '(\w+)'::text", row["text"])
+    assert sorted(kinds) == sorted({one.kind for one in TIMED} - {"stale", "presence_check"})
 
 
 async def test_database_has_every_check_constraint_as_declared(stack: Stack) -> None:

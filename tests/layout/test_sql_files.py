@@ -2,7 +2,6 @@
 
 import ast
 import pathlib
-import re
 
 import pytest
 
@@ -71,13 +70,3 @@ def test_every_sql_file_of_core_is_next_to_its_module():
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_uses_exactly_the_statements_of_its_sql_file(path: pathlib.Path):
     assert used_names(path) == set(sql_files.load(str(path)))
-
-
-def test_condition_that_holds_the_grace_period_is_written_in_one_way():
-    """The sweep, the next deadline and the overview agree on it: none counts a session that waits for an answer."""
-    held = re.compile(r"NOT \(s\.status = 'expired' AND EXISTS \((.*?)\)\)")
-    files = [path for path in (ROOT / "core").rglob("*.*") if path.suffix in (".py", ".sql")]
-    texts = [re.sub(r"\s+", " ", path.read_text()).replace(" AS ", " ") for path in sorted(files)]
-    found = [" ".join(inner.split()) for text in texts for inner in held.findall(text)]
-    assert len(found) >= 3
-    assert set(found) == {"SELECT 1 FROM session_extensions e WHERE e.session_id = s.id AND e.status = 'pending'"}

@@ -27,8 +27,6 @@ FILES = sorted(
 )
 TABLES = {"payment_requests": "payments", "chat_sessions": "sessions", "session_extensions": "sessions/extensions"}
 COMPILES = "core.storage.statements import"
-# The predicate "a pending extension holds the grace period of an expired session", on one line.
-GRACE_IS_HELD = re.compile(r"NOT ?\( ?s\.status = 'expired' AND EXISTS ?\( ?SELECT.*?'pending' ?\) ?\)")
 
 
 def statements_of(module: ModuleType) -> Iterator[str]:
@@ -94,13 +92,3 @@ def test_every_transition_is_a_declared_edge_and_every_edge_has_a_transition(
         before = re.findall(r"'(\w+)'", " ".join(named)) or [one for one, after in edges if after == target[1]]
         made |= {(one, target[1]) for one in before if one in set(status)}
     assert made == set(edges)
-
-
-def test_a_pending_extension_holds_the_grace_period_by_one_predicate() -> None:
-    found = [
-        predicate.replace("( ", "(").replace(" )", ")").replace(" AS ", " ")
-        for path in FILES
-        for predicate in GRACE_IS_HELD.findall(" ".join(path.read_text().split()))
-    ]
-    assert len(found) >= 4
-    assert len(set(found)) == 1

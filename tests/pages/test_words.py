@@ -7,7 +7,6 @@ from api.internal.control_center import FOLDER
 from api.static_files import SHARED
 from core.config.keys import KEYS
 from core.deliveries.stages import TrailStage
-from core.desk.figures import KINDS
 from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
@@ -17,12 +16,11 @@ FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.
 SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}
 DICTIONARY = "".join(path.read_text() for path in FILES if path.name.endswith(".id.js"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
-# Texts of the service that the pages show: settings and overdue work.
+# Texts of the service that the pages show: settings.
 SERVICE = {
     *(key.meaning for key in KEYS.values()),
     *(key.unit for key in KEYS.values() if key.unit),
     *(choice for key in KEYS.values() for choice in key.choices),
-    *KINDS,
 }
 SAYS_NOTHING = {""}
 

@@ -15,10 +15,11 @@ from core.app.reactions import open_runtime
 from core.base import ids
 from core.base.id_ranges import month_of, months_after
 from core.desk import figures
+from core.desk.timed_work import DEADLINES
 from core.privacy import partition_upkeep, retention
 from core.runtime.container import Runtime
 from core.settings.environment import read
-from jobs.schedule import DEADLINES, SWEEPS
+from jobs.schedule import SWEEPS
 from tests.clock import HandClock
 from tests.stack import Stack, World
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
@@ -149,8 +150,8 @@ async def test_paid_session_and_audit_run_without_rights_on_the_schema(world: Wo
 async def test_every_sweep_and_deadline_runs_as_the_jobs_role(stack: Stack, empty: str) -> None:
     runtime = await opened(stack, "sesi_jobs", empty)
     try:
-        for work in (*DEADLINES, *SWEEPS):
-            await work.run(runtime)
+        for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
+            await run(runtime)
     finally:
         await runtime.close()
 
@@ -281,8 +282,8 @@ async def test_processes_of_a_plain_owner_go_on_after_its_database_is_separated(
             assert {row["owner"] for row in await runtime.db.fetch(OWNERS)} == {"sesi_jobs", "sesi_migrate"}
             async with runtime.transaction() as tx:
                 await customers.create_anonymous(tx, ids.new_id())
-            for work in (*DEADLINES, *SWEEPS):
-                await work.run(runtime)
+            for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
+                await run(runtime)
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await runtime.db.fetch("DELETE FROM customer_transactions")
     finally:

@@ -38,8 +38,8 @@ def test_installation_without_a_sql_file_is_refused(tmp_path: pathlib.Path) -> N
     for package in PACKAGES:
         copy(package, tmp_path)
     assert check_files(tmp_path) > 500
-    (tmp_path / "core" / "desk" / "deadlines.sql").unlink()
-    with pytest.raises(ProofFailed, match=r"lacks core/desk/deadlines\.sql"):
+    (tmp_path / "core" / "desk" / "timed_work.sql").unlink()
+    with pytest.raises(ProofFailed, match=r"lacks core/desk/timed_work\.sql"):
         check_files(tmp_path)
 
 

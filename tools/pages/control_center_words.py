@@ -1,6 +1,6 @@
 """Write the words of core that the control center shows, api/web/center/kernel/words.core.js.
 
-They are the labels of the states of payments, sessions and refunds, and of cause tags.
+They are the labels of the states of payments, sessions and refunds, of cause tags, and of timed work.
 """
 
 import json
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from core.base.languages import Text
 from core.base.machine import State
+from core.desk.timed_work import TIMED
 from core.payments.failures.causes import CauseTag
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
 from core.sessions.states import LIVE, SessionStatus
 
 FILE = pathlib.Path(__file__).parents[2] / "api" / "web" / "center" / "kernel" / "words.core.js"
-HEAD = """/** The labels of states and of cause tags. Made by `make pages` from core; a test keeps them current. */
+HEAD = """/** The labels of states, cause tags and timed work. Made by `make pages` from core; a test keeps them current. */
 """
 WIDTH = 120  # of a line, as in biome.json
 
@@ -26,6 +27,7 @@ def script() -> str:
     causes = {tag.value: tag.cause.label for tag in CauseTag}
     texts = [*payments.values(), *sessions.values(), *refunds.values()]
     texts += [tag.cause.label for tag in CauseTag]
+    texts += [work.label for work in TIMED if work.label is not None]
     endable = json.dumps([status.value for status in SessionStatus if status in LIVE])
     return "\n".join(
         [

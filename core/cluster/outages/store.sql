@@ -100,7 +100,11 @@ SELECT
   ended_at
 FROM outages
 WHERE
-  credit_at <= $1
+  id IN (
+    SELECT id
+    FROM timed_work
+    WHERE kind = 'credit' AND due_at <= $1
+  )
   AND EXISTS (
     SELECT 1
     FROM service_processes

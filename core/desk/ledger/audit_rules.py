@@ -1,4 +1,4 @@
-"""The rules of the audit: one statement each, in the SQL files of this folder.
+"""The rules of the audit: one statement each, in the SQL files of this folder, and one for each kind of timed work.
 
 In a file, a rule begins with four comments: `rule` is its name, `proves` the invariants of docs/invariants.md (such as
 I3) or the sections of the docs that it checks, `reads` is `open work` or `whole tables`, and `returns` says which rows
@@ -6,9 +6,9 @@ break it. Its statement returns them as (id, detail). A rule about open work fin
 not finished: it is cheap, and runs every minute. The others read each whole table once, over millions of rows, and run
 every night (jobs/ledger_audits.py).
 
-The rules of overdue.sql need arguments. A restart or a busy machine can delay a timer, but by less than MARGIN_S of
-real time. Work that is later than that is not done at all. So these rules find nothing while the service runs, and
-violations if no jobs process runs.
+The rules of overdue.sql and of timed work (core/desk/timed_work.py) need arguments. A restart or a busy machine can
+delay a timer, but by less than MARGIN_S of real time. Work that is later than that is not done at all. So these rules
+find nothing while the service runs, and violations if no jobs process runs.
 """
 
 import datetime as dt
@@ -21,12 +21,17 @@ import attrs
 
 from core.base.id_ranges import first_id, month_of, months_after
 from core.desk.audits.rules import Depth
-from core.providers.refunds import gateway_of
+from core.desk.timed_work import SWEEP, TIMED, TimedWork
 from core.runtime.container import Runtime
 
 MARGIN_S = 60.0  # real time: several times the slowest restart plus the longest wait of a jobs process
-SWEEP_S = 60.0  # service time (docs/product.md#fixed-constants)
 FILES = ("money", "chats", "people", "overdue")
+# A rule about a kind of timed work.
+NEVER_DONE = """SELECT
+  id::text,
+  format('due at %s', due_at)
+FROM timed_work
+WHERE kind = '{kind}' AND due_at < $1"""
 HEAD = re.compile(r"^-- rule: (.+)\n-- proves: (.+)\n-- reads: (open work|whole tables)\n(?:--.*\n)+", re.MULTILINE)
 
 # Returns the arguments of an overdue rule at a time, or None if the rule does not apply to this service.
@@ -44,32 +49,19 @@ class Rule:
     arguments: Arguments | None
 
 
-def _before(runtime: Runtime, now: dt.datetime, *, sweeps: int) -> dt.datetime:
-    """Return the time before which due work is overdue. `sweeps` is how many sweeps may pass until it is found."""
-    return now - dt.timedelta(seconds=MARGIN_S * runtime.settings.sesi_time_scale + sweeps * SWEEP_S)
+def _before(runtime: Runtime, now: dt.datetime, late_after: dt.timedelta = dt.timedelta()) -> dt.datetime:
+    """Return the time before which due work is overdue. `late_after` is the service time until it is found."""
+    return now - dt.timedelta(seconds=MARGIN_S * runtime.settings.sesi_time_scale) - late_after
 
 
 def _by_timer(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    return (_before(runtime, now, sweeps=0),)
-
-
-def _by_sweep(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    return (_before(runtime, now, sweeps=1),)
-
-
-def _unless_gateway(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
-    """Skip the rule if the gateway is enabled: a request then expires only after the gateway has answered."""
-    return None if runtime.gateway is not None else _by_sweep(runtime, now)
-
-
-def _if_refunds_can_be_made(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
-    return None if gateway_of(runtime.settings, runtime.gateway) is None else _by_timer(runtime, now)
+    return (_before(runtime, now),)
 
 
 def _if_pings_are_required(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
     if not runtime.config.flag("require_mitra_ping"):
         return None
-    return (_before(runtime, now, sweeps=0), runtime.config.seconds("mitra_stale_after_seconds").total_seconds(), now)
+    return (_before(runtime, now), runtime.config.seconds("mitra_stale_after_seconds").total_seconds(), now)
 
 
 def _after_orphans(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
@@ -78,17 +70,12 @@ def _after_orphans(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
     The next sweep finds it.
     """
     orphan = dt.timedelta(seconds=60 * max(1.0, runtime.settings.sesi_time_scale))
-    return (_before(runtime, now, sweeps=1) - orphan,)
+    return (_before(runtime, now, SWEEP) - orphan,)
 
 
 def _in_real_seconds(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
     behind_s = (runtime.now() - now).total_seconds() / runtime.settings.sesi_time_scale
     return (runtime.settings.push_ack_seconds + MARGIN_S + behind_s,)
-
-
-def _after_an_hour(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
-    """An erasure waits for the end of a session that is closing, and for its own minute. Texts take seconds."""
-    return (_before(runtime, now, sweeps=1) - dt.timedelta(hours=1),)
 
 
 def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
@@ -97,20 +84,10 @@ def _two_months_on(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...]:
 
 ARGUMENTS: Mapping[str, Arguments] = {
     "a search ends with its round or its time limit": _by_timer,
-    "a wave ends by its time": _by_timer,
-    "a confirmed payment request has a session or an extension": _by_sweep,
-    "an unpaid request expires": _unless_gateway,
-    "the gateway is asked about an open refund": _if_refunds_can_be_made,
-    "a session ends with its paid time": _by_timer,
-    "an outage is credited when it is over": _by_timer,
-    "an extension is answered by its deadline": _by_timer,
     "a session is completed after its grace period": _by_timer,
     "a silent mitra is taken offline": _if_pings_are_required,
     "every webhook call has a result": _after_orphans,
     "an unacknowledged event becomes a push": _in_real_seconds,
-    "an absence ends with its session": _by_sweep,
-    "an erasure is completed": _after_an_hour,
-    "the receipt of a completed session is signed": _by_sweep,
     "the next month has partitions": _two_months_on,
 }
 
@@ -129,7 +106,20 @@ def _load(file: str) -> Iterator[Rule]:
         )
 
 
-RULES = tuple(rule for file in FILES for rule in _load(file))
+def _of(work: TimedWork, name: str) -> Rule:
+    """Return the rule of a kind of timed work."""
+
+    def arguments(runtime: Runtime, now: dt.datetime) -> tuple[Any, ...] | None:
+        return (_before(runtime, now, work.late_after),) if work.applies(runtime) else None
+
+    sql = NEVER_DONE.format(kind=work.kind)
+    return Rule(name=name, proves=work.proves, is_cheap=True, sql=sql, arguments=arguments)
+
+
+RULES = (
+    *(rule for file in FILES for rule in _load(file)),
+    *(_of(work, work.rule) for work in TIMED if work.rule is not None),
+)
 
 
 def rules_of(depth: Depth) -> tuple[Rule, ...]:

@@ -52,7 +52,7 @@ WHERE session_id = $1 AND status IN ('approved', 'auto_approved')
 ORDER BY responded_at"""
 DUE = f"""SELECT {NAMES}
 FROM session_extensions
-WHERE status = 'pending' AND answer_by <= $1
+WHERE id IN (SELECT id FROM timed_work WHERE kind = 'extension' AND due_at <= $1)
 ORDER BY answer_by
 LIMIT $2"""
 

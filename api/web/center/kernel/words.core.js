@@ -1,4 +1,4 @@
-/** The labels of states and of cause tags. Made by `make pages` from core; a test keeps them current. */
+/** The labels of states, cause tags and timed work. Made by `make pages` from core; a test keeps them current. */
 
 // Payment state -> English label.
 export const PAYMENTS = {
@@ -73,4 +73,13 @@ export const CORE_WORDS = {
   "customer cancelled": "pelanggan pergi",
   "extension rejected": "perpanjangan ditolak",
   "extension too late": "perpanjangan terlambat",
+  "session expiry": "akhir sesi",
+  "session warning": "peringatan sesi",
+  "session grace": "masa pamit sesi",
+  "pairing round": "putaran pencarian",
+  "pairing wave": "gelombang pencarian",
+  "extension answer": "jawaban perpanjangan",
+  "time credit": "pengembalian waktu",
+  "payment expiry": "batas waktu pembayaran",
+  "pairing start": "awal pencarian",
 };

@@ -181,15 +181,6 @@ export const INDONESIAN = {
   "Chats started": "Obrolan dimulai",
   Paid: "Dibayar",
   Failures: "Kegagalan",
-  "session expiry": "akhir sesi",
-  "session warning": "peringatan sesi",
-  "session grace": "masa pamit sesi",
-  "pairing round": "putaran pencarian",
-  "pairing wave": "gelombang pencarian",
-  "extension answer": "jawaban perpanjangan",
-  "time credit": "pengembalian waktu",
-  "payment expiry": "batas waktu pembayaran",
-  "pairing start": "awal pencarian",
 
   // Failed pairings
   retried: "dicoba lagi",
