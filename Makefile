@@ -27,7 +27,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test test-all quick check pages release-interfaces migration migrations schema-history pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test test-all quick check pages release-interfaces migration migrations pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -178,13 +178,10 @@ release-interfaces: install ## write the interface documents of a release (docs/
 
 migration: install ## write the next migration, NAME=…, with what the code declares and the database lacks
 	$(VENV)/bin/python -m tools.checks.new_migration $(NAME)
-	$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/sql/[0-9]*_$(NAME)*.sql
+	$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/[0-9]*_$(NAME).sql
 
-migrations: install ## record the files of a new migration; recorded files must not change
-	$(VENV)/bin/python -m tests.migrations.record
-
-schema-history: install ## record the schema of each commit of main, for the tests of upgrades; needs git
-	$(VENV)/bin/python -m tests.migrations.record --history
+migrations: install ## seal new migrations with their hashes; sealed ones must not change
+	$(VENV)/bin/python -m tools.checks.new_migration
 
 pictures: install ## take new pictures of the control center and the apps for the docs; needs Chromium
 	$(VENV)/bin/python -m tests.pages.pictures

@@ -22,7 +22,9 @@ JOURNEYS = {
     "client/test_library.py": {"test_library_passes_its_tests_in_node"},
     "faults/test_kill_points.py": {"test_realtime_process_killed_around_a_message_batch_loses_nothing"},
     "apps/test_paid_session.py": {"test_paid_session_in_two_windows_survives_a_reload_and_a_lost_network"},
-    "migrations/test_schema_upgrades.py": {"test_upgrade_from_an_earlier_schema_equals_a_new_database[04599cd]"},
+    "migrations/test_schema_upgrades.py": {
+        "test_upgrade_by_the_last_migration_equals_a_new_database_and_keeps_each_row"
+    },
 }
 QUICK = "QUICK_TESTS"  # in the environment of `make test`
 SHARES = 3  # see share()

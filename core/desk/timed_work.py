@@ -7,7 +7,7 @@ repeats the condition, so that PostgreSQL checks it again on a row that changed 
 tests/flows/test_timed_work.py compares each claim with the view.
 
 `stale` and `presence_check` depend on the clock and on settings, so they have no rows: database functions say who is
-silent (piccolo_migrations/sql/0003_silence.sql, 0017_presence_checks.sql).
+silent (piccolo_migrations/0002_functions.sql).
 """
 
 import datetime as dt

@@ -3,7 +3,7 @@
 The check and its pushes are stored in one transaction; the push flow sends them. All processes share one budget: a
 lease of PACE_S seconds, which the transaction takes before it claims mitras.
 
-The database functions `presence_check_due` and `next_presence_check` (piccolo_migrations/sql/0017_presence_checks.sql)
+The database functions `presence_check_due` and `next_presence_check` (piccolo_migrations/0002_functions.sql)
 say which mitras are asked, and when; tests/flows/test_presence_checks.py compares them with `due_at`.
 """
 

@@ -1,8 +1,8 @@
 """Indexes of tables with rows: built without blocking writers, outside of a transaction.
 
-Before `sql_migration` runs a file in its transaction, it builds the file's indexes here. `CREATE INDEX IF NOT EXISTS`
-in the transaction then leaves them alone. A build that was stopped leaves an invalid index, which `sesi migrate`
-rebuilds before it runs migrations.
+Before `sql_migration` runs a transaction, it builds the transaction's indexes here. `CREATE INDEX IF NOT EXISTS` in the
+transaction then leaves them alone, or on a partitioned table takes those of the partitions. A build that was stopped
+leaves an invalid index, which `sesi migrate` rebuilds before it runs migrations.
 """
 
 import re
@@ -19,22 +19,29 @@ NOT_STATEMENTS = re.compile(r"--[^\n]*|(\$\w*\$).*?\1", re.DOTALL)  # comments, 
 IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 INVALID = """SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
   WHERE NOT i.indisvalid AND c.relkind = 'i' AND c.relnamespace = current_schema()::regnamespace ORDER BY 1"""
+PARTITIONS = "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = to_regclass($1) ORDER BY 1"
+IS_PLAIN = "SELECT relkind = 'r' FROM pg_class WHERE oid = to_regclass($1)"
+NAME_LENGTH = 63  # PostgreSQL cuts longer names
 LEFT_OVER = re.compile(r"_cc(new|old)\d*$")  # how PostgreSQL names the copies of a rebuild that was stopped
 
 
 async def build(connection: Any, sql: str) -> None:
-    """Build the missing indexes of a file's statements `CREATE INDEX IF NOT EXISTS`, one after the other.
+    """Build the missing indexes of a transaction's statements `CREATE INDEX IF NOT EXISTS`, one after the other.
 
-    Skip tables that are empty or do not exist: the file itself makes their indexes at once. The file's extensions are
-    made first, but none of its other statements has run, so the index of a new column must be in a later file.
-    PostgreSQL refuses a partitioned table with rows. Raises LockNotAvailableError if older transactions do not end.
+    Skip tables that are empty or do not exist: the transaction itself makes their indexes at once. Its extensions are
+    made first, but none of its other statements has run, so the index of a new column must be in a later transaction.
+    Raises LockNotAvailableError if older transactions do not end.
     """
     statements = NOT_STATEMENTS.sub(" ", sql)
     for unique, name, table, rest in CREATE.findall(statements):
         if not await _exists(connection, name) and await _has_rows(connection, table):
             for extension in EXTENSION.findall(statements):
                 await connection.execute(extension)
-            await ensure_index(connection, name, f"{table}{rest}", unique=bool(unique))
+            for part in await connection.fetch(PARTITIONS, table):
+                of_part = f"{part['name']}_{name.removeprefix(f'{table}_')}"[:NAME_LENGTH]
+                await ensure_index(connection, of_part, f"{part['name']}{rest}", unique=bool(unique))
+            if await connection.fetchval(IS_PLAIN, table):
+                await ensure_index(connection, name, f"{table}{rest}", unique=bool(unique))
 
 
 async def ensure_index(connection: Any, name: str, definition: str, *, unique: bool = False) -> None:

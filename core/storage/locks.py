@@ -33,19 +33,13 @@ class AdvisoryLock(enum.IntEnum):
     MIGRATION = 5_351_001
 
 
-# Before 0.3 these locks had numbers that others have, too. Until updates from 0.2 are past, both numbers
-# are held, the old one first. The keys of the other locks with an old number never are a mitra's phone or id.
-_OF_0_2 = {AdvisoryLock.MITRA_PHONE: 3, AdvisoryLock.MITRA_LOGINS: 6}
-
-
 async def hold(tx: Tx, lock: AdvisoryLock, key: str | None = None) -> None:
     """Wait for a lock and hold it until the transaction ends.
 
     Two transactions with different keys don't wait for each other, unless their keys have the same 32-bit hash.
     Without a key the whole service has one lock.
     """
-    for number in (_OF_0_2[lock], lock) if lock in _OF_0_2 else (lock,):
-        await tx.execute("SELECT pg_advisory_xact_lock($1, coalesce(hashtext($2), 0))", number, key)
+    await tx.execute("SELECT pg_advisory_xact_lock($1, coalesce(hashtext($2), 0))", lock, key)
 
 
 async def try_hold(tx: Tx, lock: AdvisoryLock) -> bool:

@@ -13,7 +13,12 @@ NEXT_TRANSACTION = "-- next transaction\n"
 MIGRATIONS = pathlib.Path(__file__).parents[2] / "piccolo_migrations"
 
 
+def files(folder: pathlib.Path = MIGRATIONS) -> dict[str, pathlib.Path]:
+    """Return the files of a folder in the order in which they run: id -> path. The id is the number in the name."""
+    return {path.stem.partition("_")[0]: path for path in sorted(folder.glob("[0-9]*.sql"))}
+
+
 @functools.cache
 def migration_ids() -> frozenset[str]:
     """Return the ids of all migrations in this version of the code."""
-    return frozenset(path.stem.partition("_")[0] for path in MIGRATIONS.glob("[0-9]*.py"))
+    return frozenset(files())

@@ -1,41 +1,54 @@
-"""Migrations as SQL files, run by Piccolo's runner (CONTRIBUTING.md#add-a-migration)."""
+"""Migrations as SQL files, run and recorded by Piccolo (CONTRIBUTING.md#add-a-migration)."""
 
+import asyncio
 import pathlib
-from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
+import attrs
 from piccolo.apps.migrations.auto.migration_manager import MigrationManager
+from piccolo.apps.migrations.commands.forwards import ForwardsMigrationManager
+from piccolo.conf.apps import MigrationModule
 
 from core.storage import concurrent_indexes
-from core.storage.migrations import NEXT_TRANSACTION
+from core.storage.migrations import NEXT_TRANSACTION, files
+from core.storage.piccolo_app import APP_CONFIG
 from core.storage.piccolo_conf import DB
 
 
-def sql_migration(script: str, migration_id: str, *files: str) -> Callable[[], Awaitable[MigrationManager]]:
-    """Return the `forwards` function of a migration that runs SQL files.
+@attrs.frozen
+class SqlMigration:
+    """A file as Piccolo expects a migration: a module with `ID` and `forwards`."""
 
-    A file is one transaction, or several with lines NEXT_TRANSACTION between them.
-    `script` is the migration's `__file__`, and `files` are names in the folder `sql` next to it. A file's indexes of
-    tables with rows are built before its transactions (`concurrent_indexes`). Piccolo records the migration after the
-    last commit, so a crash may run all files again: each statement must work twice.
-    """
-    path = pathlib.Path(script)
+    ID: str
+    path: pathlib.Path
 
-    async def run() -> None:
-        for name in files:
-            sql = (path.parent / "sql" / name).read_text()
-            await _build_indexes(sql)
-            for part in sql.split(NEXT_TRANSACTION):
-                async with DB.transaction() as transaction:
-                    await transaction.connection.execute(part)
-
-    async def forwards() -> MigrationManager:
+    async def forwards(self) -> MigrationManager:
+        """Return the migration."""
         manager = MigrationManager(
-            migration_id=migration_id, app_name="sesi", description=path.stem, wrap_in_transaction=False
+            migration_id=self.ID, app_name=APP_CONFIG.app_name, description=self.path.stem, wrap_in_transaction=False
         )
-        manager.add_raw(run)
+        manager.add_raw(self.run)
         return manager
 
-    return forwards
+    async def run(self) -> None:
+        """Run the transactions of the file. Before each one, build its indexes of tables with rows.
+
+        Piccolo records the migration after the last commit, so a crash may run all of them again: each statement must
+        work twice.
+        """
+        for part in self.path.read_text(encoding="utf-8").split(NEXT_TRANSACTION):
+            await _build_indexes(part)
+            async with DB.transaction() as transaction:
+                await transaction.connection.execute(part)
+
+
+class Migrations(ForwardsMigrationManager):
+    """Piccolo's runner, which finds SQL files instead of Python modules."""
+
+    def get_migration_modules(self, folder_path: str) -> dict[str, MigrationModule]:
+        """Return the migrations of a folder by their ids."""
+        found = files(pathlib.Path(folder_path))
+        return {id_: cast("Any", SqlMigration(id_, path)) for id_, path in found.items()}
 
 
 async def _build_indexes(sql: str) -> None:
@@ -44,3 +57,7 @@ async def _build_indexes(sql: str) -> None:
         await concurrent_indexes.build(connection, sql)
     finally:
         await connection.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if asyncio.run(Migrations(APP_CONFIG.app_name).run()).success else 1)

@@ -1,23 +1,31 @@
 """The previous release, from which the service is upgraded in tests of rolling deploys."""
 
 import contextlib
+import subprocess
 from collections.abc import Iterator
 
+from core.storage.migrations import files
+from tests.migrations.series import FIRST_SERIES
 from tools.bench import revision
 from tools.bench.running import BenchFailed
 from tools.driving.service import SourceTree
 
-VERSION = "0.2.0"
+VERSION = "1.0.0"
 TAG = f"v{VERSION}"
-# For clones without tags. The last commit of the release: later ones belong to the next version.
-COMMIT = "bf1a44d95b464ebe4a62e05a950d7991c2ee0cd8"
 
 
 def name() -> str:
-    """Return the git revision of the previous release. Raises BenchFailed if the clone does not have it."""
+    """Return the git revision of the previous release. Raises BenchFailed if the clone does not have it.
+
+    Before that release, it is the commit that completed the first series of migrations, which never change after it.
+    """
     with contextlib.suppress(BenchFailed):
         return revision.find(TAG)
-    return revision.find(COMMIT)
+    series = [str(path) for path in files().values()][:FIRST_SERIES]
+    log = ["git", "log", "-1", "--format=%H", "--", *series]
+    return revision.find(
+        subprocess.run(log, cwd=revision.ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    )
 
 
 def missing() -> str:

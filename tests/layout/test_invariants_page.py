@@ -5,10 +5,11 @@ import re
 
 from core.desk.ledger.audit_rules import ARGUMENTS, FILES, RULES
 from core.desk.timed_work import TIMED
+from core.storage.migrations import files
 from tools.pages import invariants_page
 
 ROOT = pathlib.Path(__file__).parents[2]
-SQL = "\n".join(path.read_text() for path in sorted((ROOT / "piccolo_migrations" / "sql").glob("*.sql")))
+SQL = "\n".join(path.read_text() for path in files().values())
 TEXT = invariants_page.PAGE.read_text()
 
 

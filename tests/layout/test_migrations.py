@@ -1,22 +1,37 @@
-"""Committed migrations have run on databases, so their files never change."""
+"""Sealed migrations have run on databases, so their files never change."""
 
-from tests.migrations import record
+import pathlib
+import shutil
 
+import pytest
 
-def test_committed_migration_files_are_unchanged():
-    assert record.changed() == [], "databases have run these files as they were: add a new migration instead"
-
-
-def test_edited_migration_file_is_reported_and_not_recorded(monkeypatch, capsys):
-    now = record.digests()
-    monkeypatch.setattr(record, "digests", lambda: {**now, "sql/0002_money.sql": "0" * 64})
-    assert record.changed() == ["sql/0002_money.sql"]
-    before = record.COMMITTED.read_text()
-    assert record.add_new() == 1
-    assert "sql/0002_money.sql: databases have run it" in capsys.readouterr().err
-    assert record.COMMITTED.read_text() == before
+from core.storage.migrations import MIGRATIONS, files
+from tools.checks import new_migration
 
 
-def test_name_of_each_migration_begins_with_its_id():
-    for path in record.MIGRATIONS.glob("[0-9]*.py"):
-        assert f'ID = "{path.stem.partition("_")[0]}"' in path.read_text(), path.name
+def test_each_migration_is_sealed_and_unchanged() -> None:
+    texts = {path.name: path.read_text() for path in files().values()}
+    assert [name for name, text in texts.items() if new_migration.is_changed(text)] == [], "add a new migration instead"
+    assert [name for name, text in texts.items() if not new_migration.is_sealed(text)] == [], "run `make migrations`"
+
+
+def test_ids_of_migrations_follow_each_other() -> None:
+    assert [path.name[:5] for path in sorted(MIGRATIONS.glob("*.sql"))] == [
+        f"{n:04}_" for n in range(1, len(files()) + 1)
+    ]
+
+
+def test_new_migration_is_sealed_and_an_edited_one_is_reported(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = pathlib.Path(shutil.copy(next(iter(files().values())), tmp_path))
+    added = tmp_path / "0099_mitra_left.sql"
+    added.write_text("SELECT 1;\n")
+    assert new_migration.seal(tmp_path) == 0
+    assert new_migration.is_sealed(added.read_text())
+    assert not new_migration.is_changed(added.read_text())
+    first.write_text(first.read_text() + "SELECT 1;\n")
+    before = [path.read_text() for path in (first, added)]
+    assert new_migration.seal(tmp_path) == 1
+    assert f"{first.name}: databases have run it" in capsys.readouterr().err
+    assert [path.read_text() for path in (first, added)] == before

@@ -82,7 +82,7 @@ def test_exception_needs_a_reason_and_a_use() -> None:
         prose.read_rules('[[exception]]\npath = "core/a.py"\n')
 
 
-def test_recorded_migrations_are_left_out_and_all_other_texts_are_read() -> None:
+def test_sealed_migrations_are_left_out_and_all_other_texts_are_read() -> None:
     found = {Path(path).parts[0] for path in prose.files()}
     assert {"api", "core", "docs", "jobs", "realtime", "tests", "tools", "README.md"} <= found
-    assert not [path for path in prose.files() if path.startswith("piccolo_migrations/sql/")]
+    assert not [path for path in prose.files() if path.startswith("piccolo_migrations/0")]

@@ -13,7 +13,7 @@ from tests.stack import Stack
 from tools.commands import migrate
 
 pytestmark = pytest.mark.anyio
-REPEATED = "0001"  # makes the index
+REPEATED = "0004"  # makes the index
 INDEX = "otp_requests_ip"
 STATE = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 INSERT = """INSERT INTO otp_requests (id, phone, user_type, channel, code_hash, expires_at, ip_address, created_at)
@@ -143,3 +143,22 @@ async def test_only_missing_indexes_of_tables_with_rows_are_built(connection: as
         assert await connection.fetchval("SELECT to_regclass('empty_table_id') IS NULL")
         await connection.execute("DROP TABLE empty_table")
     assert await connection.fetchval(STATE, INDEX) is None
+
+
+async def test_index_of_a_partitioned_table_takes_those_that_were_built_for_its_partitions(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(
+        "INSERT INTO webhook_logs (id, received_at, source_ip, token_valid, raw_body)"
+        " VALUES (uuidv7(), now(), '127.0.0.1', true, '')"
+    )
+    sql = "CREATE INDEX IF NOT EXISTS webhook_logs_status ON webhook_logs (status)"
+    parts = "SELECT array_agg(indexname::text ORDER BY indexname) FROM pg_indexes WHERE indexname ~ '^webhook_logs_.*_status$'"
+    await concurrent_indexes.build(connection, sql)
+    built = await connection.fetchval(parts)
+    assert built is not None
+    await connection.execute(sql)
+    assert await connection.fetchval(parts) == built
+    taken = "SELECT array_agg(relname::text ORDER BY relname) FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = $1::regclass"
+    assert await connection.fetchval(taken, "webhook_logs_status") == built
+    assert await connection.fetchval(STATE, "webhook_logs_status") is True

@@ -7,8 +7,8 @@ import asyncpg
 import attrs
 import pytest
 
-from core.storage.migrations import NEXT_TRANSACTION
-from tests.migrations import catalog, record
+from core.storage.migrations import NEXT_TRANSACTION, files
+from tests.migrations import catalog
 from tests.stack import Stack
 from tools.checks import new_migration
 from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
@@ -39,11 +39,8 @@ async def test_migration_of_a_new_word_and_a_new_edge_makes_the_database_allow_t
         found = await changed_checks(connection, checks), await changed_triggers(connection, triggers)
         assert await catalog.schema(connection) == before
         assert found == ([ChangedCheck("pairing_failures", name, checks["pairing_failures"][name])], triggers[:1])
-        files = new_migration.files_of("0099", "mitra_left", *found)
-        assert list(files) == ["0099_mitra_left.py", "sql/0099_mitra_left.sql", "sql/0099_mitra_left_validate.sql"]
-        listed = re.findall(r'"(\S+\.sql)"', files["0099_mitra_left.py"])
-        for file in [*listed, *listed]:  # a crash may run it twice
-            await connection.execute(files[f"sql/{file}"])
+        for part in 2 * new_migration.text_of(*found).split(NEXT_TRANSACTION):  # a crash may run it twice
+            await connection.execute(part)
         assert (await changed_checks(connection, checks), await changed_triggers(connection, triggers)) == ([], [])
         lines = await catalog.schema(connection) - before
         assert sorted(line.partition(" ")[0] for line in lines) == ["constraint", "function"]
@@ -59,9 +56,7 @@ async def test_migration_drops_a_constraint_that_is_no_longer_declared(stack: St
     try:
         found = await changed_checks(connection, checks)
         assert found == [ChangedCheck("chat_messages", "chat_messages_sane", None)]
-        files = new_migration.files_of("0099", "any_seq", found, [])
-        assert list(files) == ["0099_any_seq.py", "sql/0099_any_seq.sql"]
-        await connection.execute(files["sql/0099_any_seq.sql"])
+        await connection.execute(new_migration.text_of(found, []))
         assert await changed_checks(connection, checks) == []
     finally:
         await connection.close()
@@ -70,14 +65,14 @@ async def test_migration_drops_a_constraint_that_is_no_longer_declared(stack: St
 def test_constraints_of_each_table_are_replaced_in_a_separate_transaction() -> None:
     names = [("chat_messages", "one"), ("chat_messages", "two"), ("payment_requests", "three")]
     found = [ChangedCheck(table, name, "true") for table, name in names]
-    text = new_migration.files_of("0099", "sane", found, [])["sql/0099_sane.sql"]
-    parts = text.split(NEXT_TRANSACTION)
-    assert [re.findall(r"ADD CONSTRAINT (\w+)", part) for part in parts] == [["one", "two"], ["three"], []]
-    assert parts[-1] == new_migration.OTHER
+    parts = new_migration.text_of(found, []).split(NEXT_TRANSACTION)
+    assert [re.findall(r"ADD CONSTRAINT (\w+)", part) for part in parts] == [["one", "two"], ["three"], [], []]
+    assert parts[2].strip() == new_migration.OTHER.strip()
+    assert re.findall(r"VALIDATE CONSTRAINT (\w+)", parts[-1]) == ["one", "two", "three"]
 
 
 def test_functions_of_the_series_are_written_like_those_of_new_migrations() -> None:
-    text = "\n".join(sql for name, sql in record.present().items() if name.startswith("sql/"))
+    text = "\n".join(path.read_text() for path in files().values())
     for trigger in TRIGGERS:
         function = re.search(rf"CREATE OR REPLACE FUNCTION {trigger.name}\(\).*?\$\$;\n", text, re.S)
         assert function is not None
@@ -92,6 +87,4 @@ def test_names_that_are_no_file_names_are_refused(capsys: pytest.CaptureFixture[
 
 
 def test_migration_without_changes_has_a_heading_for_hand_written_sql() -> None:
-    files = new_migration.files_of("0099", "faster_lists", [], [])
-    assert files["sql/0099_faster_lists.sql"] == new_migration.OTHER
-    assert files["0099_faster_lists.py"].startswith('"""Faster lists."""\n')
+    assert new_migration.text_of([], []) == new_migration.OTHER

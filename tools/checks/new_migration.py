@@ -1,47 +1,66 @@
-"""`make migration NAME=…`: write the next migration, with what the code declares and the database lacks."""
+"""`make migration NAME=…` writes the next migration, with what the code declares and the database lacks.
+`make migrations` seals new migrations: the first line of a sealed file has the hash of the others.
+"""
 
 import argparse
 import asyncio
+import hashlib
 import itertools
+import pathlib
 import re
 import sys
 from collections.abc import Sequence
 
 import asyncpg
 
-from core.storage.migrations import MIGRATIONS, NEXT_TRANSACTION, migration_ids
+from core.storage.migrations import MIGRATIONS, NEXT_TRANSACTION, files, migration_ids
 from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
 from tools.checks.state_triggers import TRIGGERS, StateTrigger
 from tools.driving.service import Service
 
 OTHER = "-- Other statements. Each must work twice, and rows of running processes must stay valid.\n"
+VALIDATED = "-- Check the rows that were there before. This blocks no reader or writer.\n"
+SEAL = re.compile(r"\A-- sha256 ([0-9a-f]{64})\n")
 
 
-def files_of(
-    migration_id: str, name: str, checks: Sequence[ChangedCheck], triggers: Sequence[StateTrigger]
-) -> dict[str, str]:
-    """Return the files of a migration: path below piccolo_migrations -> text.
+def text_of(checks: Sequence[ChangedCheck], triggers: Sequence[StateTrigger]) -> str:
+    """Return the text of a migration.
 
-    The constraints of each table are replaced in a separate transaction, and first hold for new rows only. A second
-    file checks the old rows without blocking anyone.
+    The constraints of each table are replaced in a separate transaction, and first hold for new rows only. The last
+    transaction checks the old rows.
     """
-    stem = f"{migration_id}_{name}"
     parts = ["\n".join(map(_replaced, group)) for _, group in itertools.groupby(checks, lambda check: check.table)]
     parts.append("\n".join([*(trigger.function_sql() for trigger in triggers), OTHER]))
-    files = {f"sql/{stem}.sql": f"\n{NEXT_TRANSACTION}".join(parts)}
     if validated := "".join(_validated(check) for check in checks if check.condition is not None):
-        files[f"sql/{stem}_validate.sql"] = "-- Check the rows that were there before.\n" + validated
-    names = [check.name for check in checks] + [trigger.name for trigger in triggers]
-    purpose = f"Replace {', '.join(names)}" if names else name.replace("_", " ").capitalize()
-    listed = ", ".join(f'"{path.removeprefix("sql/")}"' for path in files)
-    script = f'''"""{purpose}."""
+        parts.append(VALIDATED + validated)
+    return f"\n{NEXT_TRANSACTION}".join(parts)
 
-from core.storage.sql_migration import sql_migration
 
-ID = "{migration_id}"
-forwards = sql_migration(__file__, ID, {listed})
-'''
-    return {f"{stem}.py": script, **files}
+def is_sealed(text: str) -> bool:
+    """Return whether databases may have run a migration: its text has a seal, which may be wrong by now."""
+    return SEAL.match(text) is not None
+
+
+def is_changed(text: str) -> bool:
+    """Return whether the text of a sealed migration was changed."""
+    found = SEAL.match(text)
+    return found is not None and found[1] != _digest(text)
+
+
+def seal(folder: pathlib.Path = MIGRATIONS) -> int:
+    """Seal the new migrations of a folder; return the exit code, which is 1 when a sealed one was changed."""
+    texts = {path: path.read_text() for path in files(folder).values()}
+    if wrong := [path.name for path, text in texts.items() if is_changed(text)]:
+        sys.stderr.write(f"{', '.join(wrong)}: databases have run it as it was; add a new migration instead.\n")
+        return 1
+    for path, text in texts.items():
+        if not is_sealed(text):
+            path.write_text(f"-- sha256 {_digest(text)}\n{text}")
+    return 0
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(SEAL.sub("", text).encode()).hexdigest()
 
 
 def _replaced(check: ChangedCheck) -> str:
@@ -67,24 +86,24 @@ async def _changes(url: str) -> tuple[list[ChangedCheck], list[StateTrigger]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write a migration; return 2 if the name is not lower-case words joined by underscores."""
+    """Write a migration, or seal the new ones; return 2 if the name is not lower-case words joined by underscores."""
     options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("name", help="for example: mitra_left")
+    options.add_argument("name", nargs="?", help="for example: mitra_left; without it, new migrations are sealed")
     name = options.parse_args(arguments).name
+    if name is None:
+        return seal()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         sys.stderr.write("NAME must be lower-case words joined by underscores, for example NAME=mitra_left\n")
         return 2
     service = Service(durable=False, prefix="sesi-migration-")
     try:
         service.command("migrate")
-        checks, triggers = asyncio.run(_changes(service.database_url))
+        changes = asyncio.run(_changes(service.database_url))
     finally:
         service.close()
-    migration_id = f"{int(max(migration_ids())) + 1:04}"
-    for path, text in files_of(migration_id, name, checks, triggers).items():
-        (MIGRATIONS / path).write_text(text)
-        print(MIGRATIONS.name + "/" + path)
-    print("Complete the SQL, then run `make migrations`.")
+    path = MIGRATIONS / f"{int(max(migration_ids())) + 1:04}_{name}.sql"
+    path.write_text(text_of(*changes))
+    print(f"{MIGRATIONS.name}/{path.name}\nComplete the SQL, then run `make migrations`.")
     return 0
 
 

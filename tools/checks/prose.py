@@ -19,10 +19,11 @@ from typing import Any
 
 import attrs
 
+from core.storage import migrations
+from tools.checks.new_migration import is_sealed
+
 ROOT = Path(__file__).parents[2]
 RULES = Path(__file__).with_suffix(".toml")
-MIGRATIONS = "piccolo_migrations"
-RECORDED = Path("tests/migrations/committed.txt")  # files in it that may not change
 LEFT_OUT = frozenset({"build", "dist", "site", "node_modules", "vendor", "__pycache__"})
 SUFFIXES = frozenset({".py", ".sql", ".md", ".js", ".css"})
 PATTERNS = {
@@ -153,17 +154,15 @@ def judge(marks: list[ProseMark], rules: Rules) -> list[str]:
 
 
 def files() -> list[str]:
-    """Return the files that the check reads. Recorded migrations can't be changed and are left out."""
-    recorded = {
-        f"{MIGRATIONS}/{line.split()[-1]}" for line in (ROOT / RECORDED).read_text().splitlines() if line.strip()
-    }
+    """Return the files that the check reads. Sealed migrations can't be changed and are left out."""
+    sealed = {path for path in migrations.files().values() if is_sealed(path.read_text())}
     found = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in LEFT_OUT)
         for name in sorted(names):
-            path = (Path(folder) / name).relative_to(ROOT).as_posix()
-            if Path(name).suffix in SUFFIXES and path not in recorded:
-                found.append(path)
+            path = Path(folder) / name
+            if path.suffix in SUFFIXES and path not in sealed:
+                found.append(path.relative_to(ROOT).as_posix())
     return found
 
 

@@ -18,7 +18,6 @@ from core.storage import concurrent_indexes
 from core.storage.locks import AdvisoryLock
 from core.storage.migrations import LOCK_TIMEOUT, migration_ids
 from core.storage.servers import writable_url
-from tools.commands import adoption
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
 LOOK_S = 0.3  # between two looks at the migrations that have run
@@ -50,17 +49,14 @@ async def pending(url: str) -> frozenset[str]:
 async def migrate(url: str, report: Report = unreported) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
-    A database that 0.2 or an earlier version made is adopted first. Indexes that a stopped build left invalid are
-    rebuilt. A migration that can't lock a table within two seconds is rolled back and retried. Raises RuntimeError if
-    it fails, or gets no lock for PATIENCE_S seconds.
+    Indexes that a stopped build left invalid are rebuilt. A migration that can't lock a table within two seconds is
+    rolled back and retried. Raises RuntimeError if it fails, or gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
     connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
     try:
         await _be_the_only_one(connection)
         deadline = time.monotonic() + PATIENCE_S
-        while not await _adopt(url, last=time.monotonic() > deadline):
-            await _wait_for_locks()
         missing = await pending(url)
         async with _reporting(url, len(missing), report):
             while not await _run(connection, url, missing, last=time.monotonic() > deadline):
@@ -129,34 +125,17 @@ async def _wait_for_locks() -> None:
     await asyncio.sleep(AGAIN_S)
 
 
-async def _adopt(url: str, *, last: bool) -> bool:
-    """Return False if a lock was not available; the `last` attempt raises RuntimeError instead."""
-    try:
-        await adoption.adopt(url)
-    except asyncpg.LockNotAvailableError as error:
-        if last:
-            raise RuntimeError(f"the migration failed: {error}") from error
-        return False
-    return True
-
-
 async def _forwards(url: str, *, last: bool) -> bool:
     """Run Piccolo in a separate process, because its engine is a global that is bound to one event loop and database.
 
     Return False if a lock was not available; the `last` attempt raises RuntimeError instead.
     """
-    code = (
-        "import asyncio\n"
-        "from piccolo.apps.migrations.commands.forwards import run_forwards\n"
-        "result = asyncio.run(run_forwards(app_name='sesi'))\n"
-        "raise SystemExit(0 if result.success else 1)\n"
-    )
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-W",
         "ignore",
-        "-c",
-        code,
+        "-m",
+        "core.storage.sql_migration",
         env={**os.environ, "PICCOLO_CONF": "core.storage.piccolo_conf", "DATABASE_URL": url},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

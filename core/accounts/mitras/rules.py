@@ -1,7 +1,7 @@
 """When a mitra is available for a session (docs/product.md#eligible-mitras).
 
 `check_available` decides about one mitra. The database function `free_mitras`
-(piccolo_migrations/sql/0022_available_mitras.sql) decides the same about all mitras, for the availability count and for
+(piccolo_migrations/0002_functions.sql) decides the same about all mitras, for the availability count and for
 invitations. tests/flows/test_availability.py compares the two.
 
 Capacity is one of the conditions. `presence` in core/accounts/mitras/store.py counts the sessions of one mitra,

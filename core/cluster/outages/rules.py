@@ -10,7 +10,7 @@ A mitra's silence counts only while the service could receive heartbeats (docs/p
   most; otherwise one process that restarts all the time would keep silent mitras online without end.
 - An outage of up to BREAK_S counts as a disturbance: a phone has time to reconnect between two of them.
 
-The functions in `piccolo_migrations/sql/0003_silence.sql` apply the rule; they read the two durations from the
+The functions in `piccolo_migrations/0002_functions.sql` apply the rule; they read the two durations from the
 leases.
 """
 

@@ -11,9 +11,7 @@ class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
     """A message, stored exactly once. `status`, `delivered_at` and `read_at` follow the read markers in bulk."""
 
     id = columns.identifier()
-    session_id = columns.plain_id(
-        null=False
-    )  # triggers enforce the reference (piccolo_migrations/sql/0002_messages.sql)
+    session_id = columns.plain_id(null=False)  # triggers enforce the reference (piccolo_migrations/0005_guards.sql)
     seq = columns.number()
     sender_type = columns.string(10)
     sender_id = columns.plain_id(null=False)

@@ -1,6 +1,6 @@
 """Read and sign the receipts of sessions, and read what they say was paid and given back.
 
-The database makes their rows (piccolo_migrations/sql/0016_receipts.sql).
+The database makes their rows (piccolo_migrations/0005_guards.sql).
 """
 
 import datetime as dt

@@ -3,9 +3,6 @@
 Only the personal fields of one customer's rows can be blanked.
 """
 
-import json
-import pathlib
-
 import asyncpg
 import pytest
 
@@ -15,7 +12,6 @@ from tests.stack import World, new_id, refused
 pytestmark = pytest.mark.anyio
 
 LOG = "/internal/audit-log"
-MIGRATIONS = pathlib.Path(__file__).parents[3] / "piccolo_migrations" / "sql"
 FIELDS = {"id", "operator", "action", "object_type", "object_id", "before", "after", "created_at"}
 
 
@@ -123,30 +119,3 @@ async def test_blanking_clears_personal_fields_of_one_customers_rows_only(world:
     )
     assert grants["prosecdef"]
     assert not any(grant.startswith(("=", "{=")) for grant in (grants["proacl"] or "").strip("{}").split(","))
-
-
-# -- roles
-
-
-async def test_migration_grants_the_audit_area_to_full_access_roles_only(world: World) -> None:
-    areas = [
-        "config", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings", "sessions",
-        "payments", "webhooks",
-    ]  # fmt: skip
-    roles = {
-        "full": dict.fromkeys(areas, "write"), "reads all": dict.fromkeys(areas, "read"),
-        "all but one": dict.fromkeys(areas[1:], "write"), "star": {"*": "write"}, "none": {},
-    }  # fmt: skip
-    sql = (MIGRATIONS / "before_0_2_rows.sql").read_text()
-    async with world.stack.transaction() as tx:
-        for name, permissions in roles.items():
-            await tx.execute(
-                "INSERT INTO roles (id, name, permissions, created_at) VALUES (gen_random_uuid(), $1, $2, now())",
-                name, json.dumps(permissions),
-            )  # fmt: skip
-        await tx.execute(sql)
-        rows = await tx.fetch("SELECT name, permissions FROM roles WHERE name = ANY($1)", list(roles))
-        await tx.execute("SET LOCAL session_replication_role = replica")
-        await tx.execute("DELETE FROM roles WHERE name = ANY($1)", list(roles))
-    after = {row["name"]: json.loads(row["permissions"]) for row in rows}
-    assert after == {**roles, "full": {**roles["full"], "audit": "write"}}

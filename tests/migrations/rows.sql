@@ -1,4 +1,4 @@
--- One row of each kind that a migration changes, as a service of the first schema wrote them.
+-- One row of each kind that migrations may change.
 BEGIN;
 INSERT INTO customers (id, phone, display_name) VALUES ('00000000-0000-7000-8000-000000000001', '+6281200000001', 'Dewi');
 INSERT INTO mitras (id, phone, display_name, is_active) VALUES ('00000000-0000-7000-8000-000000000002', '+6281200000002', 'Ayu', true);

@@ -1,7 +1,5 @@
+-- sha256 0d0b35b7adde7fab36351ff31bce736bad1dcbd7a172b0524746254de81c66f0
 -- The indexes, by table. Each one serves a list, a search or a deadline, or makes rows unique.
---
--- Building an index blocks the writers of its table. On a large database, first run the statement by hand with
--- CONCURRENTLY: an index that exists is left alone (docs/operating.md#upgrading).
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 
@@ -36,9 +34,12 @@ WHERE joined_real_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS customers_joined_last ON customers (account_belongs_to, joined_real_at DESC NULLS LAST)
 WHERE account_belongs_to IS NOT NULL;
 -- Support searches parts of names, numbers and addresses.
-CREATE INDEX IF NOT EXISTS customers_parts ON customers USING gin (
-  display_name gin_trgm_ops, phone gin_trgm_ops, email gin_trgm_ops
+CREATE INDEX IF NOT EXISTS customers_folded_parts ON customers USING gin (
+  folded(display_name) gin_trgm_ops, phone gin_trgm_ops, folded(email) gin_trgm_ops
 );
+-- Anonymous customers who were joined to no account. Most of those who are old have paid.
+CREATE INDEX IF NOT EXISTS customers_unused ON customers (created_at, id)
+WHERE is_anonymous AND account_belongs_to IS NULL;
 
 -- mitras
 CREATE INDEX IF NOT EXISTS mitras_created ON mitras (created_at, id);
@@ -46,6 +47,9 @@ CREATE INDEX IF NOT EXISTS mitras_created ON mitras (created_at, id);
 -- mitra_online_status
 CREATE INDEX IF NOT EXISTS mitra_online_status_silence ON mitra_online_status (heartbeat_channel, last_heartbeat_at)
 WHERE is_online;
+-- The online mitras with an unanswered presence check: few, and none while `reachability_probe` is off.
+CREATE INDEX IF NOT EXISTS mitra_online_status_unanswered ON mitra_online_status (checked_at)
+WHERE is_online AND checked_at > last_heartbeat_at;
 
 -- mitra_online_logs
 CREATE INDEX IF NOT EXISTS mitra_online_logs_mitra_id ON mitra_online_logs (mitra_id, "timestamp");
@@ -59,6 +63,10 @@ WHERE previous_token_hash IS NOT NULL;
 CREATE INDEX IF NOT EXISTS auth_sessions_revoked ON auth_sessions (revoked_real_at)
 WHERE revoked_real_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS auth_sessions_user ON auth_sessions (user_id);
+CREATE INDEX IF NOT EXISTS auth_sessions_mitras ON auth_sessions (user_id, expires_at)
+WHERE user_type = 'mitra' AND revoked_at IS NULL;
+-- Auth sessions by when they ended or will end.
+CREATE INDEX IF NOT EXISTS auth_sessions_ended ON auth_sessions (least(revoked_at, expires_at));
 
 -- otp_requests
 -- The hourly budget counts from the index alone.
@@ -68,6 +76,8 @@ CREATE INDEX IF NOT EXISTS otp_requests_ip ON otp_requests (ip_address, created_
 CREATE INDEX IF NOT EXISTS otp_requests_phone ON otp_requests (phone, created_at);
 CREATE INDEX IF NOT EXISTS otp_requests_send_due ON otp_requests (send_due_real_at)
 WHERE send_due_real_at IS NOT NULL;
+-- Requests for codes of erased users, whose phone is a mark, for the sweep that deletes them.
+CREATE INDEX IF NOT EXISTS otp_requests_marked ON otp_requests (created_at) WHERE phone LIKE '#%';
 
 -- used_identity_tokens
 CREATE INDEX IF NOT EXISTS used_identity_tokens_expires ON used_identity_tokens (expires_real_at);
@@ -118,6 +128,8 @@ CREATE INDEX IF NOT EXISTS webhook_logs_received ON webhook_logs (received_at, i
 CREATE INDEX IF NOT EXISTS webhook_logs_result ON webhook_logs (processing_result, received_at, id);
 -- Calls that a process stored and did not finish.
 CREATE INDEX IF NOT EXISTS webhook_logs_unstamped ON webhook_logs (received_at) WHERE http_status IS NULL;
+-- For the retention of calls without a valid token.
+CREATE INDEX IF NOT EXISTS webhook_logs_unproven ON webhook_logs (received_at) WHERE NOT token_valid;
 
 -- chat_sessions
 -- For each payment one session that has not failed; for each customer one live session.
@@ -147,6 +159,11 @@ WHERE status = 'searching' AND asked_repeat_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS chat_sessions_due_round ON chat_sessions (round_ends_at)
 WHERE status = 'searching';
 CREATE INDEX IF NOT EXISTS chat_sessions_due_warning ON chat_sessions (warn_at) WHERE warn_at IS NOT NULL;
+-- For the sweeps of retention: sessions with texts by the time of their end, and those that are being blanked.
+CREATE INDEX IF NOT EXISTS chat_sessions_with_texts ON chat_sessions (ended_at)
+WHERE status = 'completed' AND blanked_at IS NULL;
+CREATE INDEX IF NOT EXISTS chat_sessions_blanking ON chat_sessions (id)
+WHERE blanked_seq IS NOT NULL;
 
 -- session_extensions
 CREATE UNIQUE INDEX IF NOT EXISTS session_extensions_one_pending ON session_extensions (session_id)
@@ -157,6 +174,12 @@ CREATE INDEX IF NOT EXISTS session_extensions_due ON session_extensions (answer_
 -- session_sensitivity_log
 CREATE INDEX IF NOT EXISTS session_sensitivity_log_session ON session_sensitivity_log (session_id);
 
+-- session_absences
+-- A party has one open absence in a session. The index also finds the open ones.
+CREATE UNIQUE INDEX IF NOT EXISTS session_absences_one_open ON session_absences (session_id, user_type)
+WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS session_absences_session ON session_absences (session_id);
+
 -- chat_request_notifications
 CREATE UNIQUE INDEX IF NOT EXISTS chat_request_notifications_one_open ON chat_request_notifications (
   session_id, mitra_id
@@ -165,7 +188,7 @@ WHERE response IS NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS chat_request_notifications_one_winner ON chat_request_notifications (session_id)
 WHERE response = 'ACCEPTED';
 CREATE INDEX IF NOT EXISTS chat_request_notifications_activity ON chat_request_notifications (notified_at) INCLUDE (
-  mitra_id, response
+  mitra_id, response, session_id
 );
 -- Whether a session has asked a mitra, and all invitations of a session.
 CREATE INDEX IF NOT EXISTS chat_request_notifications_asked ON chat_request_notifications (session_id, mitra_id);
@@ -174,9 +197,15 @@ CREATE INDEX IF NOT EXISTS chat_request_notifications_newest ON chat_request_not
 CREATE INDEX IF NOT EXISTS chat_request_notifications_open ON chat_request_notifications (mitra_id)
 WHERE response IS NULL;
 
+-- wait_promises
+CREATE INDEX IF NOT EXISTS wait_promises_made ON wait_promises (made_at, payment_request_id);
+
 -- customer_transactions
 CREATE INDEX IF NOT EXISTS customer_transactions_newest ON customer_transactions (customer_id, created_at, id);
 CREATE INDEX IF NOT EXISTS customer_transactions_session ON customer_transactions (session_id);
+
+-- session_receipts
+CREATE INDEX IF NOT EXISTS session_receipts_unsigned ON session_receipts (completed_at) WHERE signed_at IS NULL;
 
 -- pairing_failures
 CREATE UNIQUE INDEX IF NOT EXISTS pairing_failures_one_live ON pairing_failures (payment_request_id)
@@ -187,6 +216,12 @@ CREATE INDEX IF NOT EXISTS pairing_failures_payment ON pairing_failures (payment
 -- Failures that wait for an operator. Superseded ones never get an action.
 CREATE INDEX IF NOT EXISTS pairing_failures_waiting ON pairing_failures (created_at, id) INCLUDE (amount)
 WHERE operator_action IS NULL AND superseded_at IS NULL;
+-- The database looks here for failures of each customer that it deletes.
+CREATE INDEX IF NOT EXISTS pairing_failures_customer ON pairing_failures (customer_id);
+
+-- refunds
+CREATE INDEX IF NOT EXISTS refunds_to_ask ON refunds (ask_at)
+WHERE status IN ('requested', 'pending');
 
 -- deliveries
 CREATE INDEX IF NOT EXISTS deliveries_recipient ON deliveries (recipient_id);
@@ -194,8 +229,17 @@ CREATE INDEX IF NOT EXISTS deliveries_waiting ON deliveries (created_at);
 -- Events whose pushes were not claimed yet.
 CREATE INDEX IF NOT EXISTS deliveries_push_due ON deliveries (created_at) WHERE pushed_real_at IS NULL;
 
+-- delivery_trail
+CREATE INDEX IF NOT EXISTS delivery_trail_session
+ON delivery_trail (session_id, event_id) WHERE session_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS delivery_trail_payment
+ON delivery_trail (payment_request_id, event_id) WHERE payment_request_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS delivery_trail_recipient ON delivery_trail (recipient_id, id);
+
 -- pushes
 CREATE INDEX IF NOT EXISTS pushes_due ON pushes (due_real_at);
+-- The order in which pushes are claimed.
+CREATE INDEX IF NOT EXISTS pushes_next ON pushes (urgent DESC, due_real_at);
 
 -- idempotency_keys
 CREATE INDEX IF NOT EXISTS idempotency_keys_age ON idempotency_keys (created_at);
@@ -203,3 +247,10 @@ CREATE INDEX IF NOT EXISTS idempotency_keys_age ON idempotency_keys (created_at)
 -- outages
 CREATE UNIQUE INDEX IF NOT EXISTS outages_one_begin ON outages (kind, began_at);
 CREATE INDEX IF NOT EXISTS outages_by_end ON outages (ended_at);
+-- The outages whose credits are due.
+CREATE INDEX IF NOT EXISTS outages_credit ON outages (credit_at)
+WHERE credit_at IS NOT NULL;
+
+-- erasures
+CREATE INDEX IF NOT EXISTS erasures_began ON erasures (began_at, id);
+CREATE INDEX IF NOT EXISTS erasures_pending ON erasures (began_at, id) WHERE completed_at IS NULL;

@@ -1,6 +1,7 @@
+-- sha256 aee9a85c774f1e59d6d233c355f7b8b7c9e4ad01413676897321a161435804ee
 -- Every table of docs/product.md#resources, and those that the service needs for itself.
 --
--- core/<concept>/tables.py declares the same columns and says what each one means. Every statement may run twice.
+-- The tables.py of each domain declares the same columns and says what each one means. Every statement may run twice.
 
 -- Operators, their roles and their sign-in.
 CREATE TABLE IF NOT EXISTS roles (
@@ -49,9 +50,10 @@ CREATE TABLE IF NOT EXISTS operator_sign_in_addresses (
   updated_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 
+-- The command line erases and exports without an operator.
 CREATE TABLE IF NOT EXISTS operator_audit_log (
   id UUID PRIMARY KEY NOT NULL,
-  operator_id UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  operator_id UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
   action VARCHAR(60) NOT NULL,
   object_type VARCHAR(40) NOT NULL,
   object_id VARCHAR(100) NOT NULL,
@@ -87,6 +89,9 @@ CREATE TABLE IF NOT EXISTS customers (
   account_belongs_to UUID REFERENCES customers (id) ON DELETE SET NULL,
   joined_real_at TIMESTAMPTZ,
   usp_seen BOOLEAN NOT NULL DEFAULT false,
+  had_first_session BOOLEAN NOT NULL DEFAULT false,
+  exported_at TIMESTAMPTZ,
+  erased_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
 );
 
@@ -97,6 +102,7 @@ CREATE TABLE IF NOT EXISTS mitras (
   display_name VARCHAR(100) NOT NULL,
   is_active BOOLEAN NOT NULL DEFAULT false,
   push_token VARCHAR(255),
+  erased_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
 );
 
@@ -108,6 +114,9 @@ CREATE TABLE IF NOT EXISTS mitra_online_status (
   last_offline_at TIMESTAMPTZ,
   last_heartbeat_at TIMESTAMPTZ,
   heartbeat_channel VARCHAR(8) NOT NULL DEFAULT 'any',
+  checked_at TIMESTAMPTZ,
+  check_ends_at TIMESTAMPTZ,
+  reachable_at TIMESTAMPTZ,
   updated_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
   CONSTRAINT mitra_online_status_known_channel CHECK (heartbeat_channel IN ('any', 'socket', 'rest')),
   CONSTRAINT mitra_online_status_online_has_heartbeat CHECK (NOT is_online OR last_heartbeat_at IS NOT NULL)
@@ -139,6 +148,7 @@ CREATE TABLE IF NOT EXISTS auth_sessions (
   expires_at TIMESTAMPTZ NOT NULL,
   stepped_up_until TIMESTAMPTZ,
   revoked_at TIMESTAMPTZ,
+  replaced_by UUID,
   revoked_real_at TIMESTAMPTZ,
   CONSTRAINT auth_sessions_known_user_type CHECK (user_type IN ('customer', 'mitra', 'operator'))
 );
@@ -155,6 +165,7 @@ CREATE TABLE IF NOT EXISTS otp_requests (
   delivery_failed BOOLEAN NOT NULL DEFAULT false,
   number_refused BOOLEAN NOT NULL DEFAULT false,
   known_phone BOOLEAN NOT NULL DEFAULT false,
+  network VARCHAR(45),
   send_due_real_at TIMESTAMPTZ,
   send_attempts INTEGER NOT NULL DEFAULT 0,
   used_at TIMESTAMPTZ,
@@ -245,8 +256,10 @@ CREATE TABLE IF NOT EXISTS payment_requests (
   expires_at TIMESTAMPTZ NOT NULL,
   gateway_invoice_id VARCHAR(255) UNIQUE,
   gateway_invoice_url TEXT,
+  payment_channel VARCHAR(50),
   invoice_made_at TIMESTAMPTZ,
   poll_at TIMESTAMPTZ,
+  traceparent VARCHAR(55),
   CONSTRAINT payment_requests_known_mode CHECK (mode IN ('chat', 'call')),
   CONSTRAINT payment_requests_known_status CHECK (
     status IN ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')
@@ -264,6 +277,7 @@ CREATE TABLE IF NOT EXISTS invoices_asked (
   id UUID PRIMARY KEY NOT NULL,
   customer_id UUID NOT NULL,
   address VARCHAR(45) NOT NULL,
+  has_paid BOOLEAN NOT NULL DEFAULT false,
   asked_at TIMESTAMPTZ NOT NULL
 );
 
@@ -289,7 +303,7 @@ CREATE TABLE IF NOT EXISTS webhook_logs (
   bytes BIGINT,
   body_sha256 VARCHAR(64),
   CONSTRAINT webhook_logs_known_source CHECK (source IN ('webhook', 'poll'))
-);
+) PARTITION BY RANGE (id);
 
 -- Sessions. Each message updates only unindexed columns of its session; free space in the pages keeps those updates
 -- heap-only (docs/architecture.md#flow-message).
@@ -302,6 +316,7 @@ CREATE TABLE IF NOT EXISTS chat_sessions (
   status VARCHAR(30) NOT NULL DEFAULT 'searching',
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
   paired_at TIMESTAMPTZ,
+  resumed_at TIMESTAMPTZ,
   ended_at TIMESTAMPTZ,
   ended_by VARCHAR(20),
   duration_minutes INTEGER,
@@ -315,6 +330,8 @@ CREATE TABLE IF NOT EXISTS chat_sessions (
   round_number INTEGER NOT NULL DEFAULT 0,
   round_ends_at TIMESTAMPTZ,
   search_ends_at TIMESTAMPTZ,
+  wave_number INTEGER NOT NULL DEFAULT 0,
+  wave_ends_at TIMESTAMPTZ,
   asked_repeat_at TIMESTAMPTZ,
   warn_at TIMESTAMPTZ,
   grace_ends_at TIMESTAMPTZ,
@@ -331,6 +348,9 @@ CREATE TABLE IF NOT EXISTS chat_sessions (
   customer_read_at TIMESTAMPTZ,
   mitra_delivered_at TIMESTAMPTZ,
   mitra_read_at TIMESTAMPTZ,
+  blanked_at TIMESTAMPTZ,
+  blanked_seq INTEGER,
+  traceparent VARCHAR(55),
   CONSTRAINT chat_sessions_known_mode CHECK (mode IN ('chat', 'call')),
   CONSTRAINT chat_sessions_known_status CHECK (
     status IN ('searching', 'active', 'expired', 'closing', 'completed', 'cancelled', 'failed')
@@ -346,7 +366,9 @@ CREATE TABLE IF NOT EXISTS chat_sessions (
   ),
   CONSTRAINT chat_sessions_searching_has_deadlines CHECK (
     status <> 'searching' OR (round_ends_at IS NOT NULL AND search_ends_at IS NOT NULL)
-  )
+  ),
+  CONSTRAINT chat_sessions_blanked_is_completed CHECK (blanked_at IS NULL OR status = 'completed'),
+  CONSTRAINT chat_sessions_blanking_has_begun CHECK (blanked_seq IS NULL OR blanked_at IS NOT NULL)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE IF NOT EXISTS session_extensions (
@@ -376,6 +398,49 @@ CREATE TABLE IF NOT EXISTS session_closures (
   CONSTRAINT session_closures_known_user_type CHECK (user_type IN ('customer', 'mitra'))
 );
 
+-- One row for each time that a session got back (docs/fairness.md#fair-clock). The interval is the lost time; its part
+-- that another credit of the session covers is not in `milliseconds`.
+CREATE TABLE IF NOT EXISTS session_time_credits (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  reason VARCHAR(16) NOT NULL,
+  outage_id UUID,
+  began_at TIMESTAMPTZ NOT NULL,
+  ended_at TIMESTAMPTZ NOT NULL,
+  milliseconds INTEGER NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT session_time_credits_outage_once UNIQUE (session_id, outage_id),
+  CONSTRAINT session_time_credits_interval_once UNIQUE (session_id, reason, began_at),
+  CONSTRAINT session_time_credits_known_reason CHECK (reason IN ('database', 'realtime', 'mitra_absent')),
+  CONSTRAINT session_time_credits_outage_has_an_id CHECK ((reason = 'mitra_absent') = (outage_id IS NULL)),
+  CONSTRAINT session_time_credits_end_after_begin CHECK (ended_at > began_at),
+  CONSTRAINT session_time_credits_not_more_than_lost CHECK (
+    milliseconds > 0 AND milliseconds <= ceil(extract(EPOCH FROM ended_at - began_at) * 1000)
+  )
+);
+
+-- The last signs of life of the parties of running sessions, and their absences (docs/fairness.md#absent-party). The
+-- row of a session is written every few seconds, so its pages have room for updates in place.
+CREATE TABLE IF NOT EXISTS session_presence (
+  session_id UUID PRIMARY KEY NOT NULL,
+  customer_seen_at TIMESTAMPTZ,
+  mitra_seen_at TIMESTAMPTZ
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS session_absences (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  user_type VARCHAR(10) NOT NULL,
+  since TIMESTAMPTZ NOT NULL,
+  declared_at TIMESTAMPTZ NOT NULL,
+  ended_at TIMESTAMPTZ,
+  returned BOOLEAN NOT NULL DEFAULT false,
+  CONSTRAINT session_absences_known_user_type CHECK (user_type IN ('customer', 'mitra')),
+  CONSTRAINT session_absences_declared_after_silence CHECK (declared_at > since),
+  CONSTRAINT session_absences_ended_after_silence CHECK (ended_at > since),
+  CONSTRAINT session_absences_returned_has_ended CHECK (NOT returned OR ended_at IS NOT NULL)
+);
+
 CREATE TABLE IF NOT EXISTS session_sensitivity_log (
   id UUID PRIMARY KEY NOT NULL,
   session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE CASCADE,
@@ -386,24 +451,78 @@ CREATE TABLE IF NOT EXISTS session_sensitivity_log (
 );
 
 CREATE TABLE IF NOT EXISTS chat_request_notifications (
-  id UUID PRIMARY KEY NOT NULL,
+  id UUID NOT NULL,
   session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
   mitra_id UUID NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
   round_number INTEGER NOT NULL DEFAULT 1,
+  wave_number INTEGER NOT NULL DEFAULT 0,
   notified_at TIMESTAMPTZ NOT NULL,
   answer_by TIMESTAMPTZ NOT NULL,
   response VARCHAR(20),
   responded_at TIMESTAMPTZ,
   active_session_count INTEGER NOT NULL DEFAULT 0,
+  lost_by_ms INTEGER,
+  PRIMARY KEY (session_id, id),
   CONSTRAINT chat_request_notifications_known_response CHECK (
     response IN ('ACCEPTED', 'REJECTED', 'MISSED', 'IGNORED', 'CANCELLED')
   ),
   CONSTRAINT chat_request_notifications_answered_has_a_time CHECK ((response IS NULL) = (responded_at IS NULL))
+) PARTITION BY RANGE (session_id);
+
+-- One row for each round of a search (docs/fairness.md#why-no-mitra-was-found).
+CREATE TABLE IF NOT EXISTS search_rounds (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  round_number INTEGER NOT NULL,
+  is_targeted BOOLEAN NOT NULL DEFAULT false,
+  began_at TIMESTAMPTZ NOT NULL,
+  ended_at TIMESTAMPTZ,
+  active INTEGER NOT NULL,
+  online INTEGER NOT NULL,
+  fresh INTEGER NOT NULL,
+  with_room INTEGER NOT NULL,
+  askable INTEGER NOT NULL,
+  asked INTEGER NOT NULL DEFAULT 0,
+  accepted INTEGER NOT NULL DEFAULT 0,
+  rejected INTEGER NOT NULL DEFAULT 0,
+  unanswered INTEGER NOT NULL DEFAULT 0,
+  closed INTEGER NOT NULL DEFAULT 0,
+  CONSTRAINT search_rounds_once UNIQUE (session_id, round_number),
+  CONSTRAINT search_rounds_narrowing CHECK (
+    active >= online AND online >= fresh AND fresh >= with_room AND with_room >= askable AND askable >= 0
+  ),
+  CONSTRAINT search_rounds_adds_up CHECK (asked = accepted + rejected + unanswered + closed)
+);
+
+-- The latest estimate of the wait for a mitra at each hour of the day, in UTC (docs/fairness.md#honest-promise).
+CREATE TABLE IF NOT EXISTS wait_estimates (
+  hour INTEGER PRIMARY KEY NOT NULL,
+  searches INTEGER NOT NULL,
+  p50_seconds INTEGER,
+  p90_seconds INTEGER,
+  judged INTEGER NOT NULL,
+  missed INTEGER NOT NULL,
+  estimated_at TIMESTAMPTZ NOT NULL,
+  CONSTRAINT wait_estimates_hour_of_day CHECK (hour BETWEEN 0 AND 23),
+  CONSTRAINT wait_estimates_in_order CHECK (
+    p90_seconds IS NULL OR (p50_seconds >= 1 AND p90_seconds >= p50_seconds)
+  ),
+  CONSTRAINT wait_estimates_missed_was_judged CHECK (missed BETWEEN 0 AND judged)
+);
+
+-- What the customer of a payment request was promised.
+CREATE TABLE IF NOT EXISTS wait_promises (
+  payment_request_id UUID PRIMARY KEY NOT NULL REFERENCES payment_requests (id) ON DELETE RESTRICT,
+  made_at TIMESTAMPTZ NOT NULL,
+  p50_seconds INTEGER NOT NULL,
+  p90_seconds INTEGER NOT NULL,
+  is_shown BOOLEAN NOT NULL,
+  CONSTRAINT wait_promises_in_order CHECK (p50_seconds >= 1 AND p90_seconds >= p50_seconds)
 );
 
 -- Messages. Triggers check `session_id` once for each statement; a foreign key would check it for each row.
 CREATE TABLE IF NOT EXISTS chat_messages (
-  id UUID PRIMARY KEY NOT NULL,
+  id UUID NOT NULL,
   session_id UUID NOT NULL,
   seq INTEGER NOT NULL,
   sender_type VARCHAR(10) NOT NULL,
@@ -416,12 +535,43 @@ CREATE TABLE IF NOT EXISTS chat_messages (
   delivered_at TIMESTAMPTZ,
   read_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  PRIMARY KEY (session_id, id),
   CONSTRAINT chat_messages_gapless UNIQUE (session_id, seq),
   CONSTRAINT chat_messages_once UNIQUE (session_id, sender_id, client_message_id),
   CONSTRAINT chat_messages_known_sender_type CHECK (sender_type IN ('customer', 'mitra', 'system')),
   CONSTRAINT chat_messages_known_status CHECK (status IN ('sent', 'delivered', 'read')),
   CONSTRAINT chat_messages_sane CHECK (seq > 0)
-) WITH (fillfactor = 80);
+) PARTITION BY RANGE (session_id);
+
+-- The digest of a chat at certain seqs (docs/fairness.md#digest): at each multiple of 64 that was computed, and at the
+-- end once its texts are blanked.
+CREATE TABLE IF NOT EXISTS chat_digests (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  seq INTEGER NOT NULL,
+  digest BYTEA NOT NULL,
+  CONSTRAINT chat_digests_once UNIQUE (session_id, seq),
+  CONSTRAINT chat_digests_sane CHECK (seq > 0 AND length(digest) = 32)
+);
+
+-- The receipt of a completed session (docs/fairness.md#receipt). The row is made by the transaction that completes the
+-- session; the receipt is signed soon afterwards, and never changes.
+CREATE TABLE IF NOT EXISTS session_receipts (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  talked_until TIMESTAMPTZ NOT NULL,
+  completed_at TIMESTAMPTZ NOT NULL,
+  body TEXT,
+  key_id VARCHAR(64),
+  signature VARCHAR(86),
+  signed_at TIMESTAMPTZ,
+  CONSTRAINT session_receipts_session_id_key UNIQUE (session_id),
+  CONSTRAINT session_receipts_signed_is_whole CHECK (
+    (signed_at IS NULL) = (body IS NULL)
+    AND (signed_at IS NULL) = (key_id IS NULL)
+    AND (signed_at IS NULL) = (signature IS NULL)
+  )
+);
 
 -- Money earned, and paid requests that led to no chat.
 CREATE TABLE IF NOT EXISTS customer_transactions (
@@ -445,6 +595,7 @@ CREATE TABLE IF NOT EXISTS pairing_failures (
   operator_action VARCHAR(20),
   actioned_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
   actioned_at TIMESTAMPTZ,
+  note TEXT,
   superseded_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
   CONSTRAINT pairing_failures_known_cause CHECK (
@@ -465,6 +616,30 @@ CREATE TABLE IF NOT EXISTS pairing_failures (
     (operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)
   ),
   CONSTRAINT pairing_failures_acted_stays CHECK (operator_action IS NULL OR superseded_at IS NULL)
+);
+
+-- The refunds of pairing failures through the gateway (docs/fairness.md#refunds).
+CREATE TABLE IF NOT EXISTS refunds (
+  id UUID PRIMARY KEY NOT NULL,
+  failure_id UUID NOT NULL UNIQUE REFERENCES pairing_failures (id) ON DELETE RESTRICT,
+  amount INTEGER NOT NULL,
+  status VARCHAR(20) NOT NULL DEFAULT 'requested',
+  reason TEXT,
+  requested_by UUID NOT NULL REFERENCES control_center_users (id) ON DELETE RESTRICT,
+  requested_at TIMESTAMPTZ NOT NULL,
+  attempt INTEGER NOT NULL DEFAULT 1,
+  gateway_refund_id VARCHAR(255) UNIQUE,
+  failure_code VARCHAR(100),
+  asks INTEGER NOT NULL DEFAULT 0,
+  ask_at TIMESTAMPTZ,
+  settled_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT refunds_known_status CHECK (status IN ('requested', 'pending', 'succeeded', 'failed')),
+  CONSTRAINT refunds_sane CHECK (amount > 0 AND attempt > 0 AND asks >= 0),
+  CONSTRAINT refunds_settled_has_a_time CHECK ((status IN ('requested', 'pending')) = (settled_at IS NULL)),
+  CONSTRAINT refunds_open_is_asked_after CHECK ((status IN ('requested', 'pending')) = (ask_at IS NOT NULL)),
+  CONSTRAINT refunds_failed_has_a_code CHECK ((status = 'failed') = (failure_code IS NOT NULL)),
+  CONSTRAINT refunds_made_has_an_id CHECK (status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL)
 );
 
 -- Events and pushes that are not delivered yet, and the answers of repeated requests.
@@ -490,6 +665,23 @@ CREATE TABLE IF NOT EXISTS pushes (
   due_real_at TIMESTAMPTZ NOT NULL,
   expires_real_at TIMESTAMPTZ NOT NULL
 );
+
+-- One row for each stage of an event on each device (docs/fairness.md#delivery-trail).
+CREATE TABLE IF NOT EXISTS delivery_trail (
+  id UUID NOT NULL,
+  event_id UUID NOT NULL,
+  stage VARCHAR(20) NOT NULL,
+  auth_session_id UUID,
+  recipient_id UUID NOT NULL,
+  event VARCHAR(40) NOT NULL,
+  session_id UUID,
+  payment_request_id UUID,
+  at TIMESTAMPTZ NOT NULL,
+  PRIMARY KEY (event_id, id),
+  CONSTRAINT delivery_trail_once UNIQUE NULLS NOT DISTINCT (event_id, auth_session_id, stage),
+  CONSTRAINT delivery_trail_known_stage CHECK (stage IN ('sent', 'acknowledged', 'pushed', 'opened', 'given_up')),
+  CONSTRAINT delivery_trail_device CHECK (auth_session_id IS NOT NULL OR stage = 'given_up')
+) PARTITION BY RANGE (event_id);
 
 CREATE TABLE IF NOT EXISTS idempotency_keys (
   id UUID PRIMARY KEY NOT NULL,
@@ -520,8 +712,48 @@ CREATE TABLE IF NOT EXISTS outages (
   kind VARCHAR(16) NOT NULL,
   began_at TIMESTAMPTZ NOT NULL,
   ended_at TIMESTAMPTZ NOT NULL,
+  credit_at TIMESTAMPTZ,
+  credited_at TIMESTAMPTZ,
   CONSTRAINT outages_known_kind CHECK (kind IN ('database', 'realtime', 'api')),
   CONSTRAINT outages_end_after_begin CHECK (ended_at > began_at)
+);
+
+-- Work that one process of the cluster does at a time, such as exporting the cluster's metrics. Real time.
+CREATE TABLE IF NOT EXISTS cluster_leases (
+  name VARCHAR(40) PRIMARY KEY,
+  holder UUID,
+  until_real_at TIMESTAMPTZ,
+  done_real_at TIMESTAMPTZ
+);
+
+-- What the last audit found about each rule. Service time.
+CREATE TABLE IF NOT EXISTS ledger_audit_results (
+  rule VARCHAR(200) PRIMARY KEY,
+  violations INT NOT NULL,
+  first_ids TEXT[] NOT NULL,
+  depth VARCHAR(8) NOT NULL,
+  checked_at TIMESTAMPTZ NOT NULL,
+  since_at TIMESTAMPTZ,
+  CONSTRAINT ledger_audit_results_known_depth CHECK (depth IN ('cheap', 'full')),
+  CONSTRAINT ledger_audit_results_since_while_broken CHECK ((violations > 0) = (since_at IS NOT NULL))
+);
+
+-- Erased users, and what is kept of them (docs/privacy.md#erasure).
+CREATE TABLE IF NOT EXISTS erasures (
+  id UUID NOT NULL PRIMARY KEY,
+  user_type VARCHAR(16) NOT NULL,
+  user_id UUID NOT NULL,
+  requested_by VARCHAR(16) NOT NULL,
+  began_at TIMESTAMPTZ NOT NULL,
+  completed_at TIMESTAMPTZ,
+  CONSTRAINT erasures_one_of_a_user UNIQUE (user_id),
+  CONSTRAINT erasures_known_user_type CHECK (user_type IN ('customer', 'mitra')),
+  CONSTRAINT erasures_known_requester CHECK (requested_by IN ('user', 'operator', 'command_line'))
+);
+
+CREATE TABLE IF NOT EXISTS erased_identities (
+  hash VARCHAR(64) NOT NULL PRIMARY KEY,
+  erased_at TIMESTAMPTZ NOT NULL
 );
 
 DO $$
@@ -530,4 +762,30 @@ BEGIN
     ALTER TABLE payment_requests ADD CONSTRAINT payment_requests_extends_session_id_fkey
       FOREIGN KEY (extends_session_id) REFERENCES chat_sessions (id) ON DELETE RESTRICT;
   END IF;
+END $$;
+
+-- The first partitions of the tables with partitions by month
+-- (docs/decisions/0018-partitions-by-the-month-of-an-id.md). They take the ids of this month and the next one;
+-- `sesi migrate` makes the months after them.
+DO $$
+DECLARE
+  month timestamp := date_trunc('month', timezone('UTC', clock_timestamp())) + interval '2 months';
+  bound text := lpad(to_hex((extract(epoch FROM month) * 1000)::bigint), 12, '0') || repeat('0', 20);
+  part record;
+BEGIN
+  FOR part IN
+    SELECT *
+    FROM (
+      VALUES
+        ('webhook_logs', ''),
+        ('chat_request_notifications', ''),
+        ('chat_messages', 'WITH (fillfactor = 80)'),
+        ('delivery_trail', '')
+    ) AS v (of, options)
+    WHERE NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = v.of::regclass)
+  LOOP
+    EXECUTE format(
+      'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (MINVALUE) TO (%L) %s',
+      part.of || '_before_' || to_char(month, 'YYYY_MM'), part.of, bound::uuid, part.options);
+  END LOOP;
 END $$;

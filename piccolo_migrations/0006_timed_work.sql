@@ -1,3 +1,4 @@
+-- sha256 37fa67ce8abcb6a46a4b7025cecd061f319f578e6a72225e015fc671d28e9eb7
 -- What waits for its moment: one row for each piece of work that a deadline or a sweep does, with the moment from which
 -- it is due. `kind` is the name of the deadline or sweep (core/desk/timed_work.py, jobs/schedule.py). A constant kind
 -- leaves one part of the view, and each part has an index on its moment. What depends on the clock or on settings is
