@@ -1,5 +1,51 @@
--- sha256 9a3dcd7bc60984c3f954b33f1a383a48294a43a45340ea439d2311bc0b19f513
+-- sha256 584d96c2ebdaf127f02b908fb1df35a49f7eb9c50d6f59abfe261e9bd5bddf3f
 -- The functions that the service calls. Those of messages are in the next file.
+
+-- Sets of states. `make migration` writes these functions from the states.py of each domain.
+CREATE OR REPLACE FUNCTION is_held(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('active', 'expired')
+$$;
+
+CREATE OR REPLACE FUNCTION is_live(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('searching', 'active', 'expired')
+$$;
+
+CREATE OR REPLACE FUNCTION is_open(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('active', 'expired', 'closing')
+$$;
+
+CREATE OR REPLACE FUNCTION is_unended(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('searching', 'active', 'expired', 'closing')
+$$;
+
+CREATE OR REPLACE FUNCTION is_closable(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('expired', 'closing')
+$$;
+
+CREATE OR REPLACE FUNCTION is_ended(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('closing', 'completed')
+$$;
+
+CREATE OR REPLACE FUNCTION is_unpaired(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('cancelled', 'failed')
+$$;
+
+CREATE OR REPLACE FUNCTION is_earning(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('approved', 'auto_approved')
+$$;
+
+CREATE OR REPLACE FUNCTION is_open_refund(p_status TEXT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT p_status IN ('requested', 'pending')
+$$;
 
 -- Since when a mitra has been silent. Silence counts only while all processes of the mitra's channel could take
 -- heartbeats, and a disturbance of single processes excuses it for a limited time (core/cluster/outages/rules.py,
@@ -192,7 +238,7 @@ RETURNS TABLE (mitra_id UUID, active_session_count INT, is_fresh BOOLEAN, has_ro
   CROSS JOIN LATERAL (
     SELECT count(*)::int AS sessions
     FROM chat_sessions s
-    WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')
+    WHERE s.mitra_id = m.id AND is_held(s.status)
   ) load
   WHERE m.is_active
 $$;

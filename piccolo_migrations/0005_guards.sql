@@ -1,4 +1,4 @@
--- sha256 8d60216216d3613b52a41f0d8758cdc68f445c1cad3110f8b546add93dd7f4c7
+-- sha256 807d81abce68778af49c7b5b89a49872c9cde887b911c98e4f5789ecdd6a764e
 -- Triggers that refuse what no use case may do (docs/invariants.md).
 
 -- States change along the declared edges only (docs/invariants.md#i8). `make migration` writes these functions from
@@ -96,7 +96,7 @@ BEGIN
   IF p.is_extension THEN
     SELECT count(*) INTO chats
       FROM session_extensions
-      WHERE payment_request_id = p.id AND status IN ('approved', 'auto_approved');
+      WHERE payment_request_id = p.id AND is_earning(status);
   ELSE
     SELECT count(*) INTO chats
       FROM chat_sessions
@@ -215,7 +215,7 @@ BEGIN
           OR r.failure_code IN ('MAXIMUM_REFUND_AMOUNT_REACHED', 'AMOUNT_DIFFERS')
         )
         AND (f.superseded_at IS NOT NULL OR p.status <> 'failed_pairing')
-        OR r.status IN ('requested', 'pending') AND f.operator_action IS NOT NULL
+        OR is_open_refund(r.status) AND f.operator_action IS NOT NULL
         OR r.status = 'succeeded' AND (
           f.operator_action IS DISTINCT FROM 'refunded' OR f.actioned_by IS DISTINCT FROM r.requested_by
         )

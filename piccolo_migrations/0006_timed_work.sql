@@ -1,4 +1,4 @@
--- sha256 37fa67ce8abcb6a46a4b7025cecd061f319f578e6a72225e015fc671d28e9eb7
+-- sha256 e5d536d0ae82954e3a61658ac36c88cae2e2c58977e262d6f0d4a1090604b853
 -- What waits for its moment: one row for each piece of work that a deadline or a sweep does, with the moment from which
 -- it is due. `kind` is the name of the deadline or sweep (core/desk/timed_work.py, jobs/schedule.py). A constant kind
 -- leaves one part of the view, and each part has an index on its moment. What depends on the clock or on settings is
@@ -25,7 +25,7 @@ SELECT
   s.grace_ends_at
 FROM chat_sessions AS s
 WHERE
-  s.status IN ('expired', 'closing')
+  is_closable(s.status)
   AND NOT (s.status = 'expired' AND EXISTS (
     SELECT 1
     FROM session_extensions AS e
@@ -80,7 +80,7 @@ SELECT
   id,
   ask_at
 FROM refunds
-WHERE status IN ('requested', 'pending')
+WHERE is_open_refund(status)
 UNION ALL
 SELECT
   'expire_payments',
@@ -100,7 +100,7 @@ WHERE
   AND NOT EXISTS (
     SELECT 1
     FROM chat_sessions AS s
-    WHERE s.payment_request_id = p.id AND s.status NOT IN ('failed', 'cancelled')
+    WHERE s.payment_request_id = p.id AND NOT is_unpaired(s.status)
   )
   AND NOT EXISTS (
     SELECT 1
@@ -114,7 +114,7 @@ SELECT
   s.ended_at
 FROM session_absences AS a
 JOIN chat_sessions AS s ON s.id = a.session_id
-WHERE a.ended_at IS NULL AND s.status NOT IN ('active', 'expired')
+WHERE a.ended_at IS NULL AND NOT is_held(s.status)
 UNION ALL
 SELECT
   'erase_rest',

@@ -28,7 +28,7 @@ SELECT
   NULL,
   NULL
 FROM chat_sessions
-WHERE status IN ('searching', 'active', 'expired', 'closing')
+WHERE is_unended(status)
 GROUP BY status
 UNION ALL
 SELECT
@@ -63,7 +63,7 @@ FROM (
       mitra_id,
       count(*) AS sessions
     FROM chat_sessions
-    WHERE status IN ('active', 'expired')
+    WHERE is_held(status)
     GROUP BY mitra_id
   ) AS l ON l.mitra_id = a.id
   WHERE a.is_active
@@ -83,7 +83,7 @@ FROM (
     count(*)::int AS open,
     coalesce(extract(EPOCH FROM $1 - min(requested_at)), 0)::float AS oldest_seconds
   FROM refunds
-  WHERE status IN ('requested', 'pending')
+  WHERE is_open_refund(status)
 ) AS r
 CROSS JOIN (
   SELECT count(*)::int AS overdue
@@ -95,7 +95,7 @@ CROSS JOIN (
     AND NOT EXISTS (
       SELECT 1
       FROM refunds AS r
-      WHERE r.failure_id = f.id AND r.status IN ('requested', 'pending')
+      WHERE r.failure_id = f.id AND is_open_refund(r.status)
     )
 ) AS f;
 
@@ -144,7 +144,7 @@ SELECT
   (
     SELECT count(DISTINCT mitra_id)::int
     FROM chat_sessions
-    WHERE status IN ('active', 'expired')
+    WHERE is_held(status)
   ) AS mitras_busy,
   (
     SELECT count(DISTINCT session_id)::int

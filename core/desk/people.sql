@@ -11,7 +11,7 @@ SELECT
   (
     SELECT count(*)::int
     FROM chat_sessions AS s
-    WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')
+    WHERE s.mitra_id = m.id AND is_held(s.status)
   ) AS active_session_count,
   m.created_at
 FROM mitras AS m

@@ -12,7 +12,7 @@ SELECT
   EXISTS(
     SELECT 1
     FROM chat_sessions
-    WHERE customer_id = ANY($2) AND status IN ('searching', 'active', 'expired')
+    WHERE customer_id = ANY($2) AND is_live(status)
   ) AS has_live_session
 FROM customers
 WHERE id = $1;

@@ -8,7 +8,7 @@ SELECT
   (
     SELECT count(*)::int
     FROM chat_sessions AS s
-    WHERE s.mitra_id = o.mitra_id AND s.status IN ('active', 'expired')
+    WHERE s.mitra_id = o.mitra_id AND is_held(s.status)
   ) AS active_session_count
 FROM mitra_online_status AS o
 WHERE o.mitra_id = $1;

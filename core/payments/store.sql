@@ -65,7 +65,7 @@ SELECT
 FROM chat_sessions AS s
 WHERE
   s.customer_id = ANY($1)
-  AND s.status IN ('searching', 'active', 'expired')
+  AND is_live(s.status)
   AND s.payment_request_id IS DISTINCT FROM $2
 UNION ALL
 SELECT

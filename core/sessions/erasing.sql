@@ -18,7 +18,7 @@ SELECT EXISTS(
   FROM chat_sessions
   WHERE
     customer_id = ANY($1::uuid[])
-    AND (status NOT IN ('completed', 'failed', 'cancelled') OR ended_at > $2)
+    AND (is_unended(status) OR ended_at > $2)
 );
 
 -- name: blank_topics

@@ -74,7 +74,7 @@ EDGES: Edges[SessionStatus] = {
     ),
 }
 FINAL = final(SessionStatus, EDGES)
-# Named sets of states. SQL repeats them as lists; tests/layout/test_session_sets.py compares each list with them.
+# Sets of states. SQL asks for them by functions, such as `is_held(status)`, which `make migration` writes.
 HELD = frozenset({S.ACTIVE, S.EXPIRED})  # counts against the mitra's capacity
 LIVE = HELD | {S.SEARCHING}  # the customer can't start another session
 OPEN = HELD | {S.CLOSING}  # the apps of both parties still show it as running

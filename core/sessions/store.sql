@@ -88,4 +88,4 @@ SELECT
   coalesce(resumed_at, paired_at) AS began_at,
   expires_at
 FROM chat_sessions
-WHERE id = ANY($1::uuid[]) AND status IN ('active', 'expired') AND expires_at > $2;
+WHERE id = ANY($1::uuid[]) AND is_held(status) AND expires_at > $2;

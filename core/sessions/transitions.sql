@@ -54,7 +54,7 @@ SET
   ended_by = coalesce(s.ended_by, 'timer')
 WHERE
   s.id = ANY($2)
-  AND s.status IN ('expired', 'closing')
+  AND is_closable(s.status)
   AND EXISTS (
     SELECT 1
     FROM timed_work AS w

@@ -62,7 +62,7 @@ RETURNING
   {{side}}_id AS user_id"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
-    "s.status IN ('active', 'expired', 'closing')",
+    "is_open(s.status)",
     "s.status = 'completed' AND s.ended_at > $1::timestamptz - interval '1 hour'",
 )
 KINDS = [

@@ -17,7 +17,7 @@ from core.storage.transaction import Reader
 
 # The goodbyes of a session `s`; null before `closing`, when there can be none.
 CLOSURES = """CASE
-    WHEN s.status IN ('closing', 'completed')
+    WHEN is_ended(s.status)
       THEN ARRAY(
         SELECT (k.user_type, k.message, k.created_at, s.blanked_at IS NOT NULL)
         FROM session_closures AS k

@@ -6,7 +6,7 @@ ACCOUNT = "LEFT JOIN customers account ON account.id = c.account_belongs_to"
 NAME = "coalesce(account.display_name, c.display_name)"
 # ORDER BY for the searches of a payment request: all but the newest have failed or were cancelled. A session that has
 # not failed comes first, because creation times of different processes may be out of order.
-NEWEST_FIRST = "status IN ('failed', 'cancelled'), created_at DESC, id DESC"
+NEWEST_FIRST = "is_unpaired(status), created_at DESC, id DESC"
 # The id of the oldest search; null without one. Only searching sessions have open invitations, so a statement that
 # looks for those of all sessions reads no older month. OFFSET 0 keeps PostgreSQL from walking all sessions in order of
 # id.

@@ -7,12 +7,13 @@ import asyncpg
 import attrs
 import pytest
 
+from core.sessions.states import SessionStatus
 from core.storage.migrations import NEXT_TRANSACTION, files
 from tests.migrations import catalog
 from tests.stack import Stack
 from tools.checks import new_migration
-from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
-from tools.checks.state_triggers import TRIGGERS, edges_in
+from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks, tables
+from tools.checks.state_triggers import SETS, TRIGGERS, edges_in
 
 pytestmark = pytest.mark.anyio
 
@@ -25,25 +26,30 @@ def stack() -> Iterator[Stack]:
     made.close()
 
 
-async def test_migration_of_a_new_word_and_a_new_edge_makes_the_database_allow_them(stack: Stack) -> None:
-    """As if an enum had another cause tag, and the sessions' edges one from failed to searching."""
+async def test_migration_of_a_new_word_edge_and_state_of_a_set_makes_the_database_allow_them(stack: Stack) -> None:
+    """As if an enum had another cause tag, the sessions' edges one from failed to searching, and a set the failed one."""
     checks = declared_checks(tables())
     name = "pairing_failures_known_cause"
     checks["pairing_failures"][name] = checks["pairing_failures"][name].replace("(", "('mitra_left', ", 1)
     sessions = next(one for one in TRIGGERS if one.table == "chat_sessions")
     edges = [*sessions.edges, ("failed", "searching")]
-    triggers = [attrs.evolve(sessions, edges=edges), *(one for one in TRIGGERS if one is not sessions)]
+    held = next(one for one in SETS if one.name == "is_held")
+    functions = [
+        attrs.evolve(held, states=held.states | {SessionStatus.FAILED}),
+        attrs.evolve(sessions, edges=edges),
+        *(one for one in [*SETS, *TRIGGERS] if one not in (held, sessions)),
+    ]
     connection = await asyncpg.connect(stack.database_url)
     try:
         before = await catalog.schema(connection)
-        found = await changed_checks(connection, checks), await changed_triggers(connection, triggers)
+        found = await changed_checks(connection, checks), await changed_functions(connection, functions)
         assert await catalog.schema(connection) == before
-        assert found == ([ChangedCheck("pairing_failures", name, checks["pairing_failures"][name])], triggers[:1])
+        assert found == ([ChangedCheck("pairing_failures", name, checks["pairing_failures"][name])], functions[:2])
         for part in 2 * new_migration.text_of(*found).split(NEXT_TRANSACTION):  # a crash may run it twice
             await connection.execute(part)
-        assert (await changed_checks(connection, checks), await changed_triggers(connection, triggers)) == ([], [])
+        assert (await changed_checks(connection, checks), await changed_functions(connection, functions)) == ([], [])
         lines = await catalog.schema(connection) - before
-        assert sorted(line.partition(" ")[0] for line in lines) == ["constraint", "function"]
+        assert sorted(line.partition(" ")[0] for line in lines) == ["constraint", "function", "function"]
         assert any("'mitra_left'" in line and "validated t" in line for line in lines)
     finally:
         await connection.close()
@@ -73,6 +79,7 @@ def test_constraints_of_each_table_are_replaced_in_a_separate_transaction() -> N
 
 def test_functions_of_the_series_are_written_like_those_of_new_migrations() -> None:
     text = "\n".join(path.read_text() for path in files().values())
+    assert [one.name for one in SETS if one.function_sql() not in text] == []
     for trigger in TRIGGERS:
         function = re.search(rf"CREATE OR REPLACE FUNCTION {trigger.name}\(\).*?\$\$;\n", text, re.S)
         assert function is not None

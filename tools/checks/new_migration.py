@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import asyncpg
 
 from core.storage.migrations import MIGRATIONS, NEXT_TRANSACTION, files, migration_ids
-from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_triggers, declared_checks, tables
-from tools.checks.state_triggers import TRIGGERS, StateTrigger
+from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks, tables
+from tools.checks.state_triggers import SETS, TRIGGERS, StateSet, StateTrigger
 from tools.driving.service import Service
 
 OTHER = "-- Other statements. Each must work twice, and rows of running processes must stay valid.\n"
@@ -23,14 +23,14 @@ VALIDATED = "-- Check the rows that were there before. This blocks no reader or 
 SEAL = re.compile(r"\A-- sha256 ([0-9a-f]{64})\n")
 
 
-def text_of(checks: Sequence[ChangedCheck], triggers: Sequence[StateTrigger]) -> str:
+def text_of(checks: Sequence[ChangedCheck], functions: Sequence[StateSet | StateTrigger]) -> str:
     """Return the text of a migration.
 
     The constraints of each table are replaced in a separate transaction, and first hold for new rows only. The last
     transaction checks the old rows.
     """
     parts = ["\n".join(map(_replaced, group)) for _, group in itertools.groupby(checks, lambda check: check.table)]
-    parts.append("\n".join([*(trigger.function_sql() for trigger in triggers), OTHER]))
+    parts.append("\n".join([*(one.function_sql() for one in functions), OTHER]))
     if validated := "".join(_validated(check) for check in checks if check.condition is not None):
         parts.append(VALIDATED + validated)
     return f"\n{NEXT_TRANSACTION}".join(parts)
@@ -74,12 +74,12 @@ def _validated(check: ChangedCheck) -> str:
     return f"ALTER TABLE {check.table} VALIDATE CONSTRAINT {check.name};\n"
 
 
-async def _changes(url: str) -> tuple[list[ChangedCheck], list[StateTrigger]]:
+async def _changes(url: str) -> tuple[list[ChangedCheck], list[StateSet | StateTrigger]]:
     connection = await asyncpg.connect(url)
     try:
         return (
             await changed_checks(connection, declared_checks(tables())),
-            await changed_triggers(connection, TRIGGERS),
+            await changed_functions(connection, [*SETS, *TRIGGERS]),
         )
     finally:
         await connection.close()

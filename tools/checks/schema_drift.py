@@ -1,4 +1,4 @@
-"""The CHECK constraints and state triggers whose declaration differs from a database
+"""The CHECK constraints and functions of states whose declaration differs from a database
 (CONTRIBUTING.md#add-a-migration)."""
 
 import importlib
@@ -10,7 +10,7 @@ import attrs
 from piccolo.constraints import Check
 
 from core.storage.piccolo_app import CONCEPTS
-from tools.checks.state_triggers import StateTrigger, edges_in
+from tools.checks.state_triggers import StateSet, StateTrigger
 
 CHECKS = """SELECT conname::text AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
   WHERE conrelid = $1::regclass AND contype = 'c'"""
@@ -64,14 +64,12 @@ async def changed_checks(connection: Any, declared: Mapping[str, Mapping[str, st
     return changed
 
 
-async def changed_triggers(connection: Any, triggers: Sequence[StateTrigger]) -> list[StateTrigger]:
-    """Return the triggers whose function in the database allows other edges than the declared ones."""
-    changed: list[StateTrigger] = []
-    for trigger in triggers:
-        function = await connection.fetchval(FUNCTION, trigger.name)
-        if function is None or set(edges_in(function)) != set(trigger.edges):
-            changed.append(trigger)
-    return changed
+async def changed_functions(
+    connection: Any, declared: Sequence[StateSet | StateTrigger]
+) -> list[StateSet | StateTrigger]:
+    """Return the sets and triggers whose function in the database has other states or edges than the declared ones."""
+    found = [(one, await connection.fetchval(FUNCTION, one.name)) for one in declared]
+    return [one for one, function in found if function is None or not one.is_in(function)]
 
 
 async def _definitions(connection: Any, table: str, conditions: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ SELECT
   (
     SELECT count(*)::int
     FROM chat_sessions AS s
-    WHERE s.mitra_id = m.id AND s.status IN ('active', 'expired')
+    WHERE s.mitra_id = m.id AND is_held(s.status)
   ) AS active_session_count
 FROM mitras AS m
 JOIN mitra_online_status AS o ON o.mitra_id = m.id

@@ -79,7 +79,7 @@ SELECT
   mitra_id::text,
   format('%s sessions', count(*))
 FROM chat_sessions
-WHERE status IN ('active', 'expired')
+WHERE is_held(status)
 GROUP BY mitra_id
 HAVING count(*) > (
   SELECT max(allowed)

@@ -42,7 +42,7 @@ LEFT JOIN (
     payment_request_id AS id,
     count(*) AS n
   FROM session_extensions
-  WHERE status IN ('approved', 'auto_approved')
+  WHERE is_earning(status)
   GROUP BY 1
 ) AS e ON e.id = p.id
 WHERE NOT CASE p.status
@@ -124,7 +124,7 @@ WHERE
   OR s.mode <> p.mode
   OR s.price <> p.amount
   OR s.duration_minutes IS DISTINCT FROM p.duration_minutes
-  OR s.is_first_session_discount <> p.is_first_session_discount AND s.status NOT IN ('failed', 'cancelled');
+  OR s.is_first_session_discount <> p.is_first_session_discount AND NOT is_unpaired(s.status);
 
 
 -- rule: a searching session has a confirmed payment request
@@ -151,7 +151,7 @@ FROM (
     payment_request_id AS id,
     count(*) AS n
   FROM chat_sessions
-  WHERE status IN ('failed', 'cancelled')
+  WHERE is_unpaired(status)
   GROUP BY 1
 ) AS s
 LEFT JOIN (
@@ -200,7 +200,7 @@ WHERE
     OR r.failure_code IN ('MAXIMUM_REFUND_AMOUNT_REACHED', 'AMOUNT_DIFFERS')
   )
   AND (f.superseded_at IS NOT NULL OR p.status <> 'failed_pairing' OR t.id IS NOT NULL)
-  OR r.status IN ('requested', 'pending') AND f.operator_action IS NOT NULL
+  OR is_open_refund(r.status) AND f.operator_action IS NOT NULL
   OR r.status = 'succeeded'
   AND (f.operator_action IS DISTINCT FROM 'refunded' OR f.actioned_by IS DISTINCT FROM r.requested_by);
 
@@ -254,14 +254,14 @@ SELECT
   'its session is ' || s.status
 FROM session_extensions AS e
 JOIN chat_sessions AS s ON s.id = e.session_id
-WHERE e.status = 'pending' AND s.status NOT IN ('active', 'expired')
+WHERE e.status = 'pending' AND NOT is_held(s.status)
 UNION ALL
 SELECT
   p.id::text,
   'its session is ' || s.status
 FROM payment_requests AS p
 JOIN chat_sessions AS s ON s.id = p.extends_session_id
-WHERE p.status = 'pending' AND s.status NOT IN ('active', 'expired');
+WHERE p.status = 'pending' AND NOT is_held(s.status);
 
 
 -- rule: a session's extended minutes are those approved
@@ -277,7 +277,7 @@ LEFT JOIN (
     session_id,
     sum(requested_duration_minutes) AS minutes
   FROM session_extensions
-  WHERE status IN ('approved', 'auto_approved')
+  WHERE is_earning(status)
   GROUP BY 1
 ) AS e ON e.session_id = s.id
 WHERE s.extended_minutes <> coalesce(e.minutes, 0);
@@ -305,7 +305,7 @@ LEFT JOIN (
     sum(requested_duration_minutes)::int AS minutes,
     max(responded_at) AS newest
   FROM session_extensions
-  WHERE status IN ('approved', 'auto_approved')
+  WHERE is_earning(status)
   GROUP BY 1
 ) AS e ON e.session_id = s.id
 LEFT JOIN (

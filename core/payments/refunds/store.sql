@@ -8,11 +8,11 @@ FROM pairing_failures AS f
 JOIN payment_requests AS p ON p.id = f.payment_request_id
 WHERE
   f.id = r.failure_id
-  AND r.status IN ('requested', 'pending')
+  AND is_open_refund(r.status)
   AND r.id = ANY(ARRAY(
     SELECT id
     FROM refunds
-    WHERE status IN ('requested', 'pending') AND ask_at <= $1
+    WHERE is_open_refund(status) AND ask_at <= $1
     ORDER BY ask_at
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED
@@ -24,7 +24,7 @@ RETURNING
 -- Make open refunds ($1) due at $2 again.
 UPDATE refunds
 SET asks = asks - 1, ask_at = $2
-WHERE id = ANY($1) AND status IN ('requested', 'pending') AND asks > 0;
+WHERE id = ANY($1) AND is_open_refund(status) AND asks > 0;
 
 -- name: paid
 -- How the payment request $1 was paid.

@@ -3,8 +3,10 @@
 from piccolo.constraints import Check
 from piccolo.table import Table
 
-from core.payments.refunds.states import RefundStatus
+from core.payments.refunds.states import OPEN, RefundStatus
 from core.storage import columns
+
+_OPEN = ", ".join(f"'{status}'" for status in RefundStatus if status in OPEN)
 
 
 class Refund(Table, tablename="refunds", db=columns.ENGINE):
@@ -27,7 +29,7 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
 
     known_status = columns.words("status", RefundStatus)
     sane = Check("amount > 0 AND attempt > 0 AND asks >= 0")
-    settled_has_a_time = Check("(status IN ('requested', 'pending')) = (settled_at IS NULL)")
-    open_is_asked_after = Check("(status IN ('requested', 'pending')) = (ask_at IS NOT NULL)")
+    settled_has_a_time = Check(f"(status IN ({_OPEN})) = (settled_at IS NULL)")
+    open_is_asked_after = Check(f"(status IN ({_OPEN})) = (ask_at IS NOT NULL)")
     failed_has_a_code = Check("(status = 'failed') = (failure_code IS NOT NULL)")
     made_has_an_id = Check("status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL")

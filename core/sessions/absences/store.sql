@@ -15,14 +15,14 @@ seen AS (
     g.seen_at AS customer_seen_at,
     NULL::timestamptz AS mitra_seen_at
   FROM signs AS g
-  JOIN chat_sessions AS s ON s.customer_id = g.user_id AND s.status IN ('active', 'expired')
+  JOIN chat_sessions AS s ON s.customer_id = g.user_id AND is_held(s.status)
   UNION ALL
   SELECT
     s.id,
     NULL,
     g.seen_at
   FROM signs AS g
-  JOIN chat_sessions AS s ON s.mitra_id = g.user_id AND s.status IN ('active', 'expired')
+  JOIN chat_sessions AS s ON s.mitra_id = g.user_id AND is_held(s.status)
 )
 
 INSERT INTO session_presence AS p (session_id, customer_seen_at, mitra_seen_at)
@@ -51,7 +51,7 @@ JOIN chat_sessions AS s ON s.id = a.session_id
 LEFT JOIN session_presence AS p ON p.session_id = a.session_id
 WHERE
   a.ended_at IS NULL
-  AND s.status IN ('active', 'expired')
+  AND is_held(s.status)
   AND ($1 OR CASE a.user_type WHEN 'customer' THEN p.customer_seen_at ELSE p.mitra_seen_at END > a.since)
   AND ($3::uuid[] IS NULL OR CASE a.user_type WHEN 'customer' THEN s.customer_id ELSE s.mitra_id END = ANY($3))
 ORDER BY a.session_id
@@ -66,7 +66,7 @@ SELECT
   s.status,
   s.expires_at
 FROM chat_sessions AS s
-WHERE s.id = ANY($1::uuid[]) AND s.status IN ('active', 'expired')
+WHERE s.id = ANY($1::uuid[]) AND is_held(s.status)
 ORDER BY s.id
 FOR NO KEY UPDATE SKIP LOCKED;
 
@@ -130,7 +130,7 @@ FROM (
     s.ended_at
   FROM session_absences AS x
   JOIN chat_sessions AS s ON s.id = x.session_id
-  WHERE x.ended_at IS NULL AND s.status NOT IN ('active', 'expired')
+  WHERE x.ended_at IS NULL AND NOT is_held(s.status)
   LIMIT $2
   FOR UPDATE OF x SKIP LOCKED
 ) AS o
@@ -160,7 +160,7 @@ WHERE session_id = ANY(ARRAY(
   SELECT p.session_id
   FROM session_presence AS p
   LEFT JOIN chat_sessions AS s ON s.id = p.session_id
-  WHERE s.id IS NULL OR s.status NOT IN ('active', 'expired')
+  WHERE s.id IS NULL OR NOT is_held(s.status)
   ORDER BY p.session_id
   LIMIT $1
 ));

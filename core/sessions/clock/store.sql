@@ -2,7 +2,7 @@
 -- Lock sessions ($1) in the order of their ids. The statement after it sees the credits of those who had the locks.
 SELECT 1
 FROM chat_sessions
-WHERE id = ANY($1) AND status IN ('active', 'expired')
+WHERE id = ANY($1) AND is_held(status)
 ORDER BY id
 FOR NO KEY UPDATE;
 
@@ -18,7 +18,7 @@ WITH losing AS MATERIALIZED (
   FROM chat_sessions
   WHERE
     id = ANY($1)
-    AND status IN ('active', 'expired')
+    AND is_held(status)
     AND expires_at > greatest($2, coalesce(resumed_at, paired_at))
     AND $3 > coalesce(resumed_at, paired_at)
 )
@@ -92,7 +92,7 @@ WITH live AS MATERIALIZED (
     expires_at,
     coalesce(resumed_at, paired_at) AS began_at
   FROM chat_sessions
-  WHERE status IN ('active', 'expired')
+  WHERE is_held(status)
 )
 
 SELECT l.id::text

@@ -22,13 +22,12 @@ from core.sessions.extensions import rules
 from core.sessions.extensions import store as extensions
 from core.sessions.extensions import transitions as extension_transitions
 from core.sessions.extensions.rules import ExtensionNotPending
-from core.sessions.extensions.states import EDGES, ExtensionStatus
+from core.sessions.extensions.states import EARNING, EDGES, ExtensionStatus
 from core.sessions.extensions.store import Extension
 from core.sessions.states import HELD
 from core.sessions.store import Session
 from core.storage.transaction import Tx
 
-EARNING = frozenset({ExtensionStatus.APPROVED, ExtensionStatus.AUTO_APPROVED})
 CAUSES = {
     ExtensionStatus.REJECTED: CauseTag.EXTENSION_REJECTED,
     ExtensionStatus.SAFEGUARD_TRIPPED: CauseTag.EXTENSION_SAFEGUARD_TRIPPED,

@@ -50,3 +50,4 @@ EDGES: Edges[ExtensionStatus] = {
         EdgeCause("The mitra is deactivated.", OPERATOR),
     ),
 }
+EARNING = frozenset({E.APPROVED, E.AUTO_APPROVED})  # its money is earned

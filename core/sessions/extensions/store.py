@@ -45,10 +45,10 @@ FROM session_extensions
 WHERE session_id = ANY($1) AND status = 'pending'"""
 COUNT_AGREED = """SELECT count(*)::int
 FROM session_extensions
-WHERE session_id = $1 AND status IN ('approved', 'auto_approved')"""
+WHERE session_id = $1 AND is_earning(status)"""
 AGREED = """SELECT responded_at, requested_duration_minutes
 FROM session_extensions
-WHERE session_id = $1 AND status IN ('approved', 'auto_approved')
+WHERE session_id = $1 AND is_earning(status)
 ORDER BY responded_at"""
 DUE = f"""SELECT {NAMES}
 FROM session_extensions
