@@ -1,4 +1,4 @@
--- sha256 aee9a85c774f1e59d6d233c355f7b8b7c9e4ad01413676897321a161435804ee
+-- sha256 7b694fe46bb5e5e801216ecc29f8200744376aba4556fb9b9820f04bc58a15c9
 -- Every table of docs/product.md#resources, and those that the service needs for itself.
 --
 -- The tables.py of each domain declares the same columns and says what each one means. Every statement may run twice.
@@ -585,12 +585,17 @@ CREATE TABLE IF NOT EXISTS customer_transactions (
   CONSTRAINT customer_transactions_known_type CHECK (type IN ('session', 'extension'))
 );
 
+-- The cause tags of core/payments/failures/causes.py: `sesi migrate` adds missing ones.
+CREATE TABLE IF NOT EXISTS cause_tags (
+  tag VARCHAR(40) PRIMARY KEY NOT NULL
+);
+
 CREATE TABLE IF NOT EXISTS pairing_failures (
   id UUID PRIMARY KEY NOT NULL,
   payment_request_id UUID NOT NULL REFERENCES payment_requests (id) ON DELETE CASCADE,
   customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
   targeted_mitra_id UUID REFERENCES mitras (id) ON DELETE RESTRICT,
-  cause_tag VARCHAR(40) NOT NULL,
+  cause_tag VARCHAR(40) NOT NULL REFERENCES cause_tags (tag) ON DELETE RESTRICT,
   amount INTEGER NOT NULL,
   operator_action VARCHAR(20),
   actioned_by UUID REFERENCES control_center_users (id) ON DELETE RESTRICT,
@@ -598,19 +603,6 @@ CREATE TABLE IF NOT EXISTS pairing_failures (
   note TEXT,
   superseded_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
-  CONSTRAINT pairing_failures_known_cause CHECK (
-    cause_tag IN (
-      'no_mitra_available',
-      'all_mitras_rejected',
-      'targeted_mitra_offline',
-      'targeted_mitra_rejected',
-      'targeted_mitra_timeout',
-      'payment_session_expired',
-      'customer_cancelled',
-      'extension_rejected',
-      'extension_safeguard_tripped'
-    )
-  ),
   CONSTRAINT pairing_failures_known_action CHECK (operator_action IN ('refunded', 'credited', 'no_action')),
   CONSTRAINT pairing_failures_action_is_whole CHECK (
     (operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)

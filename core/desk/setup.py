@@ -18,6 +18,7 @@ from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.config import store as config_store
+from core.payments.failures import store as failures
 from core.payments.pricing import rules as pricing_rules
 from core.payments.pricing import store as pricing
 from core.payments.pricing.rules import Promotion
@@ -51,12 +52,14 @@ DEMO_CUSTOMERS = ("Dewi", "Eka")
 
 
 async def seed_defaults(runtime: Runtime, values: Mapping[str, Any] = MappingProxyType({})) -> int:
-    """Add missing configuration rows and the administrator role; return how many configuration rows were added.
+    """Add missing configuration rows, cause tags and the administrator role; return how many configuration rows were
+    added.
 
     A new row has its value in `values`, else its default.
     """
     async with runtime.transaction() as tx:
         await roles.ensure(tx, "administrator", ADMINISTRATOR)
+        await failures.seed_causes(tx)
         return await config_store.seed(tx, values)
 
 

@@ -27,6 +27,7 @@ MODULES = {
     "Mitra": "core.accounts.mitras.tables",
     "Operator": "core.accounts.operators.tables",
     "Role": "core.accounts.operators.tables",
+    "KnownCause": "core.payments.failures.tables",
     "PairingFailure": "core.payments.failures.tables",
     "PaymentRequest": "core.payments.tables",
     "ChatSession": "core.sessions.tables",

@@ -11,6 +11,7 @@ from core.base.actor import Actor, UserType
 from core.desk import setup
 from core.pairing import presence
 from core.pairing import start as pairing_start
+from core.payments.failures.causes import CauseTag
 from tests.flows.chats import a_chat
 from tests.flows.conftest import Harness
 
@@ -101,6 +102,29 @@ def test_payment_that_fails_while_its_session_searches_is_refused_at_commit(harn
     )
     refused(harness, fail, says="its payment is failed_pairing")
     written(harness, fail, ("UPDATE chat_sessions SET status = 'failed', ended_at = now() WHERE id = $1", session_id))
+
+
+def test_failure_with_a_cause_that_is_missing_in_the_database_is_refused_until_the_causes_are_synced(
+    harness: Harness,
+) -> None:
+    request_id, session_id = harness.run(searching(harness))
+    cause = CauseTag.CUSTOMER_CANCELLED
+    fail = (
+        (
+            """WITH failed AS (UPDATE payment_requests SET status = 'failed_pairing' WHERE id = $1 RETURNING *)
+           INSERT INTO pairing_failures (id, payment_request_id, customer_id, cause_tag, amount)
+           SELECT gen_random_uuid(), id, customer_id, $2, amount FROM failed""",
+            request_id,
+            cause,
+        ),
+        ("UPDATE chat_sessions SET status = 'cancelled', ended_at = now() WHERE id = $1", session_id),
+    )
+    as_before_an_update = ("SET LOCAL session_replication_role = replica",)  # failures may have it already
+    written(harness, as_before_an_update, ("DELETE FROM cause_tags WHERE tag = $1", cause))
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        written(harness, *fail)
+    harness.run(setup.seed_defaults(harness.runtime))
+    written(harness, *fail)
 
 
 @pytest.mark.parametrize("change", ["payment_request_id = NULL", "customer_id = gen_random_uuid()"])

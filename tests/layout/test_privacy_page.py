@@ -12,7 +12,7 @@ PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
 FREE = (Varchar, Text, JSONB, Array, Bytea)
 # Tables without a column of free content, and those whose content is the service's.
 IMPERSONAL = {
-    "app_config", "chat_request_notifications", "cluster_leases", "customer_transactions",
+    "app_config", "cause_tags", "chat_request_notifications", "cluster_leases", "customer_transactions",
     "ledger_audit_results", "mitra_online_logs", "mitra_online_status", "outages",
     "pricing_promotions", "pricing_tiers", "roles", "search_rounds", "service_clock", "service_processes",
     "session_extensions", "session_presence",

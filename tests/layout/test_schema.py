@@ -16,6 +16,7 @@ from piccolo.columns.defaults.timestamptz import TimestamptzNow
 from piccolo.constraints import Unique
 
 from core.desk.timed_work import TIMED
+from core.payments.failures.causes import CauseTag
 from core.storage.partitions import PARTITIONED
 from core.storage.piccolo_app import CONCEPTS
 from tests.stack import Stack, World, new_id
@@ -67,7 +68,7 @@ async def test_database_has_every_column_as_declared(stack: Stack) -> None:
             kind = column.column_type
             if kind.startswith("VARCHAR"):
                 assert row["udt_name"] == "varchar", where
-                assert row["character_maximum_length"] == column.length, where
+                assert f"VARCHAR({row['character_maximum_length']})" == kind, where
             else:
                 assert row["udt_name"] == TYPES[kind], where
             assert (row["is_nullable"] == "YES") == column._meta.null, where
@@ -255,6 +256,10 @@ async def test_configuration_is_seeded_with_the_documented_values(stack: Stack) 
         "three_minute_warning_enabled": True, "free_trial_duration_minutes": 5,
     }  # fmt: skip
     assert {key: seeded[key] for key in expected} == {key: {"value": value} for key, value in expected.items()}
+
+
+async def test_cause_tags_are_seeded(stack: Stack) -> None:
+    assert {row["tag"] for row in await stack.sql("SELECT tag FROM cause_tags")} == set(CauseTag)
 
 
 async def test_message_needs_its_session_and_prevents_its_deletion(world: World) -> None:

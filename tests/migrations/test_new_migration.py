@@ -27,10 +27,10 @@ def stack() -> Iterator[Stack]:
 
 
 async def test_migration_of_a_new_word_edge_and_state_of_a_set_makes_the_database_allow_them(stack: Stack) -> None:
-    """As if an enum had another cause tag, the sessions' edges one from failed to searching, and a set the failed one."""
+    """As if an enum had another mode, the sessions' edges one from failed to searching, and a set the failed one."""
     checks = declared_checks(tables())
-    name = "pairing_failures_known_cause"
-    checks["pairing_failures"][name] = checks["pairing_failures"][name].replace("(", "('mitra_left', ", 1)
+    name = "chat_sessions_known_mode"
+    checks["chat_sessions"][name] = checks["chat_sessions"][name].replace("(", "('video', ", 1)
     sessions = next(one for one in TRIGGERS if one.table == "chat_sessions")
     edges = [*sessions.edges, ("failed", "searching")]
     held = next(one for one in SETS if one.name == "is_held")
@@ -44,13 +44,13 @@ async def test_migration_of_a_new_word_edge_and_state_of_a_set_makes_the_databas
         before = await catalog.schema(connection)
         found = await changed_checks(connection, checks), await changed_functions(connection, functions)
         assert await catalog.schema(connection) == before
-        assert found == ([ChangedCheck("pairing_failures", name, checks["pairing_failures"][name])], functions[:2])
+        assert found == ([ChangedCheck("chat_sessions", name, checks["chat_sessions"][name])], functions[:2])
         for part in 2 * new_migration.text_of(*found).split(NEXT_TRANSACTION):  # a crash may run it twice
             await connection.execute(part)
         assert (await changed_checks(connection, checks), await changed_functions(connection, functions)) == ([], [])
         lines = await catalog.schema(connection) - before
         assert sorted(line.partition(" ")[0] for line in lines) == ["constraint", "function", "function"]
-        assert any("'mitra_left'" in line and "validated t" in line for line in lines)
+        assert any("'video'" in line and "validated t" in line for line in lines)
     finally:
         await connection.close()
 

@@ -29,7 +29,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 def run_migrations(args: argparse.Namespace) -> int:
-    """Run the pending migrations, make partitions ahead, and add missing configuration rows.
+    """Run the pending migrations, make partitions ahead, and add missing configuration rows and cause tags.
 
     With `--check`, only return 1 if there are migrations to run.
     """

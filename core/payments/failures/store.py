@@ -7,6 +7,7 @@ import attrs
 from core.base import ids
 from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import OperatorAction
+from core.payments.failures.tables import KnownCause
 from core.payments.failures.tables import PairingFailure as Failures
 from core.storage.statements import columns_of, insert, p, statement
 from core.storage.transaction import Tx
@@ -32,6 +33,7 @@ class Failure:
     superseded_at: dt.datetime | None
 
 
+KNOW = statement(insert(KnownCause, "tag").on_conflict(KnownCause.tag, "DO NOTHING"))
 CREATE = statement(insert(Failures, "id payment_request_id customer_id targeted_mitra_id cause_tag amount created_at"))
 ACT = statement(
     Failures.update(operator_action=p.action, actioned_by=p.operator_id, actioned_at=p.now, note=p.note)
@@ -52,6 +54,12 @@ SUPERSEDE = statement(
 LOCK = statement(
     Failures.select(*columns_of(Failures, Failure)).where(Failures.id == p.id).lock_rows("UPDATE"), Failure
 )
+
+
+async def seed_causes(tx: Tx) -> None:
+    """Add the cause tags that are missing. None is removed, because failures of earlier versions may have it."""
+    for tag in CauseTag:
+        await KNOW.execute(tx, tag=tag)
 
 
 async def create(

@@ -1,12 +1,18 @@
-"""The table of failed pairings: paid requests that led to no chat."""
+"""The tables of failed pairings: paid requests that led to no chat, and why."""
 
+from piccolo.columns import Varchar
 from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check
 from piccolo.table import Table
 
-from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import OperatorAction
 from core.storage import columns
+
+
+class KnownCause(Table, tablename="cause_tags", db=columns.ENGINE):
+    """A cause tag of the code, or of an earlier version. `sesi migrate` adds missing ones."""
+
+    tag = Varchar(length=40, primary_key=True, default=None, null=False)
 
 
 class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
@@ -17,7 +23,7 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     payment_request_id = columns.reference("PaymentRequest", on_delete=OnDelete.cascade)
     customer_id = columns.reference("Customer")
     targeted_mitra_id = columns.reference("Mitra", null=True)
-    cause_tag = columns.string(40)
+    cause_tag = columns.reference("KnownCause")
     amount = columns.number()
     operator_action = columns.string(20, null=True)
     actioned_by = columns.reference("Operator", null=True)
@@ -26,7 +32,6 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     superseded_at = columns.moment()
     created_at = columns.created()
 
-    known_cause = columns.words("cause_tag", CauseTag)
     known_action = columns.words("operator_action", OperatorAction)
     action_is_whole = Check(
         "(operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)"
