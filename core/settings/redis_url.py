@@ -2,7 +2,7 @@
 
 import enum
 import urllib.parse
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from redis.asyncio.connection import parse_url
@@ -18,8 +18,7 @@ class Layout(enum.StrEnum):
     CLUSTER = "cluster"
 
 
-@attrs.frozen(order=True)
-class Address:
+class Address(NamedTuple):
     """Where a server listens."""
 
     host: str
@@ -54,44 +53,35 @@ def read(url: str) -> RedisServers:
         return RedisServers(layout=Layout.SINGLE, url=url)
     if base not in ("redis", "rediss") or layout not in (Layout.SENTINEL, Layout.CLUSTER):
         raise ValueError(url)
-    is_cluster = layout == Layout.CLUSTER
-    userinfo, _, hosts = parts.netloc.rpartition("@")
-    seeds = tuple(_address(one, DEFAULT_PORT if is_cluster else SENTINEL_PORT) for one in hosts.split(","))
-    options, service = _options(base, userinfo, parts), ""
-    sentinel_options = {name: value for name, value in options.items() if name.startswith("ssl")}
-    password = options.pop("sentinel_password", None)
-    if password is not None:
-        sentinel_options["password"] = password
-    if not is_cluster:
-        service, _, number = parts.path.removeprefix("/").partition("/")
-        if not service:
-            raise ValueError(url)
-        if number:
-            options["db"] = int(number)
-    elif parts.path not in ("", "/"):
+    userinfo, at, hosts = parts.netloc.rpartition("@")
+    each: list[dict[str, Any]] = [
+        {**parse_url(f"{base}://{userinfo}{at}{host}?{parts.query}")} for host in hosts.split(",")
+    ]
+    if not all("host" in one for one in each):
         raise ValueError(url)
+    port = DEFAULT_PORT if layout == Layout.CLUSTER else SENTINEL_PORT
+    options, sentinel_options = _options(each[0])
+    service, _, number = parts.path.removeprefix("/").partition("/")
+    if bool(service) != (layout == Layout.SENTINEL):  # a cluster has no numbered databases
+        raise ValueError(url)
+    if number:
+        options["db"] = int(number)
     return RedisServers(
-        layout=Layout(layout), url=url, seeds=seeds, service=service, options=options, sentinel_options=sentinel_options
+        layout=Layout(layout),
+        url=url,
+        seeds=tuple(Address(one["host"], one.get("port", port)) for one in each),
+        service=service,
+        options=options,
+        sentinel_options=sentinel_options,
     )
 
 
-def _options(base: str, userinfo: str, parts: urllib.parse.SplitResult) -> dict[str, Any]:
-    """Return the user, the password and TLS, as in the URL of a single server with the same userinfo and query."""
-    at = f"{userinfo}@" if userinfo else ""
-    query = urllib.parse.parse_qs(parts.query)
-    sentinel_password = query.pop("sentinel_password", [None])[-1]
-    rest = urllib.parse.urlencode(query, doseq=True)
-    read_as = parse_url(f"{base}://{at}host{'?' if rest else ''}{rest}")
-    options: dict[str, Any] = {name: value for name, value in read_as.items() if name not in ("host", "port", "db")}
+def _options(read_as: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what connections to data servers and to sentinels have of one server's URL."""
+    options = {name: value for name, value in read_as.items() if name not in ("host", "port", "db")}
     if options.pop("connection_class", None) is not None:
         options["ssl"] = True
-    if sentinel_password is not None:
-        options["sentinel_password"] = sentinel_password
-    return options
-
-
-def _address(text: str, port: int) -> Address:
-    parts = urllib.parse.urlsplit(f"//{text}")
-    if not parts.hostname or parts.path or parts.query:
-        raise ValueError(text)
-    return Address(parts.hostname, parts.port or port)
+    sentinel = {name: value for name, value in options.items() if name.startswith("ssl")}
+    if "sentinel_password" in options:
+        sentinel["password"] = options.pop("sentinel_password")
+    return options, sentinel
