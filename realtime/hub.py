@@ -8,6 +8,7 @@ from core.base.actor import UserType
 from core.base.clock import real_sleep
 from core.bus import channels
 from core.bus.other_hubs import OtherHubs
+from core.bus.subscription import Subscription
 from core.events import notices
 from core.events.notices import Envelope, OwnStatusChanged, ReadMarkerMoved, SearchProgress, TypingChanged
 from core.runtime.container import Runtime
@@ -27,7 +28,7 @@ class Hub:
     def __init__(self, runtime: Runtime, queue: MessageQueue) -> None:
         self.runtime = runtime
         self.budgets = Budgets(runtime.settings)
-        self.heard = runtime.bus.subscription(self.on_frames, runtime.publisher.on_resubscribe)
+        self.heard = Subscription(runtime.bus, self.on_frames, runtime.publisher.on_resubscribe)
         self.other_hubs = OtherHubs(runtime.bus, self.heard, node=runtime.node)
         self.sent_events = SentEvents(runtime)
         self.connections = Connections(runtime, self.heard, self.sent_events)

@@ -1,111 +1,211 @@
 """The bus: Redis publish/subscribe, which wakes other processes (docs/architecture.md#signals).
 
 Redis may be empty, frozen or away without any loss of data. Messages are published after the commit and outside the
-request: a bounded queue, one writer, a short timeout. A message that Redis does not take is dropped, because its
-receivers find the truth in the database (docs/invariants.md#rule-5).
+request. A message that Redis does not take is dropped, because its receivers find the truth in the database
+(docs/invariants.md#rule-5).
+
+redis-py finds the servers: its Sentinel names the master, its RedisCluster the servers of all slots
+(docs/decisions/0021-what-redis-py-does-for-the-bus.md). Sentinels do not tell of a planned failover, so they are asked
+each LOOK_S. A server of a cluster refuses the messages and ends the subscriptions of a slot that has left it, so a
+cluster is asked each CALM_S. Both are asked at once when a server fails.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import redis.asyncio as redis_asyncio
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisClusterException
 
-from core.bus.link import Handler
-from core.bus.nodes import LOST, Node, Nodes
-from core.bus.subscription import Subscription
-from core.bus.writer import Writer
+from core.base.clock import monotonic, real_sleep
+from core.bus import channels
+from core.bus.node import LOST, Node
 from core.settings import redis_url
-from core.telemetry import metrics
+from core.settings.redis_url import Address, Layout
+from core.telemetry import logs, metrics
 
+SLOTS = 16384
 DEADLINE_S = 1.0
+LOOK_S = 1.0
+CALM_S = 10.0  # for a cluster all of whose servers take commands
+LOOK_AGAIN_S = 0.25  # at least this long between two looks
+ANSWER_S = 0.5  # for one sentinel or node
+log = logs.get("bus")
+
+
+class NoServer(OSError):
+    """No server is known that has this channel or key."""
 
 
 class Bus:
-    """Publishes and receives messages over Redis."""
+    """The servers that take writes, by slot, and what is published there. Unless they are a cluster, all is slot 0."""
 
     def __init__(self, url: str) -> None:
-        self.nodes = Nodes(redis_url.read(url), timeout_s=DEADLINE_S)
-        self._writers: dict[Node, Writer] = {}
-        self._changed = asyncio.Event()
-        self.nodes.watch(self._reroute)
+        self._servers = redis_url.read(url)
+        self.is_cluster = self._servers.layout is Layout.CLUSTER
+        self._owners: dict[int, Node] = {}
+        self._places: dict[int, Address] = {}  # of the owners
+        self._present: frozenset[Node] = frozenset()
+        self._look = asyncio.Event()
+        self._watchers: list[Callable[[], None]] = []
+        self._sentinel: Sentinel | None = None
+        self._cluster: RedisCluster | None = None
+        if self._servers.layout is Layout.SINGLE:
+            client = redis_asyncio.Redis.from_url(url, **_limits(DEADLINE_S))
+            self._owners = {0: Node(client, self.look_soon, address=None, sharded=False)}
+            self._present = frozenset(self._owners.values())
+        elif self._servers.layout is Layout.SENTINEL:
+            limits = _limits(ANSWER_S, answer_s=ANSWER_S)
+            self._sentinel = Sentinel(self._servers.seeds, sentinel_kwargs={**self._servers.sentinel_options, **limits})
+
+    # -- the servers
+
+    def of(self, name: str) -> Node | None:
+        """Return the server that has a channel or key, or None while it is not known."""
+        return self._owners.get(self.slot_of(name))
+
+    def slot_of(self, name: str) -> int:
+        """Return the slot of a channel or key."""
+        return channels.slot_of(name) if self.is_cluster else 0
+
+    def client_of(self, name: str) -> redis_asyncio.Redis:
+        """Return a client for short calls about a key, whose timeout the caller sets. Raises NoServer."""
+        node = self.of(name)
+        if node is None:
+            self.look_soon()
+            raise NoServer(name)
+        return node.client
+
+    def present(self) -> frozenset[Node]:
+        """Return the servers that have slots."""
+        return self._present
 
     @property
     def degraded(self) -> bool:
-        """Whether messages may be lost, because a server does not take commands."""
-        return self.nodes.degraded
+        """Whether messages may be lost, because a server does not take commands or a slot has no server."""
+        whole = len(self._owners) == (SLOTS if self.is_cluster else 1)
+        return not (whole and all(node.well for node in self._present))
 
-    def client_of(self, key: str) -> redis_asyncio.Redis:
-        """Return a client for short calls about a key, whose timeout the caller sets. Raises NoServer."""
-        return self.nodes.client_of(key)
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` whenever a slot has another server."""
+        self._watchers.append(changed)
 
-    def subscription(self, handle: Handler, resubscribed: Callable[[], None], *channels: str) -> Subscription:
-        """Return a new set of channels, to be run; each of their messages is passed to `handle`.
+    def look_soon(self) -> None:
+        """Ask again which server has what, because one has failed or refused a command."""
+        self._look.set()
 
-        `resubscribed` is called at each new subscription to a server: earlier messages may have been missed.
-        """
-        made = Subscription(self.nodes, handle, resubscribed)
-        made.add(channels)
-        return made
+    async def run(self) -> None:
+        """Follow failovers until cancelled."""
+        task = asyncio.current_task()
+        while task is not None and not task.cancelling():  # on Python 3.11 redis-py's timeouts may swallow it
+            began = monotonic()
+            await self.find()
+            await real_sleep(max(0.0, LOOK_AGAIN_S - (monotonic() - began)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CALM_S if self.is_cluster and not self.degraded else LOOK_S):
+                    await self._look.wait()
+            self._look.clear()
+
+    async def find(self) -> None:
+        """Look once which server has what. Without an answer, all stays as it was."""
+        try:
+            if self._sentinel is not None:
+                await self._take({0: Address(*await self._sentinel.discover_master(self._servers.service))})
+            elif self.is_cluster:
+                await self._take(await self._ask_cluster())
+        except (*LOST, RedisClusterException) as error:
+            log.debug("no answer about the servers of the bus", problem=repr(error))
+        except Exception:
+            log.exception("asking for the servers of the bus failed")
+
+    async def _ask_cluster(self) -> dict[int, Address]:
+        """Return where the slots are, as the first node knows them that answers."""
+        if self._cluster is None:
+            self._cluster = RedisCluster(
+                startup_nodes=[ClusterNode(*seed) for seed in self._servers.seeds],
+                require_full_coverage=False,
+                **{**self._servers.options, **_limits(ANSWER_S, answer_s=ANSWER_S)},
+            )
+        manager = self._cluster.nodes_manager
+        try:
+            await manager.initialize()
+        except BaseException:
+            await self._forget_cluster()  # it asks only the nodes of its last answer; begin with the seeds again
+            raise
+        return {slot: Address(owner.host, int(owner.port)) for slot, (owner, *_) in manager.slots_cache.items()}
+
+    async def _forget_cluster(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            await cluster.aclose()
+
+    async def _take(self, places: dict[int, Address]) -> None:
+        """Adopt a map of slots."""
+        if places == self._places:
+            return
+        self._places = places
+        known = {node.address: node for node in self._present}
+        nodes = {address: known.get(address) or self._node(address) for address in set(places.values())}
+        self._owners = {slot: nodes[address] for slot, address in places.items()}
+        before, self._present = self._present, frozenset(nodes.values())
+        log.info("bus servers", servers=sorted(str(address) for address in nodes))
+        for changed in self._watchers:
+            changed()
+        for node in before - self._present:
+            await node.close()
+
+    def _node(self, address: Address) -> Node:
+        options = {**self._servers.options, **_limits(DEADLINE_S)}
+        client = redis_asyncio.Redis(host=address.host, port=address.port, **options)
+        return Node(client, self.look_soon, address=address, sharded=self.is_cluster)
+
+    # -- the messages
 
     def publish(self, messages: Iterable[tuple[str, bytes]]) -> None:
         """Queue messages, as (channel, data), without waiting; drop those without a server or without room."""
         for channel, data in messages:
-            node = self.nodes.of(channel)
+            node = self.of(channel)
             if node is None:
                 metrics.SIGNALS_DROPPED.inc()
-                self.nodes.look_soon()
-                continue
-            writer = self._writers.get(node)
-            if writer is None:
-                writer = self._writers[node] = Writer(self.nodes, node)
-                self._changed.set()
-            writer.add(channel, data)
-
-    def _reroute(self) -> None:
-        """Give what waits for a replaced server to its successor."""
-        for node in set(self._writers) - self.nodes.present():
-            self.publish(self._writers.pop(node).queue)
-        self._changed.set()
-
-    async def run(self) -> None:
-        """Follow the servers and send queued messages until cancelled."""
-        running: dict[Writer, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.nodes.run())
-            while True:
-                self._changed.clear()
-                wanted = set(self._writers.values())
-                for gone in set(running) - wanted:
-                    running.pop(gone).cancel()
-                for new in wanted - set(running):
-                    running[new] = group.create_task(new.run())
-                await self._changed.wait()
+                self.look_soon()
+            else:
+                node.publish(channel, data)
 
     async def drain(self) -> None:
         """Wait until all queued messages have been sent, DEADLINE_S at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DEADLINE_S):
-                for writer in list(self._writers.values()):
-                    await writer.idle.wait()
+                for node in self._present:
+                    await node.idle()
 
     async def ping(self) -> bool:
         """Return whether all servers answer within DEADLINE_S."""
         async with asyncio.TaskGroup() as group:
-            for node in self.nodes.present():
-                group.create_task(self._ping(node))
+            for node in self._present:
+                group.create_task(node.ping())
         return not self.degraded
-
-    async def _ping(self, node: Node) -> None:
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                await node.client.ping()
-        except LOST as error:
-            self.nodes.look_soon()
-            node.note(error)
-        else:
-            node.note()
 
     async def close(self) -> None:
         """Close all connections."""
-        await self.nodes.close()
+        for node in self._present:
+            await node.close()
+        with contextlib.suppress(*LOST):
+            async with asyncio.timeout(DEADLINE_S):
+                if self._sentinel is not None:
+                    await self._sentinel.aclose()
+                await self._forget_cluster()
+
+
+def _limits(connect_s: float, *, answer_s: float | None = None) -> dict[str, Any]:
+    """Return options of a client. Connecting fails after `connect_s`, a command after `answer_s` or never."""
+    return {
+        "socket_timeout": answer_s,
+        "socket_connect_timeout": connect_s,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,  # messages of a subscription are replies like others
+    }

@@ -1,15 +1,23 @@
-"""One connection to a server of the bus, and the channels that it is subscribed to."""
+"""One connection to a server of the bus, and the channels that it is subscribed to.
+
+redis-py's own subscriptions connect again without telling, and one that is silent stays so; here each new connection
+and each subscription that the server ends is known
+(docs/decisions/0021-what-redis-py-does-for-the-bus.md).
+"""
 
 import asyncio
 import contextlib
+import itertools
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Set
+from operator import itemgetter
 
 from redis.asyncio.connection import AbstractConnection
 
 from core.base import ids
 from core.base.clock import monotonic, real_sleep
-from core.bus.nodes import LOST, Node, Nodes, NoServer
+from core.bus.bus import Bus, NoServer
+from core.bus.node import LOST, Node
 from core.telemetry import logs
 
 CONNECT_S = 1.0
@@ -17,7 +25,6 @@ SEND_S = 1.0
 RECONNECT_S = 0.25
 QUIET_S = 3.0  # real seconds of silence after which the connection is probed
 PROBE_S = 1.0  # real seconds within which the probe must arrive
-AT_ONCE = 1_000  # channels in a command
 PROBES_TRIED = 100_000  # names, until one is in a slot of the server
 log = logs.get("bus")
 Handler = Callable[[str, bytes], Awaitable[None] | None]
@@ -26,50 +33,46 @@ Handler = Callable[[str, bytes], Awaitable[None] | None]
 class Link:
     """The connection to one server, with the channels that it has."""
 
-    def __init__(self, nodes: Nodes, node: Node, handle: Handler, resubscribed: Callable[[], None]) -> None:
+    def __init__(
+        self, bus: Bus, node: Node, channels: Set[str], handle: Handler, resubscribed: Callable[[], None]
+    ) -> None:
+        """`channels` are those of all servers; the caller changes them, and tells of each change by `add` or `remove`."""
         self.confirmed: set[str] = set()
         self.late: set[str] = set()  # not confirmed in time, so messages may be missing
         self.connected = False
-        self._nodes = nodes
+        self._bus = bus
+        self._node = node
+        self._channels = channels
         self._handle = handle
         self._resubscribed = resubscribed
-        self._node = node
-        self._channels: set[str] = set()
-        self._asked: set[str] = set()
-        self._unsubscribing: dict[str, int] = {}  # how many confirmations are to come
-        self._changed: dict[str, None] = {}  # since the last commands; empty without a connection
-        self._open = False
+        # To be sent, each with its place; True subscribes. None without a connection.
+        self._changes: list[tuple[tuple[bool, int], bool, str]] | None = None
+        self._unanswered: dict[str, int] = {}  # commands for a channel, sent or to be sent
         self._wake = asyncio.Event()
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._waiting: dict[str, asyncio.Future[None]] = {}
         self._heard_at = 0.0
-        sharded = nodes.is_cluster
-        self._words = (b"ssubscribe", b"sunsubscribe") if sharded else (b"subscribe", b"unsubscribe")
-        self._message = b"smessage" if sharded else b"message"
-        self._publish = "SPUBLISH" if sharded else "PUBLISH"
         self._probe = ""
+        self._task: asyncio.Task[None] | None = None
+        sharded = b"s" if bus.is_cluster else b""
+        self._words = (sharded + b"unsubscribe", sharded + b"subscribe")
+        self._message = sharded + b"message"
 
     # -- channels
 
     def add(self, name: str) -> None:
         """Subscribe to a channel."""
-        self._channels.add(name)
-        self._change(name)
+        self._change(name, wanted=True)
 
     def remove(self, name: str) -> None:
         """Unsubscribe from a channel."""
-        self._channels.discard(name)
         self.late.discard(name)
-        for future in self._waiting.pop(name, ()):
-            future.cancel()
-        self._change(name)
+        if name in self._waiting:
+            self._waiting.pop(name).cancel()
+        self._change(name, wanted=False)
 
-    def replace(self, names: set[str]) -> None:
-        """Have exactly these channels; what is new here was on another server, so its messages may be missed."""
-        for name in self._channels - names:
-            self.remove(name)
-        for name in names - self._channels:
+    def take_over(self, name: str) -> None:
+        """Subscribe to a channel, unless that was done. Its messages on another server may have been missed."""
+        if name not in self.confirmed and name not in self._unanswered:
             self.late.add(name)
             self.add(name)
 
@@ -78,38 +81,40 @@ class Link:
 
         It is cancelled when the connection is lost or the channel removed.
         """
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(name, []).append(future)
-        return future
+        if name not in self._waiting:
+            self._waiting[name] = asyncio.get_running_loop().create_future()
+        return self._waiting[name]
 
-    def _change(self, name: str) -> None:
-        if self._open:
-            self._changed[name] = None
+    def _change(self, name: str, *, wanted: bool) -> None:
+        self.confirmed.discard(name)
+        if self._changes is not None:
+            # On a cluster a command has channels of one slot. The probe is in the last command.
+            place = name == self._probe, self._bus.slot_of(name)
+            self._changes.append((place, wanted, name))
+            self._unanswered[name] = self._unanswered.get(name, 0) + 1
             self._wake.set()
 
     # -- the connection
 
     def start(self) -> None:
-        """Connect, unless that was done."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        """Connect."""
+        self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Close the connection."""
-        self._stopping = True
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        while not self._stopping:  # a task group that fails while it is cancelled raises the failure alone
-            connection = self._node.client.connection_pool.make_connection()
+        task = asyncio.current_task()
+        # A task group that fails while it is cancelled raises the failure alone.
+        while task is not None and not task.cancelling():
+            connection = self._node.connection()
             try:
                 await self._serve(connection)
             except* LOST as errors:
                 self._node.note(errors.exceptions[0])
-                self._nodes.look_soon()
             except* Exception:
                 log.exception("a subscription of the bus failed")
             finally:
@@ -124,8 +129,10 @@ class Link:
             async with asyncio.timeout(CONNECT_S):
                 await connection.connect()
             self._probe = self._own_name()
-            self._open, self._changed = True, dict.fromkeys((*self._channels, self._probe))
-            self._wake.set()
+            self._changes = []
+            for name in (*self._channels, self._probe):
+                if self._bus.of(name) is self._node:
+                    self.add(name)
             self._heard_at = monotonic()
             group.create_task(self._keep_subscribed(connection))
             group.create_task(self._keep_probing())
@@ -139,32 +146,10 @@ class Link:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            changed, self._changed = self._changed, {}
-            added, removed = [], []
-            for name in changed:
-                wanted = name in self._channels or name == self._probe
-                if wanted and name not in self._asked:
-                    added.append(name)
-                elif not wanted and name in self._asked:
-                    removed.append(name)
-            self._asked.update(added)
-            self._asked.difference_update(removed)
-            self.confirmed.difference_update(removed)
-            for name in removed:
-                self._unsubscribing[name] = self._unsubscribing.get(name, 0) + 1
-            for word, names in zip(self._words, (added, removed), strict=True):
-                for some in self._portions(names):
-                    async with asyncio.timeout(SEND_S):
-                        await connection.send_command(word, *some, check_health=False)
-
-    def _portions(self, names: Sequence[str]) -> Iterable[Sequence[str]]:
-        """Split names into what a command takes: on a cluster, names of one slot. The probe is in the last command."""
-        by_slot: dict[int, list[str]] = {}
-        for name in names:
-            by_slot.setdefault(self._nodes.slot_of(name) if name != self._probe else -1, []).append(name)
-        for _, some in sorted(by_slot.items(), reverse=True):
-            for start in range(0, len(some), AT_ONCE):
-                yield some[start : start + AT_ONCE]
+            changes, self._changes = sorted(self._changes or (), key=itemgetter(0)), []
+            for (_, wanted), some in itertools.groupby(changes, key=itemgetter(0, 1)):
+                async with asyncio.timeout(SEND_S):
+                    await connection.send_command(self._words[wanted], *(name for *_, name in some), check_health=False)
 
     async def _keep_probing(self) -> None:
         """After QUIET_S of silence, publish a message to a channel of this connection.
@@ -179,40 +164,30 @@ class Link:
             if monotonic() < silent_since + QUIET_S:
                 continue
             async with asyncio.timeout(PROBE_S):
-                await self._node.client.execute_command(self._publish, self._probe, b"")
+                await self._node.publish_now(self._probe)
                 while self._heard_at == silent_since:
                     await real_sleep(0.01)
 
     async def _take(self, reply: list[bytes]) -> None:
         self._heard_at = monotonic()
-        kind, name = reply[0], reply[1].decode()
-        if kind == self._message:
+        name = reply[1].decode()
+        if reply[0] == self._message:
             if name != self._probe:
                 await self._hand_over(name, reply[2])
-        elif kind == self._words[0]:
+            return
+        unanswered = self._unanswered.pop(name, 0) - 1
+        if unanswered > 0:
+            self._unanswered[name] = unanswered
+        elif reply[0] == self._words[True]:
             self._confirm(name)
-        elif name in self._unsubscribing:
-            self._unsubscribing[name] -= 1
-            if not self._unsubscribing[name]:
-                del self._unsubscribing[name]
-        else:
-            self._dismissed(name)
-
-    def _dismissed(self, name: str) -> None:
-        """Subscribe again to a channel whose slot has left the server, unless another server has it by then."""
-        self._asked.discard(name)
-        self.confirmed.discard(name)
-        if name in self._channels:
-            self.late.add(name)
-        self._nodes.look_soon()
-        asyncio.get_running_loop().call_later(RECONNECT_S, self._change, name)
+        elif unanswered < 0:
+            raise NoServer(name)  # its slot has left the server
 
     def _confirm(self, name: str) -> None:
         self.confirmed.add(name)
-        for future in self._waiting.pop(name, ()):
-            if not future.done():
-                future.set_result(None)
-        if name == self._probe and not self.connected:  # the last one of a new connection
+        if name in self._waiting:
+            self._waiting.pop(name).set_result(None)
+        if name == self._probe:  # the last one of a new connection
             self.connected = True
             self._node.note()
             self.late.clear()
@@ -232,20 +207,16 @@ class Link:
 
     def _lose(self) -> None:
         """Forget what the lost connection was subscribed to."""
-        self.connected = self._open = False
-        self._changed.clear()
-        self._unsubscribing.clear()
-        self._asked.clear()
+        self.connected, self._changes = False, None
+        self._unanswered.clear()
         self.confirmed.clear()
-        waiting, self._waiting = self._waiting, {}
-        for futures in waiting.values():
-            for future in futures:
-                future.cancel()
+        while self._waiting:
+            self._waiting.popitem()[1].cancel()
 
     def _own_name(self) -> str:
         """Return the name of a channel that this server has. Raises NoServer if it has none."""
         for _ in range(PROBES_TRIED):
             name = f"sesi:probe:{ids.new_id()}"
-            if self._nodes.of(name) is self._node:
+            if self._bus.of(name) is self._node:
                 return name
         raise NoServer(str(self._node.address))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from core.base.clock import monotonic, real_sleep
 from core.bus import channels
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.nodes import LOST
+from core.bus.node import LOST
 from core.bus.subscription import Subscription
 from core.telemetry import logs
 
@@ -93,7 +93,7 @@ class OtherHubs:
 
     async def _look(self, began_at: float) -> None:
         client = self._bus.client_of(channels.SIGNALS)
-        count = client.pubsub_shardnumsub if self._bus.nodes.is_cluster else client.pubsub_numsub
+        count = client.pubsub_shardnumsub if self._bus.is_cluster else client.pubsub_numsub
         (_, processes), (_, hubs) = await count(channels.SIGNALS, channels.HUBS)
         is_only = hubs == 1 and self._heard.is_confirmed(channels.HUBS)
         if is_only and processes == self._processes:

@@ -25,7 +25,7 @@ from core.base.clock import monotonic
 from core.base.errors import DomainError, Kind
 from core.base.languages import Text
 from core.bus.buckets import Charge, Charges, Limit
-from core.bus.nodes import Nodes
+from core.bus.bus import Bus
 from core.settings.settings import Settings
 from core.telemetry import logs, metrics
 
@@ -115,8 +115,8 @@ def _advance(charges: Charges) -> int:
 class RateLimit:
     """Counts requests in the shared buckets."""
 
-    def __init__(self, settings: Settings, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self, settings: Settings, bus: Bus) -> None:
+        self._bus = bus
         self._client: redis_asyncio.Redis | None = None
         self._script: AsyncScript | None = None
         self._pace = 1 / settings.sesi_time_scale
@@ -187,11 +187,12 @@ class RateLimit:
         if monotonic() >= self._away_until:
             try:
                 async with asyncio.timeout(DEADLINE_S):
-                    flat = await self._script_on(self._nodes.client_of(keys[0]))(keys=keys, args=args)
+                    flat = await self._script_on(self._bus.client_of(keys[0]))(keys=keys, args=args)
                 return list(zip(flat[::2], flat[1::2], strict=True))
             except (RedisError, OSError, TimeoutError) as error:
                 log.warning("Redis does not answer; rate limits apply to this process only", error=type(error).__name__)
                 self._away_until = monotonic() + AWAY_S
+                self._bus.look_soon()
             except Exception:
                 log.exception("checking rate limits failed")
                 self._away_until = monotonic() + AWAY_S

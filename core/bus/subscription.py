@@ -7,8 +7,9 @@ confirmation may have been missed: `resubscribed` says so.
 import asyncio
 from collections.abc import Callable, Iterable
 
+from core.bus.bus import Bus
 from core.bus.link import Handler, Link
-from core.bus.nodes import Node, Nodes
+from core.bus.node import Node
 
 CONFIRM_S = 0.5  # real seconds to wait for the confirmation of a subscription
 
@@ -16,14 +17,14 @@ CONFIRM_S = 0.5  # real seconds to wait for the confirmation of a subscription
 class Subscription:
     """The channels of one purpose, such as the frames for sockets."""
 
-    def __init__(self, nodes: Nodes, handle: Handler, resubscribed: Callable[[], None]) -> None:
+    def __init__(self, bus: Bus, handle: Handler, resubscribed: Callable[[], None], *channels: str) -> None:
         self._handle = handle
         self._resubscribed = resubscribed
-        self._nodes = nodes
-        self._channels: set[str] = set()
+        self._bus = bus
+        self._channels = set(channels)
         self._links: dict[Node, Link] = {}
         self._moved = asyncio.Event()
-        nodes.watch(self._moved.set)
+        bus.watch(self._moved.set)
 
     def __contains__(self, channel: str) -> bool:
         return channel in self._channels
@@ -63,10 +64,9 @@ class Subscription:
             if link is not None and link.connected and name not in link.confirmed:
                 waited.append((link, name, link.wait_for(name)))
         if waited:
-            await asyncio.wait([future for _, _, future in waited], timeout=CONFIRM_S)
+            await asyncio.wait({future for _, _, future in waited}, timeout=CONFIRM_S)
         for link, name, future in waited:
             if not future.done():  # a removed channel's is cancelled
-                future.cancel()
                 link.late.add(name)
 
     async def run(self) -> None:
@@ -81,22 +81,18 @@ class Subscription:
                 await link.stop()
 
     def _link_of(self, name: str) -> Link | None:
-        node = self._nodes.of(name)
+        node = self._bus.of(name)
         return self._links.get(node) if node is not None else None
 
     async def _follow(self) -> None:
         """Have one connection for each present server, and each channel on its own."""
-        present = self._nodes.present()
+        present = self._bus.present()
         for node in set(self._links) - present:
             await self._links.pop(node).stop()
         for node in present - set(self._links):
-            self._links[node] = Link(self._nodes, node, self._handle, self._resubscribed)
-        owned: dict[Node, set[str]] = {node: set() for node in present}
+            self._links[node] = Link(self._bus, node, self._channels, self._handle, self._resubscribed)
+            self._links[node].start()
         for name in self._channels:
-            node = self._nodes.of(name)
-            if node is not None:
-                owned[node].add(name)
-        for node, names in owned.items():
-            self._links[node].replace(names)
-        for link in self._links.values():
-            link.start()
+            link = self._link_of(name)
+            if link is not None:
+                link.take_over(name)

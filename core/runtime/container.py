@@ -23,6 +23,7 @@ from core.bus.bus import Bus
 from core.bus.channels import SIGNALS
 from core.bus.inbox import DevelopmentInbox
 from core.bus.rate_limit import RateLimit
+from core.bus.subscription import Subscription
 from core.config.cache import Config
 from core.events import signals
 from core.events.signals import Signal
@@ -249,7 +250,7 @@ class Runtime:
     def start(self, *, look: bool = True) -> None:
         """Start the background tasks: the bus, the clock and, if `look` is set, the poll for changes."""
         self.tasks.spawn(self.bus.run())
-        self.tasks.spawn(self.bus.subscription(self._on_signal, self.publisher.on_resubscribe, SIGNALS).run())
+        self.tasks.spawn(Subscription(self.bus, self._on_signal, self.publisher.on_resubscribe, SIGNALS).run())
         self.tasks.spawn(keep_clock(self.clock, self.db))
         self.tasks.follow(warn_of_losses(self.db, production=self.settings.production))
         if look:
@@ -327,7 +328,7 @@ async def connect(
             ),
             gateway=make_gateway(settings, http),
             push_sender=make_push_sender(settings, clock, http),
-            rate_limit=RateLimit(settings, bus.nodes),
+            rate_limit=RateLimit(settings, bus),
             reaction_slots=asyncio.Semaphore(max(1, pool_size * 2 // 3)),
             gateway_slots=asyncio.Semaphore(GATEWAY_SLOTS),
             void_slots=asyncio.Semaphore(VOID_SLOTS),
@@ -335,7 +336,7 @@ async def connect(
             port=port,
             reaction=react,
         )
-        await bus.nodes.find()
+        await bus.find()
         await runtime.changes.look(back_s=runtime.token_life_s)
     except BaseException:
         await databases.close()

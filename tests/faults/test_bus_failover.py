@@ -15,9 +15,7 @@ from core.base import ids
 from core.bus import channels
 from core.bus.bus import Bus
 from core.bus.link import Link
-from core.bus.nodes import Nodes
 from core.bus.subscription import Subscription
-from core.settings import redis_url
 from tests.faults import valkey
 from tests.faults.together import Part, Together
 from tests.faults.valkey import Cluster
@@ -39,7 +37,7 @@ class Pair:
         self.heard: dict[str, list[bytes]] = {name: [] for name in self.names}
         self._came = asyncio.Event()
         self._buses = self.publishing, listening = Bus(url), Bus(url)
-        self.subscription: Subscription = listening.subscription(self._take, self._subscribed, *self.names)
+        self.subscription = Subscription(listening, self._take, self._subscribed, *self.names)
         runs = (self.publishing.run(), listening.run(), self.subscription.run())
         self._tasks = [asyncio.create_task(run) for run in runs]
 
@@ -214,15 +212,15 @@ class FailsWhenStopped(Link):
 @TOGETHER.test(lane=2)
 async def test_link_stops_even_if_its_connection_fails_just_then() -> None:
     async with valkey.sentinels() as watched:
-        nodes, subscribed = Nodes(redis_url.read(watched.url), timeout_s=1), asyncio.Event()
-        await nodes.find()
-        (node,) = nodes.present()
-        link = FailsWhenStopped(nodes, node, lambda _channel, _data: None, subscribed.set)
+        bus, subscribed = Bus(watched.url), asyncio.Event()
+        await bus.find()
+        (node,) = bus.present()
+        link = FailsWhenStopped(bus, node, set(), lambda _channel, _data: None, subscribed.set)
         link.start()
         async with asyncio.timeout(within(RECOVERED_S)):
             await subscribed.wait()
             await link.stop()
-        await nodes.close()
+        await bus.close()
 
 
 @TOGETHER.test(step=1)

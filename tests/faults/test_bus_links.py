@@ -7,6 +7,7 @@ import pytest
 
 from core.bus.bus import Bus
 from core.bus.link import PROBE_S, QUIET_S, RECONNECT_S
+from core.bus.subscription import Subscription
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack, within
 
@@ -33,7 +34,7 @@ class Listener:
         self._received: set[bytes] = set()
         self._listening, self._publishing = Bus(self.proxy.url), Bus(stack.redis_url)
         self._tasks = [
-            asyncio.create_task(self._listening.subscription(self._take, self._subscribed, CHANNEL).run()),
+            asyncio.create_task(Subscription(self._listening, self._take, self._subscribed, CHANNEL).run()),
             asyncio.create_task(self._publishing.run()),
         ]
 

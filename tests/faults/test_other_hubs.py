@@ -11,6 +11,7 @@ from core.base import ids
 from core.bus import channels
 from core.bus.bus import Bus
 from core.bus.other_hubs import LEASES_S, LOOK_S, RENEW_S, SETTLED_S, OtherHubs
+from core.bus.subscription import Subscription
 from tests.faults import valkey
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack, within
@@ -33,8 +34,8 @@ class Process:
         self.time = 0.0
         self.bus = Bus(url)
         self.resubscribed = 0
-        self.heard = self.bus.subscription(self._on_frames, self._on_resubscribe)
-        self.signals = self.bus.subscription(lambda _channel, _data: None, lambda: None, channels.SIGNALS)
+        self.heard = Subscription(self.bus, self._on_frames, self._on_resubscribe)
+        self.signals = Subscription(self.bus, lambda _channel, _data: None, lambda: None, channels.SIGNALS)
         self.others = OtherHubs(self.bus, self.heard, node=ids.new_id(), now=lambda: self.time)
         runs = (self.bus.run(), self.heard.run(), self.signals.run(), self.others.run())
         self._tasks = [asyncio.create_task(run) for run in runs]
@@ -91,7 +92,7 @@ async def process_on(url: str) -> AsyncIterator[Process]:
     """Yield a process."""
     made = Process(url)
     try:
-        await made.bus.nodes.find()
+        await made.bus.find()
         yield made
     finally:
         await made.close()
@@ -148,7 +149,7 @@ async def test_process_whose_announcement_and_lease_are_lost_is_seen_by_the_next
 
 async def test_process_of_an_older_release_is_seen_by_the_next_look(alone: Process, stack: Stack) -> None:
     old = Bus(stack.redis_url)
-    signals = old.subscription(lambda _channel, _data: None, lambda: None, channels.SIGNALS)
+    signals = Subscription(old, lambda _channel, _data: None, lambda: None, channels.SIGNALS)
     task = asyncio.create_task(signals.run())
     try:
         await until(lambda: signals.is_confirmed(channels.SIGNALS))

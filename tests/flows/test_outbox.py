@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 
+from core.bus.subscription import Subscription
 from realtime.connection import MAX_FRAMES, Connection
 from realtime.connections import Connections
 from realtime.event_trail import SentEvents
@@ -21,7 +22,7 @@ async def _connected(harness: Harness) -> tuple[Connection, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
-    heard = harness.runtime.bus.subscription(lambda _channel, _data: None, lambda: None)
+    heard = Subscription(harness.runtime.bus, lambda _channel, _data: None, lambda: None)
     connection = Connection(
         Connections(harness.runtime, heard, SentEvents(harness.runtime)), transport, "chat", "203.0.113.1"
     )

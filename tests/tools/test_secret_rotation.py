@@ -108,7 +108,7 @@ async def reaches(url: str) -> bool:
     """Return whether the bus accepts a URL."""
     bus = Bus(url)
     try:
-        await bus.nodes.find()
+        await bus.find()
         return await bus.ping()
     finally:
         await bus.close()

@@ -62,7 +62,7 @@ def limits() -> RateLimit:
 def a_process() -> RateLimit:
     """Return a process's limits, connected to nothing."""
     settings = read({"DATABASE_URL": "postgres://nowhere/none", "REDIS_URL": "redis://127.0.0.1:1"})
-    return RateLimit(settings, Bus(settings.redis_url).nodes)
+    return RateLimit(settings, Bus(settings.redis_url))
 
 
 def judged(process: RateLimit, limit: Limit, who: str, now: int) -> int:

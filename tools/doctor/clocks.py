@@ -6,7 +6,7 @@ import datetime as dt
 
 from core.base.clock import monotonic
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.nodes import LOST
+from core.bus.node import LOST
 from core.settings.settings import Settings
 from tools.doctor import database
 from tools.doctor.findings import Finding, failure, ok, warning
@@ -45,8 +45,8 @@ async def _redis_offsets(settings: Settings) -> list[float]:
     bus = Bus(settings.redis_url)
     offsets: list[float] = []
     try:
-        await bus.nodes.find()
-        for node in bus.nodes.present():
+        await bus.find()
+        for node in bus.present():
             before, began = monotonic(), dt.datetime.now(dt.UTC)
             async with asyncio.timeout(DEADLINE_S):
                 seconds, microseconds = await node.client.time()

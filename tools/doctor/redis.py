@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.bus.bus import DEADLINE_S, Bus
-from core.bus.nodes import LOST
+from core.bus.node import LOST
 from core.settings.settings import Settings
 from tools.doctor.findings import Finding, failure, ok, problems_or
 
@@ -18,10 +18,10 @@ async def check(settings: Settings) -> list[Finding]:
     bus = Bus(settings.redis_url)
     found: list[Finding] = []
     try:
-        await bus.nodes.find()
+        await bus.find()
         if not await bus.ping():
             return [failure("Redis", "does not answer: check REDIS_URL, or start `sesi up`")]
-        for node in bus.nodes.present():
+        for node in bus.present():
             found += await _server(node.client, "" if node.address is None else f"{node.address}: ")
     finally:
         await bus.close()
