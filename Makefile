@@ -158,6 +158,7 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboard
 	$(VENV)/bin/python -m tools.pages.config_page
 	$(VENV)/bin/python -m tools.pages.events_page
 	$(VENV)/bin/python -m tools.pages.product_page
+	$(VENV)/bin/python -m tools.pages.privacy_page
 	$(VENV)/bin/python -m tools.pages.control_center_words
 	$(VENV)/bin/python -m tools.pages.errors_page
 	$(VENV)/bin/python -m tools.pages.client_types

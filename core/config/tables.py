@@ -1,6 +1,6 @@
 """Tables of configuration rows and of the anchor of service time."""
 
-from piccolo.columns import Integer, Varchar
+from piccolo.columns import Integer
 from piccolo.table import Table
 
 from core.storage import columns
@@ -9,8 +9,8 @@ from core.storage import columns
 class AppConfig(Table, tablename="app_config", db=columns.ENGINE):
     """One tunable value, usually {"value": scalar}."""
 
-    key = Varchar(length=100, primary_key=True, default=None, null=False)
-    value = columns.json(null=False)
+    key = columns.string_key(100, personal=None)
+    value = columns.json(null=False, personal=None)
     updated_at = columns.moment(null=False)
     updated_by = columns.reference("Operator", null=True)
 

@@ -5,6 +5,15 @@ from piccolo.table import Table
 
 from core.deliveries.stages import TrailStage
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+STAGE = Personal(
+    "when each of the user's devices got which event; ids, no content",
+    "90 days, to the end of the month",
+    Erase.BY_HAND,
+    "deleted",
+    exported=True,
+)
 
 
 class Delivery(Table, tablename="deliveries", db=columns.ENGINE):
@@ -14,11 +23,11 @@ class Delivery(Table, tablename="deliveries", db=columns.ENGINE):
     """
 
     id = columns.identifier()
-    recipient_id = columns.plain_id(null=False)
-    recipient_type = columns.string(10)
-    event = columns.string(40)
+    recipient_id = columns.plain_id(null=False, owner=True)
+    recipient_type = columns.string(10, personal=None)
+    event = columns.string(40, personal=None)
     session_id = columns.plain_id()
-    payload = columns.text()
+    payload = columns.text(personal=Personal("events with names", "until acknowledged, at most an hour", Erase.ROW))
     created_at = columns.moment(null=False)
     # Real time at which it was claimed for pushes.
     pushed_real_at = columns.moment()
@@ -33,10 +42,10 @@ class DeliveryTrail(Table, tablename="delivery_trail", db=columns.ENGINE):
 
     id = columns.identifier()
     event_id = columns.plain_id(null=False)
-    stage = columns.string(20)
+    stage = columns.string(20, personal=STAGE)
     auth_session_id = columns.plain_id()
-    recipient_id = columns.plain_id(null=False)
-    event = columns.string(40)
+    recipient_id = columns.plain_id(null=False, owner=True)
+    event = columns.string(40, personal=None)
     session_id = columns.plain_id()
     payment_request_id = columns.plain_id()
     at = columns.moment(null=False)

@@ -1,11 +1,19 @@
 """The tables of erasures and of the hashes of erased identities (docs/privacy.md#erasure)."""
 
-from piccolo.columns import Varchar
 from piccolo.constraints import Unique
 from piccolo.table import Table
 
 from core.erasures.rules import RequestedBy
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+ERASED_AGAIN = Personal("which users to erase again after a restored backup", "always", Erase.KEEP)
+HASH = Personal(
+    "the discount for a first session is given once",
+    "always",
+    Erase.KEEP,
+    "a keyed hash, [see below](#coming-back)",
+)
 
 
 class Erasure(Table, tablename="erasures", db=columns.ENGINE):
@@ -17,7 +25,7 @@ class Erasure(Table, tablename="erasures", db=columns.ENGINE):
 
     id = columns.identifier()
     user_type = columns.string(16)
-    user_id = columns.plain_id(null=False)
+    user_id = columns.plain_id(null=False, personal=ERASED_AGAIN)
     requested_by = columns.string(16)
     began_at = columns.moment(null=False)
     completed_at = columns.moment()
@@ -33,5 +41,5 @@ class ErasedIdentity(Table, tablename="erased_identities", db=columns.ENGINE):
     It names no customer.
     """
 
-    hash = Varchar(length=64, primary_key=True, default=None, null=False)
+    hash = columns.string_key(64, personal=HASH)
     erased_at = columns.moment(null=False)

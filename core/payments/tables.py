@@ -6,13 +6,20 @@ from piccolo.table import Table
 from core.base.field_types import Mode
 from core.payments.states import PaymentStatus
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+TOPICS = Personal("what the customer wants to talk about", "always", Erase.NULL, exported=True)
+INVOICE = Personal("the invoice at the gateway", "always: money", Erase.KEEP, exported=True)
+CHANNEL = Personal("where the invoice is paid, and by which channel it was", "always: money", Erase.KEEP)
+TRACE = Personal("finds the [trace](traces.md) of a payment; random ids", "as their rows", Erase.KEEP)
+ADDRESS = Personal("limits of invoices", "an hour", Erase.KEEP, "gone within the hour")
 
 
 class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     """A customer's request to pay, with its price fixed. `states.py` and a trigger hold the edges of `status`."""
 
     id = columns.identifier()
-    customer_id = columns.reference("Customer")
+    customer_id = columns.reference("Customer", owner=True)
     amount = columns.number(default=0)
     duration_minutes = columns.number()
     is_first_session_discount = columns.flag()
@@ -22,17 +29,17 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     mode = columns.text(default="chat")
     status = columns.text(default="pending")
     targeted_mitra_id = columns.reference("Mitra", null=True)
-    topics = columns.texts()
+    topics = columns.texts(personal=TOPICS)
     created_at = columns.created()
     confirmed_at = columns.moment()
     consumed_at = columns.moment()
     expires_at = columns.moment(null=False)
-    gateway_invoice_id = columns.string(255, null=True, unique=True)
-    gateway_invoice_url = columns.text(null=True)
-    payment_channel = columns.string(50, null=True)  # how it was paid, by the gateway's word
+    gateway_invoice_id = columns.string(255, null=True, unique=True, personal=INVOICE)
+    gateway_invoice_url = columns.text(null=True, personal=CHANNEL)
+    payment_channel = columns.string(50, null=True, personal=CHANNEL)  # how it was paid, by the gateway's word
     invoice_made_at = columns.moment()
     poll_at = columns.moment()  # when to ask the gateway next; ignored once the request is not pending
-    traceparent = columns.string(55, null=True)  # of its confirmation, if that was traced (docs/traces.md)
+    traceparent = columns.string(55, null=True, personal=TRACE)  # of its confirmation, if traced (docs/traces.md)
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", PaymentStatus)
@@ -49,7 +56,7 @@ class InvoiceAsked(Table, tablename="invoices_asked", db=columns.ENGINE):
     id = columns.identifier()
     customer_id = columns.plain_id(null=False)
     # The client's address: an IPv4 address, or an IPv6 network.
-    address = columns.string(45)
+    address = columns.string(45, personal=ADDRESS)
     # Whether the account had paid before: such accounts have higher limits.
     has_paid = columns.flag()
     asked_at = columns.moment(null=False)

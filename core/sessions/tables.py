@@ -9,9 +9,30 @@ from core.sessions.rules import CreditReason, EndedBy
 from core.sessions.sensitivity import Sensitivity
 from core.sessions.states import PAIRED, UNPAIRED, SessionStatus
 from core.storage import columns
+from core.storage.personal import Erase, Personal
 
 _PAIRED = ", ".join(f"'{status}'" for status in SessionStatus if status in PAIRED)
 _WITHOUT_MITRA = ", ".join(f"'{status}'" for status in SessionStatus if status in UNPAIRED | {SessionStatus.SEARCHING})
+
+TOPICS = Personal("the conversation's subject", "always", Erase.NULL, exported=True)
+SENSITIVITY = Personal(
+    "whether the subject is sensitive", "always", Erase.KEEP, "stays: a fact of the ledger of refunds", exported=True
+)
+TRACE = Personal("finds the [trace](traces.md) of a search; random ids", "as their rows", Erase.KEEP)
+GOODBYE = Personal(
+    "goodbyes",
+    "`retention_messages_days` after the end (0: always)",
+    Erase.BY_HAND,
+    "empty, both sides",
+    exported=True,
+)
+CREDIT = Personal(
+    "paid time that was given back, and why: a mitra's absence is one reason",
+    "always: money",
+    Erase.KEEP,
+    exported=True,
+)
+CHANGE = Personal("who changed whether the subject is sensitive", "always", Erase.KEEP)
 
 
 class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
@@ -21,7 +42,7 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     """
 
     id = columns.identifier()
-    customer_id = columns.reference("Customer")
+    customer_id = columns.reference("Customer", owner=True)
     mitra_id = columns.reference("Mitra", null=True)
     payment_request_id = columns.reference("PaymentRequest", null=True)
     mode = columns.string(10, default="chat")
@@ -36,8 +57,8 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     is_first_session_discount = columns.flag()
     expires_at = columns.moment()
     extended_minutes = columns.number(default=0)
-    topic_sensitivity = columns.string(16, default="regular")
-    topics = columns.texts()
+    topic_sensitivity = columns.string(16, default="regular", personal=SENSITIVITY)
+    topics = columns.texts(personal=TOPICS)
     # The search: its mitra if it is targeted, and the ends of its round and of itself.
     targeted_mitra_id = columns.reference("Mitra", null=True)
     round_number = columns.number(default=0)
@@ -71,7 +92,8 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     # When its texts were blanked. `blanked_seq` is null unless rows of messages still have texts: those after it.
     blanked_at = columns.moment()
     blanked_seq = columns.number(null=True)
-    traceparent = columns.string(55, null=True)  # of the beginning of its search, if that was traced (docs/traces.md)
+    # The trace of the beginning of its search, if there is one (docs/traces.md).
+    traceparent = columns.string(55, null=True, personal=TRACE)
 
     known_mode = columns.words("mode", Mode)
     known_status = columns.words("status", SessionStatus)
@@ -91,10 +113,10 @@ class SessionClosure(Table, tablename="session_closures", db=columns.ENGINE):
     """The goodbye of one party."""
 
     id = columns.identifier()
-    session_id = columns.reference("ChatSession")
+    session_id = columns.reference("ChatSession", owner=True)
     user_type = columns.string(10)
     user_id = columns.plain_id(null=False)
-    message = columns.text()
+    message = columns.text(personal=GOODBYE)
     created_at = columns.created()
 
     one_a_side = Unique(["session_id", "user_type"])
@@ -108,12 +130,12 @@ class SessionTimeCredit(Table, tablename="session_time_credits", db=columns.ENGI
     """
 
     id = columns.identifier()
-    session_id = columns.reference("ChatSession")
-    reason = columns.string(16)
+    session_id = columns.reference("ChatSession", owner=True)
+    reason = columns.string(16, personal=CREDIT)
     outage_id = columns.plain_id()
     began_at = columns.moment(null=False)
     ended_at = columns.moment(null=False)
-    milliseconds = columns.number()
+    milliseconds = columns.number(personal=CREDIT)
     created_at = columns.created()
 
     outage_once = Unique(["session_id", "outage_id"])
@@ -132,6 +154,6 @@ class SessionSensitivityLog(Table, tablename="session_sensitivity_log", db=colum
     id = columns.identifier()
     session_id = columns.reference("ChatSession", on_delete=OnDelete.cascade)
     changed_by_mitra_id = columns.reference("Mitra")
-    from_value = columns.string(16)
-    to_value = columns.string(16)
+    from_value = columns.string(16, personal=CHANGE)
+    to_value = columns.string(16, personal=CHANGE)
     created_at = columns.created()

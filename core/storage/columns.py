@@ -1,5 +1,8 @@
 """Column makers with our defaults: no value is filled in silently, and a delete cascades only where the column says
-so. `ENGINE` is the engine of every table."""
+so. `ENGINE` is the engine of every table.
+
+Columns of free content say with `personal` whether they hold a person's data (core/storage/personal.py).
+"""
 
 from typing import Any, get_args
 
@@ -22,7 +25,10 @@ from piccolo.columns.defaults.timestamptz import TimestamptzNow
 from piccolo.constraints import Check
 from piccolo.engine.postgres import PostgresEngine
 
+from core.storage.personal import UNSAID, Personal, declare
+
 MODULES = {
+    "AuthSession": "core.accounts.logins.tables",
     "Customer": "core.accounts.customers.tables",
     "Mitra": "core.accounts.mitras.tables",
     "Operator": "core.accounts.operators.tables",
@@ -59,17 +65,23 @@ ENGINE = _NoConnections(config={})
 def words(column: str, kind: Any) -> Check:
     """Return a CHECK that a column has one of the values of `kind`: an enum, a Literal or a tuple. It allows null."""
     listed = ", ".join(f"'{value}'" for value in get_args(kind) or kind)
-    return Check(f"{column} IN ({listed})")
+    check = Check(f"{column} IN ({listed})")
+    vars(check).update(column=column, kind=kind)
+    return check
 
 
-def identifier() -> UUID:
-    """Return a primary key: a UUIDv7 made by the service."""
-    return UUID(primary_key=True, default=None, null=False)
+def identifier(*, owner: bool = False) -> UUID:
+    """Return a primary key: a UUIDv7 made by the service. `owner`: it is the id of a user."""
+    return declare(UUID(primary_key=True, default=None, null=False), owner=owner)
 
 
-def plain_id(*, null: bool = True) -> UUID:
-    """Return a UUID column without a foreign key."""
-    return UUID(default=None, null=null)
+def plain_id(*, null: bool = True, personal: Personal | None = None, owner: bool | str = False) -> UUID:
+    """Return a UUID column without a foreign key.
+
+    `owner`: the row belongs to the user with this id, or to the owner of the row of the table with this class name.
+    """
+    by = LazyTableReference(owner, module_path=MODULES[owner]) if isinstance(owner, str) else owner
+    return declare(UUID(default=None, null=null), personal=personal, owner=by)
 
 
 def reference(
@@ -79,9 +91,13 @@ def reference(
     on_delete: OnDelete = OnDelete.restrict,
     unique: bool = False,
     primary_key: bool = False,
+    owner: bool = False,
 ) -> ForeignKey[Any]:
-    """Return a foreign key. `table` is the name of the table's class."""
-    return ForeignKey(
+    """Return a foreign key. `table` is the name of the table's class.
+
+    `owner`: the row belongs to the user that it refers to, or to the owner of the row that it refers to.
+    """
+    column = ForeignKey(
         LazyTableReference(table, module_path=MODULES[table]),
         default=None,
         null=null,
@@ -89,21 +105,34 @@ def reference(
         unique=unique,
         primary_key=primary_key,
     )
+    return declare(column, owner=owner)
 
 
-def string(length: int, *, null: bool = False, default: str | None = None, unique: bool = False) -> Varchar:
+def string(
+    length: int,
+    *,
+    null: bool = False,
+    default: str | None = None,
+    unique: bool = False,
+    personal: Personal | None = UNSAID,
+) -> Varchar:
     """Return a varchar column of at most `length` characters."""
-    return Varchar(length=length, default=default, null=null, unique=unique)
+    return declare(Varchar(length=length, default=default, null=null, unique=unique), personal=personal)
 
 
-def text(*, null: bool = False, default: str | None = None) -> Text:
+def string_key(length: int, *, personal: Personal | None = UNSAID) -> Varchar:
+    """Return a primary key that is a text of at most `length` characters."""
+    return declare(Varchar(length=length, primary_key=True, default=None, null=False), personal=personal)
+
+
+def text(*, null: bool = False, default: str | None = None, personal: Personal | None = UNSAID) -> Text:
     """Return a text column without a limit; rules bound its length."""
-    return Text(default=default, null=null)
+    return declare(Text(default=default, null=null), personal=personal)
 
 
-def number(*, null: bool = False, default: int | None = None) -> Integer:
+def number(*, null: bool = False, default: int | None = None, personal: Personal | None = None) -> Integer:
     """Return a 32-bit integer column."""
-    return Integer(default=default, null=null)
+    return declare(Integer(default=default, null=null), personal=personal)
 
 
 def big_number(*, null: bool = False, default: int | None = None) -> BigInt:
@@ -111,14 +140,14 @@ def big_number(*, null: bool = False, default: int | None = None) -> BigInt:
     return BigInt(default=default, null=null)
 
 
-def flag(*, default: bool | None = False) -> Boolean:
+def flag(*, default: bool | None = False, personal: Personal | None = None) -> Boolean:
     """Return a boolean column that is never null."""
-    return Boolean(default=default, null=False)
+    return declare(Boolean(default=default, null=False), personal=personal)
 
 
-def moment(*, null: bool = True) -> Timestamptz:
+def moment(*, null: bool = True, personal: Personal | None = None) -> Timestamptz:
     """Return a timestamptz column. The service gives the value, because the database's now() is not service time."""
-    return Timestamptz(default=None, null=null)
+    return declare(Timestamptz(default=None, null=null), personal=personal)
 
 
 def created() -> Timestamptz:
@@ -126,16 +155,16 @@ def created() -> Timestamptz:
     return Timestamptz(default=TimestamptzNow(), null=False)
 
 
-def json(*, null: bool = True, default: str | None = None) -> JSONB:
+def json(*, null: bool = True, default: str | None = None, personal: Personal | None = UNSAID) -> JSONB:
     """Return a jsonb column."""
-    return JSONB(default=default, null=null)
+    return declare(JSONB(default=default, null=null), personal=personal)
 
 
-def texts(*, null: bool = True) -> Array:
+def texts(*, null: bool = True, personal: Personal | None = UNSAID) -> Array:
     """Return a column with an array of texts."""
-    return Array(base_column=Text(), default=None, null=null)
+    return declare(Array(base_column=Text(), default=None, null=null), personal=personal)
 
 
-def raw_bytes(*, null: bool = False) -> Bytea:
+def raw_bytes(*, null: bool = False, personal: Personal | None = UNSAID) -> Bytea:
     """Return a bytea column."""
-    return Bytea(default=None, null=null)
+    return declare(Bytea(default=None, null=null), personal=personal)

@@ -1,70 +1,55 @@
-"""docs/privacy.md names every table, and every column that can hold a person's data."""
+"""Each column says whether it holds personal data; docs/privacy.md, the erasure and the export are made from that."""
 
-import pathlib
 import re
 
 from piccolo.columns import JSONB, Array, Bytea, Text, Varchar
 
 from core.settings import settings
+from core.storage.personal import UNSAID, Erase, belongs, mark_of, personal_columns
 from core.storage.piccolo_app import APP_CONFIG
+from tools.pages import privacy_page
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+PAGE = privacy_page.PAGE.read_text()
 FREE = (Varchar, Text, JSONB, Array, Bytea)
-# Tables without a column of free content, and those whose content is the service's.
-IMPERSONAL = {
-    "app_config", "cause_tags", "chat_request_notifications", "cluster_leases", "customer_transactions",
-    "ledger_audit_results", "mitra_online_logs", "mitra_online_status", "outages",
-    "pricing_promotions", "pricing_tiers", "roles", "search_rounds", "service_clock", "service_processes",
-    "session_extensions", "session_presence",
-    "wait_estimates", "wait_promises",
-}  # fmt: skip
-# Columns with a fixed set of words, by the name that they have in every table.
-WORDS = {
-    "action", "cause_tag", "change_kind", "channel", "ended_by", "event", "heartbeat_channel", "key", "kind", "mode",
-    "object_type", "operator_action", "processing_result", "recipient_type", "requested_by", "response", "sender_type",
-    "source", "status", "type", "user_type",
-}  # fmt: skip
+TABLES = {table._meta.tablename: table for table in APP_CONFIG.table_classes}
+MARKED = [(table, name, mark) for table in TABLES.values() for name, mark in personal_columns(table)]
 
 
-def rows() -> dict[str, set[str]]:
-    """Return table -> the columns that the page names."""
-    section = PAGE.partition("## What is stored")[2].partition("\n## ")[0]
-    found: dict[str, set[str]] = {}
-    for line in section.splitlines():
-        cells = line.split("|")
-        if line.startswith("| `"):
-            for table in re.findall(r"`(\w+)`", cells[1]):
-                found.setdefault(table, set()).update(re.findall(r"`(\w+)`", cells[2]))
-    return found
+def test_page_is_current() -> None:
+    assert privacy_page.page(PAGE) == PAGE, "run `make pages`"
 
 
-def test_page_names_every_table_that_is_not_impersonal() -> None:
-    tables = {table._meta.tablename for table in APP_CONFIG.table_classes}
-    assert rows().keys() | IMPERSONAL == tables
-    assert rows().keys() & IMPERSONAL == set()
+def test_every_column_of_free_content_says_whether_it_is_personal() -> None:
+    unsaid = []
+    for name, table in TABLES.items():
+        words = {vars(check).get("column") for check in table._meta.constraints}  # a CHECK lists their values
+        unsaid += [
+            f"{name}.{column._meta.name}"
+            for column in table._meta.columns
+            if isinstance(column, FREE) and mark_of(column) is UNSAID and column._meta.name not in words
+        ]
+    assert unsaid == [], "declare them with personal=…, or personal=None (core/storage/personal.py)"
 
 
-def test_page_names_every_column_of_free_content() -> None:
-    missing = []
-    for table in APP_CONFIG.table_classes:
-        name = table._meta.tablename
-        if name in IMPERSONAL:
-            continue
-        for column in table._meta.columns:
-            listed = column._meta.name in rows()[name]
-            if isinstance(column, FREE) and not listed and column._meta.name not in WORDS:
-                missing.append(f"{name}.{column._meta.name}")
-    assert missing == []
+def test_column_that_an_erasure_empties_may_be_null() -> None:
+    assert [
+        f"{table._meta.tablename}.{name}"
+        for table, name, mark in MARKED
+        if mark.erase is Erase.NULL and not table._meta.get_column_by_name(name)._meta.null
+    ] == []
 
 
-def test_page_names_no_column_that_does_not_exist() -> None:
-    columns = {table._meta.tablename: {c._meta.name for c in table._meta.columns} for table in APP_CONFIG.table_classes}
-    unknown = {name: named - columns[name] for name, named in rows().items()}
-    assert not any(
-        table
-        for name, table in unknown.items()
-        if name not in ("unknown_operator_logins", "operator_sign_in_addresses")
-    )
+def test_what_is_erased_by_hand_is_said() -> None:
+    assert [name for _, name, mark in MARKED if mark.erase is Erase.BY_HAND and mark.after == Erase.BY_HAND] == []
+
+
+def test_rows_belong_to_the_user_to_whom_their_references_lead() -> None:
+    assert belongs(TABLES["customers"], "t") == "t.id = ANY($1::uuid[])"
+    assert belongs(TABLES["payment_requests"], "t", "= $1") == "t.customer_id = $1"
+    failures = "SELECT pairing_failures.id FROM pairing_failures WHERE pairing_failures.customer_id = $1"
+    assert belongs(TABLES["refunds"], "t", "= $1") == f"t.failure_id = ANY(ARRAY({failures}))"
+    devices = "SELECT auth_sessions.id FROM auth_sessions WHERE auth_sessions.user_id = $1"
+    assert belongs(TABLES["pushes"], "t", "= $1") == f"t.auth_session_id = ANY(ARRAY({devices}))"
 
 
 def test_page_names_the_settings_that_exist() -> None:

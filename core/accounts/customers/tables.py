@@ -4,20 +4,26 @@ from piccolo.columns.base import OnDelete
 from piccolo.table import Table
 
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+KEPT = "as long as the customer; anonymous ones without a payment `retention_unused_anonymous_days`"
+SIGN_IN = Personal("sign-in", KEPT, Erase.NULL, exported=True)
+NAME = Personal("mitras must know how to address them", KEPT, Erase.NULL, exported=True)
+PUSH = Personal("the newest device's address for pushes", "until the device signs out", Erase.NULL)
 
 
 class Customer(Table, tablename="customers", db=columns.ENGINE):
     """A person who pays for sessions. The migrations add partial unique indexes on the two identity subjects."""
 
-    id = columns.identifier()
-    legacy_uid = columns.string(255, null=True, unique=True)
-    phone = columns.string(20, null=True, unique=True)
-    display_name = columns.string(100, null=True)
+    id = columns.identifier(owner=True)
+    legacy_uid = columns.string(255, null=True, unique=True, personal=SIGN_IN)
+    phone = columns.string(20, null=True, unique=True, personal=SIGN_IN)
+    display_name = columns.string(100, null=True, personal=NAME)
     is_anonymous = columns.flag(default=True)
-    email = columns.string(255, null=True)
-    identity_a_sub = columns.string(255, null=True)
-    identity_b_sub = columns.string(255, null=True)
-    push_token = columns.string(255, null=True)
+    email = columns.string(255, null=True, personal=SIGN_IN)
+    identity_a_sub = columns.string(255, null=True, personal=SIGN_IN)
+    identity_b_sub = columns.string(255, null=True, personal=SIGN_IN)
+    push_token = columns.string(255, null=True, personal=PUSH)
     # Points an anonymous row to the customer that it joined. Payments and sessions stay with the anonymous row.
     account_belongs_to = columns.reference("Customer", null=True, on_delete=OnDelete.set_null)
     # Real time of the join, for the processes that poll for changes.

@@ -5,17 +5,21 @@ from piccolo.table import Table
 
 from core.accounts.mitras.rules import HeartbeatChannel
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+EMPTIED = Personal("sign-in, pushes", "as long as the mitra", Erase.NULL)
+REPLACED = Personal("sign-in, names for customers", "as long as the mitra", Erase.BY_HAND, "a placeholder")
 
 
 class Mitra(Table, tablename="mitras", db=columns.ENGINE):
     """A supporter who chats. Every transaction that adds to a mitra's sessions locks the row."""
 
-    id = columns.identifier()
-    legacy_uid = columns.string(255, null=True, unique=True)
-    phone = columns.string(20, unique=True)
-    display_name = columns.string(100)
+    id = columns.identifier(owner=True)
+    legacy_uid = columns.string(255, null=True, unique=True, personal=EMPTIED)
+    phone = columns.string(20, unique=True, personal=REPLACED)
+    display_name = columns.string(100, personal=REPLACED)
     is_active = columns.flag()
-    push_token = columns.string(255, null=True)
+    push_token = columns.string(255, null=True, personal=EMPTIED)
     erased_at = columns.moment()
     created_at = columns.created()
 

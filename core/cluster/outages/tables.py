@@ -1,6 +1,5 @@
 """Tables of process leases and outages."""
 
-from piccolo.columns import Varchar
 from piccolo.constraints import Check
 from piccolo.table import Table
 
@@ -11,7 +10,7 @@ from core.storage import columns
 class ServiceProcess(Table, tablename="service_processes", db=columns.ENGINE):
     """The lease of the process at one place, renewed every second. All times are service time."""
 
-    place = Varchar(length=255, primary_key=True, default=None, null=False)  # kind, host and port
+    place = columns.string_key(255, personal=None)  # kind, host and port
     kind = columns.string(16)
     since_at = columns.moment(null=False)  # start of the unbroken series of renewals that ends at `alive_at`
     alive_at = columns.moment(null=False)

@@ -3,6 +3,9 @@
 from piccolo.table import Table
 
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+NOTIFICATION = Personal("notifications; `content` has ids, no names", "an hour", Erase.ROW)
 
 
 class Push(Table, tablename="pushes", db=columns.ENGINE):
@@ -13,9 +16,9 @@ class Push(Table, tablename="pushes", db=columns.ENGINE):
     """
 
     id = columns.identifier()
-    auth_session_id = columns.plain_id(null=False)
-    push_token = columns.string(255)
-    content = columns.json(null=False)
+    auth_session_id = columns.plain_id(null=False, owner="AuthSession")
+    push_token = columns.string(255, personal=NOTIFICATION)
+    content = columns.json(null=False, personal=NOTIFICATION)
     urgent = columns.flag()
     # The push is about the end of the device's own auth session.
     is_farewell = columns.flag()

@@ -7,6 +7,9 @@ from piccolo.table import Table
 
 from core.payments.failures.rules import OperatorAction
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+NOTE = Personal("what an operator wrote about a failed pairing", "always", Erase.NULL)
 
 
 class KnownCause(Table, tablename="cause_tags", db=columns.ENGINE):
@@ -21,14 +24,14 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
 
     id = columns.identifier()
     payment_request_id = columns.reference("PaymentRequest", on_delete=OnDelete.cascade)
-    customer_id = columns.reference("Customer")
+    customer_id = columns.reference("Customer", owner=True)
     targeted_mitra_id = columns.reference("Mitra", null=True)
     cause_tag = columns.reference("KnownCause")
     amount = columns.number()
     operator_action = columns.string(20, null=True)
     actioned_by = columns.reference("Operator", null=True)
     actioned_at = columns.moment()
-    note = columns.text(null=True)  # the operator's words, for operators only
+    note = columns.text(null=True, personal=NOTE)  # the operator's words, for operators only
     superseded_at = columns.moment()
     created_at = columns.created()
 

@@ -9,7 +9,7 @@ class CustomerTransaction(Table, tablename="customer_transactions", db=columns.E
     """Money earned: one row for each consumed payment request."""
 
     id = columns.identifier()
-    customer_id = columns.reference("Customer")
+    customer_id = columns.reference("Customer", owner=True)
     session_id = columns.reference("ChatSession")
     payment_request_id = columns.reference("PaymentRequest", null=True, unique=True)
     type = columns.string(20)

@@ -6,6 +6,9 @@ from piccolo.table import Table
 from core.base.field_types import Mode
 from core.payments.pricing.rules import ChangeKind
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+PRICE = Personal("prices; no person but the operator's id", "always", Erase.KEEP)
 
 
 class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
@@ -15,7 +18,7 @@ class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
     mode = columns.string(10)
     minutes = columns.number()
     price_idr = columns.number()
-    tag = columns.string(100, null=True)
+    tag = columns.string(100, null=True, personal=None)
     sort_order = columns.number(default=0)
     is_active = columns.flag(default=True)
     created_at = columns.created()
@@ -34,8 +37,8 @@ class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.EN
     change_kind = columns.string(20)
     changed_by = columns.reference("Operator", null=True)
     changed_at = columns.moment(null=False)
-    before = columns.json()
-    after = columns.json()
+    before = columns.json(personal=PRICE)
+    after = columns.json(personal=PRICE)
 
     known_kind = columns.words("change_kind", ChangeKind)
 
@@ -44,12 +47,12 @@ class PricingPromotion(Table, tablename="pricing_promotions", db=columns.ENGINE)
     """A promotion by its key; the first-session discount is the only one."""
 
     id = columns.identifier()
-    key = columns.string(50, unique=True)
+    key = columns.string(50, unique=True, personal=None)
     enabled = columns.flag()
     price_idr = columns.number()
     gimmick_price_idr = columns.number()
     duration_minutes = columns.number()
-    modes = columns.texts(null=False)
+    modes = columns.texts(null=False, personal=None)
     created_at = columns.created()
     updated_at = columns.moment(null=False)
 
@@ -64,7 +67,7 @@ class PricingPromotionHistory(Table, tablename="pricing_promotions_history", db=
     change_kind = columns.string(20)
     changed_by = columns.reference("Operator", null=True)
     changed_at = columns.moment(null=False)
-    before = columns.json()
-    after = columns.json()
+    before = columns.json(personal=PRICE)
+    after = columns.json(personal=PRICE)
 
     known_kind = columns.words("change_kind", ChangeKind)

@@ -5,6 +5,10 @@ from piccolo.table import Table
 
 from core.payments.refunds.states import OPEN, RefundStatus
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+REASON = Personal("what an operator wrote about a refund", "always", Erase.NULL)
+REFUND = Personal("the refund at the gateway, and why it failed", "always: money", Erase.KEEP)
 
 _OPEN = ", ".join(f"'{status}'" for status in RefundStatus if status in OPEN)
 
@@ -13,15 +17,15 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     """The one refund of a pairing failure, stored before the gateway is asked for it. No row is deleted."""
 
     id = columns.identifier()
-    failure_id = columns.reference("PairingFailure", unique=True)
+    failure_id = columns.reference("PairingFailure", unique=True, owner=True)
     amount = columns.number()
     status = columns.string(20, default="requested")
-    reason = columns.text(null=True)  # the operator's words, for operators only
+    reason = columns.text(null=True, personal=REASON)  # the operator's words, for operators only
     requested_by = columns.reference("Operator")
     requested_at = columns.moment(null=False)
     attempt = columns.number(default=1)  # how often operators have asked for it
-    gateway_refund_id = columns.string(255, null=True, unique=True)
-    failure_code = columns.string(100, null=True)
+    gateway_refund_id = columns.string(255, null=True, unique=True, personal=REFUND)
+    failure_code = columns.string(100, null=True, personal=REFUND)
     asks = columns.number(default=0)  # how often the gateway was asked in this attempt
     ask_at = columns.moment()  # when to ask the gateway next
     settled_at = columns.moment()

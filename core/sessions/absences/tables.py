@@ -5,6 +5,9 @@ from piccolo.table import Table
 
 from core.base.field_types import Party
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+ABSENCE = Personal("when a party of a session gave no sign of life", "400 days", Erase.KEEP, exported=True)
 
 
 class SessionPresence(Table, tablename="session_presence", db=columns.ENGINE):
@@ -22,12 +25,12 @@ class SessionAbsence(Table, tablename="session_absences", db=columns.ENGINE):
     """One absence of a party during a session. It is open while `ended_at` is null."""
 
     id = columns.identifier()
-    session_id = columns.reference("ChatSession")
+    session_id = columns.reference("ChatSession", owner=True)
     user_type = columns.string(10)
-    since = columns.moment(null=False)  # the last sign of life, or from when a silence counted
-    declared_at = columns.moment(null=False)
-    ended_at = columns.moment()
-    returned = columns.flag()  # False if the session ended first
+    since = columns.moment(null=False, personal=ABSENCE)  # the last sign of life, or from when a silence counted
+    declared_at = columns.moment(null=False, personal=ABSENCE)
+    ended_at = columns.moment(personal=ABSENCE)
+    returned = columns.flag(personal=ABSENCE)  # False if the session ended first
 
     known_user_type = columns.words("user_type", Party)
     declared_after_silence = Check("declared_at > since")

@@ -5,6 +5,20 @@ from piccolo.table import Table
 
 from core.sessions.messages.rules import MessageStatus, SenderType
 from core.storage import columns
+from core.storage.personal import Erase, Personal
+
+CONVERSATION = Personal(
+    "the conversation",
+    "`retention_messages_days` after the end (0: always)",
+    Erase.BY_HAND,
+    "empty, both sides",
+    exported=True,
+)
+DIGEST = Personal(
+    "both phones and the service can compare a chat; a hash of its messages",
+    "always; of blanked sessions only the last one",
+    Erase.KEEP,
+)
 
 
 class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
@@ -16,9 +30,9 @@ class ChatMessage(Table, tablename="chat_messages", db=columns.ENGINE):
     sender_type = columns.string(10)
     sender_id = columns.plain_id(null=False)
     client_message_id = columns.plain_id(null=False)
-    type = columns.string(20, default="text")
-    content = columns.text()
-    metadata = columns.json()
+    type = columns.string(20, default="text", personal=None)
+    content = columns.text(personal=CONVERSATION)
+    metadata = columns.json(personal=CONVERSATION)
     status = columns.string(20, default="sent")
     delivered_at = columns.moment()
     read_at = columns.moment()
@@ -37,7 +51,7 @@ class ChatDigest(Table, tablename="chat_digests", db=columns.ENGINE):
     id = columns.identifier()
     session_id = columns.reference("ChatSession")
     seq = columns.number()
-    digest = columns.raw_bytes()
+    digest = columns.raw_bytes(personal=DIGEST)
 
     once = Unique(["session_id", "seq"])
     sane = Check("seq > 0 AND length(digest) = 32")
