@@ -125,11 +125,6 @@ async def purge(tx: Tx, *, older_than_s: float) -> int:
     return given_up
 
 
-async def forget_all(tx: Tx, recipient_ids: Sequence[str]) -> None:
-    """Delete the pending deliveries of recipients who are erased."""
-    await tx.execute(SQL["forget_all"], recipient_ids)
-
-
 async def forget_sessions(tx: Tx, session_ids: Sequence[str]) -> None:
     """Delete the pending deliveries about sessions, because they name an erased customer."""
     if not session_ids:

@@ -256,18 +256,6 @@ noted AS (
 SELECT count(*)
 FROM gone;
 
--- name: forget_all
--- Delete the deliveries of recipients. Rows are locked in the order of their ids, as acknowledgements do.
-DELETE FROM deliveries
-WHERE
-  id = ANY(ARRAY(
-    SELECT id
-    FROM deliveries
-    WHERE recipient_id = ANY($1::uuid[])
-    ORDER BY id
-    FOR UPDATE
-  ));
-
 -- name: forget_sessions
 -- Delete the deliveries about sessions. The table holds the events of an hour at most, so it has no index for this.
 DELETE FROM deliveries

@@ -21,17 +21,6 @@ async def lock_pending(tx: Tx, customer_ids: Sequence[str]) -> list[PaymentReque
     return many(PaymentRequest, await tx.fetch(LOCK_PENDING, customer_ids))
 
 
-async def blank_topics(tx: Tx, customer_ids: Sequence[str]) -> None:
-    """Erase the topics of customers' requests. The money stays."""
-    await tx.execute(SQL["blank_topics"], customer_ids)
-
-
-async def blank_notes(tx: Tx, customer_ids: Sequence[str]) -> None:
-    """Erase what operators wrote about customers' failures and refunds. The money stays."""
-    await tx.execute(SQL["blank_notes"], customer_ids)
-    await tx.execute(SQL["blank_reasons"], customer_ids)
-
-
 async def had_discount(reader: Reader, customer_ids: Sequence[str]) -> bool:
     """Return whether one of these customers has ever paid for a first-session discount."""
     return await reader.fetchval(SQL["had_discount"], customer_ids)

@@ -22,8 +22,6 @@ from core.base.actor import Actor, UserType
 from core.base.errors import NotFound, Unauthenticated, ValidationFailed
 from core.base.field_types import Id, Time
 from core.bus.buckets import charges_of_address, hourly_limit
-from core.deliveries import store as deliveries
-from core.deliveries.pushes import store as pushes
 from core.erasures import store as erasures
 from core.erasures.rules import MitraStillActive, RequestedBy, phone_mark
 from core.erasures.store import Erasure
@@ -33,6 +31,7 @@ from core.payments import money
 from core.payments import store as payment_store
 from core.payments.pricing import store as pricing
 from core.payments.rules import SessionInProgress
+from core.privacy import erase_columns
 from core.runtime.container import Runtime
 from core.security import identity
 from core.security.identity import IdentityTokenInvalid, ProviderDisabled
@@ -191,7 +190,7 @@ async def _erase_customer_in(
     for payment in await payments.lock_pending(tx, rows):
         await money.abandon(tx, payment, by=None)
     await _keep_of_identities(runtime, tx, rows, known)
-    await customers.blank(tx, rows)
+    await customers.mark_erased(tx, rows)
     await operator_store.blank_audit_log(tx, rows)
     await _sign_out(tx, account_id, rows)
     return await _begun(tx, UserType.CUSTOMER, account_id, asked)
@@ -262,9 +261,9 @@ async def _forget_codes(runtime: Runtime, tx: Tx, phone: str) -> None:
 
 
 async def _sign_out(tx: Tx, user_id: str, rows: Sequence[str]) -> None:
-    """Revoke all devices of a user and erase what is stored of them and for them."""
+    """Revoke all devices of a user and erase the user, the devices and what is stored for them."""
     await sign_off.revoke(tx, user_id=user_id)
-    await logins.blank_devices(tx, rows)
+    await erase_columns.blank_identity(tx, rows)
     await forget_stored(tx, rows)
 
 
@@ -273,8 +272,7 @@ async def forget_stored(tx: Tx, rows: Sequence[str]) -> None:
 
     A key that another transaction has locked is left to the sweep.
     """
-    await pushes.forget(tx, await logins.devices_of(tx, rows))
-    await deliveries.forget_all(tx, rows)
+    await erase_columns.delete_rows(tx, rows)
     await idempotency.forget_all(tx, rows)
 
 

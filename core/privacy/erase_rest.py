@@ -1,4 +1,4 @@
-"""Erase what the first transaction of an erasure has left: texts, topics, payer data (docs/privacy.md#erasure).
+"""Erase what the first transaction of an erasure has left: texts, marked columns, payer data (docs/privacy.md#erasure).
 
 Each step is one bounded transaction that may be repeated, so a process may die between any two of them. An erasure is
 complete when nothing is left, and no request or event from before it can store something.
@@ -16,7 +16,7 @@ from core.erasures.store import Erasure
 from core.idempotency import store as idempotency
 from core.payments import erasing as payments
 from core.payments.webhooks import erasing as webhooks
-from core.privacy import erase
+from core.privacy import erase, erase_columns
 from core.runtime.container import Runtime
 from core.sessions import erasing as sessions
 from core.sessions.messages import blank as blank_texts
@@ -47,7 +47,7 @@ async def go_on(runtime: Runtime) -> None:
 async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
     is_customer = erasure.user_type == UserType.CUSTOMER.value
     rows = await customers.rows_of(runtime.db, erasure.user_id) if is_customer else [erasure.user_id]
-    if is_customer and not await _blank_texts(runtime, erasure, rows):
+    if not (await _blank_texts(runtime, erasure, rows) and await _blank_columns(runtime, erasure, rows)):
         return
     await _forget_trail(runtime, rows)
     before = runtime.now() - SETTLED
@@ -71,7 +71,7 @@ async def _go_on(runtime: Runtime, erasure: Erasure) -> None:
 
 
 async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> bool:
-    """Blank the texts of all completed sessions, and the topics. Return False if another process is at it."""
+    """Blank the texts of all completed sessions. Return False if another process is at it."""
     while True:
         async with runtime.transaction() as tx:
             if not await erasures.claim(tx, erasure.id):
@@ -80,10 +80,17 @@ async def _blank_texts(runtime: Runtime, erasure: Erasure, rows: list[str]) -> b
             await blank_texts.blank_sessions(tx, left)
             await blank_texts.blank_messages(tx, left)
             if not left:
-                await sessions.blank_topics(tx, rows)
-                await payments.blank_topics(tx, rows)
-                await payments.blank_notes(tx, rows)
                 return True
+
+
+async def _blank_columns(runtime: Runtime, erasure: Erasure, rows: list[str]) -> bool:
+    """Set the marked columns to null, those of a table in a transaction. Return False if another process is at it."""
+    for sql in erase_columns.BLANK_LATER:
+        async with runtime.transaction() as tx:
+            if not await erasures.claim(tx, erasure.id):
+                return False
+            await tx.execute(sql, rows)
+    return True
 
 
 async def _forget_trail(runtime: Runtime, rows: list[str]) -> None:

@@ -5,7 +5,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from core.storage import sql_files
-from core.storage.transaction import Reader, Tx
+from core.storage.transaction import Reader
 
 SQL = sql_files.load(__file__)
 
@@ -23,8 +23,3 @@ async def with_texts(reader: Reader, customer_ids: Sequence[str], *, limit: int)
 async def any_unsettled(reader: Reader, customer_ids: Sequence[str], *, since: dt.datetime) -> bool:
     """Return whether a session of customers has not ended, or ended after `since`."""
     return await reader.fetchval(SQL["any_unsettled"], customer_ids, since)
-
-
-async def blank_topics(tx: Tx, customer_ids: Sequence[str]) -> None:
-    """Erase the topics of customers' sessions."""
-    await tx.execute(SQL["blank_topics"], customer_ids)

@@ -20,16 +20,3 @@ SELECT EXISTS(
     customer_id = ANY($1::uuid[])
     AND (is_unended(status) OR ended_at > $2)
 );
-
--- name: blank_topics
--- Erase the topics of customers' sessions. They are locked in the order of their ids.
-UPDATE chat_sessions
-SET topics = NULL
-WHERE
-  id = ANY(ARRAY(
-    SELECT id
-    FROM chat_sessions
-    WHERE customer_id = ANY($1::uuid[]) AND topics IS NOT NULL
-    ORDER BY id
-    FOR NO KEY UPDATE
-  ));

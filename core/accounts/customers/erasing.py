@@ -1,4 +1,4 @@
-"""Erase the personal fields of customers, and what follows from an erasure (docs/privacy.md#erasure).
+"""What an erasure reads and keeps of customers (docs/privacy.md#erasure).
 
 An erased customer who comes back is recognised, for the first-session discount (docs/privacy.md#coming-back).
 """
@@ -49,9 +49,9 @@ async def lock_rows(tx: Tx, account_id: str, customer_ids: Sequence[str]) -> Non
     await tx.execute(SQL["lock_rows"], [account_id], None)
 
 
-async def blank(tx: Tx, customer_ids: Sequence[str]) -> None:
-    """Erase the personal fields of customers. Their rows, joins and times stay."""
-    await tx.execute(SQL["blank"], customer_ids, tx.now)
+async def mark_erased(tx: Tx, customer_ids: Sequence[str]) -> None:
+    """Store that customers are erased. Their rows, joins and times stay."""
+    await tx.execute(SQL["mark_erased"], customer_ids, tx.now)
 
 
 async def is_erased(reader: Reader, customer_id: str) -> bool:

@@ -13,18 +13,10 @@ WHERE id = ANY($1::uuid[]) AND id IS DISTINCT FROM $2::uuid
 ORDER BY id
 FOR NO KEY UPDATE;
 
--- name: blank
--- Erase the personal fields of customers.
+-- name: mark_erased
+-- Store that customers are erased at $2.
 UPDATE customers
-SET
-  legacy_uid = NULL,
-  phone = NULL,
-  display_name = NULL,
-  email = NULL,
-  identity_a_sub = NULL,
-  identity_b_sub = NULL,
-  push_token = NULL,
-  erased_at = coalesce(erased_at, $2)
+SET erased_at = coalesce(erased_at, $2)
 WHERE id = ANY($1::uuid[]);
 
 -- name: begin_export

@@ -15,16 +15,6 @@ async def lock_devices(tx: Tx, user_ids: Sequence[str]) -> None:
     await tx.execute(SQL["lock_devices"], user_ids)
 
 
-async def blank_devices(tx: Tx, user_ids: Sequence[str]) -> None:
-    """Erase what users' auth sessions say of their devices. The caller has revoked them."""
-    await tx.execute(SQL["blank_devices"], user_ids)
-
-
-async def devices_of(reader: Reader, user_ids: Sequence[str]) -> list[str]:
-    """Return the ids of all auth sessions of users."""
-    return [row["id"] for row in await reader.fetch(SQL["devices_of"], user_ids)]
-
-
 async def lock_codes(tx: Tx, phone: str) -> None:
     """Lock all requests for codes for a phone, of customers and mitras, and keep new ones out until the commit."""
     await codes.hold_phone(tx, phone)

@@ -6,20 +6,6 @@ WHERE user_id = ANY($1::uuid[])
 ORDER BY id
 FOR UPDATE;
 
--- name: blank_devices
--- Erase what auth sessions say of their devices.
-UPDATE auth_sessions
-SET device_info = NULL, push_token = NULL, push_token_at = NULL, locale = NULL
-WHERE
-  user_id = ANY($1::uuid[])
-  AND (device_info IS NOT NULL OR push_token IS NOT NULL OR locale IS NOT NULL);
-
--- name: devices_of
--- The auth sessions of users.
-SELECT id::text
-FROM auth_sessions
-WHERE user_id = ANY($1::uuid[]);
-
 -- name: lock_codes
 -- Lock the requests for codes for a phone.
 SELECT id

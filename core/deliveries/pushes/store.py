@@ -4,7 +4,6 @@ A process claims a push while it sends it, and deletes it when the provider has 
 """
 
 import datetime as dt
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -83,10 +82,3 @@ async def again(tx: Tx, push_id: str, *, after_s: float) -> bool:
         return False
     await tx.execute(SQL["again"], push_id, after_s)
     return True
-
-
-async def forget(tx: Tx, auth_session_ids: Sequence[str]) -> None:
-    """Delete the pushes of devices whose user is erased."""
-    if not auth_session_ids:
-        return
-    await tx.execute(SQL["forget"], auth_session_ids)

@@ -77,15 +77,3 @@ WHERE id = $1 AND expires_real_at <= clock_timestamp() + make_interval(secs => $
 UPDATE pushes
 SET due_real_at = clock_timestamp() + make_interval(secs => $2)
 WHERE id = $1;
-
--- name: forget
--- Delete the pushes of devices. The table holds the pushes of an hour at most, so it has no index for this.
-DELETE FROM pushes
-WHERE
-  id = ANY(ARRAY(
-    SELECT id
-    FROM pushes
-    WHERE auth_session_id = ANY($1::uuid[])
-    ORDER BY id
-    FOR UPDATE
-  ));

@@ -392,23 +392,19 @@ WHERE
 -- rule: an erased user has no personal data and no device
 -- proves: docs/privacy.md#erasure
 -- reads: whole tables
--- returns: erased customers and mitras with a personal field or an active auth session, erased mitras who are active,
--- and completed erasures of customers whose sessions, or those of customers who joined them, have texts.
+-- returns: erased customers and mitras with an active auth session, erased mitras who are active or have their phone,
+-- and completed erasures of customers whose sessions, or those of customers who joined them, have texts. audit_rules.py
+-- adds the rows of erased users, and of their devices, that have personal data by the marks of their columns.
 SELECT
   c.id::text,
   'erased ' || c.erased_at
 FROM customers AS c
 WHERE
   c.erased_at IS NOT NULL
-  AND (
-    coalesce(
-      c.legacy_uid, c.phone, c.display_name, c.email, c.identity_a_sub, c.identity_b_sub, c.push_token
-    ) IS NOT NULL
-    OR EXISTS (
-      SELECT 1
-      FROM auth_sessions AS d
-      WHERE d.user_id = c.id AND d.revoked_at IS NULL
-    )
+  AND EXISTS (
+    SELECT 1
+    FROM auth_sessions AS d
+    WHERE d.user_id = c.id AND d.revoked_at IS NULL
   )
 UNION ALL
 SELECT
@@ -420,7 +416,6 @@ WHERE
   AND (
     m.is_active
     OR m.phone NOT LIKE '#%'
-    OR coalesce(m.legacy_uid, m.push_token) IS NOT NULL
     OR EXISTS (
       SELECT 1
       FROM auth_sessions AS d

@@ -2,7 +2,9 @@
 
 import pytest
 
+from core.accounts.customers.tables import Customer
 from core.privacy.erase import PER_ADDRESS
+from core.storage.personal import personal_columns
 from tests.http.pairing.steps import accepting
 from tests.http.privacy.steps import (
     COMPLETED,
@@ -34,7 +36,7 @@ from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 ROWS = "SELECT * FROM customers WHERE id = $1 OR account_belongs_to = $1"
-PERSONAL = ("legacy_uid", "phone", "display_name", "email", "identity_a_sub", "identity_b_sub", "push_token")
+PERSONAL = [name for name, _ in personal_columns(Customer)]
 
 
 async def identity_customer(world: World, provider: IdentityServer, subject: str) -> Client:
