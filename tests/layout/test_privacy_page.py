@@ -4,6 +4,7 @@ import re
 
 from piccolo.columns import JSONB, Array, Bytea, Text, Varchar
 
+from core.privacy import export
 from core.settings import settings
 from core.storage.personal import UNSAID, Erase, belongs, mark_of, personal_columns
 from core.storage.piccolo_app import APP_CONFIG
@@ -41,6 +42,15 @@ def test_column_that_an_erasure_empties_may_be_null() -> None:
 
 def test_what_is_erased_by_hand_is_said() -> None:
     assert [name for _, name, mark in MARKED if mark.erase is Erase.BY_HAND and mark.after == Erase.BY_HAND] == []
+
+
+def test_every_exported_column_is_in_a_list_of_the_export() -> None:
+    listed = {(one.table, field) for one in export.LISTS.values() for field in one.row.__annotations__}
+    assert [
+        f"{table._meta.tablename}.{name}"
+        for table, name, mark in MARKED
+        if mark.exported and (table, name) not in listed
+    ] == []
 
 
 def test_rows_belong_to_the_user_to_whom_their_references_lead() -> None:

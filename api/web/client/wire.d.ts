@@ -297,9 +297,9 @@ export interface ExportedAbsence {
 export interface ExportedCode {
   id: string;
   phone: string;
-  ip_address: string;
   channel: string;
   created_at: string;
+  ip_address: string;
   used_at: string | null;
 }
 
@@ -307,12 +307,12 @@ export interface ExportedCode {
 export interface ExportedDelivery {
   id: string;
   event_id: string;
-  event: string;
   stage: "acknowledged" | "given_up" | "opened" | "pushed" | "sent";
-  device_id: string | null;
+  event: string;
   session_id: string | null;
   payment_request_id: string | null;
   at: string;
+  device_id: string | null;
 }
 
 /** A sign-in on a device, and what the app said of the device. */
@@ -320,32 +320,32 @@ export interface ExportedDevice {
   id: string;
   device_info: Record<string, unknown> | null;
   locale: string | null;
-  push_enabled: boolean;
   created_at: string;
   last_used_at: string | null;
   expires_at: string;
   revoked_at: string | null;
+  push_enabled: boolean;
 }
 
 /** A goodbye of the customer or the mitra. */
 export interface ExportedGoodbye {
   id: string;
-  sender: "customer" | "mitra";
   message: string;
   created_at: string;
+  sender: "customer" | "mitra";
 }
 
 /** A message of the customer or the mitra. */
 export interface ExportedMessage {
   id: string;
   seq: number;
-  sender: string;
   type: string;
-  content: string;
-  metadata: unknown;
-  created_at: string;
   delivered_at: string | null;
   read_at: string | null;
+  created_at: string;
+  sender: string;
+  content: string;
+  metadata: unknown;
 }
 
 /** A payment request. `mitra` is the name of the mitra that it was meant for. */
@@ -353,18 +353,18 @@ export interface ExportedPayment {
   id: string;
   amount: number;
   duration_minutes: number;
-  mode: "call" | "chat";
-  status: PaymentStatus;
   is_first_session_discount: boolean;
   is_extension: boolean;
   extends_session_id: string | null;
-  mitra: string | null;
+  mode: "call" | "chat";
+  status: PaymentStatus;
   topics: string[] | null;
   created_at: string;
-  expires_at: string;
   confirmed_at: string | null;
   consumed_at: string | null;
+  expires_at: string;
   gateway_invoice_id: string | null;
+  mitra: string | null;
   failure: string | null;
   operator_action: OperatorAction | null;
 }
@@ -372,14 +372,14 @@ export interface ExportedPayment {
 /** The account, or an anonymous customer that has joined it. */
 export interface ExportedProfile {
   id: string;
-  account_belongs_to: string | null;
+  legacy_uid: string | null;
+  phone: string | null;
   display_name: string | null;
   is_anonymous: boolean;
-  phone: string | null;
   email: string | null;
   identity_a_sub: string | null;
   identity_b_sub: string | null;
-  legacy_uid: string | null;
+  account_belongs_to: string | null;
   usp_seen: boolean;
   created_at: string;
 }
@@ -397,18 +397,18 @@ export interface ExportedSession {
   payment_request_id: string | null;
   mode: "call" | "chat";
   status: SessionStatus;
-  mitra: string | null;
-  topics: string[] | null;
-  topic_sensitivity: Sensitivity;
-  price: number;
-  duration_minutes: number | null;
-  extended_minutes: number;
   created_at: string;
   paired_at: string | null;
-  expires_at: string | null;
   ended_at: string | null;
   ended_by: "customer" | "mitra" | "operator" | "timer" | null;
+  duration_minutes: number | null;
+  price: number;
+  expires_at: string | null;
+  extended_minutes: number;
+  topic_sensitivity: Sensitivity;
+  topics: string[] | null;
   blanked_at: string | null;
+  mitra: string | null;
   goodbyes: ExportedGoodbye[];
   messages: ExportedMessage[];
 }
@@ -427,10 +427,10 @@ export interface ExportedTimeCredit {
 /** A payment that was earned. */
 export interface ExportedTransaction {
   id: string;
-  type: "extension" | "session";
-  amount: number;
   session_id: string;
   payment_request_id: string | null;
+  type: "extension" | "session";
+  amount: number;
   created_at: string;
 }
 
