@@ -171,7 +171,6 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboard
 	$(VENV)/bin/python -m tools.pages.dashboards
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
-	$(SESI) bench --page docs/bench.md --remake
 
 release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
 	$(VENV)/bin/python -m tools.compatibility --release

@@ -16,8 +16,6 @@ from tools.pages.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
 pytestmark = pytest.mark.slow
 
 INSTALL = re.compile(r"pip .*--require-hashes (.*)")
-# `make bench-install` installs what they import.
-PEERS = {"tools/bench/peers/fastapi_sessions.py"}
 EXPORTER = "core/telemetry/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
 
 
@@ -95,7 +93,7 @@ def test_lock_of_traces_adds_packages_to_the_runtime_lock_and_changes_none() -> 
 def test_service_and_commands_import_only_packages_of_the_runtime_lock() -> None:
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     found = {str(path.relative_to(ROOT)): names for path in files if (names := not_in_production(path))}
-    assert {file: names for file, names in found.items() if file not in {*PEERS, EXPORTER}} == {}
+    assert {file: names for file, names in found.items() if file != EXPORTER} == {}
     assert not_in_production(ROOT / EXPORTER, TRACES_LOCK) == set()
 
 

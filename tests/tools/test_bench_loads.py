@@ -11,7 +11,7 @@ from tests.stack import Stack
 from tools.bench import chat, people, rates, sockets
 from tools.bench.chat_loads import Load
 from tools.bench.chat_wire import ChatWire
-from tools.bench.peers.colocated import ColocatedPeer, program
+from tools.bench.peers.colocated import ColocatedPeer, check_installed
 from tools.bench.running import BenchFailed
 from tools.bench.target import of_service
 
@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def peer(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[ColocatedPeer]:
     """Run a chat peer on the service's servers. Its table is dropped: other tests compare the tables with ours."""
     try:
-        program("python")
+        check_installed()
     except BenchFailed as error:
         pytest.skip(str(error))
     made = ColocatedPeer(request.param, stack)

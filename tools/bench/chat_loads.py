@@ -73,4 +73,6 @@ LOADS = (
         goals=(Goal(figure="stored/s", at_least=20_000), Goal(figure="CPU s per 1,000", at_most=0.06)),
     ),
 )
-ALWAYS = (Goal(figure="out of order", at_most=0), Goal(figure="acknowledged and not stored", at_most=0))
+ALWAYS = tuple(
+    Goal(figure=figure, at_most=0, in_every_run=True) for figure in ("out of order", "acknowledged and not stored")
+)

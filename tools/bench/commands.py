@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from core.base.process import end_as_by_hand
-from tools.bench.names import ATTACKS, NAMES
+from tools.bench.names import NAMES
 from tools.commands import environment, migrate, progress
 from tools.commands.arguments import between
 
@@ -22,15 +22,12 @@ def _bench(args: argparse.Namespace) -> int:
 
     _check_files(args)
     end_as_by_hand()
-    alone = next((ALONE[name] for name in args.names if name in ALONE), None)
-    if alone is not None:
-        return alone(args)
-    if args.attack:
-        raise RuntimeError("--attack: expected `sesi bench abuse`")
     if args.compare is not None:
         return _compare(args)
     if args.pairs is not None:
         raise RuntimeError("--pairs: expected --compare REV")
+    if args.page is not None and not args.page.is_file():
+        raise RuntimeError(f"{args.page}: file not found")
     wish = main.BenchWish(
         names=tuple(args.names),
         runs=args.runs,
@@ -39,7 +36,6 @@ def _bench(args: argparse.Namespace) -> int:
         json=args.json,
         baseline=args.baseline,
         page=args.page,
-        remake=args.remake,
         profile=args.profile,
         peers=not args.no_peers,
     )
@@ -53,54 +49,13 @@ def _check_files(args: argparse.Namespace) -> None:
     for path in (args.json, args.page):
         if path is not None and not path.absolute().parent.is_dir():
             raise RuntimeError(f"{path}: its directory does not exist")
-    if args.remake and args.page is None:
-        raise RuntimeError("--remake: expected --page FILE")
-
-
-def _abuse(args: argparse.Namespace) -> int:
-    from tools.bench import sockets
-    from tools.bench.abuse import main
-    from tools.bench.running import BenchFailed
-
-    if len(args.names) > 1:
-        raise RuntimeError("abuse: expected alone, because its table differs from those of other benchmarks")
-    others = ("runs", "template", "baseline", "profile", "compare", "pairs", "remake")
-    if given := [name for name in others if getattr(args, name)]:
-        raise RuntimeError(f"--{given[0]}: expected without `abuse`")
-    seconds = args.seconds or main.SECONDS
-    if seconds > main.LONGEST_S:
-        raise RuntimeError(f"--seconds: expected at most {main.LONGEST_S:.0f} for each attack")
-    sockets.allow_files(65_536)
-    asked = main.AbuseOptions(kinds=tuple(args.attack or ()), seconds=seconds, json=args.json, page=args.page)
-    try:
-        return main.bench(asked, console)
-    except BenchFailed as error:
-        raise RuntimeError(str(error)) from error
-
-
-def _reachability(args: argparse.Namespace) -> int:
-    from tools.bench.reachability import main
-    from tools.bench.running import BenchFailed
-
-    if len(args.names) > 1:
-        raise RuntimeError("reachability: expected alone, because its table differs from those of other benchmarks")
-    others = ("runs", "seconds", "template", "baseline", "page", "profile", "compare", "pairs", "attack", "remake")
-    if given := [name for name in others if getattr(args, name)]:
-        raise RuntimeError(f"--{given[0]}: expected without `reachability`")
-    try:
-        return main.bench(console, target=args.json)
-    except BenchFailed as error:
-        raise RuntimeError(str(error)) from error
-
-
-ALONE: dict[str, Callable[[argparse.Namespace], int]] = {"abuse": _abuse, "reachability": _reachability}
 
 
 def _compare(args: argparse.Namespace) -> int:
     from tools.bench import compare, sockets
     from tools.bench.running import BenchFailed
 
-    others = ("runs", "template", "baseline", "page", "profile", "remake")
+    others = ("runs", "template", "baseline", "page", "profile")
     if given := [name for name in others if getattr(args, name)]:
         raise RuntimeError(f"--{given[0]}: expected without --compare")
     sockets.allow_files(65_536)
@@ -198,15 +153,7 @@ def add_commands(add: Callable[..., Any]) -> None:
         "--page",
         type=pathlib.Path,
         metavar="FILE",
-        help="write the page and its charts; benchmarks that are not measured now keep their earlier results",
-    )
-    made.add_argument("--remake", action="store_true", help="with --page: measure nothing, use the earlier results")
-    made.add_argument(
-        "--attack",
-        action="append",
-        choices=ATTACKS,
-        metavar="KIND",
-        help=f"only this attack of `abuse`; may be repeated: {', '.join(ATTACKS)}",
+        help="write the figures into this page, such as docs/bench.md",
     )
     made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="profile the busiest process in the last run")
     made.add_argument("--no-peers", action="store_true", help="don't measure the peers")

@@ -9,14 +9,16 @@ from rich.table import Table
 
 @attrs.frozen(kw_only=True)
 class Goal:
-    """The bound that the median of a figure must meet."""
+    """The bound that the median of a figure must meet; with `in_every_run`, its largest value."""
 
     figure: str
     at_least: float | None = None
     at_most: float | None = None
+    in_every_run: bool = False
 
-    def met(self, value: float) -> bool:
-        """Return whether a value meets the goal."""
+    def met(self, values: "Spread") -> bool:
+        """Return whether a figure meets the goal."""
+        value = values.most if self.in_every_run else values.median
         if self.at_least is not None and value < self.at_least:
             return False
         return self.at_most is None or value <= self.at_most
@@ -79,12 +81,12 @@ class Outcome:
         return next((goal for goal in self.goals if goal.figure == figure), None)
 
     def missed(self) -> list[str]:
-        """Return the goals that the medians miss, one line of text each."""
+        """Return the goals that the figures miss, one line of text each."""
         found = self.figures()
         return [
-            f"{self.name}: {goal.figure} {number(found[goal.figure].median)}, must be {goal.text}"
+            f"{self.name}: {goal.figure} {number(values.most if goal.in_every_run else values.median)}, must be {goal.text}"
             for goal in self.goals
-            if goal.figure in found and not goal.met(found[goal.figure].median)
+            if (values := found.get(goal.figure)) is not None and not goal.met(values)
         ]
 
 
@@ -96,7 +98,7 @@ def table(outcome: Outcome) -> Table:
         made.add_column(column, justify="right")
     for figure, values in outcome.figures().items():
         goal = outcome.goal_of(figure)
-        verdict = "" if goal is None else "met" if goal.met(values.median) else "[red]missed[/]"
+        verdict = "" if goal is None else "met" if goal.met(values) else "[red]missed[/]"
         made.add_row(
             figure,
             *(number(value) for value in (values.least, values.median, values.most)),

@@ -15,8 +15,7 @@ from tools.bench import page, sockets
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import Outcome, as_json, compared, outcomes_of, table
 from tools.bench.machine import describe, yardstick
-from tools.bench.peers.colocated import ColocatedPeer, program, versions
-from tools.bench.results import Results
+from tools.bench.peers.colocated import HOME, ColocatedPeer, check_installed, versions
 from tools.bench.running import BenchFailed, start_service
 from tools.commands import progress
 from tools.driving.service import Service
@@ -36,17 +35,12 @@ class BenchWish:
     json: pathlib.Path | None = None
     baseline: pathlib.Path | None = None
     page: pathlib.Path | None = None
-    remake: bool = False
     profile: pathlib.Path | None = None
     peers: bool = True
 
 
 def bench(wish: BenchWish, console: Console) -> int:
-    """Run the chosen benchmarks; return 1 if a goal was missed or a load failed. With `remake`, only write the page."""
-    if wish.remake:
-        assert wish.page is not None
-        page.write(wish.page, Results.read(wish.page))
-        return 0
+    """Run the chosen benchmarks; return 1 if a goal was missed or a load failed."""
     sockets.allow_files(65_536)
     chosen = [one for one in BENCHES if one.name in wish.names or (not wish.names and one.in_all)]
     with progress.shown("bench", expected_s=sum(_seconds(one, wish) for one in chosen)) as report:
@@ -136,22 +130,19 @@ def _beside(peer: ColocatedPeer, one: Bench, ours: dict[str, float], seconds: fl
 def _profile(one: Bench, wish: BenchWish, service: Service) -> subprocess.Popen[bytes]:
     """Start a profile of the busiest process, for https://www.speedscope.app."""
     assert wish.profile is not None
+    check_installed()
     wish.profile.mkdir(parents=True, exist_ok=True)
     target = wish.profile / f"{one.name}.speedscope.json"
     command = [
-        str(program("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
+        str(HOME / "bin" / "py-spy"), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
         "--duration", str(PROFILE_S), "--format", "speedscope", "--output", str(target),
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _keep(outcomes: list[Outcome], wish: BenchWish) -> None:
-    """Save the results so far, in case a later benchmark fails. Those of the page replace earlier ones of the same
-    name."""
+    """Save the results so far, in case a later benchmark fails."""
     if wish.json is not None:
         wish.json.write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
     if wish.page is not None:
-        results = Results.read(wish.page)
-        results.outcomes |= {outcome.name: outcome for outcome in outcomes}
-        results.write(wish.page)
-        page.write(wish.page, results)
+        page.write(wish.page, outcomes)

@@ -9,10 +9,8 @@ import time
 import urllib.error
 import urllib.request
 
-import asyncpg
 import attrs
 
-from tools.bench import http, people
 from tools.bench.chat_wire import ChatWire
 from tools.bench.peers.socketio_wire import SocketioWire
 from tools.bench.running import BenchFailed
@@ -22,18 +20,15 @@ from tools.driving.throwaway import free_port
 from tools.pages.client_package import node
 
 HOME = pathlib.Path(__file__).parents[3] / ".venv-bench"
-PARTIES = 64  # as in session
 READY_S = 20.0
 STOP_S = 10.0
 STORED = "SELECT count(*) FROM peer_messages WHERE session_id = ANY($1::uuid[])"
 
 
-def program(name: str) -> pathlib.Path:
-    """Return the path of a program in .venv-bench. Raises BenchFailed, with the fix, if it is not installed."""
-    path = HOME / "bin" / name
-    if not path.exists() or not (HOME / "node_modules" / "ws").exists():
+def check_installed() -> None:
+    """Raise BenchFailed, with the fix, unless the peers and the profiler are installed in .venv-bench."""
+    if not (HOME / "node_modules" / "ws").exists():
         raise BenchFailed("the peers and the profiler are not installed: run `make bench-install`, or use --no-peers")
-    return path
 
 
 def versions() -> dict[str, str]:
@@ -45,7 +40,7 @@ def versions() -> dict[str, str]:
 
 @attrs.frozen(kw_only=True)
 class PeerKind:
-    """A peer: its name, its script in this folder, and the socket that speaks with it, if it is a chat."""
+    """A peer: its name, its script in this folder, and the socket that speaks with it."""
 
     name: str
     script: str
@@ -53,15 +48,13 @@ class PeerKind:
 
     def command(self, port: int) -> list[str]:
         """Return the command that runs it. Raises BenchFailed if it is not installed."""
-        script = str(pathlib.Path(__file__).with_name(self.script))
-        python = str(program("python"))
-        return [node() if script.endswith(".cjs") else python, script, str(port)]
+        check_installed()
+        return [node(), str(pathlib.Path(__file__).with_name(self.script)), str(port)]
 
 
 KINDS = {
     "ws": PeerKind(name="ws", script="ws_chat.cjs"),
     "socketio": PeerKind(name="socket.io", script="socketio_chat.cjs", wire=SocketioWire),
-    "fastapi": PeerKind(name="FastAPI + SQLAlchemy", script="fastapi_sessions.py"),
 }
 
 
@@ -87,18 +80,6 @@ class ColocatedPeer:
             wire=self.kind.wire,
             stored=STORED,
         )
-
-    async def sessions(self, seconds: float) -> dict[str, float]:
-        """Run the load of session; return its figures."""
-        connection = await asyncpg.connect(self.service.database_url)
-        try:
-            pairs = await people.pairs(connection, self.service, PARTIES)
-        finally:
-            await connection.close()
-        asked = [
-            (f"/sessions/{pair.session_id}", person.token) for pair in pairs for person in (pair.customer, pair.mitra)
-        ]
-        return await http.ask([self.port], asked, seconds)
 
     def restart(self) -> None:
         """Stop it and start it again. Raises BenchFailed."""
