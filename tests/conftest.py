@@ -76,6 +76,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     parser.addoption("--services-first", action="store_true", help="run first the files that use a shared service")
     parser.addoption("--tier", choices=("quick", "all"), default="all", help="`quick`: the tests of `make test`")
+    parser.addoption(
+        "--grown", type=pathlib.Path, help="a folder for logs with the plans of all statements (tests/plans.py)"
+    )
     parser.addoption("--outcomes", type=pathlib.Path, help="a file for the failed and the long tests (tests/run.py)")
 
 
@@ -157,8 +160,9 @@ async def http_client() -> AsyncIterator[HttpClient]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def database_template(tmp_path_factory: pytest.TempPathFactory) -> None:
+def database_template(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:
     """Copy all services from one database template."""
+    Stack.kept_logs = pytestconfig.getoption("grown")
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a subfolder
     Stack.template = staticmethod(functools.partial(made_template, shared))
@@ -171,7 +175,7 @@ def made_template(shared: pathlib.Path) -> pathlib.Path:
     with (shared / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            make_template(folder)
+            make_template(folder, grown=Stack.kept_logs is not None)
     return folder
 
 

@@ -23,6 +23,7 @@ import pytest
 
 from core.base import ids
 from core.config.keys import KEYS
+from tests import plans
 from tests.looks import READ, WRITE, Looks
 from tests.tiers import QUICK
 from tests.verdicts import NeverSeen, Violation, check_books
@@ -111,9 +112,15 @@ async def at_once(*calls: Awaitable[Any]) -> list[str]:
     return [task.result() for task in tasks]
 
 
-def make_template(folder: pathlib.Path) -> None:
-    """Create a migrated and seeded database cluster with its administrator in a folder, from which stacks are copied."""
+def make_template(folder: pathlib.Path, *, grown: bool = False) -> None:
+    """Create a migrated and seeded database cluster with its administrator in a folder, from which stacks are copied.
+
+    `grown`: with a history, and a role whose statements are explained (tests/plans.py).
+    """
     made = Unfilled(only_database=True)
+    if grown:
+        made.command(*plans.GROWTH)
+        asyncio.run(plans.make_role(made.database_url))
     made.servers.stop()
     assert made.servers.postgres_dir is not None
     shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)
@@ -137,6 +144,8 @@ class Stack(Service):
             **{**self.inbox.environment, "GATEWAY_CALLBACK_TOKEN": CALLBACK_TOKEN, **env},
         )  # fmt: skip
         self._looks = Looks(self.database_url)
+        if self.kept_logs is not None and template is not None:
+            self.env["DATABASE_URL"] = plans.of_role(self.database_url)
         try:
             if template is None:
                 self._fill_database()
@@ -150,6 +159,8 @@ class Stack(Service):
     def template() -> pathlib.Path | None:
         """Return the database cluster from which the service's is copied; None to migrate an empty database."""
         return None
+
+    kept_logs: pathlib.Path | None = None  # where the logs of servers with a grown database are kept
 
     def _fill_database(self) -> None:
         self.command("migrate")
@@ -205,6 +216,10 @@ class Stack(Service):
 
     def _stop_all(self) -> None:
         self._looks.close()
+        if self.kept_logs is not None:
+            for name in [name for name, process in self.processes.items() if process.poll() is None]:
+                self.stop(name)
+            shutil.copy(self.root / "log" / "postgres.log", self.kept_logs / f"{self.root.name}.log")
         super().close()
         self.inbox.close()
 
@@ -448,7 +463,8 @@ class World:
     async def close(self) -> None:
         """Take all mitras offline and close all clients; the ledger audit must find nothing.
 
-        An audit takes 20 ms of CPU time, so `make test` has one for each file, and every AUDIT_EVERY_S.
+        An audit takes 20 ms of CPU time, so `make test` has one for each file, and every AUDIT_EVERY_S. There is none of
+        a grown database, where it takes long.
         """
         self.stack.unaudited.append(os.environ.get("PYTEST_CURRENT_TEST", ""))
         try:
@@ -458,7 +474,8 @@ class World:
                 operator = await self.operator()
                 offline = [f"/internal/mitras/{mitra_id}/force-offline" for mitra_id in self._accounts]
                 await asyncio.gather(*map(operator.post, offline))
-            if self.is_last or QUICK not in os.environ or time.monotonic() > self.stack.audit_due:
+            is_due = self.is_last or QUICK not in os.environ or time.monotonic() > self.stack.audit_due
+            if is_due and self.stack.kept_logs is None:
                 tests, self.stack.unaudited = self.stack.unaudited, []
                 check_books(await self.audit(), after=tests)
                 self.stack.audit_due = time.monotonic() + AUDIT_EVERY_S

@@ -10,9 +10,8 @@ from core.accounts.mitras.rules import AvailabilityPolicy
 from core.pairing import store as pairing
 from core.pairing.rules import Waves
 from core.storage.transaction import Tx
+from tests import plans
 from tests.stack import Stack
-from tools.bench.plan_watch import PlanWatch
-from tools.bench.plans import ONLY_WHERE_NEEDED
 
 pytestmark = pytest.mark.anyio
 
@@ -49,43 +48,37 @@ def database() -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def watch(database: Stack) -> AsyncIterator[PlanWatch]:
-    """Yield a connection to the filled database whose plans are recorded."""
+async def crowded(database: Stack) -> AsyncIterator[asyncpg.Connection]:
+    """Yield a connection to the filled database."""
     connection = await asyncpg.connect(database.database_url)
     try:
         await connection.execute("SET session_replication_role = replica")  # the searches have no payments
         for sql, count in zip(CROWD, (SEARCHES, MITRAS, MITRAS, MITRAS, SEARCHES, PAST, MITRAS), strict=True):
             await connection.execute(sql, count)
         await connection.execute("ANALYZE")
-        async with connection.transaction():
-            await connection.execute(ONLY_WHERE_NEEDED)
-            yield await PlanWatch.open(connection)
+        yield connection
     finally:
         await connection.execute("TRUNCATE customers, mitras CASCADE")
         await connection.close()
 
 
-async def test_mitras_left_to_invite_are_found_by_session_and_mitra(watch: PlanWatch) -> None:
+async def test_mitras_left_to_invite_are_found_by_session_and_mitra(crowded: asyncpg.Connection) -> None:
     now, limits = dt.datetime.now(dt.UTC), AvailabilityPolicy(require_ping=False, stale_after_seconds=60, capacity=3)
-    waves, connection = Waves(size=0, length=dt.timedelta()), watch.connection
-    everybody = [str(row["id"]) for row in await connection.fetch("SELECT id FROM mitras")]
-    session = str(await connection.fetchval("SELECT id FROM chat_sessions WHERE status = 'searching' LIMIT 1"))
-    for only in (None, everybody[:1]):
-        assert await pairing.inviting_sessions(watch, limits, waves, now=now, only=only) == []
-    assert not await pairing.anyone_eligible(watch, session, limits, now=now)
-    invited = await pairing.invite(Tx(watch, lambda: now), session, limits, round_number=2, answer_by=now)
-    assert invited.mitra_ids == []
-    assert await pairing.last_response(watch, session, everybody[0]) in ((True, None), (True, "REJECTED"))
+    waves = Waves(size=0, length=dt.timedelta())
+    everybody = [str(row["id"]) for row in await crowded.fetch("SELECT id FROM mitras")]
+    session = str(await crowded.fetchval("SELECT id FROM chat_sessions WHERE status = 'searching' LIMIT 1"))
+    async with plans.explained(crowded) as seen:
+        for only in (None, everybody[:1]):
+            assert await pairing.inviting_sessions(crowded, limits, waves, now=now, only=only) == []
+        assert not await pairing.anyone_eligible(crowded, session, limits, now=now)
+        invited = await pairing.invite(Tx(crowded, lambda: now), session, limits, round_number=2, answer_by=now)
+        assert invited.mitra_ids == []
+        assert await pairing.last_response(crowded, session, everybody[0]) in ((True, None), (True, "REJECTED"))
     # The indexes of the only partition that has rows.
-    first = await connection.fetchval(f"SELECT DISTINCT tableoid::regclass::text FROM {REQUESTS}")
+    first = await crowded.fetchval(f"SELECT DISTINCT tableoid::regclass::text FROM {REQUESTS}")
     indexes = {
-        index.removeprefix(first)
-        for seen in watch.seen.values()
-        for index in seen.nodes.split()
-        if index.startswith(first)
+        read.index.removeprefix(first) for plan in seen for read in plan.reads if read.partition == first and read.index
     }
-    # by session and mitra: any other index reads all rows of the session or of the mitra for each pair. The primary key
-    # serves the count of a wave, which reads the rows of a session once.
-    assert indexes == {"_asked", "_pkey"}
-    assert len(watch.seen) == 4
-    assert max(seen.read for seen in watch.seen.values()) <= 2 * SEARCHES * MITRAS
+    # by session and mitra: any other index reads all rows of the session or of the mitra for each pair
+    assert indexes == {"_asked"}
+    assert max(plan.rows for plan in seen) <= 2 * SEARCHES * MITRAS

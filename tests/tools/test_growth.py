@@ -3,11 +3,13 @@ rows by index.
 """
 
 import datetime as dt
+import importlib
+import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
-import attrs
 import pytest
 
 from core.app.reactions import open_runtime
@@ -20,13 +22,39 @@ from core.payments.reconciliation import store as reconciliation
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
 from core.settings.environment import read as read_settings
+from core.storage import sql_files
 from core.storage.partitions import PARTITIONED, name_of
+from core.storage.statements import Statement
+from tests import plans
 from tests.stack import Stack, World
-from tools.bench import grow, plan_calls, plans
-from tools.bench.plan_watch import PlanWatch, SeenStatement
+from tools.bench import grow
 
 pytestmark = pytest.mark.anyio
-SIZE = ("--sessions", "5000", "--messages", "25000", "--notifications", "15000")
+ROOT = pathlib.Path(__file__).parents[2]
+# Statements that may read a growing table as a whole -> those tables. The history has no
+# erased customer, so the planner begins the first with these; for the second it expects ten mitras, nearly all.
+WHOLE = {
+    "core.erasures.store.of_lines": {"customers"},
+    "core.sessions.views.OPEN_OF_MITRAS": {"chat_sessions"},
+}
+# Texts that are only a part of statements. A new one gets a name with an underscore.
+PARTS = {
+    "core.desk.failed_pairings.FAILURES",
+    "core.desk.reports.days",
+    "core.desk.support.customers",
+    "core.desk.support.PAYMENTS",
+    "core.pairing.promises.store.judge",
+    "core.payments.views.REQUEST",
+    "core.sessions.messages.chats.messages",
+    "core.sessions.own_lists.TRANSACTIONS",
+    "core.sessions.own_session.VIEW",
+    "core.sessions.views.VIEW",
+}
+# A statement as a public constant. One with braces is put together at run time.
+CONSTANT = re.compile(r"(?:WITH|SELECT|INSERT|UPDATE|DELETE)\b[^{]*\Z")
+# Indexes that may be read from end to end: those of unfinished work, and of partitions without rows.
+SHORT = """SELECT indexrelid::regclass::text AS name FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+  WHERE i.indpred IS NOT NULL OR t.reltuples <= 0"""
 # Rows that are not finished, with those that a rule reads for each: its payment request and its audit log's limits.
 OPEN_WORK = """SELECT 100 + 3 * ((SELECT count(*) FROM chat_sessions WHERE status NOT IN ('completed', 'failed', 'cancelled'))
     + (SELECT count(*) FROM payment_requests WHERE status IN ('pending', 'confirmed'))
@@ -53,14 +81,23 @@ async def shape(migrated: Stack) -> list[Any]:
 @pytest.fixture(scope="module")
 def grown(migrated: Stack, shape: list[Any]) -> Stack:
     """Return the database with a generated history, and an api process."""
-    migrated.command("grow", *SIZE)
+    migrated.command(*plans.GROWTH)
     migrated.start("api")
     return migrated
 
 
-async def judged(stack: Stack, function: str) -> list[plans.Judged]:
-    """Return the plans of one function that `sesi grow --plans` reports for a small database."""
-    return await plans.look(read_settings(stack.env), small=True, function=function)
+def statements() -> Iterator[tuple[str, str]]:
+    """Yield every statement of core with its name: those of the files, those compiled from tables, and constants."""
+    for path in sorted((ROOT / "core").rglob("*.py")):
+        home = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if path.with_suffix(".sql").exists():
+            yield from ((f"{home}.{name}", sql) for name, sql in sql_files.load(str(path)).items())
+        if path.name != "__init__.py":
+            for name, one in vars(importlib.import_module(home)).items():
+                if isinstance(one, Statement):
+                    yield f"{home}.{name}", one.sql
+                elif isinstance(one, str) and CONSTANT.match(one) and not name.startswith("_"):
+                    yield f"{home}.{name}", one
 
 
 async def test_generated_history_passes_the_audit(grown: Stack) -> None:
@@ -113,7 +150,7 @@ async def test_generated_history_fills_a_partition_for_each_of_24_months(grown: 
 
 
 async def test_history_is_generated_twice_only_on_request_and_never_in_production(grown: Stack) -> None:
-    again = grown.command("grow", *SIZE, check=False)
+    again = grown.command(*plans.GROWTH, check=False)
     assert again.returncode == 1
     assert "5000 sessions" in again.stderr
     assert "--more" in again.stderr
@@ -125,18 +162,20 @@ async def test_history_is_generated_twice_only_on_request_and_never_in_productio
     assert await sessions_of(grown) == 5000
 
 
-@pytest.mark.timeout(300)  # each statement is planned and run eight times, and by the command once more
-async def test_every_statement_of_the_product_uses_an_index(grown: Stack) -> None:
-    shares: list[float] = []
-    found = await plans.look(read_settings(grown.env), small=True, report=lambda share, _: shares.append(share))
-    assert (shares[0], len(shares)) == (0.0, len(set(shares)))
-    bad = [f"{one.seen.case}: {one.fault}: {one.seen.sql}" for one in found if one.fault and not one.reason]
-    assert bad == []
-    called = {one.seen.case.partition(" (")[0] for one in found}
-    wanted = {f"{function.__module__}.{function.__name__}" for function in plan_calls.functions()}
-    assert wanted - called == set(plan_calls.LEFT_OUT)
-    done = grown.command("grow", "--plans", check=False)
-    assert f"{len(found)} statements, " in done.stdout
+async def test_every_statement_of_a_module_finds_its_rows_by_an_index(grown: Stack) -> None:
+    """A generic plan needs no values. Statements that are put together at run time are seen in tests/tools/test_plans.py."""
+    connection = await asyncpg.connect(grown.database_url)
+    try:
+        short = {row["name"] for row in await connection.fetch(SHORT)}
+        planned = {name: await plans.planned(connection, sql) for name, sql in statements() if name not in PARTS}
+    finally:
+        await connection.close()
+    assert len(planned) > 400
+    scans = {
+        name: {read.table for read in plan.reads if read.is_whole and read.index not in short} & {*grow.LARGE}
+        for name, plan in planned.items()
+    }
+    assert {name: tables for name, tables in scans.items() if tables} == WHOLE
 
 
 async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) -> None:
@@ -144,110 +183,68 @@ async def test_every_cheap_rule_of_the_audit_reads_open_work_only(grown: Stack) 
     runtime = await open_runtime(read_settings(grown.env), pool_size=2)
     connection = await asyncpg.connect(grown.database_url)
     try:
-        async with connection.transaction():
-            await connection.execute(plans.ONLY_WHERE_NEEDED)
-            watch = await PlanWatch.open(connection, big=plans.SMALL)
-            for rule in rules_of(Depth.CHEAP):
-                watch.case = rule.name
-                args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
-                await watch.fetch(FIRST.format(rule=rule.sql), *(args or ()))
+        found: dict[str, plans.SeenPlan] = {}
+        for rule in rules_of(Depth.CHEAP):
+            args = () if rule.arguments is None else rule.arguments(runtime, runtime.now())
+            async with plans.explained(connection) as seen:
+                await connection.fetch(FIRST.format(rule=rule.sql), *(args or ()))
+            found[rule.name] = seen[-1]
         (row,) = await connection.fetch(OPEN_WORK)
     finally:
         await connection.close()
         await runtime.close()
-    found = list(watch.seen.values())
-    assert len(found) == len(rules_of(Depth.CHEAP))
-    assert {seen.case: seen.scans for seen in found if seen.scans} == {}
-    assert {seen.case: seen.read for seen in found if seen.read > row["open_work"]} == {}
+    assert {name: plan.scans for name, plan in found.items() if plan.scans} == {}
+    assert {name: plan.rows for name, plan in found.items() if plan.rows > row["open_work"]} == {}
 
 
 @pytest.mark.parametrize("page", ["first", "second"])
 async def test_comparison_with_the_gateway_reads_no_older_requests(grown: Stack, page: str) -> None:
     connection = await asyncpg.connect(grown.database_url)
     try:
-        async with connection.transaction():
+        async with plans.explained(connection) as seen:
             await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            watch = await PlanWatch.open(connection, big=plans.SMALL)
-            watch.case = "two days"
             since = await connection.fetchval("SELECT max(created_at) FROM payment_requests") - dt.timedelta(days=2)
             found = await reconciliation.requests_since(connection, since)
             after = None if page == "first" else found[0]
-            assert await reconciliation.requests_since(watch, since, after=after) == found[0 if after is None else 1 :]
+            assert (
+                await reconciliation.requests_since(connection, since, after=after)
+                == found[0 if after is None else 1 :]
+            )
     finally:
         await connection.close()
-    (seen,) = watch.seen.values()
-    assert 1 < len(found) <= seen.read < 5 * len(found)
+    assert 1 < len(found) <= seen[-1].rows < 5 * len(found)
 
 
 async def test_missing_index_is_reported(grown: Stack) -> None:
-    (index,) = await grown.sql("SELECT indexdef FROM pg_indexes WHERE indexname = 'pairing_failures_payment'")
-    await grown.sql("DROP INDEX pairing_failures_payment")
-    try:
-        found = await judged(grown, "core.desk.timeline.timeline.timeline")
-        faults = {(one.seen.home, one.fault) for one in found if one.fault}
-        assert ("core.desk.timeline.timeline.timeline", "reads all of pairing_failures") in faults
-    finally:
-        await grown.sql(index["indexdef"])
-
-
-async def test_empty_month_may_be_read_as_a_whole(grown: Stack) -> None:
+    sql = dict(statements())["core.desk.timeline.timeline.failures"]
     connection = await asyncpg.connect(grown.database_url)
     try:
-        watch = await PlanWatch.open(connection, big=plans.SMALL)
+        assert plans.fault(await plans.planned(connection, sql)) is None
+        async with plans.explained(connection):
+            await connection.execute("DROP INDEX pairing_failures_payment")
+            seen = await plans.planned(connection, sql)
     finally:
         await connection.close()
-    (newest,) = await grown.sql("SELECT tableoid::regclass::text AS name FROM chat_messages ORDER BY id DESC LIMIT 1")
-    (coming,) = await grown.sql(
-        """SELECT relname AS name FROM pg_class
-           WHERE relkind = 'r' AND relname LIKE 'chat\\_messages\\_20%' ORDER BY relname DESC LIMIT 1"""
-    )
-    assert (newest["name"] in watch.large, coming["name"] in watch.large) == (True, False)
+    assert plans.fault(seen) == "reads all of pairing_failures"
 
 
-async def test_statement_that_reads_every_month_is_reported(grown: Stack) -> None:
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT seq FROM chat_messages WHERE id = gen_random_uuid()", "reads all of chat_messages"),
+        ("SELECT id FROM webhook_logs WHERE gateway_invoice_id = 'x'", r"reads \d\d months of webhook_logs"),
+        ("SELECT id FROM chat_sessions WHERE id > '00000000-0000-0000-0000-000000000000'", r"reads \d,\d+ rows"),
+        ("SELECT id FROM chat_sessions ORDER BY id LIMIT 5", "None"),
+    ],
+)
+async def test_run_that_reads_much_is_reported(grown: Stack, statement: str, expected: str) -> None:
     connection = await asyncpg.connect(grown.database_url)
     try:
-        async with connection.transaction():
-            await connection.execute(plans.ONLY_WHERE_NEEDED)
-            watch = await PlanWatch.open(connection, big=plans.SMALL)
-            watch.case = "a case"
-            session = await watch.fetchval(
-                "SELECT id FROM chat_sessions WHERE last_seq > 0 ORDER BY created_at LIMIT 1"
-            )
-            message = await watch.fetchval("SELECT id FROM chat_messages WHERE session_id = $1 LIMIT 1", session)
-            await watch.fetch("SELECT seq FROM chat_messages WHERE id = $1", message)
-            await watch.fetch("SELECT seq FROM chat_messages WHERE id = $1 AND session_id = $2", message, session)
+        async with plans.explained(connection) as seen:
+            await connection.fetch(statement)
     finally:
         await connection.close()
-    found = [plans.judge(seen) for seen in watch.seen.values() if "seq FROM" in seen.sql]
-    assert [one.seen.months for one in found] == [
-        {"chat_messages": found[0].seen.months["chat_messages"]},
-        {"chat_messages": 1},
-    ]
-    assert found[0].seen.months["chat_messages"] >= 25
-    seen = attrs.evolve(found[0].seen, scans=())
-    assert plans.judge(seen).fault == f"reads {seen.months['chat_messages']} months of chat_messages"
-    assert plans.judge(seen).reason is None
-    assert found[1].fault is None
-
-
-def test_plan_call_without_a_value_for_a_parameter_raises() -> None:
-    caller = object.__new__(plan_calls.Caller)
-    caller.by_name, caller.by_type, caller.now = {}, {}, dt.datetime.now(dt.UTC)
-    assert caller.value("answer", str | None) is None
-    with pytest.raises(plan_calls.NoArgument, match="unheard_of_id"):
-        caller.value("unheard_of_id", complex)
-
-
-def test_statement_that_reads_many_rows_needs_a_stated_reason() -> None:
-    plain = SeenStatement(
-        home="core.desk.activity.summary", case="core.desk.activity.summary", sql="", nodes="", cost=1
-    )
-    assert plans.judge(plain).fault is None
-    much = attrs.evolve(plain, read=plans.MUCH + 1)
-    assert plans.judge(much).reason is None
-    assert plans.judge(attrs.evolve(much, case="core.desk.activity.summary (30 days)")).reason is not None
-    assert plans.judge(attrs.evolve(plain, ms=plans.SLOW_MS + 1)).fault == "takes 251 ms"
+    assert re.fullmatch(expected, str(plans.fault(seen[-1])))
 
 
 async def test_searches_for_common_and_rare_names_are_complete(grown: Stack) -> None:

@@ -73,15 +73,13 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _grow(args: argparse.Namespace) -> int:
-    from tools.bench import grow, plans
+    from tools.bench import grow
 
     settings = environment.read()
     if settings.environment == "production":
         raise RuntimeError(
             "ENVIRONMENT: expected development or test: this command fills the database with made-up data"
         )
-    if args.plans:
-        return _plans(plans, settings)
     if missing := asyncio.run(migrate.pending(settings.database_url)):
         raise RuntimeError(f"{len(missing)} migrations to run first: use `sesi migrate`")
     wish = grow.GrowthWish(
@@ -101,22 +99,8 @@ def _grow(args: argparse.Namespace) -> int:
     for size in sizes:
         table.add_row(size.name, f"{size.rows:,}", f"{size.heap / 1e6:,.0f}", f"{size.indexes / 1e6:,.0f}")
     console.print(table)
-    console.print("Done. `sesi audit` checks the data; `sesi grow --plans` shows what statements cost on it.")
+    console.print("Done. `sesi audit` checks the data.")
     return 0
-
-
-def _plans(plans: Any, settings: Any) -> int:
-    try:
-        with progress.shown("plans") as report:
-            found = asyncio.run(plans.look(settings, report=report))
-    except plans.NotWatched as error:
-        raise RuntimeError(str(error)) from error
-    console.print(plans.table(found))
-    bad = [one for one in found if one.fault is not None and one.reason is None]
-    for one in bad:
-        console.print(f"[red]{one.seen.case}[/]: {one.seen.home} {one.fault}: {one.seen.sql}")
-    console.print(f"{len(found)} statements, {len(bad)} of them read too much")
-    return 1 if bad else 0
 
 
 def add_commands(add: Callable[..., Any]) -> None:
@@ -157,9 +141,7 @@ def add_commands(add: Callable[..., Any]) -> None:
     )
     made.add_argument("--profile", type=pathlib.Path, metavar="DIR", help="profile the busiest process in the last run")
     made.add_argument("--no-peers", action="store_true", help="don't measure the peers")
-    grown = add(
-        "grow", _grow, "fill the database with years of made-up sessions, or show the plans of all statements on it"
-    )
+    grown = add("grow", _grow, "fill the database with years of made-up sessions")
     grown.add_argument(
         "--sessions", type=int, default=1_000_000, metavar="N", help="number of sessions (default 1,000,000)"
     )
@@ -182,8 +164,3 @@ def add_commands(add: Callable[..., Any]) -> None:
     )
     grown.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the made-up data (default 1)")
     grown.add_argument("--more", action="store_true", help="add to existing sessions")
-    grown.add_argument(
-        "--plans",
-        action="store_true",
-        help="change nothing, and show the plan of every statement; exit with 1 if one reads too much",
-    )

@@ -1,6 +1,5 @@
 """The tables of failed pairings: paid requests that led to no chat, and why."""
 
-from piccolo.columns import Varchar
 from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check
 from piccolo.table import Table
@@ -15,7 +14,7 @@ NOTE = Personal("what an operator wrote about a failed pairing", "always", Erase
 class KnownCause(Table, tablename="cause_tags", db=columns.ENGINE):
     """A cause tag of the code, or of an earlier version. `sesi migrate` adds missing ones."""
 
-    tag = Varchar(length=40, primary_key=True, default=None, null=False)
+    tag = columns.string_key(40, personal=None)
 
 
 class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
