@@ -1,8 +1,8 @@
 """The AsyncAPI 3.0 document of the WebSocket interface, generated from the frame classes.
 
 Its point of view is the service: it receives the frames of realtime/frames.py and sends those of
-realtime/server_frames.py. The docstrings of both become descriptions. Rules that a schema can't express are in the
-texts and, for programs, in fields that begin with `x-`.
+realtime/server_frames.py. The docstrings of both, and of the events in core, become descriptions. Rules that a schema
+can't express are in the texts and, for programs, in fields that begin with `x-`.
 """
 
 import inspect
@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from core.base.actor import UserType
+from core.pairing.events import FIELD_OF_STATUS
 from core.settings.settings import Settings
 from realtime import (
     acks,
@@ -25,7 +26,6 @@ from realtime import connection as limits
 from realtime.connections import SOCKETS_A_USER
 from realtime.frame_examples import CLIENT, SERVER
 from realtime.handshake import HANDSHAKE_S
-from realtime.server_frames import FIELD_OF_STATUS
 
 SCHEMA = "#/components/schemas/{name}"
 # References to the project's docs, which readers of the document do not have at hand.
@@ -185,9 +185,7 @@ def sent_on(path: str) -> list[type[server_frames.ServerFrame]]:
 
 def acknowledged_by(frame: type[server_frames.ServerFrame]) -> list[str]:
     """List the types of the client frames that acknowledge a server frame; empty if it needs no acknowledgement."""
-    if not issubclass(frame, server_frames.Event):
-        return []
-    return ["delivered", "read"] if frame is server_frames.NewMessage else ["ack"]
+    return list(frame.event.acknowledged_by) if issubclass(frame, server_frames.EventFrame) else []
 
 
 def _costs() -> dict[str, int]:

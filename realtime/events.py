@@ -6,43 +6,20 @@ from collections import OrderedDict
 import msgspec
 
 from core.events.notices import Notice
+from core.pairing.events import PairingStatus
+from core.sessions.events import SessionStarted
 from core.telemetry import traces
 from core.telemetry.spans import NOTHING, Span
 from realtime import outgoing
 from realtime.connection import Connection
 from realtime.connections import Connections
 from realtime.feeds import Feeds
+from realtime.server_frames import EVENT_FRAMES
 
 REMEMBER_EVENTS = 50_000  # ids of events that were sent
 REMEMBER_ENDS = 10_000  # ids of searches that ended
-REASON = "mitra_status_changed"  # the event that tells a mitra why their sockets close
-PAIRING_EVENTS = frozenset({"pairing_status", "chat_request", "chat_request_closed", "payment_updated", REASON})
-
-
-class StartedParty(msgspec.Struct):
-    """A party of a session, as in SessionView."""
-
-    id: str
-
-
-class StartedSession(msgspec.Struct):
-    """The fields of SessionView that a feed needs."""
-
-    id: str
-    customer: StartedParty
-    mitra: StartedParty
-
-
-class Started(msgspec.Struct):
-    """The payload of `session_started`."""
-
-    session: StartedSession
-
-
-class SearchStatus(msgspec.Struct):
-    """The payload of `pairing_status`."""
-
-    status: str
+STARTED, SEARCH = SessionStarted.type_name(), PairingStatus.type_name()
+PAIRING_EVENTS = frozenset(frame.event.type_name() for frame in EVENT_FRAMES if frame.event.socket == "pairing")
 
 
 class Events:
@@ -61,7 +38,7 @@ class Events:
         if not mine or notice.event_id in self._sent:
             return
         _remember(self._sent, notice.event_id, REMEMBER_EVENTS)
-        if notice.event == "session_started":
+        if notice.event == STARTED:
             self._begin(notice)
         self._note_end(notice)
         frame = outgoing.event(notice, server_time=self._connections.server_time())
@@ -92,14 +69,14 @@ class Events:
 
     def _begin(self, notice: Notice) -> None:
         """Open the feed of a session that started while a party was connected, so that lost messages are looked for."""
-        session = msgspec.json.decode(notice.payload, type=Started).session
-        self._feeds.begin(session.id, session.customer.id, session.mitra.id)
+        session = msgspec.json.decode(notice.payload)["session"]
+        self._feeds.begin(session["id"], session["customer"]["id"], session["mitra"]["id"])
 
     def _note_end(self, notice: Notice) -> None:
         """Remember the end of a customer's search, so that a late report of its progress is dropped."""
-        if notice.event != "pairing_status" or notice.session_id is None:
+        if notice.event != SEARCH or notice.session_id is None:
             return
-        if msgspec.json.decode(notice.payload, type=SearchStatus).status != "searching":
+        if msgspec.json.decode(notice.payload)["status"] != "searching":
             _remember(self._ended_searches, notice.session_id, REMEMBER_ENDS)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from core.base.actor import UserType
 from core.base.errors import Unavailable
 from core.events.signals import AccountJoined, LoginsRevoked, Signal
+from core.pairing.events import MitraStatusChanged
 from core.sessions import deliver
 from core.telemetry import logs
 from realtime import close_codes
 from realtime.connection import Connection
-from realtime.events import REASON
 from realtime.hub import Hub
 
 REASON_S = 0.4  # for reading the reason, because a socket of an ended auth session closes within a second
@@ -68,7 +68,7 @@ class Revocation:
             async with asyncio.timeout(REASON_S):
                 for unacknowledged in (await deliver.unacknowledged(self._hub.runtime, recipients)).values():
                     for notice in unacknowledged:
-                        if notice.event == REASON:
+                        if notice.event == MitraStatusChanged.type_name():
                             self._hub.events.send(notice)
         except (Unavailable, TimeoutError):
             log.warning("closing websockets of ended auth sessions without the reason")

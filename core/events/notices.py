@@ -1,7 +1,7 @@
 """Events, messages and unstored changes on their way from a commit to sockets (docs/events.md).
 
-core/sessions/announce.py and its neighbours decide who receives an event. Notices carry data, and realtime
-processes build the frames (realtime/outgoing.py); only an event has its frame already, because it is stored with it.
+Notices carry data, and realtime processes build the frames (realtime/outgoing.py). Only an event
+(core/deliveries/events.py) has its frame already, because it is stored with it.
 """
 
 import datetime as dt

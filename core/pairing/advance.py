@@ -137,7 +137,7 @@ async def _end_round(runtime: Runtime, tx: Tx, session: Session, policy: Availab
     unanswered = await invitations.end_round(tx, session.id, Response.IGNORED)
     asked = await invitations.begin_round(tx, session.id, present, following, runtime.config)
     dropped = sorted(set(unanswered) - set(asked))
-    await announce.requests_closed(tx, session.id, dropped, "timeout", topic_sensitivity=session.topic_sensitivity)
+    await announce.requests_closed(tx, session, dropped, "timeout")
 
 
 async def repeat_asked(runtime: Runtime) -> int:

@@ -1,50 +1,50 @@
-"""Decide who receives the events of a search and of a mitra's presence, store and send them (docs/events.md)."""
+"""Announce the events of core/pairing/events.py to customers and mitras (docs/events.md)."""
 
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from core.accounts.mitras.rules import StatusReason
-from core.base.actor import UserType
 from core.base.field_types import Person
 from core.deliveries import events
 from core.deliveries import store as deliveries
 from core.events.notices import Notice, OwnStatusChanged, SearchProgress
 from core.pairing import trace_parents
 from core.pairing import views as requests
+from core.pairing.events import (
+    ChatRequestClosed,
+    ChatRequestMade,
+    CloseReason,
+    MitraStatusChanged,
+    PairingStatus,
+    SearchState,
+)
+from core.payments.failures.causes import CauseTag
 from core.sessions.store import Session
 from core.storage.transaction import Tx
 
 
-async def pairing_status(
+async def search_status(
     tx: Tx,
+    search: Session,
+    status: SearchState,
     *,
-    customer_id: str,
-    payment_request_id: str | None,
-    session_id: str | None,
-    status: str,
-    topic_sensitivity: str = "regular",
-    asked: int | None = None,
-    cause_tag: str | None = None,
-    mitra: Person | None = None,
+    asked: int | UnsetType = UNSET,
+    cause_tag: CauseTag | UnsetType = UNSET,
+    mitra: Person | UnsetType = UNSET,
 ) -> None:
-    """Send the customer the state of their search: `searching`, `paired`, `failed` or `cancelled`.
-
-    `asked` is the number of mitras asked so far.
-    """
-    frame: dict[str, Any] = {
-        "type": "pairing_status",
-        "payment_request_id": payment_request_id,
-        "session_id": session_id,
-        "status": status,
-        "topic_sensitivity": topic_sensitivity,
-    }
-    if asked is not None:
-        frame["asked"] = asked
-    if cause_tag is not None:
-        frame["cause_tag"] = cause_tag
-    if mitra is not None:
-        frame["mitra"] = mitra
-    await deliveries.add(tx, [events.notice(await tx.event_time(), customer_id, UserType.CUSTOMER, session_id, frame)])
+    """Send the customer the state of their search. `asked` is the number of mitras asked so far."""
+    assert search.payment_request_id is not None  # each search has a payment
+    event = PairingStatus(
+        payment_request_id=search.payment_request_id,
+        session_id=search.id,
+        status=status,
+        topic_sensitivity=search.topic_sensitivity,
+        asked=asked,
+        cause_tag=cause_tag,
+        mitra=mitra,
+    )
+    await events.announce(tx, event, [search.customer_id], session_id=search.id)
 
 
 def search_progress(searches: list[Session], asked: dict[str, int]) -> list[SearchProgress]:
@@ -67,29 +67,14 @@ async def chat_requests(tx: Tx, session_id: str, mitra_ids: list[str]) -> None:
         return
     request = await requests.of_session(tx, session_id, mitra_ids[0])
     assert request is not None
-    frame = {"type": "chat_request", "request": request}
     parent = await trace_parents.of_session(tx, session_id)
-    await deliveries.add(
-        tx, events.notices(await tx.event_time(), mitra_ids, UserType.MITRA, session_id, frame, parent)
-    )
+    await events.announce(tx, ChatRequestMade(request=request), mitra_ids, session_id=session_id, parent=parent)
 
 
-async def requests_closed(
-    tx: Tx, session_id: str, mitra_ids: list[str], reason: str, *, topic_sensitivity: str
-) -> None:
-    """Tell mitras that a chat request is closed.
-
-    `reason` is `taken`, `cancelled`, `timeout`, `accepted` or `rejected`.
-    """
-    frame = {
-        "type": "chat_request_closed",
-        "session_id": session_id,
-        "topic_sensitivity": topic_sensitivity,
-        "reason": reason,
-    }
-    if mitra_ids:
-        at = await tx.event_time()
-        await deliveries.add(tx, events.notices(at, mitra_ids, UserType.MITRA, session_id, frame))
+async def requests_closed(tx: Tx, search: Session, mitra_ids: list[str], reason: CloseReason) -> None:
+    """Tell mitras that a chat request is closed."""
+    event = ChatRequestClosed(session_id=search.id, topic_sensitivity=search.topic_sensitivity, reason=reason)
+    await events.announce(tx, event, mitra_ids, session_id=search.id)
 
 
 async def mitra_status_changed(
@@ -100,10 +85,8 @@ async def mitra_status_changed(
     Returns the stored events; none for `StatusReason.SELF`, which is sent to connected devices only. The caller must
     hold the locks of the mitras' rows.
     """
-    await deliveries.forget(tx, mitra_ids, "mitra_status_changed")
+    await deliveries.forget(tx, mitra_ids, MitraStatusChanged.type_name())
     if reason is StatusReason.SELF:
         tx.outgoing.own_statuses.extend(OwnStatusChanged(mitra_id=one, is_online=is_online) for one in mitra_ids)
         return []
-    frame = {"type": "mitra_status_changed", "is_online": is_online, "reason": reason.value}
-    await deliveries.add(tx, found := events.notices(await tx.event_time(), mitra_ids, UserType.MITRA, None, frame))
-    return found
+    return await events.announce(tx, MitraStatusChanged(is_online=is_online, reason=reason), mitra_ids)

@@ -26,6 +26,7 @@ from core.sessions import rules as session_rules
 from core.sessions import store as sessions
 from core.sessions import transitions, views
 from core.sessions.clock import session_clock
+from core.sessions.events import SessionStarted
 from core.sessions.states import EDGES, SessionStatus
 from core.sessions.store import Session
 from core.sessions.views import SessionView
@@ -123,19 +124,10 @@ async def _pair(tx: Tx, session: Session, mitra: Person) -> None:
         await money.consume(tx, payment, session_id=session.id)
         if payment.confirmed_at is not None:
             tx.observe(metrics.PAYMENT_TO_ACCEPT, (tx.now - payment.confirmed_at).total_seconds())
-    sensitivity = session.topic_sensitivity
-    await announce_pairing.requests_closed(tx, session.id, losers, "taken", topic_sensitivity=sensitivity)
-    await announce_pairing.requests_closed(tx, session.id, [mitra.id], "accepted", topic_sensitivity=sensitivity)
-    await announce_pairing.pairing_status(
-        tx,
-        customer_id=session.customer_id,
-        payment_request_id=session.payment_request_id,
-        session_id=session.id,
-        status="paired",
-        topic_sensitivity=sensitivity,
-        mitra=mitra,
-    )
-    await announce_sessions.session_event(tx, [session.id], "session_started")
+    await announce_pairing.requests_closed(tx, session, losers, "taken")
+    await announce_pairing.requests_closed(tx, session, [mitra.id], "accepted")
+    await announce_pairing.search_status(tx, session, "paired", mitra=mitra)
+    await announce_sessions.about_sessions(tx, [session.id], SessionStarted)
     events.deadline(tx, warn_at or expires_at)
 
 
@@ -155,9 +147,7 @@ async def reject(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
             return
         rules.check_open(session.status, is_paired=session.mitra_id is not None, response=response)
         await pairing.respond(tx, session_id, [mitra_id], Response.REJECTED)
-        await announce_pairing.requests_closed(
-            tx, session_id, [mitra_id], "rejected", topic_sensitivity=session.topic_sensitivity
-        )
+        await announce_pairing.requests_closed(tx, session, [mitra_id], "rejected")
         cause = await _after_rejection(runtime, tx, session)
         if cause is not None:
             await search.give_up(tx, session, cause)

@@ -7,9 +7,10 @@ from core.base.errors import NotFound
 from core.pairing import search
 from core.pairing.rules import WHEN_CANCELLED
 from core.runtime.container import Runtime
-from core.sessions import announce as announce_sessions
+from core.sessions import announce
 from core.sessions import end as end_session
 from core.sessions import store as sessions
+from core.sessions.events import SessionClosing
 from core.sessions.states import HELD, SessionStatus
 
 MAX_REASON = 500  # characters
@@ -32,7 +33,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str, reason: str) -
             await search.give_up(tx, session, WHEN_CANCELLED)
         elif status in HELD:
             await end_session.close(runtime, tx, session, actor)
-            await announce_sessions.session_event(tx, [session_id], "session_closing")
+            await announce.about_sessions(tx, [session_id], SessionClosing)
         else:
             return
         after = SessionStatus.CANCELLED if status is SessionStatus.SEARCHING else SessionStatus.CLOSING

@@ -69,7 +69,7 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
 async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     """Cancel the open invitation and invite all eligible mitras to the same session, in its next round."""
     asked = await invitations.end_round(tx, session.id, Response.CANCELLED)
-    await announce.requests_closed(tx, session.id, asked, "cancelled", topic_sensitivity=session.topic_sensitivity)
+    await announce.requests_closed(tx, session, asked, "cancelled")
     present = search.running(session)
     following = rules.next_round(present, search.limits(runtime.config), now=tx.now)
     await invitations.begin_round(tx, session.id, present, following, runtime.config)

@@ -158,7 +158,7 @@ async def _ignore(tx: Tx, mitra_ids: Sequence[str], session: Session) -> None:
     if cause is not None:
         await search.give_up(tx, session, cause)
     elif closed := await pairing.respond(tx, session.id, mitra_ids, Response.IGNORED):
-        await announce.requests_closed(tx, session.id, closed, "timeout", topic_sensitivity=session.topic_sensitivity)
+        await announce.requests_closed(tx, session, closed, "timeout")
         await invitations.end_answered_wave(tx, session)
 
 

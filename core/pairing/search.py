@@ -11,9 +11,9 @@ from core.base import ids
 from core.base.field_types import SessionId
 from core.config.cache import Config
 from core.deliveries import events
-from core.pairing import announce as announce_pairing
-from core.pairing import invitations, round_records, rules, trace_parents
+from core.pairing import announce, invitations, round_records, rules, trace_parents
 from core.pairing import store as pairing
+from core.pairing.events import PairingStatus
 from core.pairing.rules import InvitationTally, Response, Round, Search, SearchLimits, Wave
 from core.payments import money
 from core.payments import store as payments
@@ -92,26 +92,15 @@ async def begin(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
     await round_records.begin(tx, [session.id], policy, target_id=session.targeted_mitra_id)
     cause = None if await _target_is_available(tx, session, policy) else rules.after_absence(search)
     if cause is not None:
-        await _announce_search(tx, session, asked=0)
+        await announce.search_status(tx, session, "searching", asked=0)
         await give_up(tx, session, cause)
         return session
     only = None if session.targeted_mitra_id is None else [session.targeted_mitra_id]
     invited = await invitations.invite(tx, session.id, search, runtime.config, only=only)
-    await _announce_search(tx, session, asked=len(invited.mitra_ids))
-    await announce_pairing.chat_requests(tx, session.id, invited.mitra_ids)
+    await announce.search_status(tx, session, "searching", asked=len(invited.mitra_ids))
+    await announce.chat_requests(tx, session.id, invited.mitra_ids)
     events.deadline(tx, search.round.ends_at)
     return session
-
-
-async def _announce_search(tx: Tx, session: Session, *, asked: int) -> None:
-    await announce_pairing.pairing_status(
-        tx,
-        customer_id=session.customer_id,
-        payment_request_id=session.payment_request_id,
-        session_id=session.id,
-        status="searching",
-        asked=asked,
-    )
 
 
 def _session(runtime: Runtime, tx: Tx, payment: PaymentRequest) -> Session:
@@ -177,26 +166,12 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     await transitions.end_search(tx, session.id, status)
     tx.count(metrics.SESSIONS_ENDED.labels(status.value, cause.value))
     asked = await invitations.end_round(tx, session.id, Response.CANCELLED if left else Response.IGNORED)
-    await announce_pairing.requests_closed(
-        tx,
-        session.id,
-        asked,
-        "cancelled" if left else "timeout",
-        topic_sensitivity=session.topic_sensitivity,
-    )
+    await announce.requests_closed(tx, session, asked, "cancelled" if left else "timeout")
     if session.payment_request_id is not None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None
         await money.fail(tx, payment, cause)
-    await announce_pairing.pairing_status(
-        tx,
-        customer_id=session.customer_id,
-        payment_request_id=session.payment_request_id,
-        session_id=session.id,
-        status="cancelled" if left else "failed",
-        topic_sensitivity=session.topic_sensitivity,
-        cause_tag=cause.value,
-    )
+    await announce.search_status(tx, session, "cancelled" if left else "failed", cause_tag=cause)
 
 
 async def fail_unstarted(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
@@ -205,11 +180,11 @@ async def fail_unstarted(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> No
     The caller must hold the payment's lock.
     """
     await money.fail(tx, payment, cause)
-    await announce_pairing.pairing_status(
-        tx,
-        customer_id=payment.customer_id,
+    event = PairingStatus(
         payment_request_id=payment.id,
         session_id=None,
         status="cancelled" if cause is rules.WHEN_CANCELLED else "failed",
-        cause_tag=cause.value,
+        topic_sensitivity=Sensitivity.REGULAR,
+        cause_tag=cause,
     )
+    await events.announce(tx, event, [payment.customer_id])

@@ -5,6 +5,7 @@ from core.base.actor import Actor, UserType
 from core.deliveries import events
 from core.deliveries import store as deliveries
 from core.payments import views
+from core.payments.events import PaymentUpdated
 from core.payments.store import PaymentRequest
 from core.storage.transaction import Tx
 
@@ -13,13 +14,12 @@ async def payment_updated(tx: Tx, payments: list[PaymentRequest]) -> None:
     """Send payment requests to their customers, for changes that no other event reports."""
     if not payments:
         return
-    at = await tx.event_time()
     customers = {payment.id: payment.customer_id for payment in payments}
-    found = []
+    made = []
     for view in await views.by_ids(tx, list(customers)):
-        frame = {"type": "payment_updated", "payment_request": view}
-        found.append(events.notice(at, customers[view.payment_request_id], UserType.CUSTOMER, None, frame))
-    await deliveries.add(tx, found)
+        to, event = [customers[view.payment_request_id]], PaymentUpdated(payment_request=view)
+        made += await events.notices(tx, event, to, UserType.CUSTOMER)
+    await deliveries.add(tx, made)
 
 
 async def payment_abandoned(tx: Tx, by: Actor, payments: list[PaymentRequest]) -> None:

@@ -8,10 +8,10 @@ from core.base.machine import check_edge
 from core.deliveries import events
 from core.events.signals import MitrasFreed
 from core.runtime.container import Runtime
-from core.sessions import announce as announce_sessions
-from core.sessions import own_session, rules, transitions, views
+from core.sessions import announce, own_session, rules, transitions, views
 from core.sessions import store as sessions
 from core.sessions.clock import session_clock
+from core.sessions.events import SessionClosing, SessionCompleted
 from core.sessions.extensions import extend
 from core.sessions.extensions import store as extensions
 from core.sessions.messages import statuses as message_statuses
@@ -56,7 +56,7 @@ async def end(runtime: Runtime, actor: Actor, *, session_id: str) -> SessionView
         status = await status_now(runtime, session, tx)
         if rules.may_end(status, actor.user_type, early_end_enabled=runtime.config.flag(switch)):
             await close(runtime, tx, session, actor)
-            await announce_sessions.session_event(tx, [session_id], "session_closing")
+            await announce.about_sessions(tx, [session_id], SessionClosing)
         return await _view(tx, actor, session_id)
 
 
@@ -86,18 +86,18 @@ async def say_goodbye(runtime: Runtime, actor: Actor, *, session_id: str, messag
         closures = await sessions.add_closure(tx, session_id, user_type=side.value, user_id=party_id, message=message)
         if closures == 0:
             raise ClosureExists
-        event: str | None = None
+        event: type[SessionClosing | SessionCompleted] | None = None
         if session.status is not SessionStatus.CLOSING:
             await close(runtime, tx, session, actor)
-            event = "session_closing"
+            event = SessionClosing
         if closures == 2:
             await transitions.complete(tx, session_id)
             ended_by = session.ended_by or actor.user_type.value
             tx.count(metrics.SESSIONS_ENDED.labels(SessionStatus.COMPLETED.value, ended_by))
             await messages.sync_all_statuses(tx, [session_id])
-            event = "session_completed"
+            event = SessionCompleted
         if event is not None:
-            await announce_sessions.session_event(tx, [session_id], event)
+            await announce.about_sessions(tx, [session_id], event)
         return await _view(tx, actor, session_id)
 
 

@@ -4,9 +4,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from core.base.actor import UserType
+from core.base.field_types import SessionId
 from core.deliveries import events
 from core.deliveries import store as deliveries
 from core.sessions import views
+from core.sessions.events import PeerRenamed
 from core.sessions.states import OPEN, UNENDED
 from core.storage.transaction import Tx
 
@@ -41,7 +43,7 @@ async def watched(tx: Tx, party_ids: Sequence[str], side: UserType) -> AsyncIter
         await _send(tx, changed, _opposite(side))
 
 
-async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tuple[str | None, str]]:
+async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[SessionId, tuple[str | None, str]]:
     """Return open session -> (the party's name as the other one sees it, the other one's id)."""
     found = {}
     for two in await views.by_ids(tx, session_ids) if session_ids else []:
@@ -53,16 +55,15 @@ async def _names(tx: Tx, session_ids: list[str], side: UserType) -> dict[str, tu
     return found
 
 
-async def _send(tx: Tx, changed: dict[str, tuple[str, str]], recipient_type: UserType) -> None:
+async def _send(tx: Tx, changed: dict[SessionId, tuple[str, str]], recipient_type: UserType) -> None:
     """Send the other parties of sessions the new names. Only the newest unacknowledged name of a session is kept."""
     await deliveries.forget(
-        tx, sorted({other for _, other in changed.values()}), "peer_renamed", session_ids=list(changed)
+        tx, sorted({other for _, other in changed.values()}), PeerRenamed.type_name(), session_ids=list(changed)
     )
-    at = await tx.event_time()
     notices = []
     for session_id, (name, other) in changed.items():
-        frame = {"type": "peer_renamed", "session_id": session_id, "display_name": name}
-        notices.append(events.notice(at, other, recipient_type, session_id, frame))
+        event = PeerRenamed(session_id=session_id, display_name=name)
+        notices += await events.notices(tx, event, [other], recipient_type, session_id=session_id)
     await deliveries.add(tx, notices)
 
 

@@ -4,6 +4,7 @@ from core.base.actor import Actor
 from core.runtime.container import Runtime
 from core.sessions import announce, own_session, views
 from core.sessions import store as sessions
+from core.sessions.events import SessionTopicUpdated
 from core.sessions.rules import SessionNotActive
 from core.sessions.sensitivity import Sensitivity, flips
 from core.sessions.states import OPEN
@@ -26,7 +27,8 @@ async def set_sensitivity(
             await sessions.set_sensitivity(
                 tx, session_id, before=before.value, after=topic_sensitivity.value, mitra_id=actor.user_id
             )
-            await announce.topic_updated(tx, session, topic_sensitivity.value)
+            event = SessionTopicUpdated(session_id=session.id, topic_sensitivity=topic_sensitivity)
+            await announce.to_parties(tx, [(session, event)])
         view = await views.one_of(tx, session_id, party_ids=list(actor.ids), side=actor.user_type)
     assert view is not None
     return view

@@ -8,10 +8,10 @@ from core.deliveries import events
 from core.events.signals import MitrasFreed
 from core.payments import money
 from core.runtime.container import Runtime
-from core.sessions import announce as announce_sessions
-from core.sessions import rules, transitions
+from core.sessions import announce, rules, transitions
 from core.sessions import store as sessions
 from core.sessions.clock import session_clock
+from core.sessions.events import SessionCompleted, SessionExpired, SessionWarning
 from core.sessions.messages import statuses
 from core.sessions.messages import store as messages
 from core.telemetry import metrics
@@ -27,9 +27,13 @@ async def warn(runtime: Runtime) -> int:
             return 0
         due = await sessions.claim_warnings(tx)
         if runtime.config.flag("three_minute_warning_enabled"):
-            await announce_sessions.session_warning(
+            await announce.to_parties(
                 tx,
-                [(s.id, s.customer_id, s.mitra_id, s.expires_at) for s in due if s.mitra_id and s.expires_at],
+                [
+                    (s, SessionWarning(session_id=s.id, seconds_left=180, expires_at=s.expires_at))
+                    for s in due
+                    if s.mitra_id and s.expires_at
+                ],
             )
         for session in due:
             events.deadline(tx, session.expires_at)
@@ -42,7 +46,7 @@ async def expire(runtime: Runtime) -> int:
         if await session_clock.stands(runtime, tx):
             return 0
         due = await transitions.expire_due(tx, grace=rules.GRACE, limit=BATCH)
-        await announce_sessions.session_event(tx, [s.id for s in due], "session_expired")
+        await announce.about_sessions(tx, [s.id for s in due], SessionExpired)
         for session in due:
             events.deadline(tx, session.grace_ends_at)
     return len(due)
@@ -75,7 +79,7 @@ async def _complete(runtime: Runtime, *, very_long: str | None = None) -> int:
         ids = [s.id for s in due]
         await messages.sync_all_statuses(tx, ids)
         await money.abandon_extensions(tx, ids)
-        await announce_sessions.session_event(tx, ids, "session_completed")
+        await announce.about_sessions(tx, ids, SessionCompleted)
         if due:
             tx.emit(MitrasFreed(mitra_ids=sorted({s.mitra_id for s in due if s.mitra_id})))
     return len(due)

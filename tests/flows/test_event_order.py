@@ -4,6 +4,8 @@ from core.base import ids
 from core.pairing import presence
 from core.sessions import announce as announce_sessions
 from core.sessions import store as sessions
+from core.sessions.events import SessionTopicUpdated
+from core.sessions.sensitivity import Sensitivity
 from core.sessions.store import Session
 from tests.flows.conftest import Harness
 
@@ -16,7 +18,8 @@ async def _change(harness: Harness, session_id: str, times: int) -> list[str]:
         session = await sessions.lock(tx, session_id)
         assert isinstance(session, Session)
         for _ in range(times):
-            await announce_sessions.topic_updated(tx, session, "regular")
+            event = SessionTopicUpdated(session_id=session.id, topic_sensitivity=Sensitivity.REGULAR)
+            await announce_sessions.to_parties(tx, [(session, event)])
         return [notice.event_id for notice in tx.outgoing.notices]
 
 

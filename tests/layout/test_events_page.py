@@ -1,7 +1,12 @@
-"""The page of events is complete and current: each event has words for its push, or the reason why it has none."""
+"""The events are declared once, and their page is current."""
 
-from core.deliveries.pushes.rules import NOT_PUSHED, WORDS
-from realtime import asyncapi
+import importlib
+import pkgutil
+
+import core
+from core.deliveries.events import declared
+from core.deliveries.pushes.rules import Words
+from realtime import server_frames
 from tools.pages import events_page
 
 
@@ -9,18 +14,23 @@ def test_page_equals_the_code() -> None:
     assert events_page.PAGE.read_text() == events_page.page(), "run `make pages`"
 
 
-def test_each_event_has_a_push_or_a_reason_for_none() -> None:
-    events = {asyncapi.type_of(frame) for _, frame, _ in events_page.events()}
-    assert events == WORDS.keys() | NOT_PUSHED.keys()
-    assert all(why.endswith(".") for why in NOT_PUSHED.values())
+def test_sockets_know_the_events_of_every_module() -> None:
+    known = {frame.event for frame in server_frames.EVENT_FRAMES}
+    for module in pkgutil.walk_packages(core.__path__, "core."):
+        if module.name.endswith(".events"):
+            importlib.import_module(module.name)
+    assert known == set(declared())
+    assert {event.__module__ for event in known} == {module.__name__ for module in server_frames.DECLARED_IN}
 
 
-def test_each_event_has_advice_for_apps() -> None:
-    assert {asyncapi.type_of(frame) for _, frame, _ in events_page.events()} == events_page.APP.keys()
-    assert all(then.endswith(".") for then in events_page.APP.values())
+def test_advice_and_reasons_are_sentences() -> None:
+    for event in declared():
+        reasons = [event.push] if isinstance(event.push, str) else event.push.quiet.values()
+        assert all(text.endswith(".") for text in (event.app, *reasons)), event
 
 
-def test_each_event_has_recipients_and_an_acknowledgement_rule() -> None:
-    for _, frame, recipients in events_page.events():
-        assert recipients
-        assert asyncapi.acknowledged_by(frame)
+def test_words_name_fields_of_their_event() -> None:
+    for event in declared():
+        if isinstance(words := event.push, Words):
+            named = {field for field, _ in words.quiet} | ({words.answer_by_in} - {None})
+            assert named <= set(event.__struct_fields__), event

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from core.base.actor import UserType
+from core.pairing.events import FIELD_OF_STATUS, PairingStatus
 from realtime import server_frames
 
 DECODERS: dict[tuple[str, UserType], msgspec.json.Decoder[Any]] = {
@@ -25,10 +26,10 @@ def read(path: str, user_type: str, frame: dict[str, Any]) -> server_frames.Serv
     _same(frame, msgspec.to_builtins(read), frame["type"])
     if isinstance(read, server_frames.Error) and read.code not in server_frames.CODES:
         raise ValueError(f"{read.code} is not declared in realtime/server_frames.py")
-    if isinstance(read, server_frames.PairingStatus):
-        fields = set(frame) & set(server_frames.FIELD_OF_STATUS.values())
-        if fields != {server_frames.FIELD_OF_STATUS[read.status]}:
-            raise ValueError(f"pairing_status {read.status} has {sorted(fields)}")
+    if frame["type"] == PairingStatus.type_name():
+        fields = set(frame) & set(FIELD_OF_STATUS.values())
+        if fields != {FIELD_OF_STATUS[frame["status"]]}:
+            raise ValueError(f"pairing_status {frame['status']} has {sorted(fields)}")
     return read
 
 

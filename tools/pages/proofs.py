@@ -12,7 +12,8 @@ import pkgutil
 from collections.abc import Iterator
 
 from core.base.errors import DomainError
-from core.deliveries.pushes.rules import WORDS
+from core.deliveries.events import declared
+from core.deliveries.pushes.rules import Words
 from core.payments.failures.causes import CauseTag
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def words() -> dict[str, list[str]]:
     return {
         "Cause tags": [tag.value for tag in CauseTag],
         "Server frames": sorted(frames),
-        "Events that become a push": sorted(WORDS),
+        "Events that become a push": sorted(event.type_name() for event in declared() if isinstance(event.push, Words)),
         "Error codes": sorted({*ours, *FRAMEWORK}),
     }
 

@@ -10,6 +10,7 @@ import msgspec
 
 from core.accounts.logins import push_tokens
 from core.accounts.logins.push_tokens import PushDevice
+from core.deliveries.events import words_of
 from core.deliveries.pushes import rules
 from core.deliveries.pushes import store as pushes
 from core.deliveries.pushes.rules import Content
@@ -65,9 +66,13 @@ class DuePush:
 def content_of(
     runtime: Runtime, tx: Tx, event: str, event_id: str, session_id: str | None, payload: str
 ) -> Content | None:
-    """Return the content of an event's push, None if the event is never pushed. `payload` is the frame as JSON text."""
+    """Return the content of an event's push, None if the event is not pushed. `payload` is the event as JSON text."""
+    words = words_of(event)
+    if words is None:
+        return None
     fields: dict[str, Any] = msgspec.json.decode(payload)
     return rules.content_of(
+        words,
         event=event,
         event_id=event_id,
         session_id=session_id,

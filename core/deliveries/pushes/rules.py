@@ -1,5 +1,7 @@
-"""Which events become a push, and what it carries: what the app opens, and nothing private
-(docs/protocol.md#pushes)."""
+"""What a push carries: what the app opens, and nothing private (docs/protocol.md#pushes).
+
+Each event declares the words of its push, or why it has none (core/deliveries/events.py).
+"""
 
 import datetime as dt
 import enum
@@ -29,11 +31,17 @@ class Action(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Words:
-    """The text of a push, and what the app opens."""
+    """The text of an event's push, what the app opens, and when the event is not pushed.
+
+    `answer_by_in` is the field of the event whose `answer_by` is the end of the push, which is urgent then. `quiet`: an
+    event with this value in this field is not pushed -> why not.
+    """
 
     action: Action
     title: Text
     body: Text
+    answer_by_in: str | None = None
+    quiet: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,97 +67,6 @@ class Content:
         }
 
 
-# Event -> its text.
-WORDS: dict[str, Words] = {
-    "chat_request": Words(
-        action=Action.OPEN_ACCEPT,
-        title=Text(id="Permintaan chat baru", en="New chat request"),
-        body=Text(id="Ada pelanggan yang menunggu. Terima sekarang?", en="A customer is waiting. Accept now?"),
-    ),
-    "session_started": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Sesi dimulai", en="Session started"),
-        body=Text(id="Sesi chat Anda sudah dimulai.", en="Your chat session has started."),
-    ),
-    "session_expired": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Waktu sesi habis", en="Session time is up"),
-        body=Text(id="Perpanjang sesi atau ucapkan salam penutup.", en="Extend the session or say goodbye."),
-    ),
-    "session_resumed": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Sesi diperpanjang", en="Session extended"),
-        body=Text(id="Sesi chat Anda berlanjut.", en="Your chat session continues."),
-    ),
-    "session_closing": Words(
-        action=Action.OPEN_CLOSURE,
-        title=Text(id="Sesi berakhir", en="Session ended"),
-        body=Text(id="Ucapkan salam penutup Anda.", en="Say goodbye now."),
-    ),
-    "session_completed": Words(
-        action=Action.OPEN_CLOSURE,
-        title=Text(id="Sesi selesai", en="Session completed"),
-        body=Text(id="Sesi chat Anda telah selesai.", en="Your chat session is completed."),
-    ),
-    "peer_absent": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Anda ditunggu", en="You are awaited"),
-        body=Text(id="Sesi chat Anda masih berjalan. Buka aplikasi.", en="Your chat session is running. Open the app."),
-    ),
-    "extension_requested": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Permintaan perpanjangan", en="Extension request"),
-        body=Text(id="Pelanggan ingin memperpanjang sesi.", en="The customer wants to extend the session."),
-    ),
-    "extension_resolved": Words(
-        action=Action.OPEN_SESSION,
-        title=Text(id="Perpanjangan dijawab", en="Extension answered"),
-        body=Text(id="Lihat jawaban permintaan perpanjangan.", en="See the answer to the extension request."),
-    ),
-    "pairing_status": Words(
-        action=Action.OPEN_PAIRING,
-        title=Text(id="Status permintaan chat", en="Chat request status"),
-        body=Text(id="Ada kabar tentang permintaan chat Anda.", en="There is news about your chat request."),
-    ),
-    "payment_updated": Words(
-        action=Action.OPEN_PAYMENT,
-        title=Text(id="Status pembayaran", en="Payment status"),
-        body=Text(id="Ada kabar tentang pembayaran Anda.", en="There is news about your payment."),
-    ),
-    "mitra_status_changed": Words(
-        action=Action.OPEN_STATUS,
-        title=Text(id="Anda sedang offline", en="You are offline"),
-        body=Text(id="Buka aplikasi untuk melihat status Anda.", en="Open the app to see your status."),
-    ),
-    "message": Words(
-        action=Action.OPEN_MESSAGE,
-        title=Text(id="Pesan baru", en="New message"),
-        body=Text(id="Anda menerima pesan baru.", en="You have received a new message."),
-    ),
-}
-
-# Events that are never pushed -> why not. Each event is in WORDS or here; docs/events.md shows both.
-NOT_PUSHED: dict[str, str] = {
-    "session_topic_updated": "A label of the chat has changed; the app shows it when it is opened.",
-    "peer_renamed": "The app shows the new name when it is opened; no other push has a name.",
-    "session_clock_adjusted": "Nothing is to be done: the session goes on, and the app counts down to its new end.",
-    "peer_returned": "The chat goes on, and unread messages are pushed.",
-    "session_warning": (
-        "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over."
-    ),
-    "chat_request_closed": "There is nothing to open. The push of `chat_request` itself ends with its answer time.",
-}
-# (event, field, value): an event with this value in this field is not pushed, although the event is in WORDS -> why
-# not.
-QUIET: dict[tuple[str, str, str], str] = {
-    ("peer_absent", "user_type", "customer"): "The push goes to the absent customer, at once. Its id names no event.",
-    ("peer_absent", "user_type", "mitra"): "The push goes to the absent mitra, at once. Its id names no event.",
-    ("pairing_status", "status", "searching"): "The customer has just paid, and waits in the app.",
-    ("pairing_status", "status", "paired"): "`session_started` is pushed at the same moment.",
-    ("mitra_status_changed", "reason", "self"): "The mitra wished it, with a phone in hand.",
-}
-
-
 def presence_check(*, check_id: str, ttl: dt.timedelta) -> Content:
     """Return the silent push that asks a mitra's phone for a heartbeat. `ttl` is in real time.
 
@@ -167,24 +84,29 @@ def is_silent(content: Mapping[str, str]) -> bool:
 
 
 def content_of(
-    *, event: str, event_id: str, session_id: str | None, payload: dict[str, Any], now: dt.datetime, scale: float
+    words: Words,
+    *,
+    event: str,
+    event_id: str,
+    session_id: str | None,
+    payload: dict[str, Any],
+    now: dt.datetime,
+    scale: float,
 ) -> Content | None:
     """Return what to push for an event; None if it is not pushed.
 
     `now` and the answer time in the payload are service time. The push is useless after the answer time, so its `ttl`
     ends then.
     """
-    if event not in WORDS or any(name == event and payload.get(field) == value for name, field, value in QUIET):
+    if any(payload.get(field) == value for field, value in words.quiet):
         return None
-    words = WORDS[event]
     data = {"action": words.action.value, "event": event, "event_id": event_id}
     if session_id is not None:
         data["session_id"] = session_id
     payment_request_id = payload.get("payment_request", payload).get("payment_request_id")
     if payment_request_id is not None:
         data["payment_request_id"] = payment_request_id
-    asked = payload.get("request") or payload.get("extension") or {}
-    answer_by = asked.get("answer_by") if event in ("chat_request", "extension_requested") else None
+    answer_by = None if words.answer_by_in is None else payload.get(words.answer_by_in, {}).get("answer_by")
     ttl = KEEP
     if answer_by is not None:
         left = (dt.datetime.fromisoformat(answer_by) - now) / scale

@@ -6,20 +6,20 @@ Both lock the sessions first and then change the absences by guarded statements,
 
 import datetime as dt
 from collections.abc import Awaitable, Sequence
-from typing import Any
-
-import msgspec
 
 from core.base import ids
+from core.base.actor import UserType
 from core.base.id_ranges import first_id
 from core.cluster.outages import store as outages
+from core.deliveries import events
 from core.deliveries import store as deliveries
+from core.deliveries.events import Event
 from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
-from core.events.notices import Notice
 from core.runtime.container import Runtime
 from core.sessions.absences import store
 from core.sessions.absences.store import Absence, HeldSession
 from core.sessions.clock import time_credits
+from core.sessions.events import PeerAbsent, PeerReturned
 from core.sessions.rules import CreditReason
 from core.storage.transaction import Tx
 from core.telemetry import metrics
@@ -37,11 +37,12 @@ async def declare(runtime: Runtime, tx: Tx, *, after: dt.timedelta) -> int:
     pushed = []
     for absence in declared:
         tx.count(metrics.ABSENCES.labels(absence.user_type, "declared"))
-        content = content_of(runtime, tx, "peer_absent", ids.new_id(), absence.session_id, "{}")
+        content = content_of(runtime, tx, PeerAbsent.type_name(), ids.new_id(), absence.session_id, "{}")
         assert content is not None
         pushed.append(DuePush(recipient_id=held[absence.session_id].party(absence.user_type), content=content))
     await plan_within_budget(runtime, tx, pushed)
-    await _announce(tx, held, declared, "peer_absent")
+    told = [(a, PeerAbsent(session_id=a.session_id, user_type=a.user_type, since=a.since)) for a in declared]
+    await _announce(tx, held, told)
     return len(held)
 
 
@@ -65,7 +66,7 @@ async def end_returned(runtime: Runtime, tx: Tx, *, user_ids: Sequence[str] | No
         assert absence.ended_at is not None
         tx.count(metrics.ABSENCES.labels(absence.user_type, "returned"))
         tx.count(metrics.ABSENCE_SECONDS.labels(absence.user_type), (absence.ended_at - absence.since).total_seconds())
-    await _announce(tx, held, back, "peer_returned")
+    await _announce(tx, held, [(a, PeerReturned(session_id=a.session_id, user_type=a.user_type)) for a in back])
     if not is_off and runtime.config.flag("fair_clock"):
         most = runtime.config.seconds("fair_clock_max_seconds")
         for absence in back:
@@ -87,30 +88,12 @@ async def _credit(tx: Tx, absence: Absence, *, most: dt.timedelta) -> None:
     )
 
 
-async def _announce(tx: Tx, held: dict[str, HeldSession], absences: list[Absence], event: str) -> None:
+async def _announce(tx: Tx, held: dict[str, HeldSession], told: Sequence[tuple[Absence, Event]]) -> None:
     """Send an event about each absence to the other party. The caller holds the locks of the sessions."""
-    if not absences:
-        return
-    at, notices = await tx.event_time(), []
-    for absence in absences:
-        recipient_type, recipient_id = held[absence.session_id].other(absence.user_type)
-        frame: dict[str, Any] = {
-            "type": event,
-            "session_id": absence.session_id,
-            "user_type": absence.user_type,
-        }
-        if event == "peer_absent":
-            frame["since"] = absence.since
-        notices.append(
-            Notice(
-                event_id=ids.new_event_id(at),
-                recipient_id=recipient_id,
-                recipient_type=recipient_type,
-                event=event,
-                session_id=absence.session_id,
-                payload=msgspec.json.encode(frame).decode(),
-            )
-        )
+    notices = []
+    for absence, event in told:
+        kind, recipient_id = held[absence.session_id].other(absence.user_type)
+        notices += await events.notices(tx, event, [recipient_id], UserType(kind), session_id=absence.session_id)
     await deliveries.add(tx, notices)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from core.base import ids
-from core.base.field_types import Party
+from core.base.field_types import Party, SessionId
 from core.storage import sql_files
 from core.storage.records import many
 from core.storage.transaction import Reader, Tx
@@ -43,7 +43,7 @@ class HeldSession:
 class Absence:
     """An absence of one party; `ended_at` is None while it is open."""
 
-    session_id: str
+    session_id: SessionId
     user_type: Party
     since: dt.datetime
     ended_at: dt.datetime | None = None

@@ -3,11 +3,13 @@
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from core.events.signals import DeadlineSet
 from core.sessions import announce, transitions
 from core.sessions.clock import store
 from core.sessions.clock.store import Credit
+from core.sessions.events import SessionClockAdjusted
 from core.sessions.rules import CreditReason
 from core.storage.transaction import Tx
 from core.telemetry import metrics
@@ -41,6 +43,6 @@ async def give(
         tx.count(metrics.CREDITS.labels(reason))
         tx.count(metrics.CREDITED_SECONDS.labels(reason), credit.milliseconds / 1000)
     for seconds, those in by_length.items():
-        await announce.session_event(tx, those, "session_clock_adjusted", added_seconds=seconds, reason=reason.value)
+        await announce.about_sessions(tx, those, partial(SessionClockAdjusted, added_seconds=seconds, reason=reason))
     tx.emit(DeadlineSet(at=tx.now))
     return given

@@ -5,8 +5,10 @@ mitra is active, and the deactivation sees every extension.
 """
 
 import datetime as dt
+from functools import partial
 
 from core.accounts.mitras import store as mitras
+from core.base.actor import UserType
 from core.base.machine import check_edge
 from core.deliveries import events
 from core.payments import money
@@ -14,16 +16,18 @@ from core.payments import store as payments
 from core.payments.failures.causes import CauseTag
 from core.payments.store import PaymentRequest
 from core.runtime.container import Runtime
-from core.sessions import announce as announce_sessions
+from core.sessions import announce
 from core.sessions import rules as session_rules
 from core.sessions import transitions as session_transitions
 from core.sessions.clock import session_clock
+from core.sessions.events import ExtensionRequested, ExtensionResolved, SessionResumed
 from core.sessions.extensions import rules
 from core.sessions.extensions import store as extensions
 from core.sessions.extensions import transitions as extension_transitions
 from core.sessions.extensions.rules import ExtensionNotPending
 from core.sessions.extensions.states import EARNING, EDGES, ExtensionStatus
 from core.sessions.extensions.store import Extension
+from core.sessions.extensions.views import view_of
 from core.sessions.states import HELD
 from core.sessions.store import Session
 from core.storage.transaction import Tx
@@ -65,11 +69,11 @@ async def ask(
         answer_by=answer_by if possible else tx.now,
     )
     if possible:
-        await announce_sessions.extension_requested(tx, session, extension)
+        await _announce(tx, session, extension, ExtensionRequested)
         events.deadline(tx, answer_by)
     else:
         await money.fail(tx, payment, CauseTag.EXTENSION_SAFEGUARD_TRIPPED)
-        await announce_sessions.extension_resolved(tx, session, extension, to_mitra=False)
+        await _announce(tx, session, extension, ExtensionResolved, only=UserType.CUSTOMER)  # the mitra was not asked
     return extension
 
 
@@ -93,12 +97,24 @@ async def resolve(
     if status in EARNING:
         await _prolong(runtime, tx, session, resolved)
         await money.consume(tx, payment, session_id=session.id)
-        await announce_sessions.session_event(tx, [session.id], "session_resumed", extension_id=resolved.id)
+        await announce.about_sessions(tx, [session.id], partial(SessionResumed, extension_id=resolved.id))
     else:
         await money.fail(tx, payment, CAUSES[status])
         events.deadline(tx, session.grace_ends_at)
-    await announce_sessions.extension_resolved(tx, session, resolved, to_mitra=True)
+    await _announce(tx, session, resolved, ExtensionResolved)
     return resolved
+
+
+async def _announce(
+    tx: Tx,
+    session: Session,
+    extension: Extension,
+    event: type[ExtensionRequested | ExtensionResolved],
+    *,
+    only: UserType | None = None,
+) -> None:
+    view = view_of(extension, topic_sensitivity=session.topic_sensitivity)
+    await announce.to_parties(tx, [(session, event(extension=view))], only=only)
 
 
 async def _prolong(runtime: Runtime, tx: Tx, session: Session, extension: Extension) -> None:

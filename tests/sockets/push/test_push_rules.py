@@ -8,8 +8,9 @@ import pytest
 
 from core.base.clock import UTC, as_text
 from core.base.languages import Language
-from core.deliveries.pushes.rules import KEEP, NOT_PUSHED, QUIET, WORDS, Action, content_of, is_silent, presence_check
-from realtime.server_frames import FRAMES
+from core.deliveries.events import words_of
+from core.deliveries.pushes.rules import KEEP, Action, content_of, is_silent, presence_check
+from realtime.server_frames import EVENT_FRAMES
 from tests.stack import new_id
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=UTC)
@@ -17,30 +18,17 @@ PRIVATE = {
     "content": "rahasia besar", "phone": "+6281234567890", "email": "dewi@example.test", "display_name": "Dewi Lestari",
     "customer_display_name": "Dewi Lestari", "topics": ["rahasia besar"],
 }  # fmt: skip
-ACTIONS = {
-    "chat_request": "open_accept",
-    "session_started": "open_session",
-    "session_expired": "open_session",
-    "session_resumed": "open_session",
-    "session_closing": "open_closure",
-    "session_completed": "open_closure",
-    "extension_requested": "open_session",
-    "peer_absent": "open_session",
-    "extension_resolved": "open_session",
-    "pairing_status": "open_pairing",
-    "payment_updated": "open_payment",
-    "mitra_status_changed": "open_status",
-    "message": "open_message",
-}
-NEVER = (*NOT_PUSHED, "message_status", "typing", "auth_ok")
+EVENTS = [frame.event.type_name() for frame in EVENT_FRAMES]
+WORDS = {event: words for event in EVENTS if (words := words_of(event)) is not None}
+ANSWERED = {event: words.answer_by_in for event, words in WORDS.items() if words.answer_by_in is not None}
 
 
 def content(event: str, *, session_id: str | None = None, scale: float = 1, **payload: Any) -> Any:
     """Return the content of a push about an event whose payload has every private field."""
-    holder = {"chat_request": "request", "extension_requested": "extension", "message": "message"}.get(event, "session")
-    payload = {holder: {}, **payload}
+    payload = {ANSWERED.get(event, "message" if event == "message" else "session"): {}, **payload}
     nested = {name: {**PRIVATE, **value} for name, value in payload.items() if isinstance(value, dict)}
     return content_of(
+        WORDS[event],
         event=event,
         event_id=new_id(),
         session_id=session_id,
@@ -50,9 +38,8 @@ def content(event: str, *, session_id: str | None = None, scale: float = 1, **pa
     )
 
 
-def test_each_pushed_event_has_its_action():
-    assert {event: words.action.value for event, words in WORDS.items()} == ACTIONS
-    assert {action.value for action in Action} == {*ACTIONS.values(), "presence_check"}
+def test_each_action_has_a_push():
+    assert {words.action for words in WORDS.values()} == set(Action) - {Action.PRESENCE_CHECK}
 
 
 def test_presence_check_is_silent_in_each_language():
@@ -65,21 +52,9 @@ def test_presence_check_is_silent_in_each_language():
     assert not is_silent(content("chat_request").said_in(Language.ENGLISH))
 
 
-def test_each_event_has_a_push_text_or_a_reason_for_none():
-    events = {
-        kind.__struct_config__.tag
-        for kinds in FRAMES.values()
-        for kind in kinds
-        if "event_id" in kind.__struct_fields__
-    }
-    assert events == WORDS.keys() | NOT_PUSHED.keys()
-    assert not WORDS.keys() & NOT_PUSHED.keys()
-    assert {event for event, _, _ in QUIET} <= WORDS.keys()
-
-
-@pytest.mark.parametrize("event", NEVER)
-def test_some_events_are_never_pushed(event: str):
-    assert content(event, session_id=new_id()) is None
+@pytest.mark.parametrize("event", ["session_warning", "session_topic_updated", "message_status", "typing", "auth_ok"])
+def test_events_with_a_reason_and_other_frames_have_no_words(event: str):
+    assert words_of(event) is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +64,7 @@ def test_search_status_is_pushed_only_when_it_fails(status: str, pushed: bool):
     assert (content("pairing_status", status=status) is not None) is pushed
 
 
-@pytest.mark.parametrize("event", ACTIONS)
+@pytest.mark.parametrize("event", WORDS)
 @pytest.mark.parametrize("with_payment", [False, True])
 def test_push_contains_its_target_and_nothing_private(event: str, with_payment: bool):
     session_id, payment_id = new_id(), new_id()
@@ -100,7 +75,7 @@ def test_push_contains_its_target_and_nothing_private(event: str, with_payment: 
         said = found.said_in(language)
         assert set(said) == keys
         assert all(type(value) is str and value for value in said.values())
-        assert (said["action"], said["event"]) == (ACTIONS[event], event)
+        assert (said["action"], said["event"]) == (WORDS[event].action, event)
         assert said["session_id"] == session_id
         text = json.dumps(said)
         for private in ("rahasia", "628123", "dewi", "Dewi"):
@@ -108,7 +83,7 @@ def test_push_contains_its_target_and_nothing_private(event: str, with_payment: 
         assert len(text) < 1_000
 
 
-@pytest.mark.parametrize("event", ACTIONS)
+@pytest.mark.parametrize("event", WORDS)
 def test_push_of_each_event_has_its_own_text_in_both_languages(event: str):
     words = WORDS[event]
     texts = [text.said_in(language) for text in (words.title, words.body) for language in Language]
@@ -116,7 +91,7 @@ def test_push_of_each_event_has_its_own_text_in_both_languages(event: str):
     assert len(set(texts)) == 4
 
 
-@pytest.mark.parametrize("event", ACTIONS)
+@pytest.mark.parametrize("event", WORDS)
 def test_push_data_uses_no_reserved_keys(event: str):
     for key in content(event, session_id=new_id()).said_in(Language.ENGLISH):
         assert key not in ("from", "message_type", "notification")
@@ -135,7 +110,7 @@ def test_push_without_a_session_has_no_session_id():
     assert "session_id" not in content("pairing_status", status="failed").data
 
 
-@pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
+@pytest.mark.parametrize(("event", "holder"), sorted(ANSWERED.items()))
 @pytest.mark.parametrize("scale", [1, 60, 0.5])
 @pytest.mark.parametrize("seconds", [20.0, 0.25, 1_800.0])
 def test_push_with_an_answer_time_is_urgent_and_expires_with_it(event: str, holder: str, scale: float, seconds: float):
@@ -144,13 +119,13 @@ def test_push_with_an_answer_time_is_urgent_and_expires_with_it(event: str, hold
     assert found.ttl == min(dt.timedelta(seconds=seconds / scale), KEEP)
 
 
-@pytest.mark.parametrize(("event", "holder"), [("chat_request", "request"), ("extension_requested", "extension")])
+@pytest.mark.parametrize(("event", "holder"), sorted(ANSWERED.items()))
 def test_push_after_its_answer_time_has_no_negative_ttl(event: str, holder: str):
     found = content(event, **{holder: {"answer_by": as_text(NOW - dt.timedelta(seconds=5))}})
     assert found.ttl == dt.timedelta()
 
 
-@pytest.mark.parametrize("event", sorted(set(ACTIONS) - {"chat_request", "extension_requested"}))
+@pytest.mark.parametrize("event", sorted(WORDS.keys() - ANSWERED))
 def test_push_without_an_answer_time_is_not_urgent(event: str):
     found = content(event, extension={"answer_by": as_text(NOW + dt.timedelta(seconds=5))})
     assert (found.urgent, found.ttl) == (False, KEEP)
