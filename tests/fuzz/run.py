@@ -28,7 +28,7 @@ from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.driving.client import Client
 
 ROOT = pathlib.Path(__file__).parents[2]
-TOOLS = ROOT / ".venv-fuzz" / "bin"
+TOOLS = ROOT / ".venv" / "bin"
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 SECONDS = 70  # for each of the three runs; with start, client and stop about four minutes
 # The runs are stateless and share one token each, and these calls would end it. Sign-out and revocation have

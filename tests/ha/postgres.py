@@ -13,7 +13,7 @@ from tests.stack import Stack, World
 from tools.driving.service import PROCESSES
 
 ENGINE = "PostgreSQL"
-PATRONI = "4.1.5"  # requirements-ha.in
+PATRONI = "4.1.5"  # requirements/ha.in
 TTL_S, QUICK_TTL_S = 20, 8  # the least that Patroni accepts, and what patroni_launcher.py allows
 SEVERAL_HOSTS, THROUGH_HAPROXY, THROUGH_PGBOUNCER = "several hosts", "HAProxy", "PgBouncer and HAProxy"
 

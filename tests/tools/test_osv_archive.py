@@ -31,7 +31,7 @@ def test_archive_names_each_lock_with_a_vulnerable_package(
 ) -> None:
     assert main(archive(tmp_path, entry("AsyncPG", {"introduced": "0.20"}, {"fixed": "999.0"}))) == 1
     said = capsys.readouterr()
-    assert "requirements.lock: asyncpg 0." in said.err
+    assert "runtime.lock: asyncpg 0." in said.err
     assert "PYSEC-2026-1, fixed in 999.0" in said.err
     assert "1 packages have known vulnerabilities, up to 2026-11-24" in said.out
 
@@ -46,7 +46,7 @@ def test_locks_pass_if_the_archive_has_nothing_about_their_versions(
     )
     assert main(archive(tmp_path, *harmless)) == 0
     passed = capsys.readouterr().out
-    assert [name for name in LOCKS if f"{name}: no known vulnerability in " not in passed] == []
+    assert [lock for lock in LOCKS if f"{lock.name}: no known vulnerability in " not in passed] == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import pathlib
 import subprocess
+import sys
 
 import attrs
 import uvloop
@@ -15,7 +16,7 @@ from tools.bench import page, sockets
 from tools.bench.benches import BENCHES, Bench
 from tools.bench.figures import Outcome, as_json, compared, outcomes_of, table
 from tools.bench.machine import describe, yardstick
-from tools.bench.peers.colocated import HOME, ColocatedPeer, check_installed, versions
+from tools.bench.peers.colocated import ColocatedPeer, check_installed, versions
 from tools.bench.running import BenchFailed, start_service
 from tools.commands import progress
 from tools.driving.service import Service
@@ -134,7 +135,7 @@ def _profile(one: Bench, wish: BenchWish, service: Service) -> subprocess.Popen[
     wish.profile.mkdir(parents=True, exist_ok=True)
     target = wish.profile / f"{one.name}.speedscope.json"
     command = [
-        str(HOME / "bin" / "py-spy"), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
+        str(pathlib.Path(sys.executable).with_name("py-spy")), "record", "--pid", str(service.processes[one.hot].pid), "--rate", "250",
         "--duration", str(PROFILE_S), "--format", "speedscope", "--output", str(target),
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -15,7 +15,8 @@ from tools.bench.running import BenchFailed
 from tools.driving.service import SourceTree
 
 ROOT = pathlib.Path(__file__).parents[2]
-LOCKS = ("requirements-dev.lock", "requirements.lock")  # the second had the packages of development until 0.2
+LOCKS = ("build", "runtime", "laptop", "traces", "dev")
+OLD_LOCKS = ("requirements-dev.lock", "requirements.lock")  # the second had the packages of development until 0.2
 ENVIRONMENTS = ROOT / ".cache" / "environments"
 INSTALL_S = 900.0
 
@@ -61,21 +62,23 @@ def check_out(name: str, say: Callable[[str], None]) -> Revision:
         if _pins(folder) <= _pins(ROOT):
             say(f"{name} is {commit[:10]}; this environment has its packages")
             return made
-        say(f"{name} is {commit[:10]}; its {_lock(folder).name} differs from ours: installing its packages …")
+        say(f"{name} is {commit[:10]}; its locks differ from ours: installing its packages …")
         return attrs.evolve(made, code=SourceTree(python=_environment(folder), folder=folder))
     except BaseException:
         made.close()
         raise
 
 
-def _lock(tree: pathlib.Path) -> pathlib.Path:
-    """Return the lock of a tree that has the packages of its tools and embedded servers too."""
-    return next(path for name in LOCKS if (path := tree / name).exists())
+def _locks(tree: pathlib.Path) -> list[pathlib.Path]:
+    """Return the locks of a tree that have all its packages, those of its tools and embedded servers too."""
+    if (folder := tree / "requirements").exists():
+        return [folder / f"{name}.lock" for name in LOCKS]
+    return [next(path for name in OLD_LOCKS if (path := tree / name).exists())]
 
 
 def _pins(tree: pathlib.Path) -> set[str]:
     """Return the packages of a tree with their versions, such as `attrs==25.4.0`."""
-    lines = _lock(tree).read_text().splitlines()
+    lines = [line for lock in _locks(tree) for line in lock.read_text().splitlines()]
     return {line.removesuffix(" \\") for line in lines if line and not line.startswith((" ", "#"))}
 
 
@@ -84,8 +87,11 @@ def _environment(tree: pathlib.Path) -> str:
 
     Raises BenchFailed.
     """
-    lock = _lock(tree)
-    home = ENVIRONMENTS / hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    locks = _locks(tree)
+    home = (
+        ENVIRONMENTS
+        / hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + sys.version.encode()).hexdigest()[:16]
+    )
     python, installed = home / "bin" / "python", home / "installed"
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     with home.with_suffix(".lock").open("w") as held:
@@ -94,7 +100,7 @@ def _environment(tree: pathlib.Path) -> str:
             shutil.rmtree(home, ignore_errors=True)
             _run([sys.executable, "-m", "venv", str(home)])
             pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _run([*pip, "--require-hashes", "-r", str(lock), "-c", str(lock)])
+            _run([*pip, "--require-hashes", "--no-deps", *(word for lock in locks for word in ("-r", str(lock)))])
             installed.touch()
     return str(python)
 

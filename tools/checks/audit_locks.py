@@ -1,7 +1,7 @@
 """`make audit-locks`: look up the packages of the lock files in a database of known vulnerabilities.
 
 The database is the package index, a server that speaks the protocol of OSV, such as a mirror (`--osv-url`), or without
-any network an archive that OSV publishes (`--osv-archive`). pip-audit, in .venv-deploy, asks the first two.
+any network an archive that OSV publishes (`--osv-archive`). pip-audit asks the first two.
 Exit codes: 0 no known vulnerability, 1 vulnerabilities, 2 a package could not be looked up.
 """
 
@@ -21,8 +21,8 @@ from packaging.version import InvalidVersion
 from tools.checks.osv_archive import Archive, KnownFlaw
 from tools.pages.licences import ROOT, pins
 
-PROGRAM = ROOT / ".venv-deploy" / "bin" / "pip-audit"
-LOCKS = tuple(sorted(path.name for path in ROOT.glob("requirements*.lock")))
+PROGRAM = ROOT / ".venv" / "bin" / "pip-audit"
+LOCKS = tuple(sorted((ROOT / "requirements").glob("*.lock")))
 
 
 class NotChecked(Exception):
@@ -108,8 +108,8 @@ def main(words: list[str] | None = None) -> int:
         print(f"not checked, {error}", file=sys.stderr)
         return 2
     codes = []
-    for name in LOCKS:
-        code, said = audit(ROOT / name, look)
+    for lock in LOCKS:
+        code, said = audit(lock, look)
         codes.append(code)
         print(said, file=sys.stderr if code else sys.stdout, flush=True)
     return max(codes)

@@ -48,7 +48,7 @@ def check_packages(site: pathlib.Path) -> int:
     """Return the number of installed packages. Raises ProofFailed if one is not in the runtime lock."""
     found = {canonicalize_name(one.name) for one in importlib.metadata.distributions(path=[str(site)])}
     if others := sorted(found - pins().keys() - {"sesi"}):
-        raise ProofFailed(f"the environment has packages that requirements.lock does not name: {', '.join(others)}")
+        raise ProofFailed(f"the environment has packages that runtime.lock does not name: {', '.join(others)}")
     return len(found)
 
 
@@ -153,7 +153,7 @@ def main() -> int:
         installed = Installed(place / "environment", place / "empty")
         try:
             install(place / "environment")
-            print(f"{check_packages(installed.site())} packages, all of requirements.lock")
+            print(f"{check_packages(installed.site())} packages, all of runtime.lock")
             print(f"{check_files(installed.site())} files of the service, as in the checkout")
             print(f"{check_commands(installed)} commands show their help without embedded servers")
             play(installed)

@@ -1,6 +1,6 @@
 """`make sbom`: write the packages of the runtime lock as a CycloneDX file, with their hashes and licences.
 
-cyclonedx-py, in .venv-deploy, reads the lock; the licences are those of docs/licences.md.
+cyclonedx-py reads the lock; the licences are those of docs/licences.md.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.pages.licences import LOCK, ROOT, packages
 
-PROGRAM = ROOT / ".venv-deploy" / "bin" / "cyclonedx-py"
+PROGRAM = ROOT / ".venv" / "bin" / "cyclonedx-py"
 TARGET = ROOT / "build" / "sesi.cdx.json"
 
 

