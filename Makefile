@@ -137,7 +137,6 @@ docs: $(TOOLS_STAMP) ## build the documentation site into site; open site/index.
 	$(VENV)/bin/python -m tools.pages.docs_site check
 
 pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboards, and the types of the client library
-	$(VENV)/bin/python -m tools.pages.proofs
 	$(VENV)/bin/python -m tools.pages.config_page
 	$(VENV)/bin/python -m tools.pages.events_page
 	$(VENV)/bin/python -m tools.pages.product_page
@@ -149,7 +148,6 @@ pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboard
 	$(VENV)/bin/python -m tools.pages.client_api_page
 	$(VENV)/bin/python -m tools.pages.invariants_page
 	$(VENV)/bin/python -m tools.pages.metrics_page
-	$(VENV)/bin/python -m tools.pages.modules_page
 	$(VENV)/bin/python -m tools.pages.licences
 	$(VENV)/bin/python -m tools.pages.dashboards
 	$(VENV)/bin/python -m tests.faults.table
