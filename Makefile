@@ -14,7 +14,7 @@ HA_STAMP := $(HA)/.installed
 # Under root, Patroni runs as another user, who must be able to read its Python.
 HA_PYTHON ?= $(firstword $(wildcard /usr/bin/python3) $(PYTHON))
 NODE_STAMP := node_modules/.installed
-TSC := $(VENV)/bin/node node_modules/typescript/bin/tsc
+TSC := $(VENV)/bin/node node_modules/typescript-7/bin/tsc
 # A lock has all packages or adds them to the locks before it; without their dependencies, none is taken but those.
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 UV_INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install
@@ -24,7 +24,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test test-all quick check pages release-interfaces migration migrations pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test test-all quick check client pages release-interfaces migration migrations pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -64,16 +64,16 @@ demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temp
 	@$(SESI) demo
 
 WORKERS ?= 4
-test: install $(NODE_STAMP) ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 4)
+test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 4)
 	$(VENV)/bin/python -m tests.run quick -n $(WORKERS)
 
-test-all: install $(NODE_STAMP) ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
+test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
 	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
 
 quick: install    ## run the unit tests, those of the layout and a whole paid session, in 40 seconds on two cores
 	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --services-first tests/layout tests/unit tests/journeys/test_paid_session.py
 
-check: install $(NODE_STAMP) ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
+check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
@@ -131,21 +131,24 @@ $(PEERS_STAMP): tools/bench/peers/package-lock.json $(STAMP)
 	$(VENV)/bin/npm ci --prefix $(PEERS) --ignore-scripts --silent
 	@touch $(PEERS_STAMP)
 
-docs: $(TOOLS_STAMP) ## build the documentation site into site; open site/index.html
+docs: $(TOOLS_STAMP) client ## build the documentation site into site; open site/index.html
 	$(VENV)/bin/python -m tools.pages.docs_site
+	$(VENV)/bin/node node_modules/typedoc/bin/typedoc --tsconfig tsconfig.docs.json
 	$(VENV)/bin/zensical build --strict --clean
 	$(VENV)/bin/python -m tools.pages.docs_site check
 
-pages: install $(NODE_STAMP) ## write the generated pages in docs, the dashboards, and the types of the client library
+client: install $(NODE_STAMP) ## write the types of the client library, and pack it: build/sesi-client-….tgz
+	$(VENV)/bin/python -m tools.pages.client_package
+	@mkdir -p build
+	$(VENV)/bin/npm pack ./api/web/client --silent --pack-destination build
+
+pages: install   ## write the generated pages in docs, the dashboards and the words of the control center
 	$(VENV)/bin/python -m tools.pages.config_page
 	$(VENV)/bin/python -m tools.pages.events_page
 	$(VENV)/bin/python -m tools.pages.product_page
 	$(VENV)/bin/python -m tools.pages.privacy_page
 	$(VENV)/bin/python -m tools.pages.control_center_words
 	$(VENV)/bin/python -m tools.pages.errors_page
-	$(VENV)/bin/python -m tools.pages.client_types
-	$(VENV)/bin/python -m tools.pages.client_package
-	$(VENV)/bin/python -m tools.pages.client_api_page
 	$(VENV)/bin/python -m tools.pages.invariants_page
 	$(VENV)/bin/python -m tools.pages.metrics_page
 	$(VENV)/bin/python -m tools.pages.licences

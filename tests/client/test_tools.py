@@ -10,7 +10,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_node_and_typescript_have_the_locked_versions(node: str, tsc: str) -> None:
-    declared = json.loads((ROOT / "package.json").read_text())["devDependencies"]["typescript"]
+    declared = json.loads((ROOT / "package.json").read_text())["devDependencies"]["typescript-7"].removeprefix(
+        "npm:typescript@"
+    )
     version = subprocess.run([node, tsc, "--version"], capture_output=True, text=True, check=True).stdout
     assert version.split() == ["Version", declared]
     release = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip("v\n")

@@ -1,7 +1,7 @@
-"""Write what the package of the client library has besides its modules: declarations, and the hash of a release.
+"""`make client`: write what the package of the client library has besides its modules, and pack it.
 
-`python -m tools.pages.client_package` writes the TypeScript declarations (`types/`) with the compiler in node_modules.
-`python -m tools.pages.client_package --release` records the version of package.json with the hash of its modules.
+These are the types of the service's interfaces, `wire.d.ts`, by json-schema-to-typescript, and the declarations of the
+modules, `types/`, by the compiler. With `--release` the version of package.json is recorded with the hash of its modules.
 """
 
 import argparse
@@ -10,15 +10,28 @@ import hashlib
 import importlib.resources
 import json
 import pathlib
+import re
 import shutil
 import subprocess
+
+from tools.pages import client_types
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "api" / "web" / "client"
 TYPES = FOLDER / "types"
 RELEASES = ROOT / "docs" / "api" / "client_releases.json"
-COMPILER = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
-MINIFIER = ROOT / "node_modules" / "terser" / "bin" / "terser"
+WIRE = FOLDER / "wire.d.ts"
+MODULES = ROOT / "node_modules"
+COMPILER = MODULES / "typescript-7" / "bin" / "tsc"
+MINIFIER = MODULES / "terser" / "bin" / "terser"
+SCHEMAS_TO_TYPES = (
+    str(MODULES / "json-schema-to-typescript" / "dist" / "src" / "cli.js"), "--no-additionalProperties",
+    "--ignoreMinAndMaxItems", "--unreachableDefinitions", "--style.printWidth", "120",
+)  # fmt: skip
+# json-schema-to-typescript says so in the comment of each type.
+REFERENCED = re.compile(
+    r"( \*\n)? \* This interface was referenced by `Routes`'s JSON-Schema\n \* via the `definition` \"\w+\"\.\n"
+)
 # Emitted declarations have a separate folder: TypeScript would read `client.d.ts` instead of `client.js` next to it.
 WRITTEN = 'export type * from "{path}";\n'
 
@@ -34,14 +47,23 @@ def compile_modules(folder: pathlib.Path, *options: str) -> None:
     subprocess.run([node(), str(COMPILER), *given, *options], check=True, cwd=ROOT)
 
 
-def write_types(folder: pathlib.Path) -> None:
-    """Write the declarations of all modules into `folder`, which has nothing else after that."""
-    shutil.rmtree(folder, ignore_errors=True)
-    compile_modules(folder, "--declaration", "--emitDeclarationOnly")
+def wire() -> str:
+    """Return the types of the service's interfaces. Raises CalledProcessError."""
+    command = [node(), *SCHEMAS_TO_TYPES, "--bannerComment", client_types.HEAD]
+    schema = json.dumps(client_types.Interfaces().document())
+    done = subprocess.run(command, input=schema, text=True, capture_output=True, check=True)
+    return REFERENCED.sub("", done.stdout).replace("/**\n */\n", "")
+
+
+def write_types() -> None:
+    """Write the types of the interfaces, and the declarations of all modules."""
+    WIRE.write_text(wire())
+    shutil.rmtree(TYPES, ignore_errors=True)
+    compile_modules(TYPES, "--declaration", "--emitDeclarationOnly")
     for written in sorted(FOLDER.glob("*.d.ts")):
-        (folder / written.name).write_text(WRITTEN.format(path=f"../{written.name}"))
+        (TYPES / written.name).write_text(WRITTEN.format(path=f"../{written.name}"))
     # A module of JavaScript can't export types that are written elsewhere.
-    index = folder / "index.d.ts"
+    index = TYPES / "index.d.ts"
     index.write_text(index.read_text() + WRITTEN.format(path="./types.d.ts"))
 
 
@@ -56,9 +78,9 @@ def version() -> str:
 
 
 def digest() -> str:
-    """Return the SHA-256 of all modules and declarations, in hexadecimal."""
+    """Return the SHA-256 of all modules and of the types that are written by hand, in hexadecimal."""
     content = hashlib.sha256()
-    for path in [*modules(), *sorted(FOLDER.glob("*.d.ts")), *sorted(TYPES.glob("*.d.ts"))]:
+    for path in [*modules(), FOLDER / "types.d.ts"]:
         content.update(f"{path.relative_to(FOLDER).as_posix()} {len(path.read_bytes())}\n".encode())
         content.update(path.read_bytes())
     return content.hexdigest()
@@ -87,13 +109,13 @@ def release() -> None:
 
 
 def main() -> None:
-    """Write the declarations, or record a release."""
+    """Write the types, or record a release."""
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--release", action="store_true", help="record the version as released")
     if options.parse_args().release:
         release()
     else:
-        write_types(TYPES)
+        write_types()
 
 
 if __name__ == "__main__":
