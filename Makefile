@@ -142,7 +142,7 @@ client: install $(NODE_STAMP) ## write the types of the client library, and pack
 	@mkdir -p build
 	$(VENV)/bin/npm pack ./api/web/client --silent --pack-destination build
 
-pages: install   ## write the generated pages in docs, the dashboards and the words of the control center
+pages: install   ## write the generated pages in docs, and the words of the control center
 	$(VENV)/bin/python -m tools.pages.config_page
 	$(VENV)/bin/python -m tools.pages.events_page
 	$(VENV)/bin/python -m tools.pages.product_page
@@ -152,7 +152,6 @@ pages: install   ## write the generated pages in docs, the dashboards and the wo
 	$(VENV)/bin/python -m tools.pages.invariants_page
 	$(VENV)/bin/python -m tools.pages.metrics_page
 	$(VENV)/bin/python -m tools.pages.licences
-	$(VENV)/bin/python -m tools.pages.dashboards
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 
