@@ -143,15 +143,7 @@ client: install $(NODE_STAMP) ## write the types of the client library, and pack
 	$(VENV)/bin/npm pack ./api/web/client --silent --pack-destination build
 
 pages: install   ## write the generated pages in docs, and the words of the control center
-	$(VENV)/bin/python -m tools.pages.config_page
-	$(VENV)/bin/python -m tools.pages.events_page
-	$(VENV)/bin/python -m tools.pages.product_page
-	$(VENV)/bin/python -m tools.pages.privacy_page
-	$(VENV)/bin/python -m tools.pages.control_center_words
-	$(VENV)/bin/python -m tools.pages.errors_page
-	$(VENV)/bin/python -m tools.pages.invariants_page
-	$(VENV)/bin/python -m tools.pages.metrics_page
-	$(VENV)/bin/python -m tools.pages.licences
+	$(VENV)/bin/python -m tools.pages
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
 

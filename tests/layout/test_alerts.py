@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-
 ROOT = pathlib.Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 RUNBOOK = ROOT / "docs" / "runbook.md"

@@ -1,4 +1,4 @@
-"""The events are declared once, and their page is current."""
+"""The events are declared once."""
 
 import importlib
 import pkgutil
@@ -7,11 +7,6 @@ import core
 from core.deliveries.events import declared
 from core.deliveries.pushes.rules import Words
 from realtime import server_frames
-from tools.pages import events_page
-
-
-def test_page_equals_the_code() -> None:
-    assert events_page.PAGE.read_text() == events_page.page(), "run `make pages`"
 
 
 def test_sockets_know_the_events_of_every_module() -> None:

@@ -16,8 +16,9 @@ from tools.pages.licences import (
 )
 
 
-def test_page_equals_the_lock_and_the_metadata() -> None:
-    assert licences.PAGE.read_text() == licences.page(), "run `make pages`"
+def test_page_has_every_package() -> None:
+    page = licences.page()
+    assert [name for name in {**pins(), **pins(TRACES_LOCK)} if f"| {name} | " not in page] == []
 
 
 def test_every_package_of_the_runtime_lock_has_an_allowed_licence() -> None:

@@ -10,7 +10,6 @@ from core.deliveries.stages import TrailStage
 from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
 from core.sessions.states import SessionStatus
-from tools.pages import control_center_words
 
 FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.js")) if path.parent.name != "vendor"]
 SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}
@@ -84,10 +83,6 @@ def test_placeholders_are_the_same_in_both_languages() -> None:
 
     assert [english for english, words in entries().items() if names(english) != names(words)] == []
     assert [english for english, words in entries().items() if not words.strip()] == []
-
-
-def test_words_of_core_are_current() -> None:
-    assert control_center_words.FILE.read_text() == control_center_words.script(), "run `make pages`"
 
 
 def test_every_payment_and_session_state_has_a_label() -> None:

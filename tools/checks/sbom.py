@@ -1,6 +1,6 @@
 """`make sbom`: write the packages of the runtime lock as a CycloneDX file, with their hashes and licences.
 
-cyclonedx-py reads the lock; the licences are those of docs/licences.md.
+cyclonedx-py reads the lock; the licences are those of tools/pages/licences.py.
 """
 
 import json

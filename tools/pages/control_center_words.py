@@ -1,10 +1,9 @@
-"""Write the words of core that the control center shows, api/web/center/kernel/words.core.js.
+"""The words of core that the control center shows, api/web/center/kernel/words.core.js.
 
 They are the labels of the states of payments, sessions and refunds, of cause tags, and of timed work.
 """
 
 import json
-import pathlib
 from collections.abc import Mapping
 
 from core.base.languages import Text
@@ -15,7 +14,6 @@ from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
 from core.sessions.states import LIVE, SessionStatus
 
-FILE = pathlib.Path(__file__).parents[2] / "api" / "web" / "center" / "kernel" / "words.core.js"
 HEAD = """/** The labels of states, cause tags and timed work. Made by `make pages` from core; a test keeps them current. */
 """
 WIDTH = 120  # of a line, as in biome.json
@@ -63,8 +61,3 @@ def _entry(key: str, text: str) -> str:
     value = json.dumps(text, ensure_ascii=False)
     line = f"  {key}: {value},"
     return f"{line}\n" if len(line) <= WIDTH else f"  {key}:\n    {value},\n"
-
-
-if __name__ == "__main__":
-    FILE.write_text(script())
-    print(f"{FILE.name}: {len(CauseTag)} cause tags, {len(PaymentStatus) + len(SessionStatus)} states")

@@ -1,7 +1,7 @@
 """Write the sources of the documentation site into build/docs, for `make docs`.
 
 They are the pages of docs, and a page for each file outside docs that a page links to, so that every link works in the
-site and a strict build finds broken ones. `mkdocs.yml` has the navigation. Needs only the standard library.
+site and a strict build finds broken ones; and the licences. `mkdocs.yml` has the navigation.
 """
 
 import os
@@ -10,6 +10,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+
+from tools.pages import licences
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -100,6 +102,7 @@ class Site:
         shutil.copytree(DOCS, BUILD)
         for path in sorted(DOCS.rglob("*.md")):
             (BUILD / staged(path)).write_text(self.with_links(path.read_text(), path))
+        (BUILD / "licences.md").write_text(self.with_links(licences.page(), DOCS / "licences.md"))
         for name in re.findall(rf"\b{SOURCE}/(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M):
             self.need(ROOT / name)
         while self.pending:

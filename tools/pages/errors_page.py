@@ -1,4 +1,4 @@
-"""Write docs/errors.md: each error code with its status, message and cause, and what a client does about it.
+"""The codes of docs/errors.md: each error code with its status, message and cause, and what a client does about it.
 
 Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test checks
 that ADVICE has every code.
@@ -23,24 +23,7 @@ from core.base.languages import Text
 from tools.pages.errors_advice import ADVICE, Repeat
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "errors.md"
 PACKAGES = ("core", "api", "realtime")
-HEAD = """# Errors
-
-Every refusal has one body: `{"error": {"code", "message", "details"?, "retry_after_seconds"?}}`. Programs go by `code`, which never
-changes. `message` is for people, in Indonesian or English. With `retry_after_seconds` comes the header `Retry-After`.
-
-On a socket, the same codes come in an `error` frame without a status, and the socket stays open. Codes that close a socket are close
-codes; they are in the interface document of the sockets (`sesi asyncapi`).
-
-Ignore what you don't know: new codes may be added. Treat an unknown code by its status.
-
-Made by `make pages` from the error classes and the routes, with `tools/pages/errors_page.py`; a test keeps it current.
-
-## All codes
-
-*Repeat* says whether sending the same request again can succeed:
-"""
 
 
 @attrs.frozen(kw_only=True)
@@ -101,11 +84,10 @@ def routes() -> dict[str, list[str]]:
     return {code: sorted(some, key=lambda one: one.split()[::-1]) for code, some in found.items()}
 
 
-def page() -> str:
-    """Return the page."""
+def listed() -> str:
+    """Return the table of all codes, and a section for each."""
     known, where = codes(), routes()
-    lines = [HEAD]
-    lines += [f"- *{one.name.lower()}*: {one.value}" for one in Repeat]
+    lines = [f"- *{one.name.lower()}*: {one.value}" for one in Repeat]
     lines += ["", "| code | status | repeat |", "|---|---|---|"]
     advice = {name: one for some in ADVICE.values() for name, one in some.items()}
     for name in sorted(known):
@@ -122,8 +104,3 @@ def page() -> str:
             if name in where:
                 lines.append(f"- Routes: {', '.join(f'`{route}`' for route in where[name])}")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
-    print(f"{PAGE.name}: {len(codes())} codes")

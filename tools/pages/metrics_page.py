@@ -1,6 +1,5 @@
-"""Write docs/metrics.md: every metric that a process exposes, from the code."""
+"""The tables of docs/metrics.md: every metric that a process exposes."""
 
-import pathlib
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import metrics_core
@@ -11,21 +10,6 @@ from core.telemetry import cluster_series
 from core.telemetry.metrics import REGISTRY
 from jobs.cluster_metrics import LEASE_S, READ_S, RENEW_EVERY_S
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
-HEAD = """# Metrics
-
-What `/metrics` of each process exposes, in Prometheus's text format. Made by `make pages` from `core/telemetry/metrics.py`,
-`core/telemetry/cluster_series.py` and `core/storage/pool.py`; a test keeps it current. [Operating](operating.md#metrics) says
-how to read them.
-
-Times are real seconds unless the meaning names service time; in production the two are the same.
-
-## Of each process
-
-Each process counts what it does itself, from 0 at its start. Add up the processes: `sum(rate(…))`. A series with labels
-appears with its first event. A change of the database is counted after its commit, by the process that made it; if that
-process dies in between, it is not counted. A histogram has the series `…_bucket`, `…_sum` and `…_count`.
-"""
 CLUSTER = """
 ## Of the cluster
 
@@ -76,12 +60,7 @@ def names() -> set[str]:
     return {name for name, *_ in [*_described(), *_of_cluster()]}
 
 
-def page() -> str:
-    """Return the page."""
+def parts() -> dict[str, str]:
+    """Return the parts of the page by their markers."""
     cluster = CLUSTER.format(takeover=LEASE_S + RENEW_EVERY_S + READ_S, stale=cluster_series.STALE_S)
-    return HEAD + _table(_described()) + cluster + _table(_of_cluster())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
-    print(f"{PAGE.name}: {len(names())} metrics")
+    return {"of each process": _table(_described()), "of the cluster": cluster + _table(_of_cluster())}

@@ -1,28 +1,52 @@
-"""Write the generated parts of docs/product.md: the state machines, the cause tags and the fixed constants."""
+"""The parts of docs/product.md that are made from the code: the state machines with a table, the cause tags and the fixed constants."""
 
 import datetime as dt
-import pathlib
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from core.accounts.customers.store import JOINS_A_DAY
 from core.accounts.logins import otp
 from core.accounts.operators import login_token, totp
-from core.base.machine import EdgeCause
+from core.base.machine import EdgeCause, Edges, S
 from core.idempotency import rules as idempotency
 from core.pairing.rules import REPEAT_AFTER
 from core.payments import gateway_calls
 from core.payments import rules as payment_rules
+from core.payments import states as payments
 from core.payments.failures.causes import CauseTag
+from core.payments.refunds import states as refunds
+from core.payments.refunds.states import RefundStatus
+from core.payments.states import PaymentStatus
 from core.security import identity, refresh
 from core.sessions import deliver
 from core.sessions import end as end_session
 from core.sessions import rules as session_rules
+from core.sessions import states as sessions
+from core.sessions.extensions import states as extensions
+from core.sessions.extensions.states import ExtensionStatus
 from core.sessions.messages import rules as messages
+from core.sessions.states import SessionStatus
 from jobs.schedule import SWEEPS
-from tools.pages.state_machines import MACHINES, START, Machine
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "product.md"
+Causes = tuple[EdgeCause, ...]
+START = "[*]"  # Mermaid's name for the beginning and the end of a diagram
+
+
+class Machine:
+    """The states of a machine, and the causes of each edge; an edge from START is the creation of the object."""
+
+    def __init__(self, states: type[S], initial: Mapping[S, Causes], edges: Edges[S]) -> None:
+        """Take a machine as `core/*/states.py` declare it."""
+        self.states = tuple(states)
+        self.causes: dict[tuple[str, str], Causes] = {(START, state): causes for state, causes in initial.items()}
+        self.causes.update(edges.items())
+
+
+MACHINES = {
+    "payment request": Machine(PaymentStatus, payments.INITIAL, payments.EDGES),
+    "chat session": Machine(SessionStatus, sessions.INITIAL, sessions.EDGES),
+    "extension": Machine(ExtensionStatus, extensions.INITIAL, extensions.EDGES),
+    "refund": Machine(RefundStatus, refunds.INITIAL, refunds.EDGES),
+}
 
 
 def initiators(causes: Iterable[EdgeCause]) -> str:
@@ -34,19 +58,19 @@ def initiators(causes: Iterable[EdgeCause]) -> str:
 def diagram(machine: Machine) -> list[str]:
     """Return the lines of a machine's Mermaid diagram; a state without outgoing edges leads to the end."""
     order = [START, *machine.states]
-    edges = sorted(machine.causes, key=lambda edge: (order.index(edge[0]), order.index(edge[1])))
-    final = [state for state in machine.states if not any(before == state for before, _ in edges)]
+    edges = sorted(machine.causes.items(), key=lambda edge: (order.index(edge[0][0]), order.index(edge[0][1])))
+    final = [state for state in machine.states if not any(before == state for before, _ in machine.causes)]
     return [
         "```mermaid",
         "stateDiagram-v2",
-        *(f"    {before} --> {after}: {initiators(machine.causes[before, after])}" for before, after in edges),
+        *(f"    {before} --> {after}: {initiators(causes)}" for (before, after), causes in edges),
         *(f"    {state} --> {START}" for state in final),
         "```",
     ]
 
 
 def block(machine: Machine) -> str:
-    """Return a machine's part of the page, without its markers."""
+    """Return a machine's part of the page."""
     rows = [
         f"| {'' if before == START else f'`{before}`'} | `{after}` | {cause.event} | {initiators([cause])} |"
         for (before, after), causes in machine.causes.items()
@@ -57,13 +81,13 @@ def block(machine: Machine) -> str:
         "",
         "| state | meaning |",
         "|---|---|",
-        *(f"| `{state}` | {meaning} |" for state, meaning in machine.states.items()),
+        *(f"| `{state}` | {state.meaning} |" for state in machine.states),
         "",
         "| from | to | what happens | caused by |",
         "|---|---|---|---|",
         *rows,
     ]
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _duration(time: dt.timedelta | float) -> str:
@@ -124,22 +148,7 @@ def cause_tags_block() -> str:
     return "\n".join(["| cause tag | when |", "|---|---|", *rows, ""])
 
 
-def _marked(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.S)
-
-
-def page(text: str) -> str:
-    """Return the page with its generated parts replaced. Raises ValueError for a part without markers."""
-    parts = {f"states: {machine.name}": block(machine) for machine in MACHINES}
-    parts |= {"cause tags": cause_tags_block(), "constants": constants_block()}
-    for name, part in parts.items():
-        marked = _marked(name)
-        if len(marked.findall(text)) != 1:
-            raise ValueError(f"{PAGE.name} must have one `<!-- {name} -->` … `<!-- end -->`")
-        text = marked.sub(lambda found, part=part: f"{found[1]}{part}{found[2]}", text)
-    return text
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
-    print(f"{PAGE.name}: {len(MACHINES)} state machines, {len(constants())} constants")
+def parts() -> dict[str, str]:
+    """Return the parts of the page by their markers."""
+    found = {f"states: {name}": block(machine) for name, machine in MACHINES.items()}
+    return found | {"cause tags": cause_tags_block(), "constants": constants_block()}
