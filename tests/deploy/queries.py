@@ -1,6 +1,6 @@
 """Parse the PromQL expressions on standard input, a JSON list; print for each what it reads, as JSON.
 
-A process of its own runs this file, so that only it needs the parser: `{"problem": text, "reads": [[series, label, values]], "labels":
+A separate process runs this file, so that only it needs the parser: `{"problem": text, "reads": [[series, label, values]], "labels":
 [text]}`. A label is read by a matcher, whose values are listed, or by an aggregation (`[]`); `[series, "", []]` is the
 series itself. `labels` are those that the result can have, or null if it has all labels of its series.
 """

@@ -1,6 +1,6 @@
 """Lint and render the Helm chart in the folder that is the only argument, with its example values; print JSON.
 
-A process of its own runs this file, so that only it needs Helm as a library: `{"problems": [text], "documents": [object]}`.
+A separate process runs this file, so that only it needs Helm as a library: `{"problems": [text], "documents": [object]}`.
 """
 
 import json

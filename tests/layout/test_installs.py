@@ -66,7 +66,6 @@ def test_image_is_built_with_all_files_that_the_install_script_reads() -> None:
 
 def test_each_lock_has_only_what_the_locks_before_it_lack() -> None:
     found = [pins(LOCKS / f"{name}.lock").keys() for name in ("build", "runtime", "laptop", "traces", "dev", "tools")]
-    # The extras stand beside each other: each adds to the runtime lock.
     assert len(set().union(*found)) == sum(map(len, found))
     build, runtime, laptop, traces, dev, _ = found
     assert build == {"setuptools", "uv"}

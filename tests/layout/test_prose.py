@@ -1,4 +1,4 @@
-"""The check of prose finds each mark, and the repository has no more of them than allowed."""
+"""The check of prose finds each mark, and reads every text of the repository."""
 
 from pathlib import Path
 
@@ -56,30 +56,6 @@ def test_plain_text_has_no_mark(text: str) -> None:
 def test_code_in_a_page_has_no_mark() -> None:
     assert marks("a.md", "```\nwhoever = 1\n```\n") == []
     assert marks("a.py", "nobody = 1\n") == []
-
-
-def test_folder_with_more_marks_than_allowed_fails_and_lists_them() -> None:
-    found = marks("core/a.py", "# whoever\n# nobody\n")
-    assert prose.judge(found, prose.Rules({"core": 2}, ())) == []
-    assert prose.judge(found, prose.Rules({"core": 1}, ())) == [
-        "core/a.py:1: name the actor: whoever",
-        "core/a.py:2: name the actor: nobody",
-        "core: 2 marks, 1 are allowed",
-    ]
-
-
-def test_allowed_number_may_not_stay_above_the_marks() -> None:
-    found = marks("core/a.py", "# whoever\n")
-    assert prose.judge(found, prose.Rules({"core": 2}, ())) == ["core: 1 marks; lower its number in prose.toml"]
-
-
-def test_exception_needs_a_reason_and_a_use() -> None:
-    found = marks("core/a.py", "# whoever\n")
-    rules = prose.read_rules('[[exception]]\npath = "core/a.py"\ntext = "whoever"\nreason = "a quotation"\n')
-    assert prose.judge(found, rules) == []
-    assert prose.judge([], rules) == ["core/a.py: nothing needs the exception 'whoever'"]
-    with pytest.raises(KeyError):
-        prose.read_rules('[[exception]]\npath = "core/a.py"\n')
 
 
 def test_sealed_migrations_are_left_out_and_all_other_texts_are_read() -> None:

@@ -1,21 +1,13 @@
-"""Count the marks of unclear English in docstrings, comments, messages to clients and docs (CONTRIBUTING.md, Prose).
+"""Find the marks of unclear English in docstrings, comments, messages to clients and docs (CONTRIBUTING.md, Prose)."""
 
-`tools/checks/prose.toml` allows each folder a number of marks that may only fall, and lists the exceptions with their
-reasons.
-"""
-
-import argparse
 import ast
 import io
 import os
 import re
 import sys
 import tokenize
-import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -23,7 +15,6 @@ from core.storage import migrations
 from tools.checks.new_migration import is_sealed
 
 ROOT = Path(__file__).parents[2]
-RULES = Path(__file__).with_suffix(".toml")
 LEFT_OUT = frozenset({"build", "dist", "site", "node_modules", "vendor", "__pycache__"})
 SUFFIXES = frozenset({".py", ".sql", ".md", ".js", ".css"})
 PATTERNS = {
@@ -51,35 +42,6 @@ class ProseMark:
     line: int
     rule: str
     text: str
-
-    @property
-    def folder(self) -> str:
-        """The top folder; files outside of folders count as "."."""
-        return self.path.split("/")[0] if "/" in self.path else "."
-
-
-@attrs.frozen
-class Exceptional:
-    """A text that may keep its marks. `text` is a part of it; None stands for all texts of the file."""
-
-    path: str
-    text: str | None
-    reason: str
-
-
-@attrs.frozen
-class Rules:
-    """The content of tools/checks/prose.toml."""
-
-    allowed: dict[str, int]
-    exceptions: tuple[Exceptional, ...]
-
-
-def read_rules(text: str) -> Rules:
-    """Parse tools/checks/prose.toml. Raises KeyError for an exception without a reason."""
-    data = tomllib.loads(text)
-    exceptions = (Exceptional(one["path"], one.get("text"), one["reason"]) for one in data.get("exception", ()))
-    return Rules(dict(data.get("allowed", {})), tuple(exceptions))
 
 
 def texts(path: str, source: str) -> Iterator[tuple[int, str]]:
@@ -128,31 +90,6 @@ def marks_of(path: str, source: str) -> Iterator[ProseMark]:
                 yield ProseMark(path, line, rule, words)
 
 
-def judge(marks: list[ProseMark], rules: Rules) -> list[str]:
-    """Return what is wrong: folders with more marks than allowed or fewer, and exceptions that nothing needs."""
-    needed: set[Exceptional] = set()
-    counted: list[ProseMark] = []
-    for mark in marks:
-        reasons = [
-            one for one in rules.exceptions if one.path == mark.path and (one.text is None or one.text in mark.text)
-        ]
-        needed.update(reasons)
-        if not reasons:
-            counted.append(mark)
-    count = Counter(mark.folder for mark in counted)
-    wrong = []
-    for folder in sorted(count.keys() | rules.allowed.keys()):
-        allowed = rules.allowed.get(folder, 0)
-        if count[folder] > allowed:
-            shown = [mark for mark in counted if mark.folder == folder]
-            wrong += [f"{one.path}:{one.line}: {one.rule}: {one.text[:100]}" for one in shown]
-            wrong.append(f"{folder}: {count[folder]} marks, {allowed} are allowed")
-        elif count[folder] < allowed:
-            wrong.append(f"{folder}: {count[folder]} marks; lower its number in {RULES.name}")
-    wrong += [f"{one.path}: nothing needs the exception {one.text!r}" for one in rules.exceptions if one not in needed]
-    return wrong
-
-
 def files() -> list[str]:
     """Return the files that the check reads. Sealed migrations can't be changed and are left out."""
     sealed = {path for path in migrations.files().values() if is_sealed(path.read_text())}
@@ -166,37 +103,17 @@ def files() -> list[str]:
     return found
 
 
-def marks_in(sources: dict[str, str]) -> list[ProseMark]:
-    """Return the marks of files: path -> content."""
-    return [mark for path, source in sources.items() for mark in marks_of(path, source)]
+def check() -> list[ProseMark]:
+    """Return the marks in the repository."""
+    return [mark for path in files() for mark in marks_of(path, (ROOT / path).read_text())]
 
 
-def read_sources() -> dict[str, str]:
-    """Return the files that the check reads: path -> content."""
-    return {path: (ROOT / path).read_text() for path in files()}
-
-
-def check() -> list[str]:
-    """Return what is wrong in the repository: see `judge`."""
-    return judge(marks_in(read_sources()), read_rules(RULES.read_text()))
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Check the repository; 1 if a folder has more marks than allowed, or fewer."""
-    options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("--count", action="store_true", help="print the marks of each folder, and in 1,000 words")
-    wanted: Any = options.parse_args(arguments)
-    if wanted.count:
-        sources = read_sources()
-        marks = marks_in(sources)
-        words = sum(len(text.split()) for path, source in sources.items() for _, text in texts(path, source))
-        for folder, count in sorted(Counter(mark.folder for mark in marks).items()):
-            print(f"{count:5}  {folder}")
-        print(f"{len(marks)} marks in {words:,} words: {1000 * len(marks) / words:.1f} in 1,000")
-        return 0
-    wrong = check()
-    print("\n".join(wrong), end="\n" if wrong else "")
-    return 1 if wrong else 0
+def main() -> int:
+    """Check the repository; return 1 if a text has a mark."""
+    found = check()
+    for mark in found:
+        print(f"{mark.path}:{mark.line}: {mark.rule}: {mark.text[:100]}")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
