@@ -54,10 +54,6 @@ class Outbox:
         """Return the messages that are not acknowledged, oldest first."""
         return [one.frame for one in self._pending.values()]
 
-    def held_sessions(self) -> int:
-        """Return how many sessions have pending messages."""
-        return len(self._senders)
-
     def remove(self, message_id: str) -> None:
         """Stop sending a message."""
         one = self._pending.pop(message_id, None)
