@@ -29,8 +29,17 @@ class Kind(enum.Enum):
     UNAVAILABLE = "unavailable"  # a dependency of the service is down; the client may retry
 
 
+class Repeat(enum.Enum):
+    """Whether the same request can succeed later; the value explains it in docs/errors.md."""
+
+    YES = "repeat it as it is, with the same key, after `retry_after_seconds` or with growing pauses"
+    WAIT = "repeat it after `retry_after_seconds`"
+    LATER = "it can succeed when the state has changed"
+    NO = "the answer stays the same; change the request"
+
+
 class DomainError(Exception):
-    """A refusal.
+    """A refusal. Its docstring says when it is answered, `advice` what a client does then (docs/errors.md).
 
     `details` is JSON, except that the messages in its list `fields` are Text. `retry_after_seconds` is how long the
     client should wait before a retry. `str()` returns the English message.
@@ -38,6 +47,8 @@ class DomainError(Exception):
 
     kind: ClassVar[Kind] = Kind.CONFLICT
     code: ClassVar[str] = "CONFLICT"
+    repeat: ClassVar[Repeat] = Repeat.NO
+    advice: ClassVar[str]
     message: ClassVar[Text] = Text(
         en="The request conflicts with the current state.", id="Permintaan ini tidak sesuai dengan keadaan saat ini."
     )
@@ -68,6 +79,7 @@ class ValidationFailed(DomainError):
     kind = Kind.INVALID
     code = "VALIDATION_ERROR"
     message = Text(en="Some fields are invalid.", id="Beberapa isian tidak sah.")
+    advice = "Show each message at its field. An unknown field is a mistake in the client."
 
     @classmethod
     def of(cls, field: str, message: Text) -> "ValidationFailed":
@@ -81,6 +93,7 @@ class NotFound(DomainError):
     kind = Kind.NOT_FOUND
     code = "NOT_FOUND"
     message = Text(en="Not found.", id="Tidak ditemukan.")
+    advice = "Remove the object from the screen, or go back to the list."
 
 
 class Forbidden(DomainError):
@@ -89,6 +102,7 @@ class Forbidden(DomainError):
     kind = Kind.FORBIDDEN
     code = "FORBIDDEN"
     message = Text(en="You don't have permission to do this.", id="Anda tidak memiliki izin untuk melakukan ini.")
+    advice = "Don't offer this to the user."
 
 
 class Unauthenticated(DomainError):
@@ -97,6 +111,8 @@ class Unauthenticated(DomainError):
     kind = Kind.UNAUTHENTICATED
     code = "UNAUTHENTICATED"
     message = Text(en="Sign in first.", id="Silakan masuk dahulu.")
+    repeat = Repeat.LATER
+    advice = "Refresh the tokens once and repeat the request. If the refresh fails, sign in again."
 
 
 class OtpDeliveryFailed(DomainError):
@@ -105,6 +121,8 @@ class OtpDeliveryFailed(DomainError):
     kind = Kind.OUTSIDE_FAILED
     code = "OTP_DELIVERY_FAILED"
     message = Text(en="The code could not be sent. Try again.", id="Kode tidak dapat dikirim. Silakan coba lagi.")
+    repeat = Repeat.YES
+    advice = "Let the user check the number and try again."
 
 
 class GatewayUnavailable(DomainError):
@@ -115,6 +133,8 @@ class GatewayUnavailable(DomainError):
     message = Text(
         en="The payment could not be prepared. Try again.", id="Pembayaran tidak dapat disiapkan. Silakan coba lagi."
     )
+    repeat = Repeat.YES
+    advice = "Let the user try again: a new request is made."
 
 
 class Unavailable(DomainError):
@@ -126,6 +146,8 @@ class Unavailable(DomainError):
         en="The service is temporarily unavailable. Try again.",
         id="Layanan sedang tidak tersedia. Silakan coba lagi.",
     )
+    repeat = Repeat.YES
+    advice = "Repeat the request after the wait; show that the service is busy after some tries."
 
     def __init__(self, message: Text | None = None, *, retry_after_seconds: int = 1) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)

@@ -22,7 +22,7 @@ from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from core.base.clock import monotonic
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.languages import Text
 from core.bus.buckets import Charge, Charges, Limit
 from core.bus.bus import Bus
@@ -90,6 +90,8 @@ class RateLimited(DomainError):
     kind = Kind.TOO_SOON
     code = "RATE_LIMITED"
     message = Text(en="Too many requests. Wait a moment.", id="Terlalu banyak permintaan. Mohon tunggu sebentar.")
+    repeat = Repeat.WAIT
+    advice = "Wait, and send fewer requests. Don't show an error for a background poll."
 
 
 Answer = tuple[int, int]  # (requests granted, or minus the µs to wait; number of the refusing bucket, or 0)

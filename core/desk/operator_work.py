@@ -38,6 +38,7 @@ class PhoneTaken(DomainError):
 
     code = "PHONE_TAKEN"
     message = Text(en="Another mitra already uses this phone number.", id="Mitra lain memakai nomor telepon ini.")
+    advice = "Look up the mitra who has this number."
 
 
 async def act_on_failure(

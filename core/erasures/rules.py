@@ -5,7 +5,7 @@ import enum
 import hashlib
 import hmac
 
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.languages import Text
 
 # Requests that were in progress at the erasure have ended by then, and events about the last session have arrived. What
@@ -29,6 +29,8 @@ class RecentSignInRequired(DomainError):
     kind = Kind.FORBIDDEN
     code = "RECENT_SIGN_IN_REQUIRED"
     message = Text(en="Sign in again to continue.", id="Silakan masuk lagi untuk melanjutkan.")
+    repeat = Repeat.LATER
+    advice = "Let the person sign in again, then repeat the request."
 
 
 class MitraStillActive(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
 
 KEEP = dt.timedelta(hours=24)  # service time for which the first answer is repeated
@@ -26,6 +26,7 @@ class IdempotencyMismatch(DomainError):
         en="This Idempotency-Key was already used with a different body.",
         id="Idempotency-Key ini sudah dipakai dengan isi yang lain.",
     )
+    advice = "Make a new key for each new request. This is a mistake in the client."
 
 
 class IdempotencyInFlight(DomainError):
@@ -36,6 +37,8 @@ class IdempotencyInFlight(DomainError):
         en="The first request with this Idempotency-Key is still in progress.",
         id="Permintaan pertama dengan Idempotency-Key ini masih diproses.",
     )
+    repeat = Repeat.YES
+    advice = "Wait a moment and repeat it with the same key."
 
 
 @attrs.frozen(kw_only=True)

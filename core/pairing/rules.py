@@ -100,6 +100,7 @@ class RequestTaken(DomainError):
 
     code = "REQUEST_TAKEN"
     message = Text(en="Another mitra has already accepted.", id="Mitra lain sudah lebih dahulu.")
+    advice = "Remove the chat request from the list."
 
 
 class RequestClosed(DomainError):
@@ -107,6 +108,7 @@ class RequestClosed(DomainError):
 
     code = "REQUEST_CLOSED"
     message = Text(en="This request is no longer open.", id="Permintaan ini sudah ditutup.")
+    advice = "Remove the chat request from the list."
 
 
 class SessionNotSearching(DomainError):
@@ -114,6 +116,7 @@ class SessionNotSearching(DomainError):
 
     code = "SESSION_NOT_SEARCHING"
     message = Text(en="There is no active search to cancel.", id="Tidak ada pencarian untuk dibatalkan.")
+    advice = "Open the session that `details.session_id` names."
 
 
 # The customer is sent the number of asked mitras this long after a new one is invited. Invitations made in between are

@@ -3,7 +3,7 @@
 
 import datetime as dt
 
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.languages import Text
 
 # When the jobs process asks the gateway about a pending request: this long after its invoice was made.
@@ -20,6 +20,8 @@ class SessionInProgress(DomainError):
 
     code = "SESSION_IN_PROGRESS"
     message = Text(en="You have a session in progress.", id="Anda masih memiliki sesi yang berjalan.")
+    repeat = Repeat.LATER
+    advice = "Open the session or the payment request that `details` names."
 
 
 class FreeRequestOpen(DomainError):
@@ -33,6 +35,8 @@ class FreeRequestOpen(DomainError):
     message = Text(
         en="Your last free request is still being processed.", id="Permintaan gratis Anda yang terakhir masih diproses."
     )
+    repeat = Repeat.LATER
+    advice = "Show that support is looking at the last request, and offer paid ones."
 
 
 class PaymentNotPending(DomainError):
@@ -42,6 +46,7 @@ class PaymentNotPending(DomainError):
     message = Text(
         en="This payment request is not pending.", id="Permintaan pembayaran ini tidak lagi menunggu pembayaran."
     )
+    advice = "Read the payment request again, and show its state."
 
 
 class PaymentNotConfirmed(DomainError):
@@ -49,6 +54,8 @@ class PaymentNotConfirmed(DomainError):
 
     code = "PAYMENT_NOT_CONFIRMED"
     message = Text(en="This payment request is not confirmed.", id="Permintaan pembayaran ini belum dikonfirmasi.")
+    repeat = Repeat.LATER
+    advice = "Wait until the payment is confirmed."
 
 
 class NotPreviousMitra(DomainError):
@@ -60,6 +67,7 @@ class NotPreviousMitra(DomainError):
         en="You can only choose a mitra you have chatted with.",
         id="Anda hanya dapat kembali ke mitra yang pernah chat dengan Anda.",
     )
+    advice = "Offer only mitras of the customer's history."
 
 
 class NotReplayable(DomainError):
@@ -71,6 +79,7 @@ class NotReplayable(DomainError):
         en="The callback token is missing or invalid, and the gateway can't be asked.",
         id="Token panggilan tidak ada atau tidak sah, dan gateway tidak dapat ditanya.",
     )
+    advice = "Look at the stored call; it can't be replayed."
 
 
 def in_order(methods: tuple[str, ...], *, qris_first: bool) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class ExposedDevelopment(DomainError):
         id="Layanan pengembangan ini hanya melayani mesinnya sendiri. Pengelolanya harus menyetel "
         "ENVIRONMENT=production, atau ALLOW_EXPOSED_DEVELOPMENT=true untuk mengizinkannya.",
     )
+    advice = "This is a mistake in the deployment. To use a development service from a phone, allow it there."
 
 
 class HttpsRequired(DomainError):
@@ -37,6 +38,7 @@ class HttpsRequired(DomainError):
     kind = Kind.FORBIDDEN
     code = "HTTPS_REQUIRED"
     message = Text(en="Use https:// or wss://.", id="Gunakan https:// atau wss://.")
+    advice = "Use https:// or wss://. The token has crossed the network unencrypted: refresh it over TLS."
 
 
 class ExposureCheck:

@@ -28,6 +28,7 @@ class IdentityTokenInvalid(DomainError):
     kind = Kind.UNAUTHENTICATED
     code = "IDENTITY_TOKEN_INVALID"
     message = Text(en="This sign-in could not be verified.", id="Proses masuk ini tidak dapat diverifikasi.")
+    advice = "Get a new identity token from the provider."
 
 
 class ProviderDisabled(NotFound):
@@ -35,6 +36,7 @@ class ProviderDisabled(NotFound):
 
     code = "PROVIDER_DISABLED"
     message = Text(en="This sign-in method is not available.", id="Cara masuk ini tidak tersedia.")
+    advice = "Hide the button: read `GET /api/shared/auth-providers` at the start."
 
 
 @attrs.frozen(kw_only=True)

@@ -36,6 +36,7 @@ class RefreshInvalid(DomainError):
     message = Text(
         en="This refresh token is invalid. Sign in again.", id="Token penyegar ini tidak sah. Silakan masuk lagi."
     )
+    advice = "Forget the tokens and sign in again."
 
 
 class TokenVerdict(enum.Enum):

@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 from core.base.actor import UserType
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.field_types import Party, Time
 from core.base.languages import Text
 from core.sessions.states import CLOSABLE, ENDED, HELD, SessionStatus
@@ -40,6 +40,7 @@ class SessionNotActive(DomainError):
 
     code = "SESSION_NOT_ACTIVE"
     message = Text(en="The session is not active.", id="Sesi ini tidak aktif.")
+    advice = "Read the session again. Keep the unsent message on the screen."
 
 
 class EarlyEndDisabled(DomainError):
@@ -48,6 +49,8 @@ class EarlyEndDisabled(DomainError):
     kind = Kind.FORBIDDEN
     code = "EARLY_END_DISABLED"
     message = Text(en="Sessions can't be ended early.", id="Sesi tidak dapat diakhiri lebih awal.")
+    repeat = Repeat.LATER
+    advice = "Hide the button until the paid time is over: read the app's switches."
 
 
 class SessionNotClosable(DomainError):
@@ -57,6 +60,8 @@ class SessionNotClosable(DomainError):
     message = Text(
         en="This session does not accept a goodbye now.", id="Sesi ini tidak menerima salam penutup sekarang."
     )
+    repeat = Repeat.LATER
+    advice = "Read the session again, and show the goodbye when it has expired."
 
 
 class ClosureExists(DomainError):
@@ -64,6 +69,7 @@ class ClosureExists(DomainError):
 
     code = "CLOSURE_EXISTS"
     message = Text(en="You have already said goodbye.", id="Anda sudah mengucapkan salam penutup.")
+    advice = "Show the goodbye that was said."
 
 
 def warning_due(*, expires_at: dt.datetime, set_at: dt.datetime) -> dt.datetime | None:

@@ -18,6 +18,7 @@ class SensitivityLatched(DomainError):
 
     code = "SENSITIVITY_LATCHED"
     message = Text(en="A sensitive session can't be made regular again.", id="Sesi sensitif tetap sensitif.")
+    advice = "Show the mark without a way to take it back."
 
 
 def flips(before: Sensitivity, wanted: Sensitivity, *, one_way: bool) -> bool:

@@ -1,7 +1,6 @@
 """The codes of docs/errors.md: each error code with its status, message and cause, and what a client does about it.
 
-Status, message and cause come from the error classes and the routes. What a client does is in ADVICE; a test checks
-that ADVICE has every code.
+All of it comes from the error classes and the routes; PLAIN has the codes without a class.
 """
 
 import importlib
@@ -18,22 +17,57 @@ from api.auth import Access
 from api.refusals import STATUS, Refusal
 from core.accounts.operators.totp import TotpRequired
 from core.base import http_texts
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
-from tools.pages.errors_advice import ADVICE, Repeat
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("core", "api", "realtime")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ListedCode:
     """One error code as the page shows it. `status` is None for codes that only sockets use."""
 
-    name: str
     status: int | None
     message: Text | None
     when: str
+    repeat: Repeat
+    advice: str
+
+
+# Codes without an error class: when they are answered, whether to repeat the request, and what a client does.
+PLAIN: dict[str, tuple[str, Repeat, str]] = {
+    "INTERNAL_ERROR": (
+        "Something unforeseen failed. The log has the cause, by `details.request_id`.",
+        Repeat.YES,
+        "Repeat it with its key after a pause. Show `details.request_id` to the user, for support.",
+    ),
+    "MALFORMED": (
+        "The request is not valid HTTP, its body can't be read, or a socket's address was called without an upgrade.",
+        Repeat.NO,
+        "This is a mistake in the client or a proxy.",
+    ),
+    "METHOD_NOT_ALLOWED": (
+        "The address exists, but does not take this method.", Repeat.NO, "This is a mistake in the client.",
+    ),
+    "UNSUPPORTED_MEDIA_TYPE": (
+        "The body's media type is not JSON.", Repeat.NO, "Send `Content-Type: application/json`.",
+    ),
+    "BODY_TOO_LARGE": ("The body is larger than 64 KiB.", Repeat.NO, "Send a smaller body."),
+    "HEADERS_TOO_LARGE": (
+        "The headers are larger than 64 KiB, or have more than 100 fields.", Repeat.NO, "Send fewer or shorter headers.",
+    ),
+    "REQUEST_TIMEOUT": (
+        "The headers took longer than 10 s to arrive, or the body longer than 15 s.",
+        Repeat.YES,
+        "Repeat it on a new connection.",
+    ),
+    "ERROR": ("The request was refused before a route could answer it.", Repeat.NO, "Go by the status."),
+    "INVALID_FRAME": (
+        "A frame is not a JSON object with the declared fields.", Repeat.NO, "This is a mistake in the client.",
+    ),
+    "UNKNOWN_TYPE": ("This path has no such frame.", Repeat.NO, "This is a mistake in the client."),
+}  # fmt: skip
 
 
 def _subclasses(cls: type[DomainError]) -> Iterator[type[DomainError]]:
@@ -53,22 +87,16 @@ def codes() -> dict[str, ListedCode]:
     for package in PACKAGES:
         for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
             importlib.import_module(module.name)
-    advice = {name: one for some in ADVICE.values() for name, one in some.items()}
     found = {
-        error.code: ListedCode(name=error.code, status=STATUS[error.kind], message=error.message, when=_cause(error))
+        error.code: ListedCode(STATUS[error.kind], error.message, _cause(error), error.repeat, error.advice)
         for error in _subclasses(DomainError)
-        if error.__module__.split(".")[0] in PACKAGES
+        if error.__module__.split(".")[0] in PACKAGES and error.code not in PLAIN
     }
-    plain = [one for one in vars(refusals).values() if isinstance(one, Refusal)]
-    for refusal in plain:
-        when = advice[refusal.code].when if refusal.code in advice else None
-        found[refusal.code] = ListedCode(
-            name=refusal.code, status=refusal.status, message=refusal.message, when=when or ""
-        )
-    others: dict[str, Text | None] = {"ERROR": http_texts.UNANSWERABLE, "INVALID_FRAME": None, "UNKNOWN_TYPE": None}
-    for name, message in others.items():
-        found[name] = ListedCode(name=name, status=None, message=message, when=advice[name].when or "")
-    return found
+    plain: dict[str, tuple[int | None, Text | None]] = {
+        one.code: (one.status, one.message) for one in vars(refusals).values() if isinstance(one, Refusal)
+    }
+    plain |= {"ERROR": (None, http_texts.UNANSWERABLE), "INVALID_FRAME": (None, None), "UNKNOWN_TYPE": (None, None)}
+    return found | {name: ListedCode(*plain[name], *texts) for name, texts in PLAIN.items()}
 
 
 def routes() -> dict[str, list[str]]:
@@ -89,18 +117,15 @@ def listed() -> str:
     known, where = codes(), routes()
     lines = [f"- *{one.name.lower()}*: {one.value}" for one in Repeat]
     lines += ["", "| code | status | repeat |", "|---|---|---|"]
-    advice = {name: one for some in ADVICE.values() for name, one in some.items()}
-    for name in sorted(known):
-        status = known[name].status or ("frame only" if known[name].message is None else "as sent")
-        lines.append(f"| [`{name}`](#{name.lower()}) | {status} | {advice[name].repeat.name.lower()} |")
-    for section, some in ADVICE.items():
-        lines += ["", f"## {section}"]
-        for name, one in some.items():
-            code = known[name]
-            lines += ["", f"### {name}", ""]
-            if code.message is not None:
-                lines += [f"{code.status or 'The status as sent'}: “{code.message.en}”", ""]
-            lines += [f"- When: {code.when}", f"- Client: {one.then}"]
-            if name in where:
-                lines.append(f"- Routes: {', '.join(f'`{route}`' for route in where[name])}")
-    return "\n".join(lines) + "\n"
+    for name, code in sorted(known.items()):
+        status = code.status or ("frame only" if code.message is None else "as sent")
+        lines.append(f"| [`{name}`](#{name.lower()}) | {status} | {code.repeat.name.lower()} |")
+    lines += ["", "## Each code"]
+    for name, code in sorted(known.items()):
+        lines += ["", f"### {name}", ""]
+        if code.message is not None:
+            lines += [f"{code.status or 'The status as sent'}: “{code.message.en}”", ""]
+        lines += [f"- When: {code.when}", f"- Client: {code.advice}"]
+        if name in where:
+            lines.append(f"- Routes: {', '.join(f'`{route}`' for route in where[name])}")
+    return "\n".join(lines)

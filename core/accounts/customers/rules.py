@@ -4,7 +4,7 @@ import enum
 
 import attrs
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
 
 
@@ -13,6 +13,8 @@ class DisplayNameRequired(DomainError):
 
     code = "DISPLAY_NAME_REQUIRED"
     message = Text(en="Enter your name first.", id="Isi nama Anda dahulu.")
+    repeat = Repeat.LATER
+    advice = "Ask for the name, save it, and repeat the request."
 
 
 class IdentityKind(enum.StrEnum):

@@ -6,7 +6,7 @@ import hmac
 
 import attrs
 
-from core.base.errors import DomainError, Kind
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.languages import Text
 from core.settings.fixed_codes import CODE_LENGTH
 
@@ -21,6 +21,8 @@ class OtpRateLimitPhone(DomainError):
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_PHONE"
     message = Text(en="Too many codes requested for this number.", id="Terlalu banyak kode diminta untuk nomor ini.")
+    repeat = Repeat.WAIT
+    advice = "Show the wait, and offer to go on without a phone number."
 
 
 class OtpRateLimitIp(DomainError):
@@ -29,6 +31,8 @@ class OtpRateLimitIp(DomainError):
     kind = Kind.TOO_SOON
     code = "OTP_RATE_LIMIT_IP"
     message = Text(en="Too many codes requested from this address.", id="Terlalu banyak kode diminta dari alamat ini.")
+    repeat = Repeat.WAIT
+    advice = "Show the wait, and offer to go on without a phone number."
 
 
 class OtpCooldown(DomainError):
@@ -37,6 +41,8 @@ class OtpCooldown(DomainError):
     kind = Kind.TOO_SOON
     code = "OTP_COOLDOWN"
     message = Text(en="Wait before requesting another code.", id="Mohon tunggu sebelum meminta kode lagi.")
+    repeat = Repeat.WAIT
+    advice = "Extend the countdown on the button that asks for another code."
 
 
 class OtpBudgetExceeded(DomainError):
@@ -48,6 +54,8 @@ class OtpBudgetExceeded(DomainError):
         en="No more codes can be sent right now. Try again later.",
         id="Kode tidak dapat dikirim sekarang. Silakan coba lagi nanti.",
     )
+    repeat = Repeat.WAIT
+    advice = "Show the wait, and offer to go on without a phone number."
 
 
 class OtpInvalid(DomainError):
@@ -56,6 +64,7 @@ class OtpInvalid(DomainError):
     kind = Kind.WRONG
     code = "OTP_INVALID"
     message = Text(en="Incorrect code.", id="Kode ini salah.")
+    advice = "Let the user type the code again, and show how many tries are left."
 
 
 class OtpExpired(DomainError):
@@ -67,6 +76,7 @@ class OtpExpired(DomainError):
         en="This code is no longer valid. Request a new one.",
         id="Kode ini tidak berlaku lagi. Silakan minta kode baru.",
     )
+    advice = "Ask for a new code."
 
 
 class OtpAttemptsExceeded(DomainError):
@@ -75,6 +85,7 @@ class OtpAttemptsExceeded(DomainError):
     kind = Kind.TOO_SOON
     code = "OTP_ATTEMPTS_EXCEEDED"
     message = Text(en="Too many attempts. Request a new code.", id="Terlalu banyak percobaan. Silakan minta kode baru.")
+    advice = "Ask for a new code."
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
 
 
@@ -41,6 +41,8 @@ class MitraOffline(DomainError):
 
     code = "MITRA_OFFLINE"
     message = Text(en="The mitra is offline.", id="Mitra sedang offline.")
+    repeat = Repeat.LATER
+    advice = "Customer: offer another mitra or a blast. Mitra: go online, then repeat the request."
 
 
 class MitraAtCapacity(DomainError):
@@ -51,6 +53,8 @@ class MitraAtCapacity(DomainError):
         en="The mitra already has the maximum number of sessions.",
         id="Mitra sudah melayani sesi sebanyak yang diizinkan.",
     )
+    repeat = Repeat.LATER
+    advice = "Customer: offer another mitra or a blast. Mitra: end a session first."
 
 
 class NoMitraAvailable(DomainError):
@@ -61,6 +65,10 @@ class NoMitraAvailable(DomainError):
 
     code = "NO_MITRA_AVAILABLE"
     message = Text(en="No mitra is available at the moment.", id="Belum ada mitra yang tersedia saat ini.")
+    repeat = Repeat.LATER
+    advice = (
+        "Ask the customer whether they want to wait. If so, send the request with `accept_wait: true` and a new key."
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -31,6 +31,7 @@ class LoginTokenInvalid(DomainError):
         en="This sign-in has expired. Start again with e-mail and password.",
         id="Proses masuk ini sudah kedaluwarsa. Mulai lagi dengan e-mail dan kata sandi.",
     )
+    advice = "Begin the sign-in again."
 
 
 @attrs.frozen(kw_only=True)

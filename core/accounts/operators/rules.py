@@ -7,7 +7,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from core.base import field_messages
-from core.base.errors import DomainError, Forbidden, Kind, ValidationFailed
+from core.base.errors import DomainError, Forbidden, Kind, Repeat, ValidationFailed
 from core.base.languages import Text
 
 AREAS = (
@@ -47,6 +47,7 @@ class LoginInvalid(DomainError):
     kind = Kind.UNAUTHENTICATED
     code = "LOGIN_INVALID"
     message = Text(en="Incorrect e-mail or password.", id="E-mail atau kata sandi salah.")
+    advice = "Let the operator type both again."
 
 
 class PasswordChangeRequired(Forbidden):
@@ -54,6 +55,8 @@ class PasswordChangeRequired(Forbidden):
 
     code = "PASSWORD_CHANGE_REQUIRED"
     message = Text(en="Replace your initial password first.", id="Ganti kata sandi awal Anda dahulu.")
+    repeat = Repeat.LATER
+    advice = "Ask for a new password, then repeat the request."
 
 
 class AccountLocked(DomainError):
@@ -65,6 +68,8 @@ class AccountLocked(DomainError):
         en="Too many failed logins. Try again later.",
         id="Terlalu banyak percobaan masuk yang gagal. Silakan coba lagi nanti.",
     )
+    repeat = Repeat.WAIT
+    advice = "Show the countdown. The right password is refused until then, too."
 
 
 class EmailTaken(DomainError):
@@ -72,6 +77,7 @@ class EmailTaken(DomainError):
 
     code = "EMAIL_TAKEN"
     message = Text(en="Another operator already uses this e-mail.", id="Operator lain memakai e-mail ini.")
+    advice = "Let the operator choose another address."
 
 
 class RoleNameTaken(DomainError):
@@ -79,6 +85,7 @@ class RoleNameTaken(DomainError):
 
     code = "ROLE_NAME_TAKEN"
     message = Text(en="Another role already has this name.", id="Peran lain memakai nama ini.")
+    advice = "Let the operator choose another name."
 
 
 class LastAdministrator(DomainError):
@@ -86,6 +93,8 @@ class LastAdministrator(DomainError):
 
     code = "LAST_ADMINISTRATOR"
     message = Text(en="The last administrator can't be removed.", id="Administrator terakhir harus tetap ada.")
+    repeat = Repeat.LATER
+    advice = "Make another operator administrator first."
 
 
 def check_permissions(permissions: object) -> dict[str, str]:

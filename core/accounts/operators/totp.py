@@ -14,7 +14,7 @@ import urllib.parse
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from core.base.errors import DomainError, Forbidden, Kind
+from core.base.errors import DomainError, Forbidden, Kind, Repeat
 from core.base.languages import Text
 
 STEP_S = 30
@@ -38,6 +38,7 @@ class TotpInvalid(DomainError):
         en="Incorrect or already used code. Enter the next one.",
         id="Kode ini salah atau sudah dipakai. Masukkan kode berikutnya.",
     )
+    advice = "Let the operator type the next code."
 
 
 class TotpRequired(Forbidden):
@@ -48,6 +49,8 @@ class TotpRequired(Forbidden):
         en="Confirm this with your second factor first.",
         id="Konfirmasi dahulu dengan kode faktor kedua Anda.",
     )
+    repeat = Repeat.LATER
+    advice = "Ask for a code, send it to `POST /internal/auth/step-up`, and repeat the request."
 
 
 class TotpEnrolmentRequired(Forbidden):
@@ -58,6 +61,8 @@ class TotpEnrolmentRequired(Forbidden):
         en="Your role requires a second factor. Set it up first.",
         id="Peran Anda mewajibkan faktor kedua. Siapkan dahulu.",
     )
+    repeat = Repeat.LATER
+    advice = "Let the operator set up their second factor; nothing else works."
 
 
 class TotpNotBegun(DomainError):
@@ -68,6 +73,8 @@ class TotpNotBegun(DomainError):
         en="Start setting up the second factor again: the secret has expired or was never created.",
         id="Mulai lagi faktor kedua: tidak ada rahasia untuk dikonfirmasi, atau sudah kedaluwarsa.",
     )
+    repeat = Repeat.LATER
+    advice = "Begin again with `POST /internal/auth/totp/begin`."
 
 
 class TotpNotEnrolled(DomainError):
@@ -75,6 +82,8 @@ class TotpNotEnrolled(DomainError):
 
     code = "TOTP_NOT_ENROLLED"
     message = Text(en="Set up your own second factor first.", id="Siapkan dahulu faktor kedua Anda sendiri.")
+    repeat = Repeat.LATER
+    advice = "Let the operator set up their second factor first."
 
 
 class TotpRequiredByRole(DomainError):
@@ -85,6 +94,7 @@ class TotpRequiredByRole(DomainError):
         en="Your role requires a second factor. Replace it instead of removing it.",
         id="Peran Anda mewajibkan faktor kedua. Ganti, jangan dihapus.",
     )
+    advice = "Offer to replace the second factor instead."
 
 
 def new_secret() -> bytes:

@@ -19,6 +19,7 @@ class AlreadyActioned(DomainError):
 
     code = "ALREADY_ACTIONED"
     message = Text(en="This failure has already been resolved.", id="Kegagalan ini sudah ditangani.")
+    advice = "Read the failure again, and show what was done."
 
 
 class FailureActioned(DomainError):
@@ -26,6 +27,7 @@ class FailureActioned(DomainError):
 
     code = "FAILURE_ACTIONED"
     message = Text(en="An operator has already resolved this request.", id="Permintaan ini sudah ditangani operator.")
+    advice = "Show what was done (`failure.operator_action`), and offer a new request."
 
 
 class NotTargeted(DomainError):
@@ -35,6 +37,7 @@ class NotTargeted(DomainError):
     message = Text(
         en="This request can't be offered to all mitras.", id="Permintaan ini tidak dapat diajukan ke semua mitra."
     )
+    advice = "Read the payment request again, and show its state."
 
 
 class FailureSuperseded(DomainError):
@@ -45,3 +48,4 @@ class FailureSuperseded(DomainError):
         en="The customer has started a new attempt; this failure is superseded.",
         id="Pelanggan sudah mencoba lagi; kegagalan ini tergantikan.",
     )
+    advice = "Read the list again: the customer has tried again."

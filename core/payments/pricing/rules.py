@@ -22,6 +22,7 @@ class TierNotFound(DomainError):
 
     code = "TIER_NOT_FOUND"
     message = Text(en="This price does not exist.", id="Harga ini tidak ada.")
+    advice = "Read the prices again: an operator has changed them."
 
 
 class PriceChanged(DomainError):
@@ -29,6 +30,10 @@ class PriceChanged(DomainError):
 
     code = "PRICE_CHANGED"
     message = Text(en="The price has changed. Check the new one.", id="Harga sudah berubah. Periksa harga yang baru.")
+    advice = (
+        "Show the price that `details.amount` names. If the customer agrees, send the request with it as "
+        "`expected_amount` and a new key."
+    )
 
 
 def check_expected(amount: int, expected: int | None) -> None:
@@ -47,6 +52,7 @@ class DiscountNotEligible(DomainError):
     message = Text(
         en="The first-session discount is not available to you.", id="Diskon sesi pertama tidak tersedia untuk Anda."
     )
+    advice = "Read the prices again, and offer the ordinary ones."
 
 
 class StaleWrite(DomainError):
@@ -57,6 +63,7 @@ class StaleWrite(DomainError):
         en="Another operator has changed this. Reload and try again.",
         id="Operator lain sudah mengubah ini. Muat ulang dan coba lagi.",
     )
+    advice = "Show `details.current`, and let the user apply their change again."
 
 
 class TierExists(DomainError):
@@ -66,6 +73,7 @@ class TierExists(DomainError):
     message = Text(
         en="A price for this mode and duration already exists.", id="Sudah ada harga untuk jenis dan menit ini."
     )
+    advice = "Change or reactivate the tier that `details.id` names."
 
 
 @attrs.frozen(kw_only=True)

@@ -6,7 +6,7 @@ import datetime as dt
 import attrs
 
 from core.base import shown_texts
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
 from core.payments.gateway_calls import CURRENCY, CallCase, RefundCall, RefundStateThere
 from core.payments.refunds.states import RefundStatus
@@ -78,6 +78,7 @@ class RefundsDisabled(DomainError):
         en="Refunds through the gateway are switched off. Move the money yourself, and record it.",
         id="Pengembalian dana melalui gateway dimatikan. Kembalikan uangnya sendiri, lalu catat.",
     )
+    advice = "Hide the button: `may_refund` is false. Record a refund that you made yourself."
 
 
 class RefundPending(DomainError):
@@ -88,6 +89,8 @@ class RefundPending(DomainError):
         en="A refund is under way. Wait for its result.",
         id="Pengembalian dana sedang berjalan. Tunggu hasilnya.",
     )
+    repeat = Repeat.LATER
+    advice = "Read the failure again until `refund.status` is `succeeded` or `failed`."
 
 
 class NotRefundable(DomainError):
@@ -101,3 +104,4 @@ class NotRefundable(DomainError):
         en="The gateway can't refund this payment. Move the money yourself, and record it.",
         id="Gateway tidak dapat mengembalikan pembayaran ini. Kembalikan uangnya sendiri, lalu catat.",
     )
+    advice = "Show why (`details.reason`). Move the money in another way, and record it with a note."

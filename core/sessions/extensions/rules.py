@@ -3,7 +3,7 @@
 import datetime as dt
 import enum
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.languages import Text
 from core.sessions.extensions.states import ExtensionStatus
 
@@ -13,6 +13,7 @@ class SessionNotExtendable(DomainError):
 
     code = "SESSION_NOT_EXTENDABLE"
     message = Text(en="This session can't be extended.", id="Sesi ini tidak dapat diperpanjang.")
+    advice = "Offer a new session instead."
 
 
 class ExtensionPending(DomainError):
@@ -20,6 +21,8 @@ class ExtensionPending(DomainError):
 
     code = "EXTENSION_PENDING"
     message = Text(en="An extension is already in progress.", id="Perpanjangan sedang diproses.")
+    repeat = Repeat.LATER
+    advice = "Open the payment request that `details` names, or wait for the mitra."
 
 
 class ExtensionLimit(DomainError):
@@ -27,6 +30,7 @@ class ExtensionLimit(DomainError):
 
     code = "EXTENSION_LIMIT"
     message = Text(en="This session can't be extended again.", id="Sesi ini tidak dapat diperpanjang lagi.")
+    advice = "Offer a new session after this one."
 
 
 class ExtensionNotPending(DomainError):
@@ -34,6 +38,7 @@ class ExtensionNotPending(DomainError):
 
     code = "EXTENSION_RESOLVED"
     message = Text(en="This extension has already been answered.", id="Perpanjangan ini sudah dijawab.")
+    advice = "Read the session again: the answer has been given."
 
 
 class DefaultAction(enum.StrEnum):

@@ -12,7 +12,7 @@ import msgspec
 
 from core.base import field_messages, shown_texts
 from core.base.actor import UserType
-from core.base.errors import DomainError, Kind, ValidationFailed
+from core.base.errors import DomainError, Kind, Repeat, ValidationFailed
 from core.base.languages import Text
 from core.base.plain_json import depth_of, has_nul, has_surrogate
 from core.events.notices import StoredMessage
@@ -34,6 +34,8 @@ class TooFast(DomainError):
         en="Too many messages. Wait, then resend them in the same order.",
         id="Terlalu cepat. Mohon tunggu, lalu kirim lagi dengan urutan yang sama.",
     )
+    repeat = Repeat.WAIT
+    advice = "Stop sending messages of that session, wait, then send them again in the same order."
 
 
 class StoreResult(msgspec.Struct, frozen=True, kw_only=True):

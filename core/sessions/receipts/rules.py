@@ -7,7 +7,7 @@ from typing import Annotated
 import attrs
 import msgspec
 
-from core.base.errors import DomainError
+from core.base.errors import DomainError, Repeat
 from core.base.field_types import Count, Digest, SessionId
 from core.base.languages import Text
 
@@ -25,6 +25,8 @@ class SessionNotCompleted(DomainError):
         en="The session is not completed. Its receipt is made when it is.",
         id="Sesi ini belum selesai. Tanda terimanya dibuat setelah selesai.",
     )
+    repeat = Repeat.LATER
+    advice = "Show the receipt when the session is completed."
 
 
 @attrs.frozen(kw_only=True)
