@@ -40,11 +40,15 @@ CALLBACK_TOKEN = "a-callback-token-for-the-flows"
 ADDRESS = "192.0.2.1"
 WISH = PaymentWish(mode="chat", duration_minutes=12, first_session_discount=False, targeted_mitra_id=None, topics=None)
 WAITING = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-# The tables of users, payments and sessions, and those that refer to them; their size, and whether one was analysed.
+# The tables of users, payments and sessions, and those that refer to them; their size with all partitions, and whether
+# one was analysed.
 OF_USERS = """WITH RECURSIVE found (oid) AS (
     SELECT name::regclass::oid
     FROM unnest(ARRAY['customers', 'mitras', 'auth_sessions', 'chat_messages', 'deliveries']) AS t (name)
-    UNION SELECT c.conrelid FROM pg_constraint c JOIN found f ON c.confrelid = f.oid WHERE c.contype = 'f'
+    UNION SELECT of.oid FROM found JOIN (
+      SELECT conrelid, confrelid FROM pg_constraint WHERE contype = 'f'
+      UNION ALL SELECT inhrelid, inhparent FROM pg_inherits
+    ) AS of (oid, parent) ON of.parent = found.oid
   ) SELECT array_agg(oid::regclass::text) FILTER (WHERE NOT relispartition) AS names,
     sum(pg_relation_size(oid)) AS bytes, bool_or(relkind = 'r' AND reltuples >= 0) AS is_analysed
   FROM pg_class JOIN found USING (oid)"""
