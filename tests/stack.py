@@ -41,7 +41,7 @@ NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones me
 QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
 LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 6.0
-# By default PostgreSQL plans each of the first five calls of a statement anew, on each connection, and a test makes few.
+# By default a connection plans each of the first five calls of a statement, and tests make few calls.
 PLANS = "plan_cache_mode = force_generic_plan\n"
 IS_SET = (
     "SELECT FROM app_config WHERE key = $1 AND value IN ($2::text::jsonb, jsonb_build_object('value', $2::text::jsonb))"
