@@ -1,6 +1,7 @@
 """Valid values for every path parameter and body, so that only the caller can be the reason of a refusal.
 
-A route with a parameter or a body class that is missing here fails its tests; the failure says what to add.
+A parameter or a field that ends in `_id` gets a new id, and other fields those of the document's examples. What needs
+something else is listed here; a route that misses it fails its tests, and the failure says what to add.
 """
 
 import random
@@ -9,35 +10,27 @@ from typing import Any
 
 import pytest
 
-from api.internal import config, dev_seed, failed_pairings, mitras, operators, pricing, second_factor, sessions
+from api.documents.examples import example_of
+from api.documents.schemas import Schemas
+from api.internal import config, failed_pairings, mitras, operators, pricing, second_factor
 from api.internal import logins as operator_logins
-from api.public import chat, devices, logins, own_data, pairing, payment_webhook, payments, profile
+from api.public import devices, logins, own_data, payment_webhook, payments
 from core.base import ids
 from tests.access.routes import Route
 
 HERE = "tests/access/fillers.py"
 
-# Path parameter -> a function that returns a well-formed value; ids are new, so they name no object.
+# Path parameter that is no id -> a function that returns a well-formed value.
 PATH: dict[str, Callable[[], str]] = {
-    "request_id": ids.new_id,
-    "session_id": ids.new_id,
-    "extension_id": ids.new_id,
-    "auth_session_id": ids.new_id,
-    "mitra_id": ids.new_id,
-    "customer_id": ids.new_id,
-    "failure_id": ids.new_id,
-    "operator_id": ids.new_id,
-    "role_id": ids.new_id,
-    "tier_id": ids.new_id,
-    "log_id": ids.new_id,
     "key": lambda: "no_such_key",
     "name": lambda: "swagger-ui.css",
     "file": lambda: "app.js",
 }
 # Path parameters that name an object of a customer or a mitra: another user's object is 404, which
-# tests/access/test_foreign_objects.py checks. An extension is looked up within its session, so the session decides
-# about ownership.
+# tests/access/test_foreign_objects.py checks.
 OWNED = {"request_id", "session_id", "auth_session_id"}
+# Those that are looked up within an object that is owned, so that the other one decides.
+WITHIN = {"extension_id"}
 # Body fields that name an object with an owner -> the path parameter of the same kind; then the fields that name no
 # owned object, with the reason.
 OWNED_FIELDS = {"payment_request_id": "request_id", "session_id": "session_id"}
@@ -57,30 +50,16 @@ def a_phone() -> str:
     return f"+62811{random.SystemRandom().randrange(10**8):08d}"
 
 
-# Body class -> a function that returns a body of valid shape.
+# Body class -> a function that returns a body, where the example of the document would not do.
 BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
-    logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
     logins.PhoneBody: lambda: {"phone": a_phone()},
-    logins.CodeBody: lambda: {"otp_request_id": ids.new_id(), "code": "123456"},
     logins.IdentityBody: lambda: {"identity_token": "a.b.c"},
     # Half a proof, so that no call erases its caller.
     own_data.EraseBody: lambda: {"provider": "a"},
-    profile.ProfileBody: lambda: {"display_name": "Dewi"},
-    devices.PushOpenedBody: lambda: {"event_id": ids.new_id()},
     devices.PushTokenBody: lambda: {"push_token": ids.new_id()},
-    payments.PaymentBody: lambda: {"duration_minutes": 12},
+    payments.PaymentBody: lambda: {"duration_minutes": 12},  # an extension takes no mode
     payment_webhook.GatewayCall: lambda: {"id": "x", "external_id": ids.new_id(), "status": "PAID", "amount": 1},
-    pairing.ReturningBody: lambda: {"mitra_id": ids.new_id(), "mode": "chat", "duration_minutes": 12},
-    pairing.RequestBody: lambda: {"payment_request_id": ids.new_id()},
-    pairing.ReturningBody: lambda: {"mitra_id": ids.new_id(), "mode": "chat", "duration_minutes": 12},
-    chat.messages.MessageBody: lambda: {"client_message_id": ids.new_id(), "content": "halo"},
-    chat.messages.ReadBody: lambda: {"up_to": 1},
-    chat.sessions.ClosureBody: lambda: {"message": "sampai jumpa"},
-    chat.extensions.AskBody: lambda: {"payment_request_id": ids.new_id()},
-    chat.extensions.AnswerBody: lambda: {"accept": True},
-    chat.sessions.TopicBody: lambda: {"topic_sensitivity": "sensitive"},
     operator_logins.LoginBody: lambda: {"email": f"{ids.new_id()}@example.test", "password": "correct horse"},
-    operator_logins.RefreshBody: lambda: {"refresh_token": "nobody's"},
     # Refused for its shape, so these calls never count as wrong passwords.
     operator_logins.PasswordBody: lambda: {"current_password": "x", "new_password": "too short"},
     # Refused for its shape, or for the missing second factor, so no call counts as a wrong password or code.
@@ -90,9 +69,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     second_factor.RemoveBody: lambda: {"password": "", "code": "000000"},
     second_factor.VerifyBody: lambda: {"login_token": "nobody's", "code": "000000"},
     failed_pairings.RefundBody: dict,
-    failed_pairings.ActionBody: lambda: {"operator_action": "refunded"},
     mitras.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
-    mitras.MitraPatch: lambda: {"display_name": "Ayu"},
     config.ConfigValue: lambda: {"value": 1},
     config.MitraPingPatch: dict,
     operators.OperatorBody: lambda: {
@@ -100,7 +77,6 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
         "display_name": "Sari",
         "role_id": ids.new_id(),
     },
-    operators.OperatorPatch: lambda: {"display_name": "Sari"},
     operators.RoleBody: lambda: {"name": f"role {ids.new_id()}", "permissions": {}},
     operators.RolePatch: lambda: {"permissions": {}},
     # No call changes a price: the mode "none" does not exist and the tokens are unknown.
@@ -109,8 +85,6 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     pricing.TokenBody: lambda: {"updated_at": "nobody's"},
     pricing.OrderBody: lambda: {"mode": "chat", "items": [{"id": ids.new_id(), "updated_at": "nobody's"}]},
     pricing.PromotionPatch: lambda: {"updated_at": "nobody's", "enabled": True},
-    sessions.EndBody: lambda: {"reason": "asked by the customer"},
-    dev_seed.HistoryBody: lambda: {"customer_id": ids.new_id(), "mitra_id": ids.new_id()},
 }
 
 
@@ -121,9 +95,11 @@ def _missing(route: Route, what: str, table: str) -> Any:
 def filled(route: Route, **given: str) -> str:
     """Return the route's address with new ids for all parameters that are not in `given`."""
     for name in route.parameters:
-        if name not in PATH:
-            _missing(route, f"the name {name!r} in the address", "PATH (and to OWNED, when it is a user's own)")
-    return route.at(**{name: given.get(name) or PATH[name]() for name in route.parameters})
+        if name not in PATH and not name.endswith("_id"):
+            _missing(route, f"the name {name!r} in the address", "PATH")
+        if name.endswith("_id") and route.listener == "public" and name not in OWNED and name not in WITHIN:
+            _missing(route, f"the name {name!r} in the address", "OWNED, when it is a user's own, or WITHIN")
+    return route.at(**{name: given.get(name) or PATH.get(name, ids.new_id)() for name in route.parameters})
 
 
 def body_of(route: Route) -> dict[str, Any] | None:
@@ -131,9 +107,16 @@ def body_of(route: Route) -> dict[str, Any] | None:
     kind = route.signature.body
     if kind is None:
         return None
-    if kind not in BODIES:
-        _missing(route, f"the body {kind.__module__}.{getattr(kind, '__name__', kind)}", "BODIES")
-    return BODIES[kind]()
+    return BODIES[kind]() if kind in BODIES else _example_of(route)
+
+
+def _example_of(route: Route) -> dict[str, Any]:
+    """Return the example of a route's body, with new ids."""
+    schemas = Schemas()
+    signature = route.signature
+    schema = schemas.body(signature.body, loose=signature.loose_body, foreign=route.access.foreign_body)
+    made = example_of(schema, schemas.components)
+    return {name: ids.new_id() if name.endswith("_id") else value for name, value in made.items()}
 
 
 def owned_fields(route: Route) -> list[str]:
