@@ -9,18 +9,21 @@ from api.auth import client_ip, customers
 from api.idempotency import ADDED, key_of
 from api.public.payments import PAYING, topics_field
 from api.request_bodies import Body, integer, optional_integer
+from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import MitraId, Mode, PaymentRequestId
+from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
 from core.pairing import request as payment_request
+from core.pairing import retarget as pairing_retarget
 from core.pairing.request import PaymentWish
 from core.pairing.rules import SessionNotSearching
 from core.payments import show as show_payments
 from core.payments.failures.rules import FailureActioned, NotTargeted
 from core.payments.pricing.rules import DiscountNotEligible
-from core.payments.rules import PaymentNotConfirmed, SessionInProgress
+from core.payments.rules import NotPreviousMitra, PaymentNotConfirmed, SessionInProgress
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
 from core.sessions.views import SessionView
@@ -31,6 +34,14 @@ class RequestBody:
     """A payment request of the caller."""
 
     payment_request_id: PaymentRequestId
+
+
+@attrs.frozen(kw_only=True)
+class RetargetBody:
+    """A failed payment request of the caller, and a mitra of an earlier session to ask now."""
+
+    payment_request_id: PaymentRequestId
+    mitra_id: MitraId
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +81,38 @@ async def returning(
     )
     key = key_of(request, actor, "returning", data)
     return await payment_request.request_payment(runtime, actor, wish, address=client_ip(request), key=key)
+
+
+@post(
+    "/api/client/chat/retarget",
+    status_code=201,
+    dto=Body[RetargetBody],
+    return_dto=None,
+    idempotent=True,
+    **customers(
+        NotFound,
+        NotTargeted,
+        FailureActioned,
+        SessionInProgress,
+        NotPreviousMitra,
+        MitraOffline,
+        MitraAtCapacity,
+        DiscountNotEligible,
+        IdempotencyMismatch,
+        IdempotencyInFlight,
+    ),
+)
+async def retarget(
+    data: RetargetBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> PaymentRequestView:
+    """Ask another mitra from an earlier session, without another payment.
+
+    This is possible after the request has failed with a `targeted_…` cause. The mitra must be available now.
+    """
+    key = key_of(request, actor, "retarget", data)
+    return await pairing_retarget.retarget(
+        runtime, actor, payment_request_id=data.payment_request_id, mitra_id=data.mitra_id, key=key
+    )
 
 
 @post(
@@ -119,4 +162,4 @@ async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> Se
     return await pairing_fallback.start_by_hand(runtime, actor, payment_request_id=data.payment_request_id)
 
 
-ROUTES = [returning, cancel, fall_back, start_by_hand]
+ROUTES = [returning, retarget, cancel, fall_back, start_by_hand]

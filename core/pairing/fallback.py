@@ -7,6 +7,7 @@ from core.accounts.customers import erasing
 from core.accounts.customers import store as customers
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unauthenticated
+from core.base.field_types import MitraId
 from core.events.signals import PaymentConfirmed
 from core.pairing import announce, invitations, rules, search
 from core.pairing.rules import Response
@@ -14,6 +15,7 @@ from core.payments import money
 from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.rules import FailureActioned, NotTargeted
+from core.payments.failures.store import Live
 from core.payments.pricing import store as pricing
 from core.payments.pricing.rules import DiscountNotEligible
 from core.payments.refunds import store as refunds
@@ -55,7 +57,8 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
         raise NotFound
     await search.still_newest(tx, payment.id, session.id if session is not None else None)
     if payment.status is PaymentStatus.FAILED_PAIRING:
-        await _begin_again(runtime, tx, actor, payment, account)
+        failure = await lock_failure(tx, payment)
+        await begin_again(runtime, tx, actor, payment, failure, account)
     elif payment.status is PaymentStatus.CONFIRMED and payment.targeted_mitra_id is not None:
         await payments.untarget(tx, payment.id)
         if session is not None and session.status is SessionStatus.SEARCHING:
@@ -75,14 +78,35 @@ async def _go_on(runtime: Runtime, tx: Tx, session: Session) -> None:
     await invitations.begin_round(tx, session.id, present, following, runtime.config)
 
 
-async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentRequest, account: list[str]) -> None:
-    """Confirm a failed request again, supersede its failure and begin a new search, all in one transaction."""
+async def lock_failure(tx: Tx, payment: PaymentRequest) -> Live:
+    """Lock the failure of a targeted request whose money may be used again, and return it.
+
+    The caller must hold the payment's lock. Raises NotTargeted, FailureActioned.
+    """
     failure = await failures.lock_live(tx, payment.id)
     if failure is None or not failure.cause_tag.cause.may_fall_back:
         raise NotTargeted
     refund = await refunds.of_failure(tx, failure.id)
     if failure.operator_action is not None or (refund is not None and refund.bars_another_try):
         raise FailureActioned
+    return failure
+
+
+async def begin_again(
+    runtime: Runtime,
+    tx: Tx,
+    actor: Actor,
+    payment: PaymentRequest,
+    failure: Live,
+    account: list[str],
+    *,
+    targeted_mitra_id: MitraId | None = None,
+) -> None:
+    """Confirm a request again whose failure is locked, supersede the failure and begin a new search.
+
+    The search asks the mitra `targeted_mitra_id`, whose lock the caller must hold; None: all mitras. Raises
+    SessionInProgress, DiscountNotEligible.
+    """
     blocked = await payments.blocking(tx, account, but=payment.id)
     if blocked is not None:
         raise SessionInProgress(details=blocked.details)
@@ -91,7 +115,7 @@ async def _begin_again(runtime: Runtime, tx: Tx, actor: Actor, payment: PaymentR
         if past.ever_paired or past.other_discounted_request:
             raise DiscountNotEligible
     await money.abandon_pending(tx, account, by=actor)
-    again = await money.confirm_again(tx, payment, failure_id=failure.id)
+    again = await money.confirm_again(tx, payment, failure_id=failure.id, targeted_mitra_id=targeted_mitra_id)
     await search.begin(runtime, tx, again)
 
 

@@ -70,7 +70,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: PaymentWish, add
     if blocked is not None:
         raise SessionInProgress(details=blocked.details)
     if wish.targeted_mitra_id is not None:
-        await _check_target(runtime, tx, account, wish.targeted_mitra_id)
+        await check_target(runtime, tx, account, wish.targeted_mitra_id)
     amount, minutes = await _price(runtime, tx, account, wish)
     pricing_rules.check_expected(amount, wish.expected_amount)
     if amount == 0 and (open_id := await payments.open_free_request(tx, account)) is not None:
@@ -115,7 +115,8 @@ async def _price(runtime: Runtime, tx: Tx, account: list[str], wish: PaymentWish
     return price, wish.duration_minutes
 
 
-async def _check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: str) -> None:
+async def check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: str) -> None:
+    """Check that a customer may ask this mitra now. Raises NotPreviousMitra, MitraOffline, MitraAtCapacity."""
     if not await sessions.any_between(tx, customer_ids=account, mitra_id=mitra_id):
         raise NotPreviousMitra
     await check_mitra(tx, mitra_id, availability_policy(runtime.config))

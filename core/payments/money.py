@@ -11,6 +11,7 @@ import attrs
 from core.accounts.customers import erasing as customers
 from core.base import ids
 from core.base.actor import Actor
+from core.base.field_types import MitraId
 from core.base.machine import check_edge
 from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.payments import announce, transitions
@@ -176,13 +177,15 @@ async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_i
     return more.id
 
 
-async def confirm_again(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> PaymentRequest:
-    """Move a failed request back to `confirmed`, without its targeted mitra, and supersede its failure.
+async def confirm_again(
+    tx: Tx, payment: PaymentRequest, *, failure_id: str, targeted_mitra_id: MitraId | None
+) -> PaymentRequest:
+    """Move a failed request back to `confirmed`, with another targeted mitra or none, and supersede its failure.
 
     The caller must hold the locks of both. Return the request as it is now. Raises MoneyMoved.
     """
     await failures.supersede(tx, failure_id)
-    if not await transitions.confirm_again(tx, payment.id):
+    if not await transitions.confirm_again(tx, payment.id, targeted_mitra_id=targeted_mitra_id):
         raise MoneyMoved(payment.id)
     _count(tx, "retried", payment)
     confirmed = await payments.lock(tx, payment.id)

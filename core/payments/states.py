@@ -96,7 +96,7 @@ EDGES: Edges[PaymentStatus] = {
     ),
     (P.ABANDONED, P.FAILED_PAIRING): (EdgeCause("The money comes after all.", GATEWAY),),
     (P.FAILED_PAIRING, P.CONFIRMED): (
-        EdgeCause("The customer falls back from a targeted request to a blast.", CUSTOMER),
+        EdgeCause("The customer falls back from a targeted request to a blast, or asks another mitra.", CUSTOMER),
     ),
 }
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

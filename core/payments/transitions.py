@@ -32,7 +32,9 @@ CREATE_FAILED = statement(
         status=P.FAILED_PAIRING,
     )
 )
-CONFIRM_AGAIN = statement(transition(Requests, EDGES, [P.FAILED_PAIRING], P.CONFIRMED, targeted_mitra_id=None))
+CONFIRM_AGAIN = statement(
+    transition(Requests, EDGES, [P.FAILED_PAIRING], P.CONFIRMED, targeted_mitra_id=p.targeted_mitra_id)
+)
 CONSUME = statement(transition(Requests, EDGES, [P.CONFIRMED], P.CONSUMED, consumed_at=p.now))
 ABANDON = statement(transition(Requests, EDGES, [P.PENDING], P.ABANDONED))
 EXPIRE = statement(transition(Requests, EDGES, [P.PENDING], P.EXPIRED))
@@ -53,9 +55,9 @@ async def confirm(tx: Tx, payment_request_id: str, *, invoice_id: str | None) ->
     return bool(await tx.execute(SQL["confirm"], payment_request_id, tx.now, invoice_id))
 
 
-async def confirm_again(tx: Tx, payment_request_id: str) -> bool:
-    """Move a request from `failed_pairing` to `confirmed`, without its targeted mitra: it falls back to a blast."""
-    return bool(await CONFIRM_AGAIN.execute(tx, id=payment_request_id))
+async def confirm_again(tx: Tx, payment_request_id: str, *, targeted_mitra_id: str | None) -> bool:
+    """Move a request from `failed_pairing` to `confirmed`, with a new targeted mitra; None: it asks all mitras."""
+    return bool(await CONFIRM_AGAIN.execute(tx, id=payment_request_id, targeted_mitra_id=targeted_mitra_id))
 
 
 async def consume(tx: Tx, payment_request_id: str) -> bool:

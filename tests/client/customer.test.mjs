@@ -189,6 +189,7 @@ test("the actions on a payment keep what the service answers", async () => {
     [() => client.abandonPayment(P), `POST /api/client/payment/requests/${P}/abandon`, "abandoned"],
     [() => client.cancelSearch(P), "POST /api/client/chat/cancel", "failed_pairing"],
     [() => client.fallBackToBlast(P), "POST /api/client/chat/fallback-to-blast", "confirmed"],
+    [() => client.retarget(P, "x"), "POST /api/client/chat/retarget", "confirmed"],
   ]) {
     const acted = act();
     await world.answer(route, 200, request({ status: name }));

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
+from core.base.field_types import MitraId
 from core.desk import operator_work
 from core.desk.ledger.audit import audit
 from core.desk.operator_work import MitraChange
@@ -27,6 +28,7 @@ from core.pairing import cancel as pairing_cancel
 from core.pairing import fallback as pairing_fallback
 from core.pairing import presence
 from core.pairing import request as payment_request
+from core.pairing import retarget as pairing_retarget
 from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
 from core.payments import sweeps as payment_sweeps
@@ -557,6 +559,40 @@ class MoneyMachine(RuleBasedStateMachine):
             for mitra_id in self.seen.online:
                 asked = None in self.seen.responses(session["id"], mitra_id)
                 assert asked == (self.seen.reason_unavailable(mitra_id) is None)
+
+    def _reason_not_asked(self, payment: dict[str, Any], mitra_id: str) -> str | None:
+        """Return why a payment's customer can't ask another mitra with it, or None."""
+        customer_id, failure = payment["customer_id"], self.seen.failures.get(payment["id"])
+        if self.seen.blocked(customer_id, but=None):
+            return "SESSION_IN_PROGRESS"
+        if failure is None or not failure["cause_tag"].startswith("targeted_"):
+            return "NOT_TARGETED"
+        if failure["operator_action"]:
+            return "FAILURE_ACTIONED"
+        if payment["targeted_mitra_id"] == mitra_id:
+            return "VALIDATION_ERROR"
+        pairs = {(session["customer_id"], session["mitra_id"]) for session in self.seen.sessions.values()}
+        return self.seen.reason_unavailable(mitra_id) if (customer_id, mitra_id) in pairs else "NOT_PREVIOUS_MITRA"
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3), mitra=st.integers(0, 1))
+    def customer_asks_another(self, n: int, mitra: int) -> None:
+        payment, mitra_id = self.seen.payments[self._payment(n)], self.mitras[mitra].user_id
+        owner, error = self._owner(payment["customer_id"]), self._reason_not_asked(payment, mitra_id)
+        become = {} if error else {payment["id"]: "confirmed", **self._pending_of(owner.user_id)}
+        work = pairing_retarget.retarget(
+            self.harness.runtime, owner, payment_request_id=payment["id"], mitra_id=MitraId(mitra_id)
+        )
+        self.act(work, become=become, error=error)
+        if error is not None:
+            return
+        session = self.seen.session_of(payment["id"])
+        assert (session["status"], session["targeted_mitra_id"]) == ("searching", mitra_id)
+        assert self.seen.payments[payment["id"]]["targeted_mitra_id"] == mitra_id
+        assert payment["id"] not in self.seen.failures
+        assert [self.seen.responses(session["id"], one.user_id) for one in self.mitras] == [
+            [None] if one.user_id == mitra_id else [] for one in self.mitras
+        ]
 
     @precondition(some_failure)
     @rule(n=st.integers(0, 3))

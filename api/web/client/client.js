@@ -222,6 +222,16 @@ export class Client {
   }
 
   /**
+   * Ask another mitra of the history, with the money of a request that the chosen one did not accept.
+   * @param {string} paymentRequestId
+   * @param {string} mitraId
+   */
+  retarget(paymentRequestId, mitraId) {
+    const body = { payment_request_id: paymentRequestId, mitra_id: mitraId };
+    return this.#device.payments.make("POST /api/client/chat/retarget", body);
+  }
+
+  /**
    * Read a session and the end of its transcript into `state.chats`.
    * @param {string} sessionId
    */

@@ -31,11 +31,11 @@ class FailureActioned(DomainError):
 
 
 class NotTargeted(DomainError):
-    """The request is not targeted, or its state does not allow a fallback to a blast."""
+    """The request is not targeted, or its state does not allow to ask other mitras."""
 
     code = "NOT_TARGETED"
     message = Text(
-        en="This request can't be offered to all mitras.", id="Permintaan ini tidak dapat diajukan ke semua mitra."
+        en="This request can't be offered to other mitras.", id="Permintaan ini tidak dapat diajukan ke mitra lain."
     )
     advice = "Read the payment request again, and show its state."
 

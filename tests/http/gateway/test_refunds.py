@@ -99,7 +99,7 @@ async def test_declined_refund_is_shown_and_recorded_by_hand_with_a_note(
     assert texts[-2:] == ["The refund failed: REFUND_NOT_SUPPORTED.", "Root refunded the payment:   by bank transfer  "]
 
 
-async def test_open_refund_refuses_the_fallback_to_a_blast(world: World, simulated: SimulatedGateway) -> None:
+async def test_open_refund_refuses_another_try(world: World, simulated: SimulatedGateway) -> None:
     root, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
     async with world.setting(early_end_customer_enabled=True):
         first = await world.session(customer, mitra)
@@ -117,6 +117,8 @@ async def test_open_refund_refuses_the_fallback_to_a_blast(world: World, simulat
     await root.post(f"{FAILURES}/{failure['id']}/refund", {})
     again = {"payment_request_id": payment["payment_request_id"]}
     await refused(customer.post("/api/client/chat/fallback-to-blast", again), 409, "FAILURE_ACTIONED")
+    another = {**again, "mitra_id": mitra.user["id"]}
+    await refused(customer.post("/api/client/chat/retarget", another), 409, "FAILURE_ACTIONED")
     await until_refund(world, failure, "pending")
     await world.raw_webhook(simulated.refunds.settle(failure["id"], "FAILED"))
     await customer.post("/api/client/chat/fallback-to-blast", again)
