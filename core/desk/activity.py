@@ -101,7 +101,8 @@ async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportRow
 
 @attrs.frozen(kw_only=True)
 class ActivitySummary:
-    """One mitra's figures in a range of time. `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0
+    """One mitra's figures in a range of time. A search that asked the mitra in several rounds counts once, with their
+    last response. `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0
     to 1; null if all three are 0."""
 
     mitra: Person
@@ -117,9 +118,18 @@ class ActivitySummary:
 
 
 # Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
-# $6 the mitra. Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one
-# log row to the next; the last row before the range gives the status at its start.
-_SUMMARY = """WITH asked AS (
+# $6 the mitra. A search counts once for each mitra that it asked in the range, with the newest invitation of them.
+# Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
+# next; the last row before the range gives the status at its start.
+_SUMMARY = """WITH searches AS (
+  SELECT DISTINCT ON (session_id, mitra_id)
+    mitra_id,
+    response
+  FROM chat_request_notifications
+  WHERE notified_at >= $1 AND notified_at < $2 AND session_id >= $4 AND session_id < $5{of_one}
+  ORDER BY session_id, mitra_id, notified_at DESC
+),
+asked AS (
   SELECT
     mitra_id,
     count(*)::int AS notified,
@@ -127,8 +137,7 @@ _SUMMARY = """WITH asked AS (
     count(*) FILTER (WHERE response = 'REJECTED')::int AS rejected,
     count(*) FILTER (WHERE response = 'MISSED')::int AS missed,
     count(*) FILTER (WHERE response = 'IGNORED')::int AS ignored
-  FROM chat_request_notifications
-  WHERE notified_at >= $1 AND notified_at < $2 AND session_id >= $4 AND session_id < $5{of_one}
+  FROM searches
   GROUP BY mitra_id
 ),
 chats AS (

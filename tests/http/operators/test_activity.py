@@ -78,14 +78,17 @@ class Model:
         self.asked: list[dict[str, Any]] = []
         for session, winner, began, _ in self.sessions:
             for mitra in chance.sample(self.mitras[:-1], chance.randrange(0, 6)):
-                response = "ACCEPTED" if mitra == winner else chance.choice(RESPONSES[1:])
-                at = began + (self.moment() - FIRST) / DAYS  # a search lasts a day at most
-                self.asked.append(
-                    {
-                        "id": new_id(), "session_id": session, "mitra": mitra, "notified_at": at, "response": response,
-                        "responded_at": at + dt.timedelta(seconds=3) if response else None, "count": chance.randrange(4),
-                    }
-                )  # fmt: skip
+                last = "ACCEPTED" if mitra == winner else chance.choice(RESPONSES[1:])
+                # A search lasts a day at most. All but the last round ended without an answer.
+                rounds = sorted(began + (self.moment() - FIRST) / DAYS for _ in range(chance.choice((1, 1, 2, 4))))
+                for at in rounds:
+                    response = last if at == rounds[-1] else "IGNORED"
+                    self.asked.append(
+                        {
+                            "id": new_id(), "session_id": session, "mitra": mitra, "notified_at": at, "response": response,
+                            "responded_at": at + dt.timedelta(seconds=3) if response else None, "count": chance.randrange(4),
+                        }
+                    )  # fmt: skip
 
     def moment(self) -> dt.datetime:
         """Return a second of the period. Whole hours are frequent, so that ranges often end exactly at a row."""
@@ -136,12 +139,13 @@ class Model:
 
     def summary(self, mitra: str, since: dt.datetime, until: dt.datetime) -> dict[str, Any]:
         """Return the figures that the summary reports."""
-        mine = [one["response"] for one in self.asked if one["mitra"] == mitra and since <= one["notified_at"] < until]
-        counted = collections.Counter(mine)
+        mine = [one for one in self.asked if one["mitra"] == mitra and since <= one["notified_at"] < until]
+        by_search = {one["session_id"]: one["response"] for one in sorted(mine, key=lambda one: one["notified_at"])}
+        counted = collections.Counter(by_search.values())
         judged = counted["ACCEPTED"] + counted["REJECTED"] + counted["IGNORED"]
         chats = [flag for _, winner, at, flag in self.sessions if winner == mitra and since <= at < until]
         return {
-            "notified": len(mine),
+            "notified": len(by_search),
             "accepted": counted["ACCEPTED"],
             "rejected": counted["REJECTED"],
             "missed": counted["MISSED"],
@@ -290,8 +294,9 @@ def scans(plan: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 # The partitions with rows; those of coming months are empty.
-PARTITIONS = """SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits
-  WHERE inhrelid::regclass::text LIKE '%_before_%'"""
+PARTITIONS = """SELECT inhrelid::regclass::text, inhparent::regclass::text
+  FROM pg_inherits LEFT JOIN pg_index ON indexrelid = inhrelid
+  WHERE coalesce(indrelid, inhrelid)::regclass::text LIKE '%_before_%'"""
 
 
 def literal(value: Any) -> str:
