@@ -1,10 +1,13 @@
 """The timers of the push fallback: events that no device acknowledges in time are pushed (docs/protocol.md#pushes)."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 
 from core.base.clock import real_sleep
 from core.base.errors import Unavailable
+from core.bus import channels
+from core.bus.subscription import Subscription
 from core.runtime.container import Runtime
 from core.sessions import push_fallback
 from core.sessions.push_fallback import Outcome, Push
@@ -17,10 +20,20 @@ GATHER_S = 0.005  # real time in which ended sends are gathered, for one claim a
 log = logs.get("push")
 
 
-async def run(runtime: Runtime) -> None:
-    """Plan and send due pushes until cancelled. Several processes may do so at the same time."""
+async def run(runtime: Runtime, heard: Subscription) -> None:
+    """Plan and send due pushes until cancelled. Several processes may do so at the same time.
+
+    Every realtime process listens to its users over the bus as `heard` does.
+    """
+
+    async def unheard(user_ids: set[str]) -> set[str]:
+        by_channel = {channels.of_recipient(user_id): user_id for user_id in user_ids}
+        return {by_channel[name] for name in await heard.unheard(by_channel)}
+
     many = push_fallback.PLAN_AT_ONCE
+    plan_unheard = functools.partial(push_fallback.plan_unheard, unheard=unheard)
     async with asyncio.TaskGroup() as group:  # separate tasks, so that a slow provider does not delay planning
+        group.create_task(_again_and_again(runtime, plan_unheard, many=many, every_s=TICK_S))
         group.create_task(_again_and_again(runtime, push_fallback.plan_events, many=many, every_s=TICK_S))
         group.create_task(_again_and_again(runtime, push_fallback.plan_chats, many=many, every_s=CHATS_S))
         group.create_task(_keep_sending(runtime))

@@ -99,7 +99,7 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(watch.tick())
     runtime.tasks.spawn(watch.find_events())
     runtime.tasks.spawn(watch.find_messages())
-    runtime.tasks.spawn(push.run(runtime))
+    runtime.tasks.spawn(push.run(runtime, hub.heard))
     runtime.tasks.spawn(commands.heartbeats.store_failed())
     runtime.tasks.spawn(commands.signs.run())
     lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)

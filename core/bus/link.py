@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from operator import itemgetter
 
 from redis.asyncio.connection import AbstractConnection
@@ -25,6 +25,7 @@ SEND_S = 1.0
 RECONNECT_S = 0.25
 QUIET_S = 3.0  # real seconds of silence after which the connection is probed
 PROBE_S = 1.0  # real seconds within which the probe must arrive
+SETTLED_S = 3.0  # real seconds of a connection after which other processes have theirs, too
 PROBES_TRIED = 100_000  # names, until one is in a slot of the server
 log = logs.get("bus")
 Handler = Callable[[str, bytes], Awaitable[None] | None]
@@ -40,6 +41,7 @@ class Link:
         self.confirmed: set[str] = set()
         self.late: set[str] = set()  # not confirmed in time, so messages may be missing
         self.connected = False
+        self._connected_at = 0.0
         self._bus = bus
         self._node = node
         self._channels = channels
@@ -93,6 +95,22 @@ class Link:
             self._changes.append((place, wanted, name))
             self._unanswered[name] = self._unanswered.get(name, 0) + 1
             self._wake.set()
+
+    async def unheard(self, names: Sequence[str]) -> set[str]:
+        """Return those of these channels to which no process is subscribed. Empty while that is not sure.
+
+        A server that has just begun lacks the subscriptions of processes that have not connected again yet.
+        """
+        if not self.connected or monotonic() < self._connected_at + SETTLED_S:
+            return set()
+        client = self._node.client
+        count = client.pubsub_shardnumsub if self._bus.is_cluster else client.pubsub_numsub
+        try:
+            async with asyncio.timeout(PROBE_S):
+                counts = await count(*names)
+        except LOST:
+            return set()
+        return {name for name, (_, subscribers) in zip(names, counts, strict=True) if subscribers == 0}
 
     # -- the connection
 
@@ -189,6 +207,7 @@ class Link:
             self._waiting.pop(name).set_result(None)
         if name == self._probe:  # the last one of a new connection
             self.connected = True
+            self._connected_at = monotonic()
             self._node.note()
             self.late.clear()
             self._resubscribed()

@@ -69,6 +69,18 @@ class Subscription:
             if not future.done():  # a removed channel's is cancelled
                 link.late.add(name)
 
+    async def unheard(self, names: Iterable[str]) -> set[str]:
+        """Return those of these channels to which no process is subscribed.
+
+        A channel is left out if its server does not answer, or has not been connected to for some seconds.
+        """
+        by_link: dict[Link, list[str]] = {}
+        for name in names:
+            link = self._link_of(name)
+            if link is not None and name not in self._channels:
+                by_link.setdefault(link, []).append(name)
+        return {name for link, asked in by_link.items() for name in await link.unheard(asked)}
+
     async def run(self) -> None:
         """Listen until cancelled."""
         try:

@@ -118,6 +118,19 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
     return [Notice(**dict(row)) for row in rows]
 
 
+async def unpushed(reader: Reader, *, within_s: float) -> list[tuple[str, str]]:
+    """Return (event id, recipient id) of unacknowledged deliveries of the last `within_s` real seconds without a push.
+
+    At most AT_ONCE, the oldest first.
+    """
+    return [(row["event_id"], row["recipient_id"]) for row in await reader.fetch(SQL["unpushed"], within_s, AT_ONCE)]
+
+
+async def claim_events(tx: Tx, event_ids: list[str]) -> list[Notice]:
+    """Claim those of these events that are still unacknowledged and without a push, as `claim_unacknowledged` does."""
+    return [Notice(**dict(row)) for row in await tx.fetch(SQL["claim_events"], event_ids)]
+
+
 async def purge(tx: Tx, *, older_than_s: float) -> int:
     """Delete up to AT_ONCE old deliveries and return how many: a client that comes back later gets a snapshot."""
     given_up: int = await tx.fetchval(SQL["purge"], older_than_s, tx.now)

@@ -151,6 +151,36 @@ SELECT EXISTS(
   WHERE pushed_real_at IS NULL AND created_at < statement_timestamp() - make_interval(secs => $1)
 );
 
+-- name: unpushed
+-- Up to $2 deliveries of the last $1 seconds that are unacknowledged and not claimed, the oldest first.
+SELECT
+  id::text AS event_id,
+  recipient_id::text
+FROM deliveries
+WHERE pushed_real_at IS NULL AND created_at >= statement_timestamp() - make_interval(secs => $1)
+ORDER BY created_at
+LIMIT $2;
+
+-- name: claim_events
+-- Claim those of the deliveries $1 that are unacknowledged and not claimed.
+UPDATE deliveries
+SET pushed_real_at = clock_timestamp()
+WHERE
+  id = ANY(ARRAY(
+    SELECT id
+    FROM deliveries
+    WHERE id = ANY($1::uuid[]) AND pushed_real_at IS NULL
+    ORDER BY created_at
+    FOR UPDATE SKIP LOCKED
+  ))
+RETURNING
+  id::text AS event_id,
+  recipient_id::text,
+  recipient_type,
+  event,
+  session_id::text,
+  payload;
+
 -- name: claim_unacknowledged
 -- Claim up to $2 deliveries that are unacknowledged for $1 seconds and not claimed.
 UPDATE deliveries

@@ -1,11 +1,11 @@
-"""Send a push for events that a recipient has not acknowledged over a socket in time (docs/events.md).
+"""Send a push for events whose recipient has no socket, or has not acknowledged them in time (docs/events.md).
 
 There are two steps, so that a process that dies loses and doubles nothing. Planning turns unacknowledged events into
 one row for each device, in one transaction. Sending claims rows for a limited time and deletes them once the provider
 has answered.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from core.accounts.logins import push_tokens
 from core.base import ids
@@ -18,6 +18,7 @@ from core.deliveries.pushes.plan import DuePush, content_of, plan_within_budget
 from core.deliveries.pushes.rules import Action, is_silent
 from core.deliveries.pushes.store import Push
 from core.deliveries.stages import TrailMark, TrailStage
+from core.events.notices import Notice
 from core.providers.push_sender import LABELS, DeadToken, Later, Notification, Outcome, PushRefused, Sent
 from core.runtime.container import Runtime
 from core.sessions import unacknowledged
@@ -26,6 +27,7 @@ from core.telemetry import logs, metrics
 
 MESSAGE = "message"  # in the place of an event's name
 PLAN_AT_ONCE = 1_000  # a large blast is planned in few transactions, each a few milliseconds of the event loop
+Unheard = Callable[[set[str]], Awaitable[set[str]]]  # of users, those who surely have no socket in any process
 log = logs.get("push")
 
 
@@ -39,13 +41,35 @@ async def plan_events(runtime: Runtime) -> int:
         return 0
     async with runtime.transaction() as tx:
         notices = await deliveries.claim_unacknowledged(tx, older_than_s=ack_s, limit=PLAN_AT_ONCE)
-        due = []
-        for notice in notices:
-            content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
-            if content is not None:
-                due.append(DuePush(recipient_id=notice.recipient_id, content=content))
-        await plan_within_budget(runtime, tx, due)
+        await _plan(runtime, tx, notices)
     return len(notices)
+
+
+async def plan_unheard(runtime: Runtime, *, unheard: Unheard) -> int:
+    """Plan a push for each device of the recipients of new events who have no socket: nothing could acknowledge them.
+
+    `unheard` says who surely has none. The others' events wait for `plan_events`. Returns the number of events. Raises
+    Unavailable.
+    """
+    new = await deliveries.unpushed(runtime.db, within_s=runtime.settings.push_ack_seconds)
+    away = await unheard({recipient_id for _, recipient_id in new}) if new else set()
+    event_ids = [event_id for event_id, recipient_id in new if recipient_id in away][:PLAN_AT_ONCE]
+    if not event_ids:
+        return 0
+    async with runtime.transaction() as tx:
+        notices = await deliveries.claim_events(tx, event_ids)
+        await _plan(runtime, tx, notices)
+    return len(notices)
+
+
+async def _plan(runtime: Runtime, tx: Tx, notices: Sequence[Notice]) -> None:
+    """Plan a push for each device of the recipients of these events, which this transaction has claimed."""
+    due = []
+    for notice in notices:
+        content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
+        if content is not None:
+            due.append(DuePush(recipient_id=notice.recipient_id, content=content))
+    await plan_within_budget(runtime, tx, due)
 
 
 async def plan_chats(runtime: Runtime) -> int:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import pathlib
 import secrets
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from tests.sockets.plain_socket import at, end_early, token_like
 from tests.sockets.push.devices import DOWN, PushedDevices
 from tests.stack import Stack, new_id
 from tools.driving.client import Client
+from tools.embedded.ownership import running
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -529,6 +532,64 @@ async def test_slow_push_of_one_device_delays_no_other(phones: PushedDevices) ->
     await phones.push(quick_token, "chat_request", session_id=second["session_id"])
     assert ended == []  # the slow one is still in progress
     go_on.set()
+
+
+# -- without a socket
+
+
+@pytest.fixture
+def endless(stack: Stack) -> Iterator[None]:
+    """Let the service wait minutes for acknowledgements: a push that comes did not wait."""
+    hasty_s = stack.env["PUSH_ACK_SECONDS"]
+    stack.env["PUSH_ACK_SECONDS"] = "300"
+    stack.restart("realtime")
+    yield
+    stack.env["PUSH_ACK_SECONDS"] = hasty_s
+    stack.restart("realtime")
+
+
+@pytest.mark.usefixtures("endless")
+async def test_event_without_a_socket_is_pushed_at_once_and_with_one_it_waits(
+    phones: PushedDevices, second_port: int
+) -> None:
+    away, here = await phones.world.mitra(), at(await phones.world.mitra("Bima"), second_port)
+    tokens = [await phones.token(away), await phones.token(here)]
+    desk = await here.open("chat", ack=False)  # any socket counts, also of the other path and of another process
+    first = await a_request(phones)
+    await phones.push(tokens[0], "chat_request", session_id=first["session_id"])
+    second = await a_request(phones)
+    await phones.push(tokens[0], "chat_request", session_id=second["session_id"])  # both processes have looked again
+    assert phones.of(tokens[1]) == []
+    await desk.close()
+    for payment in (first, second):
+        await phones.push(tokens[1], "chat_request", session_id=payment["session_id"])
+    await phones.settled()
+    assert len(phones.of(*tokens)) == 4
+
+
+@pytest.mark.usefixtures("endless")
+async def test_event_during_an_outage_of_redis_is_pushed_when_redis_knows_who_is_connected(
+    phones: PushedDevices,
+) -> None:
+    away, here = await phones.world.mitra(), await phones.world.mitra("Bima")
+    tokens = [await phones.token(away), await phones.token(here)]
+    desk = await here.open("pairing", ack=False)
+    payment = await a_request(phones)
+    await phones.push(tokens[0], "chat_request", session_id=payment["session_id"])
+    servers = running(phones.stack.root)
+    assert servers is not None
+    os.kill(servers.valkey_pid, signal.SIGSTOP)
+    try:
+        payment = await a_request(phones)
+        frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+        assert phones.of(tokens[1]) == []
+        waiting = "SELECT pushed_real_at FROM deliveries WHERE session_id = $1::uuid AND event = 'chat_request'"
+        assert [row[0] for row in await phones.stack.sql(waiting, payment["session_id"])] == [None, None]
+    finally:
+        os.kill(servers.valkey_pid, signal.SIGCONT)
+    await phones.push(tokens[0], "chat_request", session_id=payment["session_id"])
+    assert phones.of(tokens[1]) == []
+    await desk.send({"type": "ack", "event_id": frame["event_id"]})
 
 
 # -- processes
