@@ -87,10 +87,11 @@ async def list_operators(
     return_dto=None,
     **operators("operators", "write", EmailTaken, step_up=True),
 )
-async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> people.OperatorForOperators:
+async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> people.EditedOperator:
     """Add an operator.
 
-    The role must not have more rights than you have.
+    The role must not have more rights than you have. If it requires a second factor, the answer has the one-time code
+    with which the operator sets it up.
     """
     wanted = OperatorChange(
         email=data.email,
@@ -99,7 +100,8 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> pe
         password=data.password,
         disabled=data.disabled,
     )
-    return await people.operator(runtime, await operator_edit.add_operator(runtime, actor, wanted=wanted))
+    operator_id, code = await operator_edit.add_operator(runtime, actor, wanted=wanted)
+    return await people.edited_operator(runtime, operator_id, code)
 
 
 @patch(
@@ -111,17 +113,19 @@ async def add_operator(data: OperatorBody, runtime: Runtime, actor: Actor) -> pe
 )
 async def change_operator(
     operator_id: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
-) -> people.OperatorForOperators:
+) -> people.EditedOperator:
     """Change an operator.
 
-    An operator who is disabled or gets a new password is signed out everywhere.
+    An operator who is disabled or gets a new password is signed out everywhere. If the new role is the first one that
+    requires a second factor and the operator has none, the answer has a one-time code to set it up.
     """
     found = path_id(operator_id)
     no_nulls(data)
     body = structure(data, OperatorPatch)
     change = OperatorChange(**{field.name: getattr(body, field.name) for field in attrs.fields(OperatorPatch)})
-    await operator_edit.change_operator(runtime, actor, operator_id=found, change=change, ip_address=client_ip(request))
-    return await people.operator(runtime, found)
+    address = client_ip(request)
+    code = await operator_edit.change_operator(runtime, actor, operator_id=found, change=change, ip_address=address)
+    return await people.edited_operator(runtime, found, code)
 
 
 @get("/internal/roles", **operators("operators"))
@@ -155,17 +159,18 @@ async def add_role(data: RoleBody, runtime: Runtime, actor: Actor) -> people.Rol
     body=RolePatch,
     **operators("operators", "write", RoleNameTaken, LastAdministrator, TotpNotEnrolled, step_up=True),
 )
-async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.RoleView:
+async def change_role(role_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> people.EditedRole:
     """Change a role.
 
-    The change takes effect at once for all operators who have the role.
+    The change takes effect at once for all operators who have the role. If it begins to require a second factor, the
+    answer has a one-time code for each of them who has none.
     """
     found = path_id(role_id)
     no_nulls(data)
     body = structure(data, RolePatch)
     change = RoleChange(name=body.name, permissions=body.permissions, require_totp=body.require_totp)
-    await operator_edit.change_role(runtime, actor, role_id=found, change=change)
-    return await people.role(runtime, found)
+    codes = await operator_edit.change_role(runtime, actor, role_id=found, change=change)
+    return await people.edited_role(runtime, found, codes)
 
 
 ROUTES = [list_operators, add_operator, change_operator, list_roles, add_role, change_role]

@@ -10,6 +10,7 @@ from core.accounts.customers import store as customer_store
 from core.accounts.customers.store import Customer
 from core.accounts.mitras import store as mitra_store
 from core.accounts.operators import store as operator_store
+from core.accounts.operators.edit import EnrolmentCode
 from core.accounts.operators.rules import Permissions, allows, locks_by_address, requires_totp
 from core.accounts.operators.store import Operator
 from core.base.actor import Actor
@@ -244,6 +245,17 @@ class OperatorForOperators:
 
 
 @attrs.frozen(kw_only=True)
+class EditedOperator(OperatorForOperators):
+    """An operator who was added or changed.
+
+    `enrolment_code` is shown only here, for them to set up a second factor within 24 hours. It is null unless they need
+    one from now on and have none.
+    """
+
+    enrolment_code: str | None = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
 class RoleView:
     """A role, its permissions, and how many operators have it.
 
@@ -260,6 +272,16 @@ class RoleView:
     created_at: dt.datetime
 
 
+@attrs.frozen(kw_only=True)
+class EditedRole(RoleView):
+    """A role that was changed.
+
+    `enrolment_codes` are shown only here: one for each operator who needs a second factor from now on and has none.
+    """
+
+    enrolment_codes: list[EnrolmentCode] = attrs.field(repr=False)
+
+
 async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]:
     """List operators, newest first."""
     rows = await runtime.db.fetch(
@@ -271,6 +293,18 @@ async def operators(runtime: Runtime, page: Page) -> Items[OperatorForOperators]
         page.limit + 1,
     )
     return cut(many(OperatorForOperators, rows), page, at="created_at")
+
+
+async def edited_operator(runtime: Runtime, operator_id: str, enrolment_code: str | None) -> EditedOperator:
+    """Return an operator who was added or changed, with their enrolment code."""
+    found = await operator(runtime, operator_id)
+    return EditedOperator(**attrs.asdict(found), enrolment_code=enrolment_code)
+
+
+async def edited_role(runtime: Runtime, role_id: str, enrolment_codes: list[EnrolmentCode]) -> EditedRole:
+    """Return a role that was changed, with the enrolment codes of its operators."""
+    found = await role(runtime, role_id)
+    return EditedRole(**attrs.asdict(found), enrolment_codes=enrolment_codes)
 
 
 async def operator(runtime: Runtime, operator_id: str) -> OperatorForOperators:

@@ -9,7 +9,7 @@ import attrs
 
 from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
-from core.accounts.operators import lockout, roles, rules, totp
+from core.accounts.operators import lockout, roles, rules, second_factor, totp
 from core.accounts.operators import store as operators
 from core.accounts.operators.roles import Role
 from core.accounts.operators.rules import EmailTaken, LastAdministrator, LoginInvalid, RoleNameTaken
@@ -17,10 +17,19 @@ from core.accounts.operators.store import Operator
 from core.base import field_messages, names
 from core.base.actor import Actor
 from core.base.errors import Forbidden, NotFound, ValidationFailed
+from core.base.field_types import OperatorId
 from core.base.languages import Text
 from core.runtime.container import Runtime
 from core.security import passwords
 from core.storage.transaction import Tx
+
+
+@attrs.frozen(kw_only=True)
+class EnrolmentCode:
+    """The one-time code with which an operator sets up the second factor that they now need. It is not shown again."""
+
+    operator_id: OperatorId
+    enrolment_code: str = attrs.field(repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,8 +72,10 @@ def _seen(operator: Operator) -> dict[str, Any]:
     }
 
 
-async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange) -> str:
-    """Add an operator and return the id. Without a password they can't sign in yet.
+async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange) -> tuple[str, str | None]:
+    """Add an operator. Return the id, and an enrolment code if they need a second factor.
+
+    Without a password they can't sign in yet.
 
     Raises ValidationFailed, Forbidden, EmailTaken.
     """
@@ -98,7 +109,7 @@ async def add_operator(runtime: Runtime, actor: Actor, *, wanted: OperatorChange
         await _audit(
             tx, actor, "operator.created", operator_id, None, {**_seen(made), "disabled": bool(wanted.disabled)}
         )
-    return operator_id
+        return operator_id, await second_factor.give_code_if_required(runtime, tx, made)
 
 
 async def _present_password(runtime: Runtime, actor: Actor, change: OperatorChange, ip_address: str) -> str:
@@ -114,8 +125,10 @@ async def _present_password(runtime: Runtime, actor: Actor, change: OperatorChan
 
 async def change_operator(
     runtime: Runtime, actor: Actor, *, operator_id: str, change: OperatorChange, ip_address: str
-) -> None:
+) -> str | None:
     """Change an operator. If the operator is disabled or gets a new password, they are signed out everywhere.
+
+    Returns an enrolment code if they need a second factor because of their new role and have none, else None.
 
     A caller who changes their own password gives the present one; a wrong one counts as a failed sign-in. Raises
     NotFound, ValidationFailed, Forbidden, EmailTaken, LastAdministrator, LoginInvalid, AccountLocked.
@@ -160,6 +173,14 @@ async def change_operator(
         assert after is not None
         seen = {**_seen(after), "password_changed": hashed is not None}
         await _audit(tx, actor, "operator.changed", operator_id, _seen(before), seen)
+        return await _code_for(runtime, tx, before, after)
+
+
+async def _code_for(runtime: Runtime, tx: Tx, before: Operator, after: Operator) -> str | None:
+    """Return an enrolment code for an operator who needed no second factor `before` and has none; else None."""
+    if after.has_totp or before.requires_totp(production=runtime.settings.production):
+        return None
+    return await second_factor.give_code_if_required(runtime, tx, after)
 
 
 async def change_password(runtime: Runtime, actor: Actor, *, current: str, new: str, ip_address: str) -> None:
@@ -225,8 +246,10 @@ async def add_role(
     return role_id
 
 
-async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> None:
+async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: RoleChange) -> list[EnrolmentCode]:
     """Change a role for all operators who have it, with immediate effect.
+
+    Returns enrolment codes for those who need a second factor from now on and have none.
 
     Raises NotFound, ValidationFailed, Forbidden, RoleNameTaken, LastAdministrator, TotpNotEnrolled.
     """
@@ -247,12 +270,19 @@ async def change_role(runtime: Runtime, actor: Actor, *, role_id: str, change: R
         rules.may_grant(rights, after.permissions)
         if after.require_totp and not before.require_totp:
             await _may_require_totp(tx, actor, role_id)
+        holders = await operators.lock_with_role(tx, role_id)
         if not await roles.update(
             tx, role_id, name=after.name, permissions=after.permissions, require_totp=after.require_totp
         ):
             raise RoleNameTaken
         await _check_administrator_stays(tx)
         await _audit(tx, actor, "role.changed", role_id, _seen_role(before), _seen_role(after))
+        codes = []
+        for holder in holders:
+            changed = attrs.evolve(holder, permissions=after.permissions, totp_by_role=after.require_totp)
+            if code := await _code_for(runtime, tx, holder, changed):
+                codes.append(EnrolmentCode(operator_id=holder.id, enrolment_code=code))
+        return codes
 
 
 def _seen_role(role: Role) -> dict[str, Any]:

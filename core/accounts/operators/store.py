@@ -14,7 +14,7 @@ from core.base import ids
 from core.base.field_types import OperatorId, RoleId
 from core.storage import locks, sql_files
 from core.storage.locks import AdvisoryLock
-from core.storage.records import one
+from core.storage.records import many, one
 from core.storage.statements import insert, p, statement
 from core.storage.transaction import Reader, Tx
 
@@ -54,6 +54,10 @@ WHERE o.id = $1"""
 BY_EMAIL = f"""{SQL["operators"]}
 WHERE o.email = $1"""
 LOCK = statement(Operators.select(Operators.id).where(Operators.id == p.id).lock_rows("UPDATE"))
+WITH_ROLE = f"""{SQL["operators"]}
+WHERE o.role_id = $1
+ORDER BY o.id
+FOR NO KEY UPDATE OF o"""
 LOCK_BY_EMAIL = statement(Operators.select(Operators.id).where(Operators.email == p.email).lock_rows("UPDATE"))
 ANY_OPERATOR = statement(Operators.select(Operators.id).limit(1))
 OTHER_WITH_EMAIL = statement(Operators.select(Operators.id).where(Operators.email == p.email, Operators.id != p.id))
@@ -132,6 +136,11 @@ async def lock(tx: Tx, operator_id: str) -> Operator | None:
     """Lock and read an operator, in two statements like `lock_by_email`."""
     await LOCK.execute(tx, id=operator_id)
     return await get(tx, operator_id)
+
+
+async def lock_with_role(tx: Tx, role_id: str) -> list[Operator]:
+    """Lock and read the operators with this role, in the order of their ids."""
+    return many(Operator, await tx.fetch(WITH_ROLE, role_id))
 
 
 async def any_administrator(reader: Reader) -> bool:

@@ -24,7 +24,7 @@ NONCE_BYTES = 12
 RECOVERY_CODES = 10
 ONE_TIME_BYTES = 10  # 80 bits, so a fast hash is enough
 PENDING_FOR = dt.timedelta(minutes=10)  # real time, from the secret to its first code
-ENROLMENT_CODE_FOR = dt.timedelta(hours=72)  # real time; long enough for a code handed over before a weekend
+ENROLMENT_CODE_FOR = dt.timedelta(hours=24)  # real time
 STEPPED_UP_FOR = dt.timedelta(minutes=5)  # real
 ISSUER = "Sesi"
 

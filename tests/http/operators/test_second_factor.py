@@ -25,6 +25,7 @@ from tests.http.operators.second_factor import (
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, answer, at_once, audits, unique
 from tests.stack import PASSWORD as ROOT_PASSWORD
 from tests.stack import World, refused, within
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -244,6 +245,61 @@ async def test_role_requiring_a_second_factor_allows_only_enrolment_by_one_time_
     again = from_an_address(world)
     store_tokens(again, await login(again, email))
     await refused(again.post(begin, {"password": PASSWORD, "code": code}), 400, "TOTP_INVALID")
+
+
+async def a_strict_role(root: Client) -> str:
+    """Create a role that requires a second factor; return its id."""
+    wanted = {"name": unique("strict"), "permissions": {"mitras": "read"}, "require_totp": True}
+    return (await root.post("/internal/roles", wanted))["id"]
+
+
+async def test_new_operator_whose_role_requires_a_second_factor_begins_with_the_code_of_the_answer(
+    world: World,
+) -> None:
+    root = await world.operator()
+    made = await an_account(root, await a_strict_role(root))
+    code = made["enrolment_code"]
+    device = from_an_address(world)
+    store_tokens(device, await login(device, made["email"]))
+    await refused(device.post(f"{AUTH}/totp/begin", {"password": PASSWORD, "code": code[::-1]}), 400, "TOTP_INVALID")
+    await enrol(device, code=code)
+    assert (await device.get("/internal/mitras", limit=1))["items"] is not None
+    assert code not in str(await audits(world, made["id"]))
+    until = "SELECT count(*) FROM control_center_users WHERE enrolment_code_hash LIKE '%' || $1 || '%'"
+    assert (await world.stack.sql(until, code))[0][0] == 0
+
+
+async def test_enrolment_code_is_null_for_a_role_without_a_second_factor(world: World) -> None:
+    root = await world.operator()
+    made = await an_account(root, (await a_role(root, {}))["id"])
+    assert made["enrolment_code"] is None
+    changed = await root.call("PATCH", f"/internal/operators/{made['id']}", {"display_name": "Rina"})
+    assert changed["enrolment_code"] is None
+
+
+async def test_change_to_a_strict_role_answers_a_code_once(world: World) -> None:
+    root = await world.operator()
+    made, strict = await an_account(root, (await a_role(root, {}))["id"]), await a_strict_role(root)
+    path = f"/internal/operators/{made['id']}"
+    code = (await root.call("PATCH", path, {"role_id": strict}))["enrolment_code"]
+    assert (await root.call("PATCH", path, {"display_name": "Rina"}))["enrolment_code"] is None
+    device = from_an_address(world)
+    store_tokens(device, await login(device, made["email"]))
+    await enrol(device, code=code)
+
+
+async def test_role_that_begins_to_require_a_second_factor_answers_codes_of_those_who_have_none(world: World) -> None:
+    enrolled, root = await an_enrolled_operator(world, {"mitras": "read"}), await world.operator()
+    without = [await an_account(root, enrolled.role_id) for _ in range(2)]
+    path = f"/internal/roles/{enrolled.role_id}"
+    changed = await root.call("PATCH", path, {"require_totp": True})
+    codes = {row["operator_id"]: row["enrolment_code"] for row in changed["enrolment_codes"]}
+    assert codes.keys() == {one["id"] for one in without}
+    for one in without:
+        device = from_an_address(world)
+        store_tokens(device, await login(device, one["email"]))
+        await enrol(device, code=codes[one["id"]])
+    assert (await root.call("PATCH", path, {"require_totp": True}))["enrolment_codes"] == []
 
 
 async def test_reset_by_command_signs_out_everywhere_and_prints_a_new_code(world: World) -> None:

@@ -500,8 +500,8 @@ export const INDONESIAN = {
     "Operator dikeluarkan di mana-mana, lalu masuk dengan kata sandi saja atau menyiapkan yang baru.",
   Reset: "Atur ulang",
   "One-time code for {name}": "Kode sekali pakai untuk {name}",
-  "Give it to them in person or by phone. It is valid for 72 hours and is not shown again.":
-    "Serahkan langsung atau lewat telepon. Berlaku 72 jam dan tidak ditampilkan lagi.",
+  "Give it to them in person or by phone. It is valid for 24 hours and is not shown again.":
+    "Serahkan langsung atau lewat telepon. Berlaku 24 jam dan tidak ditampilkan lagi.",
   Done: "Selesai",
   required: "wajib",
   "Its operators need a second factor": "Operatornya memerlukan faktor kedua",

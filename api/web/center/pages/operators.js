@@ -135,7 +135,7 @@ class OperatorsPage extends ListPage {
     return ask({
       title: t("One-time code for {name}", { name }),
       content: [
-        h("p", {}, t("Give it to them in person or by phone. It is valid for 72 hours and is not shown again.")),
+        h("p", {}, t("Give it to them in person or by phone. It is valid for 24 hours and is not shown again.")),
         h("p", {}, h("code", { class: "code" }, code)),
       ],
       submit: t("Done"),
