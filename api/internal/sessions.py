@@ -28,19 +28,22 @@ async def sessions(
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
     status: str | None = None,
+    no_reply: bool = False,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[support.SupportSession]:
     """List sessions, newest first.
 
     `q` is a part of a party's name, or the id of a session, party or payment request. Without `customers.pii`, goodbyes
-    and topics are hidden.
+    and topics are hidden. `no_reply=true` finds running chats whose customer wrote last and has waited
+    `no_reply_minutes` for a reply.
     """
     which = LookUp(
         q=q,
         since=query_time("from", since),
         until=query_time("to", to),
         status=query_choice("status", status, SessionStatus),
+        no_reply=no_reply,
     )
     return await support.sessions(runtime, actor, read_page(cursor, limit), which)
 

@@ -255,6 +255,13 @@ KEYS: dict[str, Key] = {
             "minutes",
             "How long a search lasts, even with no mitra eligible.",
         ),
+        number(
+            "no_reply_minutes",
+            5,
+            (0, 1_440),
+            "minutes",
+            "How long a customer waits for a mitra's reply before operators see the chat; 0: never.",
+        ),
         number("failure_due_hours", 24, HOURS, "hours", "Time in which an operator acts on a failed pairing."),
         flag("early_end_mitra_enabled", "Whether a mitra may end a session early.", default=False),
         flag("early_end_customer_enabled", "Whether a customer may end a session early.", default=False),

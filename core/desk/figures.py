@@ -14,6 +14,7 @@ from core.accounts.mitras.rules import AvailabilityPolicy, availability_policy
 from core.base import id_ranges
 from core.cluster.leases import store as leases
 from core.config import rules
+from core.desk import support
 from core.desk.audits import store as audits
 from core.desk.audits.rules import Depth, lease_of
 from core.desk.ledger.audit_rules import RULES
@@ -54,11 +55,15 @@ class OpenFailures:
 
 @attrs.frozen(kw_only=True)
 class OpenWork:
-    """The open work. The maps have every key of their kind, with 0 for none; failures have only causes with some."""
+    """The open work. The maps have every key of their kind, with 0 for none; failures have only causes with some.
+
+    `mitras_in_chats` are those of `mitras` who are in a chat.
+    """
 
     failures: list[OpenFailures]
     searches: dict[SearchMode, int]
     mitras: dict[MitraState, int]
+    mitras_in_chats: dict[MitraState, int]
     sessions: dict[SessionStatus, int]
     payments: dict[PaymentStatus, int]
 
@@ -67,6 +72,7 @@ async def open_work(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datet
     """Return the open work, in one statement. A mitra who is full or unavailable is online and active."""
     found = await reader.fetch(SQL["open_work"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity)
     counts = {(row["kind"], row["name"]): row["count"] for row in found}
+    in_chats = {row["name"]: row["in_chats"] for row in found if row["kind"] == "mitras"}
     failures = [
         OpenFailures(cause=row["name"], count=row["count"], amount=row["amount"], oldest_at=row["oldest_at"])
         for row in found
@@ -76,6 +82,7 @@ async def open_work(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datet
         failures=failures,
         searches={mode: counts.get(("searches", mode), 0) for mode in SEARCH_MODES},
         mitras={state: counts.get(("mitras", state), 0) for state in MITRA_STATES},
+        mitras_in_chats={state: in_chats.get(state, 0) for state in MITRA_STATES},
         sessions={status: counts.get(("sessions", status.value), 0) for status in OPEN_SESSIONS},
         payments={status: counts.get(("payments", status.value), 0) for status in OPEN_PAYMENTS},
     )
@@ -132,18 +139,22 @@ class Hour:
 class Overview:
     """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent.
 
-    `not_set_up`: what operators or administrators have to set before customers can be served. `operators_locked`:
+    Of the mitras who are online, `mitras_busy` are in a chat, `mitras_free` are in none and can be asked, and
+    `mitras_unavailable` are in none and can't be asked. `no_reply`: running chats whose customer has waited
+    `no_reply_minutes` for a reply. `not_set_up`: what operators or administrators have to set before customers can be served. `operators_locked`:
     operators who can't sign in because of failed sign-ins.
     """
 
     mitras_online: int
     mitras_busy: int
     mitras_free: int
+    mitras_unavailable: int
     searching: int
     active: int
     expired: int
     closing: int
     absent: int
+    no_reply: int
     failures_open: int
     failures_open_amount: int
     failures_oldest_at: dt.datetime | None
@@ -175,10 +186,15 @@ async def overview(runtime: Runtime) -> Overview:
     row = await runtime.db.fetchrow(SQL["figures"], now, id_ranges.since(now - HOUR, scale=runtime.clock.scale))
     hours = many(Hour, await runtime.db.fetch(SQL["hours"], now))
     sweeps = await overdue(runtime.db, now=now)
+    online: list[MitraState] = [state for state in MITRA_STATES if state != "offline"]
+    alone = {state: work.mitras[state] - work.mitras_in_chats[state] for state in online}
     return Overview(
         **dict(row),
-        mitras_online=sum(work.mitras.values()) - work.mitras["offline"],
-        mitras_free=work.mitras["available"],
+        mitras_online=sum(work.mitras[state] for state in online),
+        mitras_busy=sum(work.mitras_in_chats[state] for state in online),
+        mitras_free=alone["available"],
+        mitras_unavailable=sum(alone.values()) - alone["available"],
+        no_reply=await support.unanswered(runtime),
         searching=work.sessions[SessionStatus.SEARCHING],
         active=work.sessions[SessionStatus.ACTIVE],
         expired=work.sessions[SessionStatus.EXPIRED],

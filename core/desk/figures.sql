@@ -1,12 +1,13 @@
 -- name: open_work
--- The open work: rows of (kind, name, count), and for failures the amount and the oldest. $1 is now, $2 to $4 are the
--- availability policy.
+-- The open work: rows of (kind, name, count), for failures the amount and the oldest, and for mitras how many are in a
+-- chat. $1 is now, $2 to $4 are the availability policy.
 SELECT
   'failures' AS kind,
   cause_tag AS name,
   count(*)::int AS count,
   sum(amount)::bigint AS amount,
-  min(created_at) AS oldest_at
+  min(created_at) AS oldest_at,
+  NULL::int AS in_chats
 FROM pairing_failures
 WHERE operator_action IS NULL AND superseded_at IS NULL
 GROUP BY cause_tag
@@ -15,6 +16,7 @@ SELECT
   'searches',
   CASE WHEN targeted_mitra_id IS NULL THEN 'blast' ELSE 'targeted' END,
   count(*)::int,
+  NULL,
   NULL,
   NULL
 FROM chat_sessions
@@ -26,6 +28,7 @@ SELECT
   status,
   count(*)::int,
   NULL,
+  NULL,
   NULL
 FROM chat_sessions
 WHERE is_unended(status)
@@ -35,6 +38,7 @@ SELECT
   'payments',
   status,
   count(*)::int,
+  NULL,
   NULL,
   NULL
 FROM payment_requests
@@ -46,7 +50,8 @@ SELECT
   m.state,
   count(*)::int,
   NULL,
-  NULL
+  NULL,
+  count(*) FILTER (WHERE m.is_in_chat)::int
 FROM (
   SELECT
     CASE
@@ -54,7 +59,8 @@ FROM (
       WHEN f.mitra_id IS NOT NULL THEN 'available'
       WHEN l.sessions >= $4 THEN 'full'
       ELSE 'unavailable'
-    END AS state
+    END AS state,
+    l.mitra_id IS NOT NULL AS is_in_chat
   FROM mitras AS a
   LEFT JOIN mitra_online_status AS o ON o.mitra_id = a.id AND o.is_online
   LEFT JOIN free_mitras($1, $2, $3, $4) AS f ON f.mitra_id = a.id
@@ -138,14 +144,9 @@ SELECT
 FROM pg_stat_archiver;
 
 -- name: figures
--- How many mitras are in a chat, in how many chats a party is absent, and the figures of payments and webhook calls. $1
--- is now, $2 is the bound of the ids of the last hour.
+-- In how many chats a party is absent, and the figures of payments and webhook calls. $1 is now, $2 is the bound of the
+-- ids of the last hour.
 SELECT
-  (
-    SELECT count(DISTINCT mitra_id)::int
-    FROM chat_sessions
-    WHERE is_held(status)
-  ) AS mitras_busy,
   (
     SELECT count(DISTINCT session_id)::int
     FROM session_absences

@@ -17,7 +17,7 @@ from core.accounts.customers import store as customer_store
 from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import PaymentRequestId, Person, Time
+from core.base.field_types import Count, PaymentRequestId, Person, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -63,6 +63,20 @@ SESSIONS_FOUND = f"""{{found}}
 {views.VIEW}
 JOIN found ON found.id = s.id
 ORDER BY s.created_at DESC, s.id DESC"""
+# Running chats whose customer has waited since a message before the parameter: the first one that the mitra has not
+# followed by one of theirs.
+NO_REPLY = """s.status = 'active'
+  AND s.customer_sent_seq > s.mitra_sent_seq
+  AND (
+    SELECT x.created_at
+    FROM chat_messages AS x
+    WHERE x.session_id = s.id AND x.seq > s.mitra_sent_seq AND x.sender_type = 'customer'
+    ORDER BY x.seq
+    LIMIT 1
+  ) <= {0}"""
+UNANSWERED = f"""SELECT count(*)::int
+FROM chat_sessions AS s
+WHERE {NO_REPLY.format("$1")}"""
 PAYMENTS = f"""SELECT
   {payment_views.COLUMNS},
   p.gateway_invoice_id,
@@ -87,12 +101,16 @@ ORDER BY p.created_at DESC, p.id DESC"""
 
 @attrs.frozen(kw_only=True)
 class LookUp:
-    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded."""
+    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded.
+
+    With `no_reply`, only running chats without a reply of the mitra are listed.
+    """
 
     q: str | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
     status: str | None = None
+    no_reply: bool = False
 
 
 async def fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
@@ -178,34 +196,60 @@ class SupportSession(SessionView):
     """A session as support sees it, with both goodbyes. `unread_count` is the customer's.
 
     `customer_absent_since` and `mitra_absent_since`: since when the party has given no sign of life; null if they are
-    not absent.
+    not absent. `first_reply_seconds`: from the customer's first message to the mitra's next one; null if there is none.
+    `longest_silence_seconds`: the longest part of the paid time in which neither party wrote; null without a mitra.
     """
 
     payment_request_id: PaymentRequestId | None
     customer_absent_since: Time | None
     mitra_absent_since: Time | None
+    messages_by_customer: Count
+    messages_by_mitra: Count
+    first_reply_seconds: Count | None
+    longest_silence_seconds: Count | None
 
 
 async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[SupportSession]:
     may_read = disclosure.readable(actor)
+    ids = [str(row["id"]) for row in rows]
+    writing = {str(row["session_id"]): row for row in await runtime.db.fetch(SQL["writing"], ids, runtime.now())}
     away = {
-        (absence.session_id, absence.user_type): absence.since
-        for absence in await absences.open_of(runtime.db, [str(row["id"]) for row in rows])
+        (absence.session_id, absence.user_type): absence.since for absence in await absences.open_of(runtime.db, ids)
     }
     found = []
     for row in rows:
         two = views.two_sided(row)
         view = disclosure.in_session(attrs.evolve(two.customer, closures=two.closures), may_read=may_read)
         values = {field.name: getattr(view, field.name) for field in attrs.fields(SessionView)}
+        wrote = writing.get(view.id)
         found.append(
             SupportSession(
                 **values,
                 payment_request_id=two.payment_request_id,
                 customer_absent_since=away.get((view.id, "customer")) if view.status in HELD else None,
                 mitra_absent_since=away.get((view.id, "mitra")) if view.status in HELD else None,
+                messages_by_customer=wrote["by_customer"] if wrote else 0,
+                messages_by_mitra=wrote["by_mitra"] if wrote else 0,
+                first_reply_seconds=wrote and wrote["first_reply_seconds"],
+                longest_silence_seconds=wrote and wrote["longest_silence_seconds"],
             )
         )
     return found
+
+
+def _unanswered_before(runtime: Runtime) -> dt.datetime | None:
+    """Return until when the customer's message must have come for its chat to count as without a reply.
+
+    None if `no_reply_minutes` is 0.
+    """
+    patience = runtime.config.minutes("no_reply_minutes")
+    return runtime.now() - patience if patience else None
+
+
+async def unanswered(runtime: Runtime) -> int:
+    """Return in how many running chats the customer has waited `no_reply_minutes` for a reply of the mitra."""
+    before = _unanswered_before(runtime)
+    return await runtime.db.fetchval(UNANSWERED, before) if before else 0
 
 
 async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
@@ -214,6 +258,11 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
     `q` is a part of a party's name, or the id of a session, party or payment request.
     """
     where = filters("s", page, which)
+    if which.no_reply:
+        before = _unanswered_before(runtime)
+        if before is None:
+            return Items(items=[], next_cursor=None)
+        where.add(NO_REPLY, before)
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:

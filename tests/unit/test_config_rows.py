@@ -14,7 +14,7 @@ from core.config.rules import check, effective, loaded, notice_at, stored
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
-SWITCHED_OFF_BY_ZERO = {"peer_absent_seconds"}
+SWITCHED_OFF_BY_ZERO = {"no_reply_minutes", "peer_absent_seconds"}
 BOUNDS = {"seconds": SECONDS, "minutes": MINUTES, "mitras": (0, 10_000), "days": (0, 36_500), "hours": (1, 8_760)}
 DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
@@ -27,7 +27,7 @@ DEFAULTS = {
     "reachability_probe": False,
     "mitra_ping_interval_seconds": 15, "payment_session_timeout_minutes": 20,
     "returning_chat_confirmation_timeout_seconds": 20, "pairing_blast_timeout_seconds": 60,
-    "failure_due_hours": 24, "blast_size": 0, "blast_wave_seconds": 10, "retention_webhook_days": 400, "retention_invalid_webhook_days": 7,
+    "failure_due_hours": 24, "no_reply_minutes": 5, "blast_size": 0, "blast_wave_seconds": 10, "retention_webhook_days": 400, "retention_invalid_webhook_days": 7,
     "retention_messages_days": 0, "retention_otp_days": 30, "retention_ended_auth_sessions_days": 90, "retention_unused_anonymous_days": 90,
     "peer_absent_seconds": 0,
     "extension_timeout_seconds": 60, "max_extensions_per_session": 0, "extension_default_action_on_timeout": "auto_approve",

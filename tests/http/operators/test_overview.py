@@ -68,7 +68,8 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
     await world.webhook(pending, amount=1)
     seen = await operator.get(OVERVIEW)
     assert counts(seen) == {
-        "mitras_online": 2, "mitras_busy": 1, "mitras_free": 2, "searching": 1, "active": 1, "expired": 0, "closing": 1, "absent": 0,
+        "mitras_online": 2, "mitras_busy": 1, "mitras_free": 1, "mitras_unavailable": 0, "searching": 1, "active": 1, "expired": 0,
+        "closing": 1, "absent": 0, "no_reply": 0,
         "failures_open": 1, "failures_open_amount": 12_000, "pending_payments": 1, "confirmed_amount_24h": 4 * 12_000,
         "webhook_errors_last_hour": 2, "operators_locked": 0,
     }  # fmt: skip
@@ -79,8 +80,26 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
     assert {later - earlier for earlier, later in itertools.pairwise(began)} == {dt.timedelta(hours=1)}
     (failure,) = (await operator.get("/internal/failed-pairings"))["items"]
     assert seen["failures_oldest_at"] == failure["created_at"]
+    # Those in a chat, the free ones and the others are all who are online, whoever has room or is offline in a chat.
     async with world.setting(max_customers_per_mitra=1):
         assert (await operator.get(OVERVIEW))["mitras_free"] == 1
+    await busy.post("/api/mitra/status/offline")
+    seen = await operator.get(OVERVIEW)
+    assert [seen[f"mitras_{kind}"] for kind in ("online", "busy", "free", "unavailable")] == [1, 0, 1, 0]
+    await busy.post("/api/mitra/status/online")
+    await busy.post(f"/api/shared/chat/sessions/{active}/messages", {"client_message_id": new_id(), "content": "halo"})
+    body = {"client_message_id": new_id(), "content": "apa kabar?"}
+    await chatting.post(f"/api/shared/chat/sessions/{active}/messages", body)
+    assert (await operator.get("/internal/sessions", no_reply="true"))["items"] == []
+    sql = "UPDATE chat_messages SET created_at = created_at - interval '6 minutes' WHERE session_id = $1"
+    await stack.sql(sql, active)
+    (waiting_chat,) = (await operator.get("/internal/sessions", no_reply="true"))["items"]
+    assert (waiting_chat["id"], waiting_chat["messages_by_customer"], waiting_chat["messages_by_mitra"]) == (
+        active,
+        1,
+        1,
+    )
+    assert (await operator.get(OVERVIEW))["no_reply"] == 1
     await operator.call("PATCH", f"/internal/failed-pairings/{failure['id']}", {"operator_action": "refunded"})
     await stack.sql("UPDATE webhook_logs SET received_at = received_at - interval '61 minutes' WHERE amount = '1'")
     seen = await operator.get(OVERVIEW)

@@ -76,6 +76,8 @@ export const ROWS = {
   "What happens when a mitra does not answer an extension.": "Yang terjadi bila mitra tidak menjawab perpanjangan.",
   "How long a search lasts, even with no mitra eligible.":
     "Lama pencarian, juga saat tak ada mitra yang bisa diundang.",
+  "How long a customer waits for a mitra's reply before operators see the chat; 0: never.":
+    "Berapa lama pelanggan menunggu balasan mitra sebelum operator melihat obrolannya; 0: tidak pernah.",
   "Time in which an operator acts on a failed pairing.": "Waktu bagi operator untuk menangani yang gagal dipasangkan.",
   "Whether a mitra may end a session early.": "Apakah mitra boleh mengakhiri sesi lebih awal.",
   "Whether a customer may end a session early.": "Apakah pelanggan boleh mengakhiri sesi lebih awal.",

@@ -21,7 +21,7 @@ const GROUPS = [
   ["Pairing", ["max_customers", "pairing_", "blast_", "searching_", "returning_"]],
   ["Payment", ["payment_", "refuse_unservable", "failure_"]],
   ["Extensions", ["extension_", "max_extensions"]],
-  ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_"]],
+  ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_", "no_reply"]],
   ["Unresponsive mitras", ["require_mitra", "mitra_", "reachability_"]],
   ["Sign-in by code", ["otp_", "anonymous_"]],
   ["Operator sign-in", ["cc_login"]],
