@@ -110,6 +110,35 @@ async def test_expired_tokens_are_renewed_silently(browser: Browser, world: Worl
         await world.until(stored, lambda seen: len(seen) == 1 and '"access":"x"' not in "".join(seen))
 
 
+async def test_new_tab_is_signed_in_by_the_others_and_sign_out_ends_them_all(browser: Browser, world: World) -> None:
+    somebody = await an_operator(world, {"customers": "read", "mitras": "read"})
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        await window.signed_in(somebody.client)
+        await window.open("#/customers")
+        await window.page.get_by_role("link", name="Mitras", exact=True).wait_for()
+        async with window.context.expect_page() as opened:
+            await window.page.get_by_role("link", name="Mitras", exact=True).click(modifiers=["ControlOrMeta"])
+        tabs = [window.page, await opened.value]
+        await expect(tabs[1].get_by_role("heading", name="Mitras")).to_be_visible()
+        await tabs[0].close()
+        tabs = [tabs[1], await window.context.new_page()]
+        await tabs[1].goto(f"{window.home}/internal/#/customers")  # an address that a colleague has sent
+        await expect(tabs[1].get_by_role("heading", name="Customers")).to_be_visible()
+        assert await tabs[1].evaluate("localStorage.length + document.cookie.length") == 0
+        await tabs[0].get_by_role("button", name="Sign out").click()
+        for tab in tabs:
+            await expect(tab.get_by_label("E-mail")).to_be_visible()
+            assert await tab.evaluate("sessionStorage.getItem('sesi.tokens')") is None
+        # The last tab ends the sign-in.
+        await tabs[0].get_by_label("E-mail").fill(somebody.email)
+        await tabs[0].get_by_label("Password", exact=True).fill(PASSWORD)
+        await tabs[0].get_by_role("button", name="Sign in").click()
+        await expect(tabs[0].get_by_role("navigation", name="Menu")).to_be_attached()
+        await tabs[0].close()
+        await tabs[1].reload()
+        await expect(tabs[1].get_by_label("E-mail")).to_be_visible()
+
+
 async def test_disabled_operator_is_signed_out_of_the_page(browser: Browser, world: World) -> None:
     somebody, root = await an_operator(world, {"customers": "read", "mitras": "read"}), await world.operator()
     async with open_window(browser, world.stack.addresses.internal) as window:

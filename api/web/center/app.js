@@ -1,8 +1,8 @@
 /** The control center's frame: sign-in, top bar, menu, and the page that the address names. */
 
-import { api, onCodeWanted, onSignedOut } from "./kernel/api.js";
+import { api, onCodeWanted } from "./kernel/api.js";
 import { DICTIONARY } from "./kernel/dictionary.js";
-import { session } from "./kernel/session.js";
+import { onSignedOut, session } from "./kernel/session.js";
 import "./parts/audit_banner.js";
 import { trouble } from "./parts/page.js";
 import { stepUp } from "./parts/second_factor.js";
@@ -95,12 +95,9 @@ class App extends HTMLElement {
     addEventListener("operator-changed", () => this.#begin());
     onSignedOut(() => this.#signIn());
     onCodeWanted(stepUp);
-    if (!session.tokens) {
-      this.#signIn();
-      return;
-    }
     this.replaceChildren(h("p", { class: "loading" }, t("Loading…")));
-    await this.#begin();
+    if (session.tokens || (await session.askOtherTabs())) await this.#begin();
+    else this.#signIn();
   }
 
   /** Read who is signed in, and show the frame. */

@@ -22,12 +22,8 @@ export class ApiError extends Error {
 
 const PATIENCE_MS = 30_000; // longer than the service takes for any request except the ledger audit
 
-const signals = new EventTarget();
 let askForCode = null; // asks for a fresh code of the second factor
 let ahead = 0; // milliseconds by which the service's clock is ahead of this machine's
-
-/** Call `listener` when the sign-in has ended. */
-export const onSignedOut = (listener) => signals.addEventListener("signed-out", listener);
 
 /**
  * Set the function that asks the operator for a fresh code when the service needs one. It resolves with whether they
@@ -90,12 +86,6 @@ async function renew(stale) {
   await (navigator.locks ? navigator.locks.request("sesi.renewal", work) : work());
 }
 
-/** End the sign-in of this tab. */
-export function signedOut() {
-  session.forget();
-  signals.dispatchEvent(new Event("signed-out"));
-}
-
 /** Send a request. If the service needs a fresh code and the operator enters one, send it again. */
 async function call(method, path, options = {}) {
   try {
@@ -117,13 +107,13 @@ async function renewing(method, path, options) {
   try {
     await renew(token);
   } catch (error) {
-    if (error.status === 401 || error.status === 422) signedOut();
+    if (error.status === 401 || error.status === 422) session.end();
     throw error;
   }
   try {
     return await send(method, path, { ...options, token: session.tokens?.access });
   } catch (error) {
-    if (error.code === "UNAUTHENTICATED") signedOut();
+    if (error.code === "UNAUTHENTICATED") session.end();
     throw error;
   }
 }
@@ -149,7 +139,7 @@ export const api = {
     try {
       await call("POST", "/internal/auth/logout");
     } finally {
-      signedOut();
+      session.end();
     }
   },
 };
