@@ -26,6 +26,8 @@ EXAMPLES: dict[str, Any] = {
     "mode": "chat",
     "duration_minutes": 12,
     "content": "Halo Kak, aku butuh teman bicara.",
+    "MakeGoodBody.amount": 5000,
+    "MakeGoodBody.reason": "The mitra was silent for five minutes.",
     "reason": "The customer asked support to end the session.",
     "message": "Terima kasih, sampai jumpa.",
     "up_to": 4,

@@ -2,20 +2,47 @@
 
 from typing import Annotated
 
-from litestar import get, post
+import attrs
+from litestar import Response, get, post
 from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import path_id, query_choice, query_time
+from api.request_bodies import Body, integer, shown_text
+from core.base import field_messages
 from core.base.actor import Actor
+from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
-from core.desk import support
+from core.desk import earned_refunds, support
+from core.desk.earned_refunds import EarnedRefund
 from core.desk.support import LookUp
 from core.desk.timeline import timeline
 from core.payments import confirm as payment_confirm
+from core.payments.refunds import make_good as refund_earned
+from core.payments.refunds.rules import (
+    LONGEST_NOTE,
+    LONGEST_REFERENCE,
+    NotRefundable,
+    PaymentNotConsumed,
+    RefundExceedsPaid,
+    RefundsDisabled,
+)
 from core.payments.rules import PaymentNotPending
 from core.payments.states import PaymentStatus
 from core.runtime.container import Runtime
+
+
+@attrs.frozen(kw_only=True)
+class MakeGoodBody:
+    """How much earned money goes back, and why. The customer does not see the reason.
+
+    `by_hand`: you have moved the money yourself. Then `reference` names that transfer, for example by its number.
+    """
+
+    amount: int = integer(1)
+    reason: str = shown_text(LONGEST_NOTE)
+    by_hand: bool = False
+    reference: str | None = shown_text(LONGEST_REFERENCE, optional=True)
 
 
 @get("/internal/payment-requests", **operators("payments"))
@@ -68,4 +95,49 @@ async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.Su
     return await support.payment(runtime, found)
 
 
-ROUTES = [payment_requests, payment_request, payment_timeline, confirm]
+@get("/internal/payment-requests/{request_id:str}/refunds", **operators("payments"))
+async def refunds(request_id: str, runtime: Runtime, actor: Actor) -> Items[EarnedRefund]:
+    """List the refunds of a payment's earned money, newest first.
+
+    Without `customers.pii`, reasons are hidden.
+    """
+    return await earned_refunds.of_payment(runtime, actor, path_id(request_id))
+
+
+@post(
+    "/internal/payment-requests/{request_id:str}/refund",
+    status_code=202,
+    dto=Body[MakeGoodBody],
+    return_dto=None,
+    also={201: EarnedRefund},
+    **operators(
+        "payments", "write", NotRefundable, PaymentNotConsumed, RefundExceedsPaid, RefundsDisabled, step_up=True
+    ),
+)
+async def make_good(request_id: str, data: MakeGoodBody, runtime: Runtime, actor: Actor) -> Response[EarnedRefund]:
+    """Give earned money back, in whole or in part, also while the chat runs.
+
+    Through the gateway (202), the answer does not wait for it: `status` changes later. By hand (201), the refund is
+    done. A repeat with the same reference gets the first refund.
+    """
+    found = path_id(request_id)
+    if data.by_hand != (data.reference is not None):
+        raise ValidationFailed.of("reference", field_messages.BY_HAND_ONLY)
+    if data.reference is None:
+        refund_id = await refund_earned.request(
+            runtime, actor, payment_request_id=found, amount=data.amount, reason=data.reason
+        )
+    else:
+        refund_id = await refund_earned.record(
+            runtime,
+            actor,
+            payment_request_id=found,
+            amount=data.amount,
+            reason=data.reason,
+            reference=data.reference,
+        )
+    view = await earned_refunds.one_of(runtime, actor, refund_id)
+    return Response(view, status_code=202 if data.reference is None else 201)
+
+
+ROUTES = [payment_requests, payment_request, payment_timeline, refunds, confirm, make_good]

@@ -27,6 +27,10 @@ NO_SURROGATES = Text(
 )
 DIGITS = Text(en="must be digits only", id="hanya boleh berisi angka")
 CODE = Text(en="must be 6 digits, or a code of letters and digits", id="harus 6 angka, atau kode dari huruf dan angka")
+BY_HAND_ONLY = Text(
+    en="must name the transfer if `by_hand` is true, and must be absent otherwise",
+    id="harus menyebut transfernya jika `by_hand` true, dan selain itu tidak boleh ada",
+)
 JSON = Text(en="must be JSON", id="harus berupa JSON")
 STRING = Text(en="must be a string", id="harus berupa teks")
 INTEGER = Text(en="must be a whole number", id="harus berupa bilangan bulat")

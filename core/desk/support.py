@@ -80,6 +80,15 @@ WHERE {NO_REPLY.format("$1")}"""
 PAYMENTS = f"""SELECT
   {payment_views.COLUMNS},
   p.gateway_invoice_id,
+  p.payment_channel,
+  CASE WHEN p.status = 'consumed' THEN p.amount - coalesce(
+    (
+      SELECT sum(d.amount)
+      FROM refunds AS d
+      WHERE d.payment_request_id = p.id AND d.failure_id IS NULL AND d.status <> 'failed'
+    ),
+    0
+  ) ELSE 0 END::int AS refundable_amount,
   p.customer_id,
   {NAME} AS customer_name
 FROM payment_requests AS p
@@ -296,17 +305,21 @@ async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: boo
 
 @attrs.frozen(kw_only=True)
 class SupportPayment(PaymentRequestView):
-    """A payment request as support sees it."""
+    """A payment request as support sees it.
+
+    `refundable_amount` is how much of its earned money can still go back; 0 if it was not earned.
+    """
 
     customer: Person
     gateway_invoice_id: str | None
+    payment_channel: str | None
+    refundable_amount: Count
 
 
 def _payment(row: Any) -> SupportPayment:
     values = as_dict(row)
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
-    failure, promised = payment_views.failure_of(values), payment_views.promise_of(values)
-    return SupportPayment(customer=customer, failure=failure, promised=promised, **values)
+    return SupportPayment(customer=customer, **payment_views.parts_of(values), **values)
 
 
 async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:

@@ -46,8 +46,8 @@ SELECT max(began_at)
 FROM erasures;
 
 -- name: of_lines
--- The payment requests ($1), failures (also $1) and invoices ($2) whose customer is erased. The gateway's calls about
--- refunds name failures.
+-- The payment requests ($1), failures and refunds (also $1) and invoices ($2) whose customer is erased. The gateway's
+-- calls about refunds name failures or refunds.
 SELECT p.id::text
 FROM payment_requests AS p
 JOIN customers AS c ON c.id = p.customer_id
@@ -57,6 +57,17 @@ SELECT f.id::text
 FROM pairing_failures AS f
 JOIN customers AS c ON c.id = f.customer_id
 WHERE f.id = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
+UNION ALL
+SELECT r.named::text
+FROM (
+  SELECT
+    coalesce(reference, failure_id, id) AS named,
+    payment_request_id
+  FROM refunds
+) AS r
+JOIN payment_requests AS p ON p.id = r.payment_request_id
+JOIN customers AS c ON c.id = p.customer_id
+WHERE r.named = ANY($1::uuid[]) AND c.erased_at IS NOT NULL
 UNION ALL
 SELECT p.gateway_invoice_id
 FROM payment_requests AS p

@@ -7,7 +7,7 @@ SELECT EXISTS(
 );
 
 -- name: external_ids
--- The requests of customers with their invoices, and their failures, which name refunds.
+-- The requests of customers with their invoices, and their failures and refunds, which the gateway names.
 SELECT
   id::text,
   gateway_invoice_id AS invoice
@@ -18,4 +18,11 @@ SELECT
   id::text,
   NULL
 FROM pairing_failures
-WHERE customer_id = ANY($1::uuid[]);
+WHERE customer_id = ANY($1::uuid[])
+UNION ALL
+SELECT
+  coalesce(r.reference, r.id)::text,
+  NULL
+FROM refunds AS r
+JOIN payment_requests AS p ON p.id = r.payment_request_id
+WHERE p.customer_id = ANY($1::uuid[]);

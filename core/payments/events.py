@@ -11,7 +11,7 @@ from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
-from core.payments.views import PaymentFailure, PaymentRequestView, PromisedWait
+from core.payments.views import PaymentFailure, PaymentRefund, PaymentRequestView, PromisedWait
 
 AT = dt.datetime(2026, 11, 21, 6, 30, 0, 250000, tzinfo=dt.UTC)  # when all examples of events and frames are sent
 PAYMENT_ID = PaymentRequestId(Id("019aa4b6-5f00-7000-8000-00000000b001"))
@@ -36,13 +36,14 @@ REFUNDED = PaymentRequestView(
         actioned_at=AT,
         refund_status=RefundStatus.SUCCEEDED,
     ),
+    refund=PaymentRefund(amount=12000, status=RefundStatus.SUCCEEDED, settled_at=AT, refunded=12000),
     promised=PromisedWait(p50=40, p90=120, at=AT - dt.timedelta(minutes=25)),
 )
 
 
 class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
     """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a
-    request expired or was abandoned on another device, money came too late or led to no chat, or an operator acted. The
+    request expired or was abandoned on another device, money came too late or led to no chat, an operator acted, or earned money goes back. The
     ids of one request's events increase in the order of its changes."""
 
     payment_request: PaymentRequestView

@@ -117,10 +117,10 @@ _REFUND_STATES = {
 
 @attrs.frozen(kw_only=True)
 class RefundCall:
-    """A refund at the gateway. `failure_id` is our reference, a canonical UUID. The amount is in Rupiah."""
+    """A refund at the gateway. `reference` is ours, a canonical UUID. The amount is in Rupiah."""
 
     refund_id: str
-    failure_id: str
+    reference: str
     state: RefundStateThere
     amount: int | None
     currency: str | None
@@ -272,9 +272,9 @@ def is_refund_event(status: str | None) -> bool:
 
 def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | UnreadableCall:
     """Return the refund of a call, or the case that decides it without looking it up."""
-    reference = refund.get("reference_id")
-    failure_id = parse_id(reference) if isinstance(reference, str) else None
-    if failure_id is None:  # of another system, or made by hand at the gateway
+    named = refund.get("reference_id")
+    reference = parse_id(named) if isinstance(named, str) else None
+    if reference is None:  # of another system, or made by hand at the gateway
         return UnreadableCall(CallCase.NON_UUID)
     metadata = refund.get("metadata")
     app = metadata.get("app") if isinstance(metadata, dict) else None
@@ -285,7 +285,7 @@ def read_refund_call(refund: dict[str, Any], *, app_tag: str) -> RefundCall | Un
         return UnreadableCall(CallCase.INVALID_PAYLOAD)
     return RefundCall(
         refund_id=refund_id,
-        failure_id=failure_id,
+        reference=reference,
         state=_REFUND_STATES.get(status.upper(), RefundStateThere.PENDING),
         amount=whole_idr(refund.get("amount")),
         currency=storable(refund.get("currency")),

@@ -41,11 +41,26 @@ COLUMNS = f"""p.id AS payment_request_id,
   f.operator_action,
   f.actioned_at,
   r.status AS refund_status,
+  b.amount AS back_amount,
+  b.status AS back_status,
+  b.settled_at AS back_settled_at,
+  b.refunded AS back_refunded,
   w.p50_seconds AS promised_p50,
   w.p90_seconds AS promised_p90,
   w.made_at AS promised_at"""
 LIVE_FAILURE = """LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
-LEFT JOIN refunds AS r ON r.failure_id = f.id"""
+LEFT JOIN refunds AS r ON r.failure_id = f.id
+LEFT JOIN LATERAL (
+  SELECT
+    b.amount,
+    b.status,
+    b.settled_at,
+    coalesce(sum(b.amount) FILTER (WHERE b.status = 'succeeded') OVER (), 0)::int AS refunded
+  FROM refunds AS b
+  WHERE b.payment_request_id = p.id AND (b.failure_id IS NULL OR b.failure_id = f.id)
+  ORDER BY b.id DESC
+  LIMIT 1
+) AS b ON true"""
 PROMISE = "LEFT JOIN wait_promises AS w ON w.payment_request_id = p.id AND w.is_shown"
 REQUEST = f"""SELECT
   {COLUMNS}
@@ -67,6 +82,19 @@ class PaymentFailure:
     operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
     actioned_at: Time | None
     refund_status: RefundStatus | None = attrs.field(converter=attrs.converters.optional(RefundStatus))
+
+
+@attrs.frozen(kw_only=True)
+class PaymentRefund:
+    """The newest refund of a payment: of a failed pairing through the gateway, or of earned money.
+
+    `amount` and `settled_at` are its own, and `refunded` is what all refunds have given back. Amounts are in Rupiah.
+    """
+
+    amount: Positive
+    status: RefundStatus = attrs.field(converter=RefundStatus)
+    settled_at: Time | None
+    refunded: Count
 
 
 @attrs.frozen(kw_only=True)
@@ -103,8 +131,9 @@ class PaymentRequestView:
     consumed_at: Time | None
     session_id: SessionId | None
     failure: PaymentFailure | None
-    # The default is for answers that processes of earlier releases have stored.
+    # The defaults are for answers that processes of earlier releases have stored.
     promised: PromisedWait | None = None
+    refund: PaymentRefund | None = None
 
 
 async def one_of(reader: Reader, payment_request_id: str, *, customer_ids: list[str]) -> PaymentRequestView | None:
@@ -121,7 +150,12 @@ async def by_ids(reader: Reader, payment_request_ids: list[str]) -> list[Payment
 def of_row(row: Mapping[str, Any]) -> PaymentRequestView:
     """Build the view from a row of REQUEST."""
     values = as_dict(row)
-    return PaymentRequestView(failure=failure_of(values), promised=promise_of(values), **values)
+    return PaymentRequestView(**parts_of(values), **values)
+
+
+def parts_of(values: dict[str, Any]) -> dict[str, Any]:
+    """Remove the columns of the failure, the promise and the refund from a row of REQUEST, and return these three."""
+    return {"failure": failure_of(values), "promised": promise_of(values), "refund": refund_of(values)}
 
 
 def failure_of(values: dict[str, Any]) -> PaymentFailure | None:
@@ -134,3 +168,9 @@ def promise_of(values: dict[str, Any]) -> PromisedWait | None:
     """Remove the promise's columns from a row of REQUEST and return them as a PromisedWait; None without a promise."""
     promised = {name: values.pop(f"promised_{name}") for name in ("p50", "p90", "at")}
     return PromisedWait(**promised) if promised["at"] is not None else None
+
+
+def refund_of(values: dict[str, Any]) -> PaymentRefund | None:
+    """Remove the refund's columns from a row of REQUEST and return the refund; None without one."""
+    refund = {name: values.pop(f"back_{name}") for name in ("amount", "status", "settled_at", "refunded")}
+    return PaymentRefund(**refund) if refund["status"] is not None else None

@@ -24,10 +24,13 @@ from core.storage.records import many
 
 @attrs.frozen(kw_only=True)
 class TransactionView:
-    """A payment that was earned with a session or an extension (`type`). `amount` is in Rupiah."""
+    """A payment that was earned with a session or an extension (`type`), or a refund of one, whose `amount` is negative.
+
+    Amounts are in Rupiah.
+    """
 
     id: Id
-    type: Literal["session", "extension"]
+    type: Literal["session", "extension", "refund"]
     amount: int
     session_id: SessionId
     created_at: dt.datetime

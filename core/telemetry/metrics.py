@@ -147,7 +147,7 @@ PROMISES = Counter(
 REFUNDS = Counter(
     "sesi_refunds_total",
     "Refunds that operators asked for (`requested`), and their results: `succeeded`, `declined` (the gateway made "
-    "none) or `failed` (at the gateway).",
+    "none) or `failed` (at the gateway); and refunds of earned money that operators made themselves (`by_hand`).",
     ["outcome"],
     registry=REGISTRY,
 )

@@ -17,6 +17,10 @@ from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"
+PAYMENTS = "/internal/payment-requests"
+EARNED = "INSERT INTO customer_transactions .*refund"
+BY_HAND = Point("money is given back by hand", EARNED)
+BOOKED = Point("earned money has gone back", EARNED)
 CLICK = Point("the refund is asked for", "INSERT INTO refunds")
 CLAIM = Point("the refund is claimed", "UPDATE refunds AS r SET asks")
 PEND = Point("the gateway has the refund", "UPDATE refunds SET status = 'pending'")
@@ -169,3 +173,83 @@ async def test_jobs_process_killed_at_each_statement_makes_one_refund(
     simulated.refunds.settle(failure_id)
     await stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure_id)
     await settled_once(world, simulated, failure_id)
+
+
+async def an_earned_payment(world: World) -> str:
+    """Create a chat that a customer paid for. Return the id of its payment request."""
+    customer, mitra = await app.retry(world.customer), await app.retry(world.mitra)
+    session_id = await world.session(customer, mitra)
+    sql = "SELECT payment_request_id::text AS id FROM chat_sessions WHERE id = $1::uuid"
+    return (await world.stack.sql(sql, session_id))[0]["id"]
+
+
+async def goes_back(world: World, payment_id: str, *amounts: int) -> None:
+    """Wait until the ledger has these refunds of a payment, and no other."""
+    sql = """SELECT amount FROM customer_transactions
+             WHERE payment_request_id = $1::uuid AND type = 'refund' ORDER BY created_at, id"""
+    await world.until(
+        lambda: world.stack.sql(sql, payment_id),
+        lambda rows: [-row["amount"] for row in rows] == [*amounts],
+        timeout=60,
+    )
+
+
+async def asked(world: World, payment_id: str) -> list[str]:
+    """Return the refunds of a payment, oldest first."""
+    sql = "SELECT id::text FROM refunds WHERE payment_request_id = $1::uuid ORDER BY id"
+    return [row["id"] for row in await world.stack.sql(sql, payment_id)]
+
+
+async def test_five_hundred_parallel_refunds_give_at_most_what_was_paid(
+    world: World, stack: Service, simulated: SimulatedGateway
+) -> None:
+    payment_id = await an_earned_payment(world)
+    people = [await world.operator()] + [(await an_operator(world, {"payments": "write"})).client for _ in range(3)]
+    bases = [stack.at(n).internal for n in range(2)]
+
+    async def act(n: int) -> Any:
+        body: dict[str, Any] = {"amount": 5_000, "reason": "maaf"}
+        if n % 2:
+            body |= {"by_hand": True, "reference": f"TRF-{n}"}
+        return await people[n % 4].post(f"{bases[n // 4 % 2]}{PAYMENTS}/{payment_id}/refund", body)
+
+    seen = await at_once(500, act)
+    done = [one for one in seen if one[0] == 200]
+    assert len(done) == 2
+    assert {one for one in seen if one[0] != 200} <= {(409, "REFUND_EXCEEDS_PAID"), (503, "UNAVAILABLE")}
+    for _, made in done:
+        if not made["by_hand"]:
+            await world.until(
+                lambda made=made: _made(simulated, made["id"]), lambda refunds: len(refunds) == 1, timeout=60
+            )
+            await world.raw_webhook(simulated.refunds.settle(made["id"]))
+    await goes_back(world, payment_id, 5_000, 5_000)
+
+
+async def _made(simulated: SimulatedGateway, refund_id: str) -> list[dict[str, Any]]:
+    return simulated.refunds.of(refund_id)
+
+
+@pytest.mark.parametrize("when", list(When), ids=lambda when: when.value)
+async def test_process_killed_while_earned_money_goes_back_loses_nothing(
+    world: World, stack: Service, simulated: SimulatedGateway, when: When
+) -> None:
+    operator, payment_id = await world.operator(), await an_earned_payment(world)
+
+    def give(amount: int, **more: Any) -> Action:
+        body = {"amount": amount, "reason": "maaf", **more}
+        return lambda: app.retry(lambda: operator.post(f"{PAYMENTS}/{payment_id}/refund", body))
+
+    await die_at(stack, "api", when, [(BY_HAND, give(2_000, by_hand=True, reference="TRF-1"))])
+    await goes_back(world, payment_id, 2_000)
+    await die_at(stack, "jobs", when, [(PEND, give(4_000))])
+    _, refund_id = await asked(world, payment_id)
+    await world.until(lambda: _made(simulated, refund_id), lambda refunds: len(refunds) == 1, timeout=60)
+
+    async def decide() -> None:
+        simulated.refunds.settle(refund_id)  # and its call is lost
+        await stack.sql("UPDATE refunds SET ask_at = requested_at WHERE id = $1::uuid", refund_id)
+
+    await die_at(stack, "jobs", when, [(BOOKED, decide)])
+    await goes_back(world, payment_id, 2_000, 4_000)
+    assert len(simulated.refunds.of(refund_id)) == 1

@@ -33,6 +33,7 @@ from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
 from core.payments import sweeps as payment_sweeps
 from core.payments.failures.rules import OperatorAction
+from core.payments.refunds import make_good
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks.receive import Incoming
 from core.sessions import end as end_session
@@ -74,6 +75,7 @@ class Seen:
     requests: list[Any]  # invitations of mitras, oldest first
     extensions: dict[str, Any]
     failures: dict[str, Any]  # payment request -> its current failure
+    refunds: list[Any]  # of earned money, oldest first
     marks: int  # number of rows in the log of topic flags
     online: set[str]
     inactive: set[str]
@@ -129,6 +131,11 @@ class Seen:
         """Return the extension that a payment has requested."""
         found = [e for e in self.extensions.values() if e["payment_request_id"] == payment_id]
         return found[0] if found else None
+
+    def left_of(self, payment: Any) -> int:
+        """Return how much of an earned payment can still go back."""
+        gone = sum(one["amount"] for one in self.refunds if one["payment_request_id"] == payment["id"])
+        return payment["amount"] - gone
 
     def load(self, mitra_id: str) -> int:
         """Return how much of a mitra's capacity is in use."""
@@ -225,6 +232,7 @@ class MoneyMachine(RuleBasedStateMachine):
             requests=await rows("SELECT * FROM chat_request_notifications ORDER BY round_number, notified_at, id"),
             extensions={row["id"]: row for row in extensions},
             failures={row["payment_request_id"]: row for row in failures},
+            refunds=await rows("SELECT * FROM refunds WHERE failure_id IS NULL ORDER BY id"),
             marks=len(marks),
             online={row["mitra_id"] for row in online},
             inactive={row["id"] for row in inactive},
@@ -655,6 +663,33 @@ class MoneyMachine(RuleBasedStateMachine):
             self.mitras[mitra] = self.harness.run(self.harness.sign_in(again))
         for payment_id in tripped:
             assert self.seen.failures[payment_id]["cause_tag"] == "extension_safeguard_tripped"
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3), amount=st.sampled_from([1, 5_000, 11_999, 12_000]), transfer=st.integers(0, 2))
+    def operator_makes_good(self, n: int, amount: int, transfer: int) -> None:
+        payment, reference = self.seen.payments[self._payment(n)], f"TRF-{transfer}"
+        known = [
+            one["id"]
+            for one in self.seen.refunds
+            if (one["payment_request_id"], one["hand_reference"]) == (payment["id"], reference)
+        ]
+        error = None
+        if payment["status"] != "consumed":
+            error = "PAYMENT_NOT_CONSUMED"
+        elif not known and amount > self.seen.left_of(payment):
+            error = "REFUND_EXCEEDS_PAID"
+        work = make_good.record(
+            self.harness.runtime,
+            self.operator,
+            payment_request_id=payment["id"],
+            amount=amount,
+            reason="maaf",
+            reference=reference,
+        )
+        before = len(self.seen.refunds)
+        made = self.act(work, become={}, error=error)
+        assert len(self.seen.refunds) == before + (error is None and not known)
+        assert made in known or not known
 
     @rule()
     def rounds_end(self) -> None:

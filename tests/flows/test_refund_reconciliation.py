@@ -74,7 +74,7 @@ class Books:
         """Compare, and return the differences with their failures."""
         found = await self.compare()
         assert not found.findings
-        return {(one.difference, one.failure_id) for one in found.refund_findings}
+        return {(one.difference, one.reference) for one in found.refund_findings}
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_refund_of_another_amount_is_found(books: Books) -> None:
         failure_id = await books.refunded()
         books.of(failure_id)["amount"] = 11_999
         (one,) = (await books.compare()).refund_findings
-        assert (one.difference, one.failure_id, one.status, one.amount, one.gateway_status, one.gateway_amount) == (
+        assert (one.difference, one.reference, one.status, one.amount, one.gateway_status, one.gateway_amount) == (
             D.REFUND_AMOUNT_DIFFERS, failure_id, "succeeded", 12_000, "SUCCEEDED", 11_999,
         )  # fmt: skip
 

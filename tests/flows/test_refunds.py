@@ -507,7 +507,7 @@ def test_late_refusal_of_an_earlier_attempt_changes_nothing(desk: Desk) -> None:
         await desk.ask()
         await desk.click()
         async with runtime.transaction() as tx:  # a process that was frozen since the first attempt
-            await refund.apply.decline(tx, failure_id=desk.failure_id, attempt=1, code="REFUND_NOT_SUPPORTED")
+            await refund.apply.decline(tx, name_there=desk.failure_id, attempt=1, code="REFUND_NOT_SUPPORTED")
         assert await desk.status() == ("requested", None)
 
     desk.harness.run(play())

@@ -52,8 +52,8 @@ def test_every_exported_column_is_in_a_list_of_the_export() -> None:
 def test_rows_belong_to_the_user_to_whom_their_references_lead() -> None:
     assert belongs(TABLES["customers"], "t") == "t.id = ANY($1::uuid[])"
     assert belongs(TABLES["payment_requests"], "t", "= $1") == "t.customer_id = $1"
-    failures = "SELECT pairing_failures.id FROM pairing_failures WHERE pairing_failures.customer_id = $1"
-    assert belongs(TABLES["refunds"], "t", "= $1") == f"t.failure_id = ANY(ARRAY({failures}))"
+    payments = "SELECT payment_requests.id FROM payment_requests WHERE payment_requests.customer_id = $1"
+    assert belongs(TABLES["refunds"], "t", "= $1") == f"t.payment_request_id = ANY(ARRAY({payments}))"
     devices = "SELECT auth_sessions.id FROM auth_sessions WHERE auth_sessions.user_id = $1"
     assert belongs(TABLES["pushes"], "t", "= $1") == f"t.auth_session_id = ANY(ARRAY({devices}))"
 

@@ -101,7 +101,7 @@ def show(found: Reconciliation, taken: Taken | None = None) -> None:
     if found.refund_findings:
         table = Table("difference", "failed pairing", "here", "Rp", "refund", "gateway", "Rp")
         for one in found.refund_findings:
-            ours = (MEANINGS[one.difference], one.failure_id, one.status, one.amount)
+            ours = (MEANINGS[one.difference], one.reference, one.status, one.amount)
             table.add_row(*map(_cell, (*ours, one.gateway_refund_id, one.gateway_status, one.gateway_amount)))
         console.print(table)
     said = [f"{found.invoices} invoices and {found.requests} paid or pending requests since {as_text(found.since)}"]

@@ -18,6 +18,7 @@ LEFT JOIN (
     count(*) AS n,
     sum(amount) AS amount
   FROM customer_transactions
+  WHERE type <> 'refund'
   GROUP BY 1
 ) AS t ON t.id = p.id
 LEFT JOIN (
@@ -70,7 +71,7 @@ FROM (
     (
       SELECT coalesce(sum(amount), 0)
       FROM customer_transactions
-      WHERE payment_request_id IS NOT NULL
+      WHERE payment_request_id IS NOT NULL AND type <> 'refund'
     ) b,
     (
       SELECT coalesce(sum(amount), 0) FROM pairing_failures
@@ -96,7 +97,7 @@ JOIN payment_requests AS p ON p.id = t.payment_request_id
 JOIN chat_sessions AS s ON s.id = t.session_id
 WHERE
   t.customer_id <> p.customer_id
-  OR t.type <> CASE WHEN p.is_extension THEN 'extension' ELSE 'session' END
+  OR t.type <> 'refund' AND t.type <> CASE WHEN p.is_extension THEN 'extension' ELSE 'session' END
   OR (CASE WHEN p.is_extension THEN p.extends_session_id ELSE s.id END) IS DISTINCT FROM t.session_id
   OR NOT p.is_extension AND s.payment_request_id IS DISTINCT FROM p.id;
 
@@ -195,6 +196,7 @@ JOIN payment_requests AS p ON p.id = f.payment_request_id
 LEFT JOIN customer_transactions AS t ON t.payment_request_id = p.id
 WHERE
   r.amount <> f.amount
+  OR r.payment_request_id <> p.id
   OR (
     r.status IN ('requested', 'pending', 'succeeded')
     OR r.failure_code IN ('MAXIMUM_REFUND_AMOUNT_REACHED', 'AMOUNT_DIFFERS')
@@ -203,6 +205,48 @@ WHERE
   OR is_open_refund(r.status) AND f.operator_action IS NOT NULL
   OR r.status = 'succeeded'
   AND (f.operator_action IS DISTINCT FROM 'refunded' OR f.actioned_by IS DISTINCT FROM r.requested_by);
+
+
+-- rule: earned money goes back at most once
+-- proves: I3 I4 docs/product.md#making-good
+-- reads: whole tables
+-- returns: payment requests with refunds of earned money that were not earned, whose open and succeeded refunds are
+-- together more than the amount, or whose succeeded refunds are not the refunds in the ledger, one for one.
+SELECT
+  coalesce(r.id, t.id)::text,
+  format('%s of %s: refunds %s, done %s, in the ledger %s', p.status, p.amount, r.amount, r.done, t.amount)
+FROM (
+  SELECT
+    payment_request_id AS id,
+    coalesce(sum(amount) FILTER (WHERE status <> 'failed'), 0) AS amount,
+    coalesce(sum(amount) FILTER (WHERE status = 'succeeded'), 0) AS done,
+    count(*) FILTER (WHERE status = 'succeeded') AS n
+  FROM refunds
+  WHERE failure_id IS NULL
+  GROUP BY 1
+) AS r
+FULL JOIN (
+  SELECT
+    t.payment_request_id AS id,
+    -sum(t.amount) AS amount,
+    count(s.id) AS n
+  FROM customer_transactions AS t
+  LEFT JOIN refunds AS s
+    ON
+      s.id = t.refund_id
+      AND s.payment_request_id = t.payment_request_id
+      AND s.status = 'succeeded'
+      AND s.failure_id IS NULL
+      AND s.amount = -t.amount
+  WHERE t.type = 'refund'
+  GROUP BY 1
+) AS t ON t.id = r.id
+LEFT JOIN payment_requests AS p ON p.id = coalesce(r.id, t.id)
+WHERE
+  p.status IS DISTINCT FROM 'consumed'
+  OR coalesce(r.amount, 0) > p.amount
+  OR coalesce(r.done, 0) <> coalesce(t.amount, 0)
+  OR coalesce(r.n, 0) <> coalesce(t.n, 0);
 
 
 -- rule: an extension matches its payment request

@@ -224,6 +224,27 @@ WHERE
   );
 
 
+-- rule: a refund of earned money has one audit row
+-- proves: I16
+-- reads: whole tables
+-- returns: refunds of earned money with no audit row of the operator who asked for them or made them, or several.
+SELECT
+  r.id::text,
+  format('%s audit rows', coalesce(a.n, 0))
+FROM refunds AS r
+LEFT JOIN (
+  SELECT
+    object_id,
+    after ->> 'refund_id' AS refund_id,
+    operator_id,
+    count(*) AS n
+  FROM operator_audit_log
+  WHERE action IN ('payment.refund_requested', 'payment.refunded_by_hand')
+  GROUP BY 1, 2, 3
+) AS a ON a.refund_id = r.id::text AND a.object_id = r.payment_request_id::text AND a.operator_id = r.requested_by
+WHERE r.failure_id IS NULL AND coalesce(a.n, 0) <> 1;
+
+
 -- rule: an operator's change of a setting has one audit row
 -- proves: I16
 -- reads: whole tables

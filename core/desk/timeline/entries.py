@@ -45,6 +45,7 @@ EntryKind = Literal[
     "session_completed",
     "refund_requested",
     "refund_failed",
+    "refunded",
     "operator_acted",
 ]
 ORDER: tuple[EntryKind, ...] = get_args(EntryKind)
@@ -105,8 +106,14 @@ def of_audit_row(row: Any) -> TimelineEntry:
     if row["action"] == "session.ended":
         text = f"{row['operator_name']} ended the session: {row['reason'] or 'the reason was erased'}"
         return TimelineEntry(at=row["created_at"], kind="ended_by_operator", text=text, session_id=row["object_id"])
+    why = f": {row['reason']}" if row["reason"] else "."
+    if row["action"] == "payment.refund_requested":
+        text = f"{row['operator_name']} asked the gateway to give {_amount(row['amount'])} back{why}"
+        return TimelineEntry(at=row["created_at"], kind="refund_requested", text=text)
+    if row["action"] == "payment.refunded_by_hand":
+        text = f"{row['operator_name']} gave {_amount(row['amount'])} back by hand{why}"
+        return TimelineEntry(at=row["created_at"], kind="refunded", text=text)
     if row["action"] == "failed_pairing.refund_requested":
-        why = f": {row['reason']}" if row["reason"] else "."
         text = f"{row['operator_name']} asked the gateway to refund the payment{why}"
         return TimelineEntry(at=row["created_at"], kind="refund_requested", text=text)
     text = f"{row['operator_name']} confirmed the payment by hand."
@@ -227,6 +234,14 @@ DONE = {
     "no_action": "decided that no action is needed",
 }
 REFUNDED = "The gateway paid the money back."
+
+
+def of_refund(row: Any) -> TimelineEntry:
+    """Return the entry of what became of a refund of earned money through the gateway."""
+    if row["status"] == "failed":
+        text = f"The refund of {_amount(row['amount'])} failed: {row['failure_code']}."
+        return TimelineEntry(at=row["settled_at"], kind="refund_failed", text=text)
+    return TimelineEntry(at=row["settled_at"], kind="refunded", text=f"The gateway paid {_amount(row['amount'])} back.")
 
 
 def explanation(tag: CauseTag, *, by_operator: bool) -> Text:

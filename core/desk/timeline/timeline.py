@@ -33,6 +33,7 @@ from core.desk.timeline.entries import (
     of_invitations,
     of_last,
     of_payment,
+    of_refund,
     of_rounds,
     of_session,
     of_webhook_call,
@@ -146,6 +147,7 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
     entries += of_rounds(rounds)
     failures = shown(await db.fetch(SQL["failures"], payment_request_id), "note")
     entries += of_failures(failures, by_operator=by_operator)
+    entries += map(of_refund, await db.fetch(SQL["refunds"], payment_request_id))
     for row in await db.fetch(SQL["extensions"], payment_request_id):
         entries += of_extension(row)
     entries += map(of_credit, await db.fetch(SQL["credits"], payment_request_id, extended))

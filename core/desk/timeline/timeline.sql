@@ -105,9 +105,9 @@ ORDER BY f.created_at;
 
 
 -- name: webhook_calls
--- The gateway's calls about the payment request $1 and its refunds, which name its failures. Anyone who knows an id can
--- send calls without a token. Calls with a valid one come first, so the limit never drops them. $2 is the bound of
--- their ids: a call is younger than its request.
+-- The gateway's calls about the payment request $1 and its refunds, which name its failures or themselves. Anyone who
+-- knows an id can send calls without a token. Calls with a valid one come first, so the limit never drops them. $2 is
+-- the bound of their ids: a call is younger than its request.
 SELECT
   id,
   received_at,
@@ -124,6 +124,10 @@ WHERE
       SELECT f.id::text
       FROM pairing_failures AS f
       WHERE f.payment_request_id = $1::uuid
+      UNION ALL
+      SELECT coalesce(r.reference, r.id)::text
+      FROM refunds AS r
+      WHERE r.payment_request_id = $1::uuid
     )
   )
   AND id >= $2
@@ -140,11 +144,13 @@ SELECT
   a.object_id,
   o.display_name AS operator_name,
   a.before ->> 'status' AS status,
-  a.after ->> 'reason' AS reason
+  a.after ->> 'reason' AS reason,
+  (a.after ->> 'amount')::int AS amount
 FROM operator_audit_log AS a
 JOIN control_center_users AS o ON o.id = a.operator_id
 WHERE
-  a.object_id = $1::text AND a.action = 'payment.confirmed'
+  a.object_id = $1::text
+  AND a.action IN ('payment.confirmed', 'payment.refund_requested', 'payment.refunded_by_hand')
   OR a.object_id IN (
     SELECT s.id::text
     FROM chat_sessions AS s
@@ -158,6 +164,17 @@ WHERE
   )
   AND a.action = 'failed_pairing.refund_requested'
 ORDER BY a.created_at;
+
+
+-- name: refunds
+-- What became of the refunds of the payment request $1, if its money was earned and the gateway was asked.
+SELECT
+  status,
+  amount,
+  failure_code,
+  settled_at
+FROM refunds
+WHERE payment_request_id = $1 AND failure_id IS NULL AND hand_reference IS NULL AND settled_at IS NOT NULL;
 
 
 -- name: extensions

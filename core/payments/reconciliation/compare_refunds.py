@@ -20,8 +20,8 @@ from core.payments.gateway_calls import (
     time_of,
     whole_idr,
 )
-from core.payments.reconciliation.rules import KnownFailure, RefundDifference, is_refund_under_way, refund_difference
-from core.payments.reconciliation.store import failure_to_act_on, known_failure, recorded, refunds_since
+from core.payments.reconciliation.rules import KnownRefund, RefundDifference, is_refund_under_way, refund_difference
+from core.payments.reconciliation.store import failure_to_act_on, known_refund, recorded, refunds_since
 from core.payments.refunds.states import RefundStatus
 from core.providers.gateway import Gateway
 from core.runtime.container import Runtime
@@ -29,10 +29,13 @@ from core.runtime.container import Runtime
 
 @attrs.frozen(kw_only=True)
 class RefundFinding:
-    """One difference. Amounts are in Rupiah. `gateway_status` is None if the gateway does not know the refund."""
+    """One difference. `reference` is the id of our failure or refund. Amounts are in Rupiah.
+
+    `gateway_status` is None if the gateway does not know the refund.
+    """
 
     difference: RefundDifference
-    failure_id: str
+    reference: str
     status: RefundStatus | None
     amount: int | None
     gateway_refund_id: str
@@ -85,7 +88,7 @@ class _RefundComparison:
         self._gateway = gateway
         self._until = until
         self._listed: set[str] = set()
-        self._suspects: list[tuple[str, str]] = []  # (failure, the gateway's refund)
+        self._suspects: list[tuple[str, str]] = []  # (our reference, the gateway's refund)
         self._refunds = self._under_way = 0
 
     async def compare(self, refund: dict[str, Any]) -> None:
@@ -101,12 +104,12 @@ class _RefundComparison:
         if self._is_under_way(refund):
             self._under_way += 1
         elif refund_difference(report, known) is not None:
-            self._suspects.append((report.failure_id, refund["id"]))
+            self._suspects.append((report.reference, refund["id"]))
 
     async def look_for_unlisted(self, since: dt.datetime) -> None:
         """Find refunds of ours that the gateway did not list."""
         ours = await refunds_since(self._runtime.db, id_ranges.first_id(since))
-        self._suspects += [(failure_id, refund_id) for failure_id, refund_id in ours if refund_id not in self._listed]
+        self._suspects += [(reference, refund_id) for reference, refund_id in ours if refund_id not in self._listed]
 
     async def result(self) -> ComparedRefunds:
         """Read all suspects again, and return what differs."""
@@ -118,10 +121,10 @@ class _RefundComparison:
             refunds=self._refunds, under_way=self._under_way, recorded=len(found) - len(left), findings=left
         )
 
-    async def _look(self, failure_id: str, refund_id: str) -> RefundFinding | None:
+    async def _look(self, reference: str, refund_id: str) -> RefundFinding | None:
         """Read a refund on both sides, and compare them again."""
         refund = await self._gateway.refunds.get(refund_id)
-        known = await self._known(failure_id)
+        known = await self._known(reference)
         read = await self._read(refund) if refund is not None else None
         if refund is None:
             found = RefundDifference.UNKNOWN_REFUND
@@ -133,7 +136,7 @@ class _RefundComparison:
             return None
         return RefundFinding(
             difference=found,
-            failure_id=failure_id,
+            reference=reference,
             status=known.status if known is not None else None,
             amount=known.amount if known is not None else None,
             gateway_refund_id=refund_id,
@@ -141,8 +144,8 @@ class _RefundComparison:
             gateway_amount=whole_idr(refund.get("amount")) if refund is not None else None,
         )
 
-    async def _read(self, refund: dict[str, Any]) -> tuple[RefundCall, KnownFailure | None] | None:
-        """Return the parsed refund and its failure, None if it is not about a pairing failure of ours.
+    async def _read(self, refund: dict[str, Any]) -> tuple[RefundCall, KnownRefund | None] | None:
+        """Return the parsed refund and ours, None if it is not about money of ours.
 
         One that was made by hand at the gateway is about the failure that waits for an operator, if there is one.
         """
@@ -150,7 +153,7 @@ class _RefundComparison:
         report = read_refund_call(refund, app_tag=app_tag)
         if report in (UnreadableCall(CallCase.FOREIGN_APP), UnreadableCall(CallCase.INVALID_PAYLOAD)):
             return None
-        if isinstance(report, RefundCall) and (known := await self._known(report.failure_id)) is not None:
+        if isinstance(report, RefundCall) and (known := await self._known(report.reference)) is not None:
             return report, known
         request_id = await self._paid_request(refund)
         if request_id is None:
@@ -177,5 +180,5 @@ class _RefundComparison:
         created, updated = (time_of(refund.get(name)) for name in ("created", "updated"))
         return is_refund_under_way(created, updated, until=self._until)
 
-    async def _known(self, failure_id: str) -> KnownFailure | None:
-        return await known_failure(self._runtime.db, failure_id)
+    async def _known(self, reference: str) -> KnownRefund | None:
+        return await known_refund(self._runtime.db, reference)

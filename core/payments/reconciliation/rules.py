@@ -135,10 +135,10 @@ def _surplus(call: InvoiceCall) -> InvoiceDifference | None:
 
 
 @attrs.frozen(kw_only=True)
-class KnownFailure:
-    """A pairing failure with its refund. `status`, `amount` and `gateway_refund_id` are those of the refund.
+class KnownRefund:
+    """A refund of ours. `action` is what an operator has done about its pairing failure; None for earned money.
 
-    Without a refund, `status` and `amount` are None. The amount is in Rupiah.
+    For a failure without a refund, `status` and `amount` are None. The amount is in Rupiah.
     """
 
     action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
@@ -155,10 +155,10 @@ def is_refund_under_way(created: dt.datetime | None, updated: dt.datetime | None
     return any(at is not None and at > until - UNDER_WAY for at in (created, updated))
 
 
-def refund_difference(report: RefundCall, known: KnownFailure | None) -> RefundDifference | None:
+def refund_difference(report: RefundCall, known: KnownRefund | None) -> RefundDifference | None:
     """Return how a refund of the gateway differs from ours, None if it fits.
 
-    `known` is None if the service does not know the failure. An open refund fits: the jobs process asks about it.
+    `known` is None if the service does not know the reference. An open refund fits: the jobs process asks about it.
     """
     if known is None or known.status is None:
         recorded = known is not None and known.action is OperatorAction.REFUNDED

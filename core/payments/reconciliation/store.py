@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.payments.gateway_calls import Issued
-from core.payments.reconciliation.rules import KnownFailure, KnownRequest
+from core.payments.reconciliation.rules import KnownRefund, KnownRequest
 from core.payments.states import PaymentStatus
 from core.storage import sql_files
 from core.storage.records import as_dict, one
@@ -48,9 +48,9 @@ def _known_request(row: dict[str, Any]) -> KnownRequest:
     return KnownRequest(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])
 
 
-async def known_failure(reader: Reader, failure_id: str) -> KnownFailure | None:
-    """Return a failure with its refund; None if the failure does not exist."""
-    return one(KnownFailure, await reader.fetchrow(SQL["failure"], failure_id))
+async def known_refund(reader: Reader, reference: str) -> KnownRefund | None:
+    """Return the refund, or the failure without one, that the gateway has by a reference; None if it is not ours."""
+    return one(KnownRefund, await reader.fetchrow(SQL["refund"], reference))
 
 
 async def failure_to_act_on(reader: Reader, payment_request_id: str) -> str | None:
@@ -60,9 +60,9 @@ async def failure_to_act_on(reader: Reader, payment_request_id: str) -> str | No
 
 
 async def refunds_since(reader: Reader, begin_id: str) -> list[tuple[str, str]]:
-    """Return (failure, the gateway's id) of the refunds that the gateway has, from an id on."""
+    """Return (our reference, the gateway's id) of the refunds that the gateway has, from an id on."""
     return [
-        (str(row["failure_id"]), row["gateway_refund_id"]) for row in await reader.fetch(SQL["refunds_since"], begin_id)
+        (str(row["reference"]), row["gateway_refund_id"]) for row in await reader.fetch(SQL["refunds_since"], begin_id)
     ]
 
 

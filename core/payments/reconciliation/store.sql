@@ -74,16 +74,26 @@ SELECT
     WHERE p.confirmed_at >= $1 AND p.amount > 0
   );
 
--- name: failure
--- The pairing failure $1, with its refund.
+-- name: refund
+-- What the gateway knows by the reference $1: a refund, or a pairing failure without one. A refund that was asked for
+-- again by another reference had failed by this one.
 SELECT
   f.operator_action AS action,
   r.status,
   r.amount,
   r.gateway_refund_id
+FROM refunds AS r
+LEFT JOIN pairing_failures AS f ON f.id = r.failure_id
+WHERE coalesce(r.reference, r.failure_id, r.id) = $1
+UNION ALL
+SELECT
+  f.operator_action,
+  CASE WHEN r.id IS NOT NULL THEN 'failed' END,
+  r.amount,
+  NULL
 FROM pairing_failures AS f
 LEFT JOIN refunds AS r ON r.failure_id = f.id
-WHERE f.id = $1;
+WHERE f.id = $1 AND (r.id IS NULL OR r.reference IS NOT NULL);
 
 -- name: failure_to_act_on
 -- The failure of the payment request $1 on which no operator has acted.
@@ -94,7 +104,7 @@ WHERE f.payment_request_id = $1 AND f.operator_action IS NULL AND f.superseded_a
 -- name: refunds_since
 -- The refunds with an id of the gateway whose ids follow $1: those of a time.
 SELECT
-  r.failure_id,
+  coalesce(r.reference, r.failure_id, r.id) AS reference,
   r.gateway_refund_id
 FROM refunds AS r
 WHERE r.id > $1::uuid AND r.gateway_refund_id IS NOT NULL;

@@ -1,8 +1,10 @@
 """Apply what the gateway says about a refund, by webhook or when asked (docs/product.md#refunds).
 
-core/payments/refunds/rules.py judges a report. Each function locks the failure first, so the order in which reports
-arrive does not matter.
+core/payments/refunds/rules.py judges a report. Each function first locks the failure, or the payment if its money
+was earned, so the order in which reports arrive does not matter.
 """
+
+import attrs
 
 from core.accounts.customers import erasing
 from core.base import ids
@@ -14,6 +16,7 @@ from core.payments.failures import store as failures
 from core.payments.failures.rules import OperatorAction
 from core.payments.failures.store import Failure
 from core.payments.gateway_calls import CallCase, Judgement, RefundCall, RefundStateThere
+from core.payments.ledger import store as ledger
 from core.payments.refunds import rules, store, transitions
 from core.payments.refunds.rules import AMOUNT_DIFFERS, JudgedRefund
 from core.payments.refunds.states import RefundStatus
@@ -23,7 +26,16 @@ from core.storage.transaction import Tx
 from core.telemetry import logs, metrics
 
 log = logs.get("refunds")
-metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed"))
+metrics.start_at_zero(metrics.REFUNDS, ("requested", "succeeded", "declined", "failed", "by_hand"))
+
+
+@attrs.frozen(kw_only=True)
+class _Locked:
+    """A refund whose failure is locked; without a failure, its payment is."""
+
+    refund: Refund
+    failure: Failure | None
+    payment: PaymentRequest
 
 
 async def apply(tx: Tx, report: RefundCall) -> Judgement:
@@ -31,13 +43,13 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
 
     After a conflict the gateway is asked, because the call may be old or wrong.
     """
-    failure, refund = await _lock(tx, report.failure_id)
-    if failure is None or refund is None:
+    locked = await _lock(tx, report.reference)
+    if locked is None:
         return Judgement(case=CallCase.UNKNOWN, note="the service has not asked for this refund")
-    case = await _apply(tx, failure, refund, report)
+    case = await _apply(tx, locked, report)
     if case is CallCase.CONFLICT:
-        if refund.is_open:
-            events.deadline(tx, await store.ask_now(tx, refund.id))
+        if locked.refund.is_open:
+            events.deadline(tx, await store.ask_now(tx, locked.refund.id))
         note = "the refund is not the one that was asked for, or was decided before"
         return Judgement(case=case, note=note)
     return Judgement(case=case)
@@ -48,48 +60,62 @@ async def apply_polled(tx: Tx, report: RefundCall) -> CallCase:
 
     A refund of another amount ends the open one as failed and is logged as a conflict: an operator must look at it.
     """
-    failure, refund = await _lock(tx, report.failure_id)
-    assert failure is not None
-    assert refund is not None
-    case = await _apply(tx, failure, refund, report)
+    locked = await _lock(tx, report.reference)
+    assert locked is not None
+    refund = locked.refund
+    case = await _apply(tx, locked, report)
     if case is CallCase.CONFLICT and refund.is_open and refund.gateway_refund_id in (None, report.refund_id):
         await _keep_conflict(tx, report)
         await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=AMOUNT_DIFFERS)
-        await _tell(tx, failure, "failed")
+        await _tell(tx, locked.payment, "failed")
     return case
 
 
-async def decline(tx: Tx, *, failure_id: str, attempt: int, code: str) -> None:
+async def decline(tx: Tx, *, name_there: str, attempt: int, code: str) -> None:
     """End a requested refund, because the gateway refuses to make it."""
-    failure, refund = await _lock(tx, failure_id)
-    assert failure is not None
+    locked = await _lock(tx, name_there)
+    assert locked is not None
+    if await transitions.decline(tx, locked.refund.id, attempt=attempt, failure_code=code):
+        await _tell(tx, locked.payment, "declined")
+
+
+async def _lock(tx: Tx, name_there: str) -> _Locked | None:
+    found = await store.named(tx, name_there)
+    if found is None:
+        return None
+    failure = None if found.failure_id is None else await failures.lock(tx, found.failure_id)
+    lock_or_get = payments.lock if failure is None else payments.get
+    payment, refund = await lock_or_get(tx, found.payment_request_id), await store.get(tx, found.id)
+    assert payment is not None
     assert refund is not None
-    if await transitions.decline(tx, refund.id, attempt=attempt, failure_code=code):
-        await _tell(tx, failure, "declined")
+    return _Locked(refund=refund, failure=failure, payment=payment)
 
 
-async def _lock(tx: Tx, failure_id: str) -> tuple[Failure | None, Refund | None]:
-    failure = await failures.lock(tx, failure_id)
-    return failure, None if failure is None else await store.of_failure(tx, failure_id)
+async def _is_undecided(tx: Tx, locked: _Locked) -> bool:
+    """Return whether the money has not gone back in another way, and has not been used for another try."""
+    if locked.failure is not None:
+        return locked.failure.operator_action is None and locked.failure.superseded_at is None
+    others = [one for one in await store.of_earned(tx, locked.payment.id) if one.id != locked.refund.id]
+    return locked.refund.amount <= rules.refundable(locked.payment.amount, others)
 
 
-async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -> CallCase:
+async def _apply(tx: Tx, locked: _Locked, report: RefundCall) -> CallCase:
+    refund = locked.refund
     ours = JudgedRefund(
         status=refund.status,
         amount=refund.amount,
         gateway_refund_id=refund.gateway_refund_id,
-        is_undecided=failure.operator_action is None and failure.superseded_at is None,
+        is_undecided=await _is_undecided(tx, locked),
     )
     case = rules.judge(report, ours)
     if case is CallCase.REFUND_SUCCEEDED:
         await transitions.succeed(tx, refund.id, gateway_refund_id=report.refund_id)
-        acted = await failures.act(tx, failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None)
-        assert acted is not None
-        await _tell(tx, failure, "succeeded")
+        await _settle(tx, locked)
+        await _tell(tx, locked.payment, "succeeded")
     elif case is CallCase.REFUND_FAILED:
         code = report.failure_code or rules.UNNAMED
         await transitions.fail(tx, refund.id, gateway_refund_id=report.refund_id, failure_code=code)
-        await _tell(tx, failure, "failed")
+        await _tell(tx, locked.payment, "failed")
     elif (
         case is CallCase.IGNORED_STATUS
         and report.state is RefundStateThere.PENDING
@@ -99,16 +125,26 @@ async def _apply(tx: Tx, failure: Failure, refund: Refund, report: RefundCall) -
     return case
 
 
-async def _tell(tx: Tx, failure: Failure, outcome: str) -> None:
+async def _settle(tx: Tx, locked: _Locked) -> None:
+    """Record that a refund has succeeded: as the operator's action on its failure, or in the ledger."""
+    refund = locked.refund
+    if locked.failure is None:
+        await ledger.refund(tx, payment_request_id=refund.payment_request_id, refund_id=refund.id, amount=refund.amount)
+        return
+    acted = await failures.act(
+        tx, locked.failure.id, OperatorAction.REFUNDED, operator_id=refund.requested_by, note=None
+    )
+    assert acted is not None
+
+
+async def _tell(tx: Tx, payment: PaymentRequest, outcome: str) -> None:
     """Count the outcome of a refund, and tell the customer."""
     tx.count(metrics.REFUNDS.labels(outcome))
-    payment = await payments.get(tx, failure.payment_request_id)
-    assert payment is not None
     await tell_customer(tx, payment)
 
 
 async def tell_customer(tx: Tx, payment: PaymentRequest) -> None:
-    """Send the customer the state of their failed payment, unless they are erased: then no row may follow."""
+    """Send the customer the state of their payment, unless they are erased: then no row may follow."""
     if not await erasing.is_erased(tx, payment.customer_id):
         await announce_payments.payment_updated(tx, [payment])
 
@@ -116,6 +152,6 @@ async def tell_customer(tx: Tx, payment: PaymentRequest) -> None:
 async def _keep_conflict(tx: Tx, report: RefundCall) -> None:
     """Log a refund that was found and does not fit."""
     row = await payer_data.row_of_answer(
-        tx, report.body, log_id=ids.new_id(), external_id=report.failure_id, invoice_id=report.refund_id
+        tx, report.body, log_id=ids.new_id(), external_id=report.reference, invoice_id=report.refund_id
     )
     await payer_data.log_conflict(tx, row, "the refund has another amount than was asked for")

@@ -1,4 +1,4 @@
-"""An operator refunds a failed pairing through the gateway, and the jobs process asks the gateway until it is decided.
+"""An operator refunds a failed pairing or earned money, and the jobs process asks the gateway until it is decided.
 
 The row is committed before the gateway is called, by the jobs process alone. A process may die at any line: the row is
 due again after a pause, and the gateway is first asked what it has. So it makes one refund for a failure.
@@ -71,16 +71,26 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
     Raises RefundsDisabled, NotFound, AlreadyActioned, FailureSuperseded, NotRefundable, ValidationFailed.
     """
     words = rules.checked_note("reason", reason)
-    if not runtime.settings.refunds_enabled or gateway_of(runtime.settings, runtime.gateway) is None:
-        raise RefundsDisabled
+    check_enabled(runtime)
     async with runtime.transaction() as tx:
         undecided = await lock_undecided(tx, failure_id, words=words)
         refund, words, amount = undecided.refund, undecided.words, undecided.failure.amount
         if refund is not None and refund.is_open:
             return
-        await _check(tx, undecided.payment.id, refund)
+        if refund is not None and not rules.may_try_again(
+            gateway_refund_id=refund.gateway_refund_id, failure_code=refund.failure_code
+        ):
+            raise NotRefundable(details={"reason": "refund_failed"})
+        await check_refundable(tx, undecided.payment.id)
         if refund is None:
-            await transitions.request(tx, failure_id=failure_id, amount=amount, reason=words, operator_id=actor.user_id)
+            await transitions.request(
+                tx,
+                payment_request_id=undecided.payment.id,
+                failure_id=failure_id,
+                amount=amount,
+                reason=words,
+                operator_id=actor.user_id,
+            )
         else:
             attempt = refund.attempt + 1
             await transitions.request_again(tx, refund.id, attempt=attempt, reason=words, operator_id=actor.user_id)
@@ -95,12 +105,14 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
         )
 
 
-async def _check(tx: Tx, payment_request_id: str, refund: Refund | None) -> None:
-    """Raise NotRefundable if the gateway can't refund the payment, or if another try could pay twice."""
-    if refund is not None and not rules.may_try_again(
-        gateway_refund_id=refund.gateway_refund_id, failure_code=refund.failure_code
-    ):
-        raise NotRefundable(details={"reason": "refund_failed"})
+def check_enabled(runtime: Runtime) -> None:
+    """Raise RefundsDisabled if the service does not refund through the gateway."""
+    if not runtime.settings.refunds_enabled or gateway_of(runtime.settings, runtime.gateway) is None:
+        raise RefundsDisabled
+
+
+async def check_refundable(tx: Tx, payment_request_id: str) -> None:
+    """Raise NotRefundable if the gateway can't refund the payment."""
     paid = await store.paid(tx, payment_request_id)
     found = outlook(
         paid.payment_channel,
@@ -136,7 +148,7 @@ async def _ask(runtime: Runtime, gateway: RefundGateway, due: DueRefund) -> bool
         return False
     app_tag = runtime.settings.gateway_app_tag
     wanted = WantedRefund(
-        reference=due.failure_id,
+        reference=due.name_there,
         invoice_id=due.gateway_invoice_id,
         refund_id=due.gateway_refund_id,
         amount=due.amount,
@@ -146,15 +158,15 @@ async def _ask(runtime: Runtime, gateway: RefundGateway, due: DueRefund) -> bool
         found = await gateway.ask(wanted)
         async with runtime.transaction() as tx:
             if isinstance(found, Declined):
-                await apply.decline(tx, failure_id=due.failure_id, attempt=due.attempt, code=found.code)
+                await apply.decline(tx, name_there=due.name_there, attempt=due.attempt, code=found.code)
                 return True
             report = read_refund_call(found, app_tag=app_tag)
             if isinstance(report, UnreadableCall):
-                log.error("the gateway's refund can't be read", failure_id=due.failure_id, result=report.case.result)
+                log.error("the gateway's refund can't be read", reference=due.name_there, result=report.case.result)
             else:
                 await apply.apply_polled(tx, report)
     except (GatewayUnavailable, Unavailable):
-        log.warning("asking about a refund failed", failure_id=due.failure_id)
+        log.warning("asking about a refund failed", reference=due.name_there)
     except Exception:  # one failure must not stop the others
-        log.exception("processing the gateway's answer about a refund failed", failure_id=due.failure_id)
+        log.exception("processing the gateway's answer about a refund failed", reference=due.name_there)
     return True

@@ -2,6 +2,8 @@
 (docs/product.md#refunds)."""
 
 import datetime as dt
+from collections.abc import Iterable
+from typing import Protocol
 
 import attrs
 
@@ -12,6 +14,7 @@ from core.payments.gateway_calls import CURRENCY, CallCase, RefundCall, RefundSt
 from core.payments.refunds.states import RefundStatus
 
 LONGEST_NOTE = 500  # characters of an operator's reason or note
+LONGEST_REFERENCE = 255  # characters by which an operator names a transfer
 # When to ask the gateway again after the n-th time; the last one repeats.
 ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600, 1_800, 3_600))
 STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
@@ -24,12 +27,23 @@ MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
 
 @attrs.frozen(kw_only=True)
 class JudgedRefund:
-    """A refund of ours. `is_undecided`: its failure is not superseded, and no operator's action is recorded."""
+    """A refund of ours. `is_undecided`: its failure is not superseded, and no operator's action is recorded; or of earned
+    money, the other refunds leave as much as this one gives back."""
 
     status: RefundStatus
     amount: int
     gateway_refund_id: str | None
     is_undecided: bool
+
+
+class OfEarned(Protocol):
+    """A refund of earned money."""
+
+    @property
+    def amount(self) -> int: ...
+
+    @property
+    def status(self) -> RefundStatus: ...
 
 
 def judge(call: RefundCall, ours: JudgedRefund) -> CallCase:
@@ -105,3 +119,34 @@ class NotRefundable(DomainError):
         id="Gateway tidak dapat mengembalikan pembayaran ini. Kembalikan uangnya sendiri, lalu catat.",
     )
     advice = "Show why (`details.reason`). Move the money in another way, and record it with a note."
+
+
+class PaymentNotConsumed(DomainError):
+    """The money of this request was not earned. A failed pairing has its own refund."""
+
+    code = "PAYMENT_NOT_CONSUMED"
+    message = Text(
+        en="Only earned money can be made good. For a paid request without a chat, act on its failed pairing.",
+        id="Hanya uang yang sudah menjadi pendapatan yang dapat diganti. Untuk pembayaran tanpa obrolan, tangani "
+        "kegagalan pencariannya.",
+    )
+    advice = "Open the failed pairing of the request, if it has one."
+
+
+class RefundExceedsPaid(DomainError):
+    """The amount is more than what was received for this request, minus its refunds that are done or under way.
+
+    `details.refundable` is what is left, in Rupiah.
+    """
+
+    code = "REFUND_EXCEEDS_PAID"
+    message = Text(
+        en="The amount is more than what is left of this payment.",
+        id="Jumlahnya melebihi sisa pembayaran ini.",
+    )
+    advice = "Show `details.refundable`, and let the operator enter at most that."
+
+
+def refundable(earned: int, refunds: Iterable[OfEarned]) -> int:
+    """Return how many Rupiah of an earned payment can still go back: less those refunds that are done or under way."""
+    return earned - sum(one.amount for one in refunds if one.status is not RefundStatus.FAILED)

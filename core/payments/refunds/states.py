@@ -31,7 +31,8 @@ class RefundStatus(State):
 R = RefundStatus
 OPEN = frozenset({R.REQUESTED, R.PENDING})
 INITIAL: Mapping[RefundStatus, tuple[EdgeCause, ...]] = {
-    R.REQUESTED: (EdgeCause("An operator asks for the refund of a failed pairing.", OPERATOR),),
+    R.REQUESTED: (EdgeCause("An operator asks for the refund of a failed pairing, or of earned money.", OPERATOR),),
+    R.SUCCEEDED: (EdgeCause("An operator has given earned money back by hand.", OPERATOR),),
 }
 EDGES: Edges[RefundStatus] = {
     (R.REQUESTED, R.PENDING): (EdgeCause("The gateway has made the refund.", JOBS),),
@@ -48,6 +49,8 @@ EDGES: Edges[RefundStatus] = {
         ),
     ),
     (R.FAILED, R.SUCCEEDED): (
-        EdgeCause("The gateway reports the success after all, and no operator has acted on the failure.", GATEWAY),
+        EdgeCause(
+            "The gateway reports the success after all, and the money has not gone back in another way.", GATEWAY
+        ),
     ),
 }

@@ -10,22 +10,29 @@ from core.payments.refunds.states import OPEN, RefundStatus
 from core.payments.refunds.tables import Refund as Refunds
 from core.storage import sql_files
 from core.storage.records import many, one
-from core.storage.statements import columns_of, p, statement
+from core.storage.statements import columns_of, names_of, p, statement
 from core.storage.transaction import Reader, Tx
 
 
 @attrs.frozen(kw_only=True)
 class Refund:
-    """A row of refunds. `amount` is in Rupiah."""
+    """A row of refunds. `amount` is in Rupiah. Without a failure, it gives earned money back."""
 
     id: str
-    failure_id: str
+    payment_request_id: str
+    failure_id: str | None
+    reference: str | None
     amount: int
     status: RefundStatus = attrs.field(converter=RefundStatus)
     requested_by: str
     attempt: int
     gateway_refund_id: str | None
     failure_code: str | None
+
+    @property
+    def name_there(self) -> str:
+        """The reference by which the gateway has it."""
+        return self.reference or self.failure_id or self.id
 
     @property
     def is_open(self) -> bool:
@@ -35,7 +42,12 @@ class Refund:
     @property
     def bars_another_try(self) -> bool:
         """Return whether the customer may get the money back, or have it, by this refund."""
-        return self.is_open or self.failure_code in MAY_BE_REFUNDED
+        return self.is_open or self.may_have_paid
+
+    @property
+    def may_have_paid(self) -> bool:
+        """Return whether it has failed, but the customer may have the money by another refund that the gateway made."""
+        return self.failure_code in MAY_BE_REFUNDED
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +55,7 @@ class DueRefund:
     """A refund that the gateway must be asked about. `gateway_invoice_id` is the invoice that was paid."""
 
     id: str
-    failure_id: str
+    name_there: str
     amount: int
     attempt: int
     gateway_refund_id: str | None
@@ -64,6 +76,17 @@ class Paid:
 SQL = sql_files.load(__file__)
 COLUMNS = columns_of(Refunds, Refund)
 OF_FAILURE = statement(Refunds.select(*COLUMNS).where(Refunds.failure_id == p.failure_id), Refund)
+GET = statement(Refunds.select(*COLUMNS).where(Refunds.id == p.id), Refund)
+BY_HAND = statement(
+    Refunds.select(Refunds.id).where(
+        Refunds.payment_request_id == p.payment_request_id, Refunds.hand_reference == p.reference
+    )
+)
+OF_EARNED = statement(
+    Refunds.select(*COLUMNS).where(Refunds.payment_request_id == p.payment_request_id, Refunds.failure_id.is_null()),
+    Refund,
+)
+NAMED = f"SELECT {names_of(Refund)} FROM refunds WHERE coalesce(reference, failure_id, id) = $1"
 ASK_NOW = statement(
     Refunds.update(ask_at=p.now).where(
         Refunds.id == p.id, Refunds.status.is_in([RefundStatus.REQUESTED, RefundStatus.PENDING])
@@ -74,6 +97,26 @@ ASK_NOW = statement(
 async def of_failure(reader: Reader, failure_id: str) -> Refund | None:
     """Return the refund of a failure; None without one. Writers must hold the failure's lock."""
     return await OF_FAILURE.first(reader, failure_id=failure_id)
+
+
+async def get(reader: Reader, refund_id: str) -> Refund | None:
+    """Return a refund; None for an unknown id."""
+    return await GET.first(reader, id=refund_id)
+
+
+async def named(reader: Reader, name_there: str) -> Refund | None:
+    """Return the refund that the gateway has by a reference; None if it is not ours."""
+    return one(Refund, await reader.fetchrow(NAMED, name_there))
+
+
+async def by_hand(reader: Reader, payment_request_id: str, reference: str) -> str | None:
+    """Return the id of the refund by hand of a payment with a reference; None without one."""
+    return await BY_HAND.value(reader, payment_request_id=payment_request_id, reference=reference)
+
+
+async def of_earned(reader: Reader, payment_request_id: str) -> list[Refund]:
+    """Return the refunds of an earned payment. Writers must hold the payment's lock."""
+    return await OF_EARNED.all(reader, payment_request_id=payment_request_id)
 
 
 async def paid(reader: Reader, payment_request_id: str) -> Paid:

@@ -4,10 +4,9 @@ UPDATE refunds AS r
 SET
   asks = r.asks + 1,
   ask_at = $1 + ($2::interval[])[least(r.asks + 1, array_length($2::interval[], 1))]
-FROM pairing_failures AS f
-JOIN payment_requests AS p ON p.id = f.payment_request_id
+FROM payment_requests AS p
 WHERE
-  f.id = r.failure_id
+  p.id = r.payment_request_id
   AND is_open_refund(r.status)
   AND r.id = ANY(ARRAY(
     SELECT id
@@ -18,7 +17,12 @@ WHERE
     FOR NO KEY UPDATE SKIP LOCKED
   ))
 RETURNING
-  r.id, r.failure_id, r.amount, r.attempt, r.gateway_refund_id, p.gateway_invoice_id;
+  r.id,
+  coalesce(r.reference, r.failure_id, r.id) AS name_there,
+  r.amount,
+  r.attempt,
+  r.gateway_refund_id,
+  p.gateway_invoice_id;
 
 -- name: give_back
 -- Make open refunds ($1) due at $2 again.

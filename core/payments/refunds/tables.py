@@ -8,23 +8,29 @@ from core.storage import columns
 from core.storage.personal import Erase, Personal
 
 REASON = Personal("what an operator wrote about a refund", "always", Erase.NULL)
-REFUND = Personal("the refund at the gateway, and why it failed", "always: money", Erase.KEEP)
+REFUND = Personal("the refund at the gateway or by hand, and why it failed", "always: money", Erase.KEEP)
 
 _OPEN = ", ".join(f"'{status}'" for status in RefundStatus if status in OPEN)
 
 
 class Refund(Table, tablename="refunds", db=columns.ENGINE):
-    """The one refund of a pairing failure, stored before the gateway is asked for it. No row is deleted."""
+    """The one refund of a pairing failure, or one of the refunds of an earned payment. It is stored before the gateway is
+    asked for it. No row is deleted."""
 
     id = columns.identifier()
-    failure_id = columns.reference("PairingFailure", unique=True, owner=True)
+    payment_request_id = columns.plain_id(null=False, owner="PaymentRequest")
+    # None: the money was earned, and a chat came of it.
+    failure_id = columns.reference("PairingFailure", null=True, unique=True)
     amount = columns.number()
     status = columns.string(20, default="requested")
     reason = columns.text(null=True, personal=REASON)  # the operator's words, for operators only
     requested_by = columns.reference("Operator")
     requested_at = columns.moment(null=False)
     attempt = columns.number(default=1)  # how often operators have asked for it
+    # The gateway's name for it, if that is not the id of the failure, or without one that of the refund.
+    reference = columns.plain_id()
     gateway_refund_id = columns.string(255, null=True, unique=True, personal=REFUND)
+    hand_reference = columns.string(255, null=True, personal=REFUND)  # of money that an operator has moved
     failure_code = columns.string(100, null=True, personal=REFUND)
     asks = columns.number(default=0)  # how often the gateway was asked in this attempt
     ask_at = columns.moment()  # when to ask the gateway next
@@ -36,4 +42,9 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     settled_has_a_time = Check(f"(status IN ({_OPEN})) = (settled_at IS NULL)")
     open_is_asked_after = Check(f"(status IN ({_OPEN})) = (ask_at IS NOT NULL)")
     failed_has_a_code = Check("(status = 'failed') = (failure_code IS NOT NULL)")
-    made_has_an_id = Check("status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL")
+    made_has_an_id = Check(
+        "status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR hand_reference IS NOT NULL"
+    )
+    by_hand_is_earned_and_done = Check(
+        "hand_reference IS NULL OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL"
+    )

@@ -1,6 +1,7 @@
 """Changes of a refund's status; core/payments/refunds/apply.py makes them, with the rows that each implies.
 
-Each transition is one statement that names the expected state. The callers hold the lock of the failure.
+Each transition is one statement that names the expected state. The callers hold the lock of the failure, or that of
+the payment whose earned money goes back.
 """
 
 from core.base import ids
@@ -12,8 +13,17 @@ from core.storage.transaction import Tx
 R = RefundStatus
 CREATE = statement(
     insert(
-        Refunds, "id failure_id amount reason requested_by requested_at ask_at created_at", status=R.REQUESTED
+        Refunds,
+        "id payment_request_id failure_id amount reason requested_by requested_at ask_at created_at",
+        status=R.REQUESTED,
     ).on_conflict(Refunds.failure_id, "DO NOTHING")
+)
+RECORD = statement(
+    insert(
+        Refunds,
+        "id payment_request_id amount reason requested_by requested_at settled_at created_at hand_reference",
+        status=R.SUCCEEDED,
+    )
 )
 REQUEST_AGAIN = statement(
     transition(
@@ -63,11 +73,15 @@ DECLINE = statement(
 )
 
 
-async def request(tx: Tx, *, failure_id: str, amount: int, reason: str | None, operator_id: str) -> bool:
-    """Insert the refund of a failure. Return False if there is one."""
-    made = await CREATE.execute(
+async def request(
+    tx: Tx, *, payment_request_id: str, failure_id: str | None, amount: int, reason: str | None, operator_id: str
+) -> str:
+    """Insert the refund of a failure, unless it has one, or a refund of earned money. Return its id."""
+    refund_id = ids.new_id()
+    await CREATE.execute(
         tx,
-        id=ids.new_id(),
+        id=refund_id,
+        payment_request_id=payment_request_id,
         failure_id=failure_id,
         amount=amount,
         reason=reason,
@@ -76,7 +90,27 @@ async def request(tx: Tx, *, failure_id: str, amount: int, reason: str | None, o
         ask_at=tx.now,
         created_at=tx.now,
     )
-    return bool(made)
+    return refund_id
+
+
+async def record(
+    tx: Tx, *, payment_request_id: str, amount: int, reason: str | None, operator_id: str, reference: str
+) -> str:
+    """Insert a refund of earned money that an operator has made by hand. Return its id."""
+    refund_id = ids.new_id()
+    await RECORD.execute(
+        tx,
+        id=refund_id,
+        payment_request_id=payment_request_id,
+        amount=amount,
+        reason=reason,
+        requested_by=operator_id,
+        requested_at=tx.now,
+        settled_at=tx.now,
+        created_at=tx.now,
+        hand_reference=reference,
+    )
+    return refund_id
 
 
 async def request_again(tx: Tx, refund_id: str, *, attempt: int, reason: str | None, operator_id: str) -> bool:

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
@@ -153,3 +154,66 @@ async def test_age_and_due_time_of_a_failure(world: World) -> None:
 def _hours(failure: dict[str, Any]) -> float:
     due, made = (dt.datetime.fromisoformat(failure[name]) for name in ("due_at", "created_at"))
     return (due - made).total_seconds() / 3600
+
+
+async def test_earned_money_goes_back_while_the_chat_runs(
+    world: World, simulated: SimulatedGateway, http: aiohttp.ClientSession
+) -> None:
+    root, customer, mitra = await world.operator(), await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    socket = await customer.open("pairing")
+    payment_id = (await root.get(f"/internal/sessions/{session_id}"))["payment_request_id"]
+    path = f"/internal/payment-requests/{payment_id}"
+
+    async def post(body: dict[str, Any]) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {root.access_token}"}
+        async with http.post(f"{root.addresses.internal}{path}/refund", json=body, headers=headers) as answer:
+            return answer.status, await answer.json()
+
+    status, made = await post({"amount": 5_000, "reason": "the mitra was silent"})
+    assert (status, made["status"], made["by_hand"], made["reference"]) == (202, "requested", False, made["id"])
+    await world.until(lambda: _of(simulated, made["id"]), lambda found: len(found) == 1)
+    await world.raw_webhook(simulated.refunds.settle(made["id"]))
+    by_hand = {"amount": 7_000, "reason": "the rest", "by_hand": True, "reference": "TRF-1"}
+    status, first = await post(by_hand)
+    assert (status, first["status"], first["reference"]) == (201, "succeeded", "TRF-1")
+    assert await post({**by_hand, "amount": 1}) == (201, first)
+    await refused(root.post(f"{path}/refund", {"amount": 1, "reason": "more"}), 409, "REFUND_EXCEEDS_PAID")
+    seen = await root.get(path)
+    assert (seen["status"], seen["refundable_amount"], seen["refund"]["refunded"]) == ("consumed", 0, 12_000)
+    listed = (await root.get(f"{path}/refunds"))["items"]
+    assert [(one["amount"], one["reason"]) for one in listed] == [(7_000, "the rest"), (5_000, "the mitra was silent")]
+    own = (await customer.get("/api/client/transactions"))["items"]
+    assert [(one["type"], one["amount"]) for one in own] == [
+        ("refund", -7_000),
+        ("refund", -5_000),
+        ("session", 12_000),
+    ]
+
+    async def told() -> list[tuple[int, str, int]]:
+        frames = [one["payment_request"]["refund"] for one in socket.frames if one["type"] == "payment_updated"]
+        return [(one["amount"], one["status"], one["refunded"]) for one in frames]
+
+    assert await world.until(told, lambda states: len(states) == 3) == [
+        (5_000, "requested", 0), (5_000, "succeeded", 5_000), (7_000, "succeeded", 12_000),
+    ]  # fmt: skip
+    await socket.close()
+    actions = [row["action"] for row in await audits(world, payment_id)]
+    assert actions == ["payment.refund_requested", "payment.refunded_by_hand", "payment_request.read"]
+
+
+async def _of(simulated: SimulatedGateway, reference: str) -> list[dict[str, Any]]:
+    return simulated.refunds.of(reference)
+
+
+async def test_making_good_refuses_what_it_can_not_do(world: World) -> None:
+    root = await world.operator()
+    failure = await a_failure(world, await world.customer())
+    path = f"/internal/payment-requests/{failure['payment_request_id']}/refund"
+    whole = {"amount": 1, "reason": "maaf"}
+    await refused(root.post(path, whole), 409, "PAYMENT_NOT_CONSUMED")
+    await refused(root.post(f"/internal/payment-requests/{new_id()}/refund", whole), 404, "NOT_FOUND")
+    for body in ({"amount": 0}, {"reason": ""}, {"by_hand": True}, {"reference": "TRF-1"}, {"reference": "\u0007"}):
+        await refused(root.post(path, {**whole, **body}), 422, "VALIDATION_ERROR")
+    reader = (await an_operator(world, {"payments": "read"})).client
+    await refused(reader.post(path, whole), 403, "FORBIDDEN")
