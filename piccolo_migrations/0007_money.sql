@@ -51,6 +51,13 @@ CREATE UNIQUE INDEX IF NOT EXISTS customer_transactions_refund ON customer_trans
 WHERE refund_id IS NOT NULL;
 
 -- next transaction
+-- A request that was paid short has the amount that was paid, and what its invoice asked for.
+ALTER TABLE payment_requests
+ADD COLUMN IF NOT EXISTS asked_amount INTEGER,
+DROP CONSTRAINT IF EXISTS payment_requests_short_is_less,
+ADD CONSTRAINT payment_requests_short_is_less CHECK (asked_amount > amount);
+
+-- next transaction
 -- Each paid request is in exactly one place. A consumed one is earned once; what went back of it is at most that.
 CREATE OR REPLACE FUNCTION money_is_conserved() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE

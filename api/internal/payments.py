@@ -18,6 +18,7 @@ from core.desk.earned_refunds import EarnedRefund
 from core.desk.support import LookUp
 from core.desk.timeline import timeline
 from core.payments import confirm as payment_confirm
+from core.payments.failures.rules import FailureActioned
 from core.payments.refunds import make_good as refund_earned
 from core.payments.refunds.rules import (
     LONGEST_NOTE,
@@ -27,7 +28,7 @@ from core.payments.refunds.rules import (
     RefundExceedsPaid,
     RefundsDisabled,
 )
-from core.payments.rules import PaymentNotPending
+from core.payments.rules import PaymentNotPending, SessionInProgress
 from core.payments.states import PaymentStatus
 from core.runtime.container import Runtime
 
@@ -83,12 +84,13 @@ async def payment_timeline(request_id: str, runtime: Runtime, actor: Actor) -> t
 @post(
     "/internal/payment-requests/{request_id:str}/confirm",
     status_code=200,
-    **operators("payments", "write", PaymentNotPending, step_up=True),
+    **operators("payments", "write", FailureActioned, PaymentNotPending, SessionInProgress, step_up=True),
 )
 async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.SupportPayment:
-    """Confirm a pending request by hand.
+    """Confirm a pending request by hand, or accept a short payment for what was paid.
 
-    Do this only if you have seen the money elsewhere.
+    Confirm a pending request only if you have seen the money elsewhere. A short payment is a failed pairing with the
+    cause `payment_short`: this starts its search, as if the amount that was paid had been the price.
     """
     found = path_id(request_id)
     await payment_confirm.confirm(runtime, actor, payment_request_id=found)

@@ -29,6 +29,7 @@ FAILURES = f"""SELECT
   f.targeted_mitra_id,
   f.cause_tag,
   f.amount,
+  p.asked_amount,
   f.operator_action,
   f.actioned_by,
   o.display_name AS operator_name,
@@ -89,6 +90,8 @@ class RefundView:
 class FailedPairing:
     """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah.
 
+    `asked_amount` is what the invoice asked for if the customer paid less (`payment_short`), else null.
+
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
     `refundable` says whether the payment's channel refunds, null if that is not known, and `refundable_until` until
     when, null if no limit is known. `may_refund` says whether a refund can be asked for now. `note` is for operators
@@ -101,6 +104,7 @@ class FailedPairing:
     targeted_mitra_id: MitraId | None
     cause_tag: CauseTag = attrs.field(converter=CauseTag)
     amount: int
+    asked_amount: int | None
     operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
     actioned_by: Person | None
     actioned_at: dt.datetime | None

@@ -17,7 +17,7 @@ from core.accounts.customers import store as customer_store
 from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import Count, PaymentRequestId, Person, Time
+from core.base.field_types import Count, PaymentRequestId, Person, Positive, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -81,6 +81,7 @@ PAYMENTS = f"""SELECT
   {payment_views.COLUMNS},
   p.gateway_invoice_id,
   p.payment_channel,
+  p.asked_amount,
   CASE WHEN p.status = 'consumed' THEN p.amount - coalesce(
     (
       SELECT sum(d.amount)
@@ -307,12 +308,14 @@ async def session(runtime: Runtime, actor: Actor, session_id: str, *, noted: boo
 class SupportPayment(PaymentRequestView):
     """A payment request as support sees it.
 
+    `asked_amount` is what the invoice asked for if less was paid, which is then the `amount`; null otherwise.
     `refundable_amount` is how much of its earned money can still go back; 0 if it was not earned.
     """
 
     customer: Person
     gateway_invoice_id: str | None
     payment_channel: str | None
+    asked_amount: Positive | None
     refundable_amount: Count
 
 

@@ -163,6 +163,7 @@ class Issued:
     expires_at: dt.datetime
     invoice_id: str | None
     was_confirmed: bool
+    asked_amount: int | None = None  # of its invoice, if less was paid
 
 
 class InvoiceOwner(enum.Enum):
@@ -195,6 +196,7 @@ class Effect(enum.Enum):
     EXPIRE = enum.auto()
     CONFIRM = enum.auto()
     FAIL = enum.auto()  # the money is recorded as that of a failed pairing
+    FAIL_SHORT = enum.auto()  # the same, for less money than the invoice asked for
     RECORD_MORE = enum.auto()  # the money is another payment, and gets a separate failed request
     KEEP = enum.auto()  # of a payment that is recorded: its invoice and channel, if they are not known
 
@@ -380,7 +382,7 @@ def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
     """Judge the first payment of the request's invoice."""
     issued = facts.issued
     if not covers(call, issued.amount):
-        return Judgement(case=CallCase.CONFLICT)
+        return _judge_misfit(call, issued)
     over = overpaid_by(call, issued)
     note = f"overpaid by {over}" if over else None
     paid_at = call.paid_at or facts.received_at
@@ -390,6 +392,16 @@ def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
     if facts.is_blocked:
         return Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL, note=note)
     return Judgement(case=CallCase.CONFIRMED, effect=Effect.CONFIRM, note=note)
+
+
+def _judge_misfit(call: InvoiceCall, issued: Issued) -> Judgement:
+    """Judge the payment of the request's invoice that does not cover the amount."""
+    paid = paid_by(call)
+    if 0 < paid < issued.amount and (call.amount is None or call.amount >= issued.amount):
+        return Judgement(
+            case=CallCase.CONFLICT, effect=Effect.FAIL_SHORT, note=f"paid {paid} of {issued.amount}: too little"
+        )
+    return Judgement(case=CallCase.CONFLICT)
 
 
 def paid_after(call: InvoiceCall, confirmed_at: dt.datetime) -> bool:

@@ -43,6 +43,7 @@ def issued(payment: PaymentRequest) -> Issued:
         expires_at=payment.expires_at,
         invoice_id=payment.gateway_invoice_id,
         was_confirmed=payment.confirmed_at is not None,
+        asked_amount=payment.asked_amount,
     )
 
 
@@ -126,6 +127,8 @@ async def _record(tx: Tx, payment: PaymentRequest, call: InvoiceCall, effect: Ef
         await money.confirm(tx, payment, invoice_id=call.invoice_id)
     elif effect is Effect.FAIL:
         await money.fail_paid(tx, payment, invoice_id=call.invoice_id)
+    elif effect is Effect.FAIL_SHORT:
+        await money.fail_short(tx, payment, amount=gateway_calls.paid_by(call), invoice_id=call.invoice_id)
     elif payment.gateway_invoice_id is None:  # confirmed by hand; now the gateway reports the invoice
         await store.keep_invoice(tx, payment.id, call.invoice_id)
 

@@ -62,11 +62,24 @@ async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
     )
 
 
-async def fail(tx: Tx, payment: PaymentRequest, cause: CauseTag, *, invoice_id: str | None = None) -> None:
-    """Move a payment to `failed_pairing` and insert its pairing failure. Raises MoneyMoved."""
+async def fail(
+    tx: Tx,
+    payment: PaymentRequest,
+    cause: CauseTag,
+    *,
+    invoice_id: str | None = None,
+    short_amount: int | None = None,
+) -> None:
+    """Move a payment to `failed_pairing` and insert its pairing failure. Raises MoneyMoved.
+
+    `short_amount` is what was paid, if that is less than the amount: then it becomes the amount.
+    """
     check_edge(EDGES, payment.status, PaymentStatus.FAILED_PAIRING)
-    if not await transitions.fail(tx, payment.id, before=payment.status, invoice_id=invoice_id):
+    if not await transitions.fail(
+        tx, payment.id, before=payment.status, invoice_id=invoice_id, short_amount=short_amount
+    ):
         raise MoneyMoved(payment.id)
+    payment = attrs.evolve(payment, amount=payment.amount if short_amount is None else short_amount)
     _count(tx, "failed", payment)
     await _create_failure(tx, payment, cause)
 
@@ -122,11 +135,33 @@ async def fail_paid(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) 
     await announce.payment_updated(tx, [payment])
 
 
+async def fail_short(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_id: str) -> None:
+    """Record money for a locked request that is less than its invoice asked for, for an operator. Raises MoneyMoved."""
+    await fail(tx, payment, CauseTag.PAYMENT_SHORT, invoice_id=invoice_id, short_amount=amount)
+    await announce.payment_updated(tx, [payment])
+
+
+async def accept(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> None:
+    """Accept a short payment for what it is: its failure is superseded, and its pairing follows the commit.
+
+    The caller must hold the locks of both. Raises MoneyMoved.
+    """
+    await failures.supersede(tx, failure_id)
+    if not await transitions.accept(tx, payment.id):
+        raise MoneyMoved(payment.id)
+    await _announce_confirmed(tx, payment)
+
+
 async def confirm(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:
     """Record money for a locked request that is not blocked; its pairing follows the commit. Raises MoneyMoved."""
     check_edge(EDGES, payment.status, PaymentStatus.CONFIRMED)
     if not await transitions.confirm(tx, payment.id, invoice_id=invoice_id):
         raise MoneyMoved(payment.id)
+    await _announce_confirmed(tx, payment)
+
+
+async def _announce_confirmed(tx: Tx, payment: PaymentRequest) -> None:
+    """Count a confirmed payment, and begin what it pays for after the commit."""
     await _keep_traceparent(tx, payment.id)
     _count(tx, "confirmed", payment)
     if payment.is_extension:  # for a session, `pairing_status` reports the search
@@ -165,6 +200,7 @@ async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_i
         payment,
         id=id_of_more(payment, invoice_id),
         amount=amount,
+        asked_amount=None,
         is_first_session_discount=False,
         created_at=tx.now,
         confirmed_at=tx.now,

@@ -76,6 +76,7 @@ EDGES: Edges[PaymentStatus] = {
     (P.PENDING, P.FAILED_PAIRING): (
         EdgeCause("The money comes, but the customer has a live session or another paid request.", GATEWAY, OPERATOR),
         EdgeCause("The money comes, but the first-session discount was used elsewhere.", GATEWAY, OPERATOR),
+        EdgeCause("Less money comes than the invoice asked for.", GATEWAY),
     ),
     (P.CONFIRMED, P.CONSUMED): (
         EdgeCause("A mitra accepts the chat request, or approves the extension.", MITRA),
@@ -92,11 +93,12 @@ EDGES: Edges[PaymentStatus] = {
     ),
     (P.EXPIRED, P.FAILED_PAIRING): (
         EdgeCause("The money was paid later than that.", GATEWAY),
-        EdgeCause("It was paid in time, but no session may start.", GATEWAY),
+        EdgeCause("It was paid in time, but no session may start, or it is less than the invoice asked for.", GATEWAY),
     ),
     (P.ABANDONED, P.FAILED_PAIRING): (EdgeCause("The money comes after all.", GATEWAY),),
     (P.FAILED_PAIRING, P.CONFIRMED): (
         EdgeCause("The customer falls back from a targeted request to a blast, or asks another mitra.", CUSTOMER),
+        EdgeCause("An operator accepts a short payment for what it is.", OPERATOR),
     ),
 }
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

@@ -19,11 +19,12 @@ AT_ONCE = 500  # rows in one statement
 
 @attrs.frozen(kw_only=True)
 class PaymentRequest:
-    """A row of payment_requests. `amount` is in Rupiah."""
+    """A row of payment_requests. Amounts are in Rupiah. `asked_amount`: more than was paid was asked for."""
 
     id: PaymentRequestId
     customer_id: CustomerId
     amount: int
+    asked_amount: int | None = None
     duration_minutes: int
     is_first_session_discount: bool
     is_extension: bool

@@ -21,6 +21,8 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     id = columns.identifier()
     customer_id = columns.reference("Customer", owner=True)
     amount = columns.number(default=0)
+    # Set if less was paid than the invoice asked for: what it asked for. `amount` is what was paid.
+    asked_amount = columns.number(null=True)
     duration_minutes = columns.number()
     is_first_session_discount = columns.flag()
     is_extension = columns.flag()
@@ -47,6 +49,7 @@ class PaymentRequest(Table, tablename="payment_requests", db=columns.ENGINE):
     extension_names_its_session = Check("is_extension = (extends_session_id IS NOT NULL)")
     paid_has_a_time = Check("(status IN ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at IS NOT NULL)")
     consumed_has_a_time = Check("(status = 'consumed') = (consumed_at IS NOT NULL)")
+    short_is_less = Check("asked_amount > amount")
     discount_is_for_sessions = Check("NOT (is_extension AND is_first_session_discount)")
 
 

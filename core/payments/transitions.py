@@ -35,6 +35,7 @@ CREATE_FAILED = statement(
 CONFIRM_AGAIN = statement(
     transition(Requests, EDGES, [P.FAILED_PAIRING], P.CONFIRMED, targeted_mitra_id=p.targeted_mitra_id)
 )
+ACCEPT = statement(transition(Requests, EDGES, [P.FAILED_PAIRING], P.CONFIRMED, confirmed_at=p.now))
 CONSUME = statement(transition(Requests, EDGES, [P.CONFIRMED], P.CONSUMED, consumed_at=p.now))
 ABANDON = statement(transition(Requests, EDGES, [P.PENDING], P.ABANDONED))
 EXPIRE = statement(transition(Requests, EDGES, [P.PENDING], P.EXPIRED))
@@ -60,17 +61,30 @@ async def confirm_again(tx: Tx, payment_request_id: str, *, targeted_mitra_id: s
     return bool(await CONFIRM_AGAIN.execute(tx, id=payment_request_id, targeted_mitra_id=targeted_mitra_id))
 
 
+async def accept(tx: Tx, payment_request_id: str) -> bool:
+    """Move a request from `failed_pairing` to `confirmed`: the money counts from now on."""
+    return bool(await ACCEPT.execute(tx, id=payment_request_id, now=tx.now))
+
+
 async def consume(tx: Tx, payment_request_id: str) -> bool:
     """Move a request from `confirmed` to `consumed`."""
     return bool(await CONSUME.execute(tx, id=payment_request_id, now=tx.now))
 
 
-async def fail(tx: Tx, payment_request_id: str, *, before: PaymentStatus, invoice_id: str | None = None) -> bool:
+async def fail(
+    tx: Tx,
+    payment_request_id: str,
+    *,
+    before: PaymentStatus,
+    invoice_id: str | None = None,
+    short_amount: int | None = None,
+) -> bool:
     """Move a request from `before` to `failed_pairing`.
 
-    If the money came only now, record when, and `invoice_id` if given.
+    If the money came only now, record when, and `invoice_id` if given. `short_amount` is what was paid, if that is less
+    than the amount.
     """
-    return bool(await tx.execute(SQL["fail"], payment_request_id, before, tx.now, invoice_id))
+    return bool(await tx.execute(SQL["fail"], payment_request_id, before, tx.now, invoice_id, short_amount))
 
 
 async def abandon(tx: Tx, payment_request_id: str) -> bool:

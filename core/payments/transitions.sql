@@ -8,12 +8,15 @@ SET
 WHERE id = $1 AND status IN ('pending', 'expired');
 
 -- name: fail
--- Fail a request ($1) in the state $2. If the money came only now, store when ($3) and its invoice ($4).
+-- Fail a request ($1) in the state $2. If the money came only now, store when ($3) and its invoice ($4). If it is less
+-- than was asked for, store how much it is ($5).
 UPDATE payment_requests
 SET
   status = 'failed_pairing',
   confirmed_at = coalesce(confirmed_at, $3),
-  gateway_invoice_id = coalesce(gateway_invoice_id, $4)
+  gateway_invoice_id = coalesce(gateway_invoice_id, $4),
+  amount = coalesce($5::int, amount),
+  asked_amount = CASE WHEN $5::int IS NULL THEN asked_amount ELSE amount END
 WHERE id = $1 AND status = $2;
 
 -- name: abandon_pending

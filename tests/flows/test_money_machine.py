@@ -31,6 +31,7 @@ from core.pairing import request as payment_request
 from core.pairing import retarget as pairing_retarget
 from core.pairing import start as pairing_start
 from core.pairing.request import PaymentWish
+from core.payments import confirm as payment_confirm
 from core.payments import sweeps as payment_sweeps
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds import make_good
@@ -417,7 +418,28 @@ class MoneyMachine(RuleBasedStateMachine):
             return
         more = {wrong: "USD" if wrong == "currency" else less}
         expected = "duplicate" if paid else "conflict"
-        assert self.act(self._call(payment["id"], **more), become={}) == expected
+        # Less than the invoice asked for is recorded, for an operator.
+        become = {payment["id"]: "failed_pairing"} if wrong == "paid_amount" and not paid else {}
+        assert self.act(self._call(payment["id"], **more), become=become) == expected
+
+    @precondition(some_payment)
+    @rule(n=st.integers(0, 3))
+    def operator_accepts_a_short_payment(self, n: int) -> None:
+        payment = self.seen.payments[self._payment(n)]
+        if payment["status"] == "pending":
+            return
+        failure, error = self.seen.failures.get(payment["id"]), None
+        as_new = {**payment, "confirmed_at": None, "status": "pending"}
+        if failure is None or failure["cause_tag"] != "payment_short":
+            error = "PAYMENT_NOT_PENDING"
+        elif failure["operator_action"] is not None:
+            error = "FAILURE_ACTIONED"
+        elif not payment["is_extension"] and self.seen.blocked(payment["customer_id"], but=payment["id"]):
+            error = "SESSION_IN_PROGRESS"
+        elif self._paid_now(as_new, paid_at=payment["created_at"])[1] == "failed_pairing":
+            error = "PAYMENT_NOT_PENDING"
+        work = payment_confirm.confirm(self.harness.runtime, self.operator, payment_request_id=payment["id"])
+        self.act(work, become={} if error else {payment["id"]: "confirmed"}, error=error)
 
     @precondition(some_payment)
     @rule(n=st.integers(0, 3))

@@ -9,7 +9,7 @@ from core.payments.failures.rules import OperatorAction as A
 from core.payments.gateway_calls import RefundCall, RefundStateThere
 from core.payments.reconciliation.rules import (
     UNDER_WAY,
-    KnownFailure,
+    KnownRefund,
     RefundDifference,
     is_refund_under_way,
     refund_difference,
@@ -23,12 +23,12 @@ D, R = RefundDifference, RefundStateThere
 def report(state: RefundStateThere = R.SUCCEEDED, **more: Any) -> RefundCall:
     """Return a refund of 12,000 Rupiah at the gateway."""
     fields = {"refund_id": "rfd", "amount": 12_000, "currency": "IDR", "failure_code": None, **more}
-    return RefundCall(failure_id="f", state=state, body={}, **fields)
+    return RefundCall(reference="f", state=state, body={}, **fields)
 
 
-def known(status: S | None, action: A | None = None, refund_id: str | None = "rfd") -> KnownFailure:
+def known(status: S | None, action: A | None = None, refund_id: str | None = "rfd") -> KnownRefund:
     """Return a failure, with a refund of 12,000 Rupiah if there is a status."""
-    return KnownFailure(action=action, status=status, amount=status and 12_000, gateway_refund_id=status and refund_id)
+    return KnownRefund(action=action, status=status, amount=status and 12_000, gateway_refund_id=status and refund_id)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def known(status: S | None, action: A | None = None, refund_id: str | None = "rf
     ],
 )
 def test_difference_of_a_refund_and_its_failure(
-    refund: RefundCall, failure: KnownFailure | None, expected: RefundDifference | None
+    refund: RefundCall, failure: KnownRefund | None, expected: RefundDifference | None
 ) -> None:
     assert refund_difference(refund, failure) is expected
 

@@ -176,9 +176,10 @@ FROM pairing_failures AS f
 JOIN payment_requests AS p ON p.id = f.payment_request_id
 WHERE
   f.customer_id <> p.customer_id
-  OR starts_with(f.cause_tag, 'extension_') <> p.is_extension
+  OR f.cause_tag <> 'payment_short' AND starts_with(f.cause_tag, 'extension_') <> p.is_extension
+  OR f.cause_tag = 'payment_short' AND p.asked_amount IS NULL
   OR starts_with(f.cause_tag, 'targeted_') AND f.targeted_mitra_id IS NULL
-  OR NOT starts_with(f.cause_tag, 'targeted_') AND f.superseded_at IS NOT NULL;
+  OR NOT (starts_with(f.cause_tag, 'targeted_') OR f.cause_tag = 'payment_short') AND f.superseded_at IS NOT NULL;
 
 
 -- rule: a refund matches its failure
@@ -432,7 +433,7 @@ WHERE
       l.discount = p.is_first_session_discount
       AND l.mode = p.mode
       AND l.minutes = p.duration_minutes
-      AND l.price = p.amount
+      AND l.price = coalesce(p.asked_amount, p.amount)
   );
 
 

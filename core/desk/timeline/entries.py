@@ -83,7 +83,7 @@ def _amount(idr: int) -> str:
 
 def of_payment(p: SupportPayment) -> list[TimelineEntry]:
     """Return the entries of the payment request itself."""
-    what = f"{p.duration_minutes} minutes, {p.mode}, {_amount(p.amount)}"
+    what = f"{p.duration_minutes} minutes, {p.mode}, {_amount(p.asked_amount or p.amount)}"
     kind = (
         "an extension of"
         if p.is_extension
@@ -93,7 +93,8 @@ def of_payment(p: SupportPayment) -> list[TimelineEntry]:
     )
     found = [TimelineEntry(at=p.created_at, kind="created", text=f"The customer requested {kind} {what}.")]
     if p.confirmed_at is not None:
-        found.append(TimelineEntry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)} received."))
+        of = "" if p.asked_amount is None else f" of {_amount(p.asked_amount)}"
+        found.append(TimelineEntry(at=p.confirmed_at, kind="paid", text=f"{_amount(p.amount)}{of} received."))
     if p.consumed_at is not None:
         found.append(TimelineEntry(at=p.consumed_at, kind="earned", text="The payment became revenue."))
     if p.status == "expired" or (p.confirmed_at is not None and p.confirmed_at > p.expires_at):
@@ -110,6 +111,9 @@ def of_audit_row(row: Any) -> TimelineEntry:
     if row["action"] == "payment.refund_requested":
         text = f"{row['operator_name']} asked the gateway to give {_amount(row['amount'])} back{why}"
         return TimelineEntry(at=row["created_at"], kind="refund_requested", text=text)
+    if row["action"] == "payment.accepted_short":
+        text = f"{row['operator_name']} accepted {_amount(row['amount'])} for what it is."
+        return TimelineEntry(at=row["created_at"], kind="confirmed_by_operator", text=text)
     if row["action"] == "payment.refunded_by_hand":
         text = f"{row['operator_name']} gave {_amount(row['amount'])} back by hand{why}"
         return TimelineEntry(at=row["created_at"], kind="refunded", text=text)
@@ -233,6 +237,10 @@ DONE = {
     "credited": "gave a credit",
     "no_action": "decided that no action is needed",
 }
+AGAIN = (
+    "The customer asked all mitras instead, with the same payment.",
+    "The money was accepted for what it is, and the search began.",
+)
 REFUNDED = "The gateway paid the money back."
 
 
@@ -257,7 +265,7 @@ def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
         text = f"The payment led to no chat ({row['cause_tag']}): {why.en}"
         found.append(TimelineEntry(at=row["created_at"], kind="failed", text=text))
         if row["superseded_at"] is not None:
-            text = "The customer asked all mitras instead, with the same payment."
+            text = AGAIN[row["cause_tag"] == CauseTag.PAYMENT_SHORT]
             found.append(TimelineEntry(at=row["superseded_at"], kind="tried_again", text=text))
         if row["refund_status"] == "failed":
             text = f"The refund failed: {row['refund_failure_code']}."

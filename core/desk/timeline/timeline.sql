@@ -150,7 +150,9 @@ FROM operator_audit_log AS a
 JOIN control_center_users AS o ON o.id = a.operator_id
 WHERE
   a.object_id = $1::text
-  AND a.action IN ('payment.confirmed', 'payment.refund_requested', 'payment.refunded_by_hand')
+  AND a.action IN (
+    'payment.confirmed', 'payment.accepted_short', 'payment.refund_requested', 'payment.refunded_by_hand'
+  )
   OR a.object_id IN (
     SELECT s.id::text
     FROM chat_sessions AS s

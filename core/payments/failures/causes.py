@@ -111,6 +111,17 @@ class CauseTag(enum.StrEnum):
             ),
         ),
     )
+    PAYMENT_SHORT = (
+        "payment_short",
+        CauseTexts(
+            when="less was paid than the invoice asked for",
+            label=Text(en="paid too little", id="bayar kurang"),
+            explanation=Text(
+                en="The customer paid less than the invoice asked for. Refund the money, or accept it for what it is.",
+                id="Pelanggan membayar kurang dari tagihan. Kembalikan uangnya, atau terima sebesar yang dibayar.",
+            ),
+        ),
+    )
     CUSTOMER_CANCELLED = (
         "customer_cancelled",
         CauseTexts(

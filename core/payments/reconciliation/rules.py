@@ -114,7 +114,8 @@ def _paid(call: InvoiceCall, known: KnownRequest, *, now: dt.datetime) -> Invoic
     if known.by_hand and known.confirmed_at is not None and issued.invoice_id and paid_after(call, known.confirmed_at):
         return InvoiceDifference.PAID_NOT_CONFIRMED  # paid twice; once recorded, the invoice is another request's
     paid = call.paid_amount if call.paid_amount is not None else call.amount
-    fits = paid == issued.amount == call.amount and (call.currency or CURRENCY) == CURRENCY
+    asked = issued.asked_amount or issued.amount
+    fits = (paid, call.amount) == (issued.amount, asked) and (call.currency or CURRENCY) == CURRENCY
     return None if fits else InvoiceDifference.AMOUNT_DIFFERS
 
 

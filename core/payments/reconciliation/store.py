@@ -44,6 +44,7 @@ def _known_request(row: dict[str, Any]) -> KnownRequest:
         expires_at=row["expires_at"],
         invoice_id=row["gateway_invoice_id"],
         was_confirmed=row["confirmed_at"] is not None,
+        asked_amount=row["asked_amount"],
     )
     return KnownRequest(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])
 

@@ -4,6 +4,7 @@ SELECT
   p.id,
   p.status,
   p.amount,
+  p.asked_amount,
   p.created_at,
   p.expires_at,
   p.confirmed_at,

@@ -177,7 +177,7 @@ async def test_polled_payment_that_does_not_match_is_logged_once_and_changes_not
     world: World, simulated: SimulatedGateway, moments: Moments
 ) -> None:
     payments, operator = await requests(world, 2), await world.operator()
-    simulated.pay(payments[0]["payment_request_id"], paid_amount=11_000)
+    simulated.pay(payments[0]["payment_request_id"], amount=11_000, paid_amount=11_000)
     simulated.pay(payments[1]["payment_request_id"], currency="USD")
 
     async def logged(payment: dict[str, Any]) -> list[dict[str, Any]]:
@@ -197,7 +197,7 @@ async def test_polled_conflict_of_an_earlier_day_is_not_logged_again(
     world: World, simulated: SimulatedGateway, moments: Moments
 ) -> None:
     (payment,) = await requests(world, 1)
-    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
+    simulated.pay(payment["payment_request_id"], amount=11_000, paid_amount=11_000)
 
     async def logged() -> list[str]:
         rows = await world.stack.sql(
@@ -302,7 +302,7 @@ async def test_polled_payment_of_an_abandoned_invoice_that_does_not_match_is_log
 ) -> None:
     customer, operator = await world.customer(), await world.operator()
     payment = await world.request(customer)
-    simulated.pay(payment["payment_request_id"], paid_amount=11_000)
+    simulated.pay(payment["payment_request_id"], amount=11_000, paid_amount=11_000)
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
 
     async def logged() -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ async def test_paid_invoice_below_the_amount_waits_for_an_operator(world: World,
     customers = [await world.customer() for _ in range(4)]
     payments = [await world.request(customer) for customer in customers]
     wrong: list[dict[str, Any]] = [
-        {"paid_amount": 11_999}, {"currency": "USD"}, {"external_id": new_id()}, {"metadata": {"app": "another"}},
+        {"amount": 11_999, "paid_amount": 11_999}, {"currency": "USD"}, {"external_id": new_id()}, {"metadata": {"app": "another"}},
     ]  # fmt: skip
     for payment, more in zip(payments, wrong, strict=True):
         simulated.pay(payment["payment_request_id"], **more)
@@ -183,7 +183,7 @@ async def test_polled_conflict_can_be_replayed_once_it_matches(world: World, sim
     customer, operator = await world.customer(), await world.operator()
     payment = await world.request(customer)
     request_id = payment["payment_request_id"]
-    simulated.pay(request_id, paid_amount=11_999)
+    simulated.pay(request_id, amount=11_999, paid_amount=11_999)
     await overdue(world, payment)
 
     async def logged() -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ async def test_polled_conflict_can_be_replayed_once_it_matches(world: World, sim
     timeline = await operator.get(f"/internal/payment-requests/{request_id}/timeline")
     said = [entry["text"] for entry in timeline["entries"] if entry["kind"] == "webhook"]
     assert [text.startswith("The gateway was polled and answered: PAID") for text in said] == [True, True]
-    simulated.made[f"inv-{request_id}"]["paid_amount"] = 12_000
+    simulated.made[f"inv-{request_id}"].update({"amount": 12_000, "paid_amount": 12_000})
     await until_state(world, customer, payment, "confirmed", "failed_pairing")
     assert len(await logged()) == 2
 

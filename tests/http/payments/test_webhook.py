@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.stack import CALLBACK_TOKEN, World, new_id, open_failure, payment_call
+from tests.http.operators.steps import at_once, audits
+from tests.stack import CALLBACK_TOKEN, World, new_id, open_failure, payment_call, refused
 from tools.driving.client import Addresses, Client
 from tools.driving.throwaway import free_port
 
@@ -216,7 +217,6 @@ async def test_second_invoice_for_a_paid_request_is_a_conflict(world: World) -> 
         {"amount": 11999},
         {"amount": 0},
         {"amount": -12000},
-        {"paid_amount": 11999},
         {"amount": 11999, "paid_amount": 12000},
         {"currency": "USD"},
         {"currency": "idr "},
@@ -226,6 +226,55 @@ async def test_wrong_amount_or_currency_is_a_conflict_and_changes_nothing(world:
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, **wrong)))[:2] == (409, "conflict")
     assert await state(customer, payment) == "pending"
+
+
+@pytest.mark.parametrize("before", ["pending", "abandoned"])
+async def test_short_payment_is_a_conflict_and_a_failed_pairing_of_what_was_paid(world: World, before: str) -> None:
+    customer, payment = await a_pending_payment(world)
+    request_id = payment["payment_request_id"]
+    if before == "abandoned":
+        await customer.post(f"/api/client/payment/requests/{request_id}/abandon")
+    status, result, row = await call(world, payment_call(payment, paid_amount=5_000))
+    assert (status, result, row["processing_error"]) == (409, "conflict", "paid 5000 of 12000: too little")
+    assert (await call(world, payment_call(payment, paid_amount=5_000)))[:2] == (200, "duplicate")
+    seen = await customer.get(f"/api/client/payment/requests/{request_id}")
+    assert (seen["status"], seen["amount"], seen["failure"]["cause_tag"]) == ("failed_pairing", 5_000, "payment_short")
+    operator = await world.operator()
+    (failure,) = (await operator.get("/internal/failed-pairings", cause_tag="payment_short", limit=1))["items"]
+    assert (failure["payment_request_id"], failure["amount"], failure["asked_amount"]) == (request_id, 5_000, 12_000)
+    story = await operator.get(f"/internal/payment-requests/{request_id}/timeline")
+    assert "Rp 5.000 of Rp 12.000 received." in [entry["text"] for entry in story["entries"]]
+    assert "less than the invoice" in story["why_no_chat"]
+
+
+async def test_short_payment_is_accepted_for_what_it_is_once(world: World) -> None:
+    customer, payment = await a_pending_payment(world)
+    operator, mitra = await world.operator(), await world.mitra()
+    path = f"/internal/payment-requests/{payment['payment_request_id']}"
+    await call(world, payment_call(payment, paid_amount=5_000))
+    answers = await at_once(5, lambda _: operator.post(f"{path}/confirm"))
+    assert sorted(one[0] for one in answers) == [200, 409, 409, 409, 409]
+    assert {one[1] for one in answers if one[0] == 409} == {"PAYMENT_NOT_PENDING"}
+    asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: len(seen["items"]) > 0)
+    await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/accept")
+    seen = await operator.get(path)
+    assert (seen["status"], seen["amount"], seen["asked_amount"]) == ("consumed", 5_000, 12_000)
+    (earned,) = (await customer.get("/api/client/transactions"))["items"]
+    assert earned["amount"] == 5_000
+    (row,) = await audits(world, payment["payment_request_id"])
+    assert (row["action"], row["after"]) == ("payment.accepted_short", {"amount": 5_000})
+
+
+async def test_short_payment_that_was_given_back_or_meets_a_session_is_not_accepted(world: World) -> None:
+    operator = await world.operator()
+    customer, payment = await a_pending_payment(world)
+    path = f"/internal/payment-requests/{payment['payment_request_id']}/confirm"
+    await call(world, payment_call(payment, paid_amount=5_000))
+    await world.session(customer, await world.mitra())
+    await refused(operator.post(path), 409, "SESSION_IN_PROGRESS")
+    rows = (await operator.get("/internal/failed-pairings", cause_tag="payment_short", limit=1))["items"]
+    await operator.call("PATCH", f"/internal/failed-pairings/{rows[0]['id']}", {"operator_action": "refunded"})
+    await refused(operator.post(path), 409, "FAILURE_ACTIONED")
 
 
 @pytest.mark.parametrize("more", [{"amount": 12500}, {"paid_amount": 12500}])
