@@ -10,6 +10,7 @@ import redis.asyncio as redis_asyncio
 from core.base import ids
 from core.bus.bus import Bus
 from core.bus.channels import of_session
+from core.bus.link import SETTLED_S
 from core.bus.subscription import Subscription
 from tests.faults.proxy import Mode, Proxy
 from tests.faults.valkey_servers import until
@@ -181,3 +182,23 @@ async def test_subscription_stops_while_it_sends_a_command(stack: Stack, iterati
         await asyncio.sleep(0)
     async with asyncio.timeout(within(2)):
         await made.close()
+
+
+async def test_channel_is_unheard_only_while_that_is_sure(stack: Stack, hub: Hub) -> None:
+    name, other = channel(), Hub(stack)
+    try:
+
+        async def is_unheard() -> bool:
+            return await hub.subscription.unheard([name]) == {name}
+
+        assert not await is_unheard()  # processes that listen to it may be about to connect
+        await until(is_unheard, timeout=SETTLED_S + 3)
+        other.subscription.add([name])
+        await hub.until_subscribed(name, 1)
+        assert not await is_unheard()
+        other.subscription.remove([name])
+        await until(is_unheard, timeout=3)
+        hub.proxy.switch(Mode.HANG)
+        assert not await is_unheard()
+    finally:
+        await other.close()

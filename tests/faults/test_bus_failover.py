@@ -131,6 +131,22 @@ async def test_channels_that_come_and_go_are_heard_only_while_they_are_wanted() 
         assert (pair.subscriptions > before) == bool(late)
 
 
+async def test_channels_without_a_subscriber_are_known_on_all_servers_of_a_cluster() -> None:
+    async with valkey.cluster() as cluster, pair_on(cluster.url) as pair:
+        looking = Subscription(pair.publishing, pair._take, pair._subscribed)
+        task = asyncio.create_task(looking.run())
+        try:
+            unheard = {channels.of_recipient(ids.new_id()) for _ in range(20)}
+
+            async def are_known() -> bool:
+                return await looking.unheard([*pair.names, *unheard]) == unheard
+
+            await until(are_known, timeout=RECOVERED_S)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
 def on_primary(cluster: Cluster, number: int, names: list[str]) -> list[str]:
     """Return the channels that belong to one of the three primaries."""
     first, last = cluster.slots_of(number)

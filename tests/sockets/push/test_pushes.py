@@ -20,8 +20,8 @@ from tests.sockets.plain_socket import at, end_early, token_like
 from tests.sockets.push.devices import DOWN, PushedDevices
 from tests.stack import Stack, new_id
 from tools.driving.client import Client
-from tools.embedded.ownership import running
 from tools.driving.throwaway import free_port
+from tools.embedded.ownership import running
 
 pytestmark = pytest.mark.anyio
 LABELS = {"title", "body"}
