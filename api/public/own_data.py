@@ -8,12 +8,12 @@ from litestar.response import Stream
 
 from api.auth import client_ip, customers
 from api.request_bodies import Body, optional_text, phone_code
+from core.accounts.logins.callers import RecentSignInRequired, require_recent_sign_in
 from core.accounts.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
 from core.base.field_types import Id, Time
-from core.erasures.rules import RecentSignInRequired
 from core.payments.rules import SessionInProgress
 from core.privacy import erase as erasure
 from core.privacy import export
@@ -83,7 +83,7 @@ async def export_me(runtime: Runtime, actor: Actor) -> Response[Export]:
     The caller must have signed in on this device within the last 10 minutes, and gets one export an hour. The answer
     comes in parts; if it ends early, its JSON is incomplete.
     """
-    await export.require_recent_sign_in(runtime, actor)
+    await require_recent_sign_in(runtime, actor)
     await export.begin_own(runtime, actor)
     answer: Any = Stream(
         export.parts(runtime, actor.user_id),

@@ -5,13 +5,9 @@ import enum
 import hashlib
 import hmac
 
-from core.base.errors import DomainError, Kind, Repeat
-from core.base.languages import Text
-
 # Requests that were in progress at the erasure have ended by then, and events about the last session have arrived. What
 # they stored is erased after it, at the latest. Service time.
 SETTLED = dt.timedelta(minutes=1)
-RECENT = dt.timedelta(minutes=10)  # service time since the sign-in, for an export
 EXPORT_EVERY = dt.timedelta(hours=1)  # service time
 
 
@@ -21,16 +17,6 @@ class RequestedBy(enum.StrEnum):
     USER = "user"
     OPERATOR = "operator"
     COMMAND_LINE = "command_line"
-
-
-class RecentSignInRequired(DomainError):
-    """The caller signed in on this device more than 10 minutes ago."""
-
-    kind = Kind.FORBIDDEN
-    code = "RECENT_SIGN_IN_REQUIRED"
-    message = Text(en="Sign in again to continue.", id="Silakan masuk lagi untuk melanjutkan.")
-    repeat = Repeat.LATER
-    advice = "Let the person sign in again, then repeat the request."
 
 
 class MitraStillActive(Exception):

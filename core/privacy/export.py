@@ -17,7 +17,6 @@ from piccolo.table import Table
 
 from core.accounts.customers import erasing as customers
 from core.accounts.customers.tables import Customer
-from core.accounts.logins import erasing as logins
 from core.accounts.logins.tables import AuthSession, OtpRequest
 from core.accounts.operators import store as operators
 from core.base.actor import Actor
@@ -25,7 +24,7 @@ from core.base.errors import NotFound
 from core.base.field_types import Id, Party, Time
 from core.bus.rate_limit import RateLimited
 from core.deliveries.tables import DeliveryTrail
-from core.erasures.rules import EXPORT_EVERY, RECENT, RecentSignInRequired
+from core.erasures.rules import EXPORT_EVERY
 from core.payments.failures.rules import OperatorAction
 from core.payments.ledger.tables import CustomerTransaction
 from core.payments.tables import PaymentRequest
@@ -256,13 +255,6 @@ async def operator_named(runtime: Runtime, email: str) -> str:
     if found is None:
         raise LookupError(email)
     return found.id
-
-
-async def require_recent_sign_in(runtime: Runtime, actor: Actor) -> None:
-    """Check that the caller signed in on this device within the last 10 minutes. Raises RecentSignInRequired."""
-    at = await logins.signed_in_at(runtime.db, actor.auth_session_id)
-    if at is None or at <= runtime.now() - RECENT:
-        raise RecentSignInRequired
 
 
 async def parts(runtime: Runtime, customer_id: str) -> AsyncIterator[bytes]:

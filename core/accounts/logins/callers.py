@@ -1,5 +1,6 @@
 """Who a token's caller is, and what they must have done first."""
 
+import datetime as dt
 import functools
 
 from core.accounts.customers import store as customers
@@ -9,9 +10,22 @@ from core.accounts.operators.store import Operator
 from core.accounts.operators.totp import TotpRequired
 from core.base.actor import Actor, UserType
 from core.base.batch_loader import PAUSE_S, BatchLoader
-from core.base.errors import Forbidden, Unauthenticated
+from core.base.errors import DomainError, Forbidden, Kind, Repeat, Unauthenticated
+from core.base.languages import Text
 from core.runtime.container import Runtime
 from core.security.access import AccessClaims
+
+RECENT = dt.timedelta(minutes=10)  # service time since the sign-in; a refresh is none
+
+
+class RecentSignInRequired(DomainError):
+    """The caller signed in on this device more than 10 minutes ago."""
+
+    kind = Kind.FORBIDDEN
+    code = "RECENT_SIGN_IN_REQUIRED"
+    message = Text(en="Sign in again to continue.", id="Silakan masuk lagi untuk melanjutkan.")
+    repeat = Repeat.LATER
+    advice = "Let the person sign in again, then repeat the request."
 
 
 async def authenticate(runtime: Runtime, token: str, *, audience: str) -> Actor:
@@ -55,6 +69,13 @@ async def require_step_up(runtime: Runtime, actor: Actor) -> None:
     """Check that a caller has stepped up. Raises TotpRequired if not."""
     if not await has_stepped_up(runtime, actor):
         raise TotpRequired
+
+
+async def require_recent_sign_in(runtime: Runtime, actor: Actor) -> None:
+    """Check that the caller signed in on this device within the last 10 minutes. Raises RecentSignInRequired."""
+    at = await logins.signed_in_at(runtime.db, actor.auth_session_id)
+    if at is None or at <= runtime.now() - RECENT:
+        raise RecentSignInRequired
 
 
 def _loader(runtime: Runtime) -> BatchLoader[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from core.accounts.logins import codes
 from core.storage import sql_files
-from core.storage.transaction import Reader, Tx
+from core.storage.transaction import Tx
 
 SQL = sql_files.load(__file__)
 
@@ -25,8 +25,3 @@ async def forget_codes(tx: Tx, phone: str, *, mark: str, window: dt.timedelta) -
     """Delete the requests for codes for a phone. Those that still count against a limit stay with `mark` instead."""
     await tx.execute(SQL["forget_codes"], phone, tx.now - window)
     await tx.execute(SQL["mark_codes"], phone, mark)
-
-
-async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | None:
-    """Return when the sign-in of an auth session was."""
-    return await reader.fetchval(SQL["signed_in_at"], auth_session_id)

@@ -32,9 +32,3 @@ SET
   send_due_real_at = NULL,
   used_at = coalesce(used_at, created_at)
 WHERE phone = $1;
-
--- name: signed_in_at
--- When an auth session was opened.
-SELECT created_at
-FROM auth_sessions
-WHERE id = $1;

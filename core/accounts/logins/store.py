@@ -66,6 +66,7 @@ LOCK = statement(
     AuthSession,
 )
 EXISTS = statement(AuthSessions.select(AuthSessions.id).where(AuthSessions.id == p.id))
+SIGNED_IN_AT = statement(AuthSessions.select(AuthSessions.created_at).where(AuthSessions.id == p.id))
 CREATE = statement(
     insert(
         AuthSessions,
@@ -137,6 +138,11 @@ async def lock_auth_session(tx: Tx, auth_session_id: str) -> AuthSession | None:
 async def exists(reader: Reader, auth_session_id: str) -> bool:
     """Return whether an auth session exists, active or ended, without locking it."""
     return await EXISTS.value(reader, id=auth_session_id) is not None
+
+
+async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | None:
+    """Return when the sign-in of an auth session was."""
+    return await SIGNED_IN_AT.value(reader, id=auth_session_id)
 
 
 async def rotate(
