@@ -38,6 +38,7 @@ from api.public import (
     dev_inbox,
     dev_pay,
     devices,
+    links,
     logins,
     mitra_desk,
     own_data,
@@ -54,6 +55,7 @@ from core.sessions.absences.signs_of_life import SignsOfLife
 
 PUBLIC = [
     *logins.ROUTES,
+    *links.ROUTES,
     *profile.ROUTES,
     *own_data.ROUTES,
     *devices.ROUTES,

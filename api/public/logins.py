@@ -10,6 +10,7 @@ from api.auth import anyone, client_ip, device_of, locale_of, optional_actor, pa
 from api.idempotency import key_of_sign_in
 from api.request_bodies import Body, optional_text, phone_code, text
 from api.shared_answers import CustomerTokens, MitraTokens, customer_tokens, mitra_tokens
+from core.accounts.customers.rules import Provider as ProviderName
 from core.accounts.logins import ask_code, sign_in_anonymous, sign_in_with_code, sign_in_with_identity
 from core.accounts.logins import devices as login_devices
 from core.accounts.logins.ask_code import CodeRequest
@@ -205,7 +206,7 @@ BY_IDENTITY: dict[str, Any] = {
 
 
 async def _by_identity(
-    provider: str, data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
+    provider: ProviderName, data: IdentityBody, request: Request[Any, Any, Any], runtime: Runtime
 ) -> CustomerTokens:
     tokens, customer = await sign_in_with_identity.sign_in_by_identity(
         runtime,

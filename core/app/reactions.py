@@ -7,12 +7,17 @@ import contextlib
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Protocol
 
+from core.accounts.customers import store as customers
 from core.accounts.logins import send_code
-from core.events.changes import Change, MitraSignedOut, Renaming
+from core.deliveries import events
+from core.erasures import store as erasures
+from core.events.changes import Change, MitraSignedOut, Renaming, SignInMethodChanged
 from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.pairing import advance as pairing_advance
 from core.pairing import presence
 from core.pairing import start as pairing_start
+from core.pairing.events import AccountUpdated
+from core.payments import erasing as payments
 from core.payments import void as invoice_void
 from core.runtime.container import Reaction, Runtime, connect
 from core.sessions import renames
@@ -63,7 +68,7 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
 
 @contextlib.asynccontextmanager
 async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
-    """Take part in a change: chats show new names, and a mitra without any device goes offline."""
+    """Take part in a change: chats show new names, a mitra without any device goes offline, devices learn of links."""
     match change:
         case Renaming():
             async with renames.watched(tx, change.party_ids, change.side):
@@ -71,6 +76,22 @@ async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
         case MitraSignedOut():
             yield
             await presence.leave_if_signed_out(tx, change.mitra_id)
+        case SignInMethodChanged():
+            yield
+            await _follow_link(tx, change)
+
+
+async def _follow_link(tx: Tx, change: SignInMethodChanged) -> None:
+    """Tell the customer's devices, and keep the hash of a phone or identity with which the discount was used up.
+
+    Who signs in with it later is a new customer, and gets no second discount (docs/privacy.md#coming-back).
+    """
+    event = AccountUpdated(method=change.method, linked=change.linked)
+    await events.announce(tx, event, [change.customer_id])
+    if change.given_up is not None:
+        account = await customers.ids_of(tx, change.customer_id)
+        if await payments.has_used_first_session(tx, account):
+            await erasures.keep_hash(tx, change.given_up)
 
 
 async def open_runtime(

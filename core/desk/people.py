@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from core.accounts.customers import store as customer_store
+from core.accounts.customers.rules import KINDS, Provider
 from core.accounts.customers.store import Customer
 from core.accounts.mitras import store as mitra_store
 from core.accounts.operators import store as operator_store
@@ -52,13 +53,14 @@ LIMIT $3"""
 
 @attrs.frozen(kw_only=True)
 class CustomerView:
-    """A customer."""
+    """A customer. `identities`: the providers whose identities they can sign in with."""
 
     id: CustomerId
     phone: str | None
     display_name: str | None
     is_anonymous: bool
     email: str | None
+    identities: list[Provider]
     push_enabled: bool
     account_belongs_to: CustomerId | None
     usp_seen: bool
@@ -104,6 +106,7 @@ def customer_view(customer: Customer) -> CustomerView:
         display_name=customer.display_name,
         is_anonymous=customer.is_anonymous,
         email=customer.email,
+        identities=[name for name, kind in KINDS.items() if getattr(customer, kind.value) is not None],
         push_enabled=customer.push_token is not None,
         account_belongs_to=customer.account_belongs_to,
         usp_seen=customer.usp_seen,

@@ -6,6 +6,12 @@ SELECT
   c.display_name,
   c.is_anonymous,
   c.email,
+  array_remove(
+    ARRAY[
+      CASE WHEN c.identity_a_sub IS NOT NULL THEN 'a' END, CASE WHEN c.identity_b_sub IS NOT NULL THEN 'b' END
+    ],
+    NULL
+  ) AS identities,
   c.push_token IS NOT NULL AS push_enabled,
   c.account_belongs_to,
   c.usp_seen,

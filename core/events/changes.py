@@ -4,10 +4,13 @@ docs/architecture.md#transactions says how.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
 from core.base.actor import UserType
+
+SignInMethod = Literal["phone", "a", "b"]
 
 
 @attrs.frozen(kw_only=True)
@@ -25,4 +28,17 @@ class MitraSignedOut:
     mitra_id: str
 
 
-Change = Renaming | MitraSignedOut
+@attrs.frozen(kw_only=True)
+class SignInMethodChanged:
+    """A verified customer has linked or unlinked a phone or an identity.
+
+    `given_up` is the keyed hash of the phone or identity that they no longer have; None without one.
+    """
+
+    customer_id: str
+    method: SignInMethod
+    linked: bool
+    given_up: str | None
+
+
+Change = Renaming | MitraSignedOut | SignInMethodChanged

@@ -1,4 +1,4 @@
-"""The events of a search and of a mitra's presence."""
+"""The events of a search, of a mitra's presence and of a customer's account."""
 
 import datetime as dt
 from typing import Literal
@@ -11,6 +11,7 @@ from core.base.field_types import Count, Id, Person
 from core.base.languages import Text
 from core.deliveries.events import Event
 from core.deliveries.pushes.rules import Action, Words
+from core.events.changes import SignInMethod
 from core.pairing.views import ChatRequest
 from core.payments.events import AT, PAYMENT_ID
 from core.payments.failures.causes import CauseTag
@@ -125,3 +126,20 @@ class MitraStatusChanged(PairingEvent, kw_only=True, tag="mitra_status_changed")
     )
     example = {"is_online": False, "reason": StatusReason.STALE}
     is_always_stored = False
+
+
+class AccountUpdated(PairingEvent, kw_only=True, tag="account_updated"):
+    """A phone or an identity (`a` or `b`) was linked to the customer's account on one of the devices, or unlinked. A
+    phone that replaces another one signs all other devices out."""
+
+    method: SignInMethod
+    linked: bool
+
+    sent_to = (UserType.CUSTOMER,)
+    app = "Read the customer again (`GET /api/client/auth/me`), and say what has changed."
+    push = Words(
+        action=Action.OPEN_ACCOUNT,
+        title=Text(id="Cara masuk diubah", en="Sign-in changed"),
+        body=Text(id="Cara masuk ke akun Anda telah diubah.", en="A way to sign in to your account has changed."),
+    )
+    example = {"method": "a", "linked": True}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from core.payments.pricing import store as pricing
 from core.payments.store import PaymentRequest
 from core.storage import sql_files
 from core.storage.records import many
@@ -24,6 +25,12 @@ async def lock_pending(tx: Tx, customer_ids: Sequence[str]) -> list[PaymentReque
 async def had_discount(reader: Reader, customer_ids: Sequence[str]) -> bool:
     """Return whether one of these customers has ever paid for a first-session discount."""
     return await reader.fetchval(SQL["had_discount"], customer_ids)
+
+
+async def has_used_first_session(reader: Reader, customer_ids: Sequence[str]) -> bool:
+    """Return whether these customers of one account have used up the first-session discount, by it or by a session."""
+    past = await pricing.past_of(reader, list(customer_ids), but_pending=True)
+    return past.ever_paired or await had_discount(reader, customer_ids)
 
 
 async def external_ids(reader: Reader, customer_ids: Sequence[str]) -> tuple[list[str], list[str]]:

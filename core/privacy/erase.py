@@ -10,7 +10,7 @@ import attrs
 
 from core.accounts.customers import erasing as customers
 from core.accounts.customers import store as customer_store
-from core.accounts.customers.rules import Identity, IdentityKind
+from core.accounts.customers.rules import KINDS, Identity, IdentityKind, Provider
 from core.accounts.logins import check_code, failed_sign_ins, otp, sign_in_with_identity, sign_off
 from core.accounts.logins import erasing as logins
 from core.accounts.logins import store as login_store
@@ -29,7 +29,6 @@ from core.idempotency import store as idempotency
 from core.payments import erasing as payments
 from core.payments import money
 from core.payments import store as payment_store
-from core.payments.pricing import store as pricing
 from core.payments.rules import SessionInProgress
 from core.privacy import erase_columns
 from core.runtime.container import Runtime
@@ -70,7 +69,7 @@ class CodeProof:
 class IdentityProof:
     """A token of the caller's identity that was not used before."""
 
-    provider: str
+    provider: Provider
     identity_token: str = attrs.field(repr=False)
     nonce: str | None
 
@@ -128,7 +127,7 @@ async def _by_identity(
     with failed_sign_ins.noted(runtime, way="erasure identity", address=ip_address) as attempt:
         claims = await sign_in_with_identity.verify_identity(runtime, configured, proof.identity_token, proof.nonce)
         attempt.account = claims.subject
-        kind = sign_in_with_identity.KINDS[proof.provider]
+        kind = KINDS[proof.provider]
         if not any((one.kind, one.value) == (kind, claims.subject) for one in known):
             raise IdentityTokenInvalid
         async with runtime.transaction() as tx:
@@ -221,8 +220,7 @@ async def _has_joined(tx: Tx, customer_id: str, account_id: str) -> bool:
 
 async def _keep_of_identities(runtime: Runtime, tx: Tx, rows: list[str], known: list[Identity]) -> None:
     """Keep what is needed of the identities: hashes if the discount is used up, and marks of codes for their limits."""
-    past = await pricing.past_of(tx, rows, but_pending=True)
-    if past.ever_paired or await payments.had_discount(tx, rows):
+    if await payments.has_used_first_session(tx, rows):
         for one in known:
             await customers.remember_identity(runtime, tx, one)
     for one in known:

@@ -198,6 +198,30 @@ test("the actions on a payment keep what the service answers", async () => {
   }
 });
 
+test("links are shown and stored, also those of another device", async () => {
+  const { world, client } = await open();
+  const linked = user("customer", { identities: ["a"] });
+  const linking = client.linkIdentity("a", "token");
+  const { body } = await world.answer("POST /api/client/auth/link/identity-a", 200, linked);
+  assert.deepEqual(body, { identity_token: "token", nonce: null });
+  await linking;
+  assert.deepEqual(client.state.user.identities, ["a"]);
+  const phone = client.linkPhone("o", "123456");
+  await world.answer("POST /api/client/auth/link/phone", 200, { ...linked, phone: "+62811" });
+  assert.equal((await phone).phone, "+62811");
+  const unlinking = client.unlinkIdentity("a");
+  await world.answer("DELETE /api/client/auth/link/identity-a", 204);
+  await world.answer("GET /api/client/auth/me", 200, user("customer", { identities: [] }));
+  await unlinking;
+  assert.deepEqual(client.state.user.identities, []);
+  const told = { type: "account_updated", event_id: id("e", 1), method: "b", linked: true };
+  await world.serve(told, "/ws/pairing");
+  await world.answer("GET /api/client/auth/me", 200, user("customer", { identities: ["b"] }));
+  await settle();
+  assert.deepEqual(client.state.user.identities, ["b"]);
+  assert.deepEqual(JSON.parse(world.stored.get("tokens")).user.identities, ["b"]);
+});
+
 test("a changed name is shown and stored", async () => {
   const { world, client } = await open();
   const naming = client.setDisplayName("Budi");

@@ -82,6 +82,17 @@ export class Account {
     }
   }
 
+  /**
+   * Call a route whose answer is the user, and keep it. Raises SesiError.
+   * @param {string} route
+   * @param {CallOptions} [options]
+   * @param {boolean} [once] without repeats
+   * @returns {Promise<User>}
+   */
+  async ask(route, options, once) {
+    return this.#device.setUser(await this.call(route, { ...options, fields: ["id"] }, once));
+  }
+
   /** Forget the sign-in here, then end it at the service, if that can be reached. */
   async signOut() {
     const { rest, tokens } = this.#device;

@@ -140,6 +140,38 @@ export class Client {
     return this.#device.account.signIn(`POST /api/client/auth/identity-${provider}`, body);
   }
 
+  /**
+   * Link an identity to the customer's account, within 10 minutes after a sign-in. It replaces another one of the
+   * provider.
+   * @param {"a" | "b"} provider
+   * @param {string} identityToken
+   * @param {string | null} [nonce]
+   */
+  linkIdentity(provider, identityToken, nonce = null) {
+    const body = { identity_token: identityToken, nonce };
+    return this.#device.account.ask(`POST /api/client/auth/link/identity-${provider}`, { body });
+  }
+
+  /**
+   * Unlink an identity, within 10 minutes after a sign-in. The last way to sign in stays.
+   * @param {"a" | "b"} provider
+   */
+  async unlinkIdentity(provider) {
+    await this.#device.account.call(`DELETE /api/client/auth/link/identity-${provider}`);
+    return this.refreshUser();
+  }
+
+  /**
+   * Link a phone with the code that `requestCode` has sent to it, within 10 minutes after a sign-in. A phone that
+   * replaces another one signs all other devices out.
+   * @param {string} otpRequestId
+   * @param {string} code
+   */
+  linkPhone(otpRequestId, code) {
+    const body = { otp_request_id: otpRequestId, code };
+    return this.#device.account.ask("POST /api/client/auth/link/phone", { body }, true); // a code works once
+  }
+
   /** Sign out and forget everything on this device, also without a network. */
   signOut() {
     return this.#device.account.signOut();
@@ -168,8 +200,8 @@ export class Client {
    * Read the user again.
    * @returns {Promise<Account>}
    */
-  async refreshUser() {
-    return this.#device.setUser(await this.#device.account.call(`GET ${this.#auth}/me`, { fields: ["id"] }));
+  refreshUser() {
+    return this.#device.account.ask(`GET ${this.#auth}/me`);
   }
 
   /**
@@ -177,9 +209,8 @@ export class Client {
    * @param {string} name
    * @returns {Promise<Account>}
    */
-  async setDisplayName(name) {
-    const options = { body: { display_name: name }, fields: ["id"] };
-    return this.#device.setUser(await this.#device.account.call("PATCH /api/client/auth/profile", options));
+  setDisplayName(name) {
+    return this.#device.account.ask("PATCH /api/client/auth/profile", { body: { display_name: name } });
   }
 
   /**

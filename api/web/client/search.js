@@ -27,8 +27,9 @@ export class Search {
    * @param {any} frame
    */
   receive(frame) {
-    const { payments } = this.#device;
+    const { payments, account } = this.#device;
     if (frame.type === "payment_updated") payments.keep(frame.payment_request);
+    if (frame.type === "account_updated") void account.ask("GET /api/client/auth/me").catch(ignoreRefusal);
     if (frame.type !== "pairing_status") return;
     if (frame.status === "searching") void this.#searching(frame);
     else this.#ended(frame);

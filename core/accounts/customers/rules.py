@@ -1,10 +1,11 @@
 """The four cases of a customer's sign-in with a proven phone or identity (docs/product.md#merging-accounts)."""
 
 import enum
+from typing import Literal
 
 import attrs
 
-from core.base.errors import DomainError, Repeat
+from core.base.errors import DomainError, Kind, Repeat
 from core.base.languages import Text
 
 
@@ -17,12 +18,50 @@ class DisplayNameRequired(DomainError):
     advice = "Ask for the name, save it, and repeat the request."
 
 
+class VerifiedAccountRequired(DomainError):
+    """The customer is anonymous. They sign in by phone or identity first, and link others to that account."""
+
+    kind = Kind.FORBIDDEN
+    code = "VERIFIED_ACCOUNT_REQUIRED"
+    message = Text(en="Sign in first.", id="Silakan masuk dahulu.")
+    repeat = Repeat.LATER
+    advice = "Let the customer sign in by phone or identity, then repeat the request."
+
+
+class IdentityInUse(DomainError):
+    """Another account has this identity. Accounts are never merged."""
+
+    code = "IDENTITY_IN_USE"
+    message = Text(en="Another account uses this sign-in.", id="Cara masuk ini dipakai akun lain.")
+    advice = "Say that the identity belongs to another account; offer to sign in to that one."
+
+
+class PhoneInUse(DomainError):
+    """Another account has this phone number. Accounts are never merged."""
+
+    code = "PHONE_IN_USE"
+    message = Text(en="Another account uses this phone number.", id="Nomor telepon ini dipakai akun lain.")
+    advice = "Say that the number belongs to another account; offer to sign in to that one."
+
+
+class LastSignInMethod(DomainError):
+    """Without this identity the customer could not sign in again."""
+
+    code = "LAST_SIGN_IN_METHOD"
+    message = Text(en="This is your only way to sign in.", id="Ini satu-satunya cara Anda masuk.")
+    advice = "Offer to link a phone or another identity first."
+
+
 class IdentityKind(enum.StrEnum):
     """The kinds of proven identities; each value is a column of `customers`."""
 
     PHONE = "phone"
     IDENTITY_A = "identity_a_sub"
     IDENTITY_B = "identity_b_sub"
+
+
+Provider = Literal["a", "b"]
+KINDS: dict[Provider, IdentityKind] = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 
 
 @attrs.frozen(kw_only=True)

@@ -26,6 +26,8 @@ class Customer:
     display_name: str | None
     is_anonymous: bool
     email: str | None
+    identity_a_sub: str | None
+    identity_b_sub: str | None
     push_token: str | None
     account_belongs_to: CustomerId | None
     usp_seen: bool
@@ -40,7 +42,6 @@ LOCK_ANONYMOUS = statement(
     .where(Customers.id == p.id, Customers.is_anonymous.eq(True), Customers.account_belongs_to.is_null())
     .lock_rows("NO KEY UPDATE")
 )
-WITH_PHONE = statement(Customers.select(Customers.id).where(Customers.phone == p.phone))
 CREATE_ANONYMOUS = statement(insert(Customers, "id created_at", is_anonymous=True).returning(*ALL), Customer)
 SET_EMAIL = statement(Customers.update(email=p.email).where(Customers.id == p.id).returning(*ALL), Customer)
 SET_USP_SEEN = statement(Customers.update(usp_seen=True).where(Customers.id == p.id, Customers.usp_seen.eq(False)))
@@ -55,6 +56,10 @@ BY_IDENTITY = {
         Customers.select(*ALL).where(getattr(Customers, kind.value) == p.value).lock_rows("NO KEY UPDATE"),
         Customer,
     )
+    for kind in IdentityKind
+}
+WITH_IDENTITY = {
+    kind: statement(Customers.select(Customers.id).where(getattr(Customers, kind.value) == p.value))
     for kind in IdentityKind
 }
 CREATE_KNOWN = {
@@ -72,6 +77,28 @@ UPGRADE = {
       RETURNING {names_of(Customer)}
     """
     for kind in IdentityKind
+}
+
+LINK = {
+    kind: f"""
+      UPDATE customers
+      SET {kind.value} = $2, email = coalesce($3, email)
+      WHERE id = $1 AND NOT is_anonymous AND erased_at IS NULL
+      RETURNING {names_of(Customer)}
+    """
+    for kind in IdentityKind
+}
+# Of several unlinks at once, the last method stays.
+UNLINK = {
+    kind: f"""
+      UPDATE customers
+      SET {kind.value} = NULL, email = CASE WHEN {other.value} IS NOT NULL THEN email END
+      WHERE id = $1 AND coalesce(phone, {other.value}) IS NOT NULL
+    """
+    for kind, other in (
+        (IdentityKind.IDENTITY_A, IdentityKind.IDENTITY_B),
+        (IdentityKind.IDENTITY_B, IdentityKind.IDENTITY_A),
+    )
 }
 
 SQL = sql_files.load(__file__)
@@ -153,15 +180,28 @@ async def hold_identity(tx: Tx, identity: Identity) -> None:
     await locks.hold(tx, AdvisoryLock.IDENTITY, f"{identity.kind.value} {identity.value}")
 
 
+async def hold_methods(tx: Tx, customer_id: str) -> None:
+    """Lock a customer's ways to sign in until the commit, so that they are linked one at a time.
+
+    This comes before `hold_identity`.
+    """
+    await locks.hold(tx, AdvisoryLock.IDENTITY, f"customer {customer_id}")
+
+
 async def by_identity(tx: Tx, identity: Identity) -> Customer | None:
     """Read and lock the customer who has an identity."""
     return await BY_IDENTITY[identity.kind].first(tx, value=identity.value)
 
 
+async def with_identity(tx: Tx, identity: Identity) -> str | None:
+    """Return the id of the customer who has an identity, or None, without a lock."""
+    found = await WITH_IDENTITY[identity.kind].value(tx, value=identity.value)
+    return None if found is None else str(found)
+
+
 async def with_phone(tx: Tx, phone: str) -> str | None:
     """Return the id of the customer who has a phone number, or None."""
-    found = await WITH_PHONE.value(tx, phone=phone)
-    return None if found is None else str(found)
+    return await with_identity(tx, Identity(kind=IdentityKind.PHONE, value=phone))
 
 
 async def lock_anonymous(tx: Tx, customer_id: str) -> bool:
@@ -180,6 +220,20 @@ async def upgrade(tx: Tx, customer_id: str, identity: Identity) -> Customer:
     """Give an anonymous customer an identity."""
     row = await tx.fetchrow(UPGRADE[identity.kind], customer_id, identity.value, identity.email)
     return Customer(**as_dict(row))
+
+
+async def link(tx: Tx, customer_id: str, identity: Identity) -> Customer | None:
+    """Give a verified customer an identity, or another one of its kind; None if they were erased since."""
+    row = await tx.fetchrow(LINK[identity.kind], customer_id, identity.value, identity.email)
+    return None if row is None else Customer(**as_dict(row))
+
+
+async def unlink(tx: Tx, customer_id: str, kind: IdentityKind) -> bool:
+    """Remove a customer's identity, and with the last one their e-mail. Return False if it is the only way to sign in.
+
+    The caller must hold the customer's lock.
+    """
+    return bool(await tx.execute(UNLINK[kind], customer_id))
 
 
 async def may_join_at(tx: Tx, account_id: str) -> dt.datetime | None:

@@ -15,7 +15,7 @@ from core.base.languages import Text
 from core.runtime.container import Runtime
 from core.security.access import AccessClaims
 
-RECENT = dt.timedelta(minutes=10)  # service time since the sign-in; a refresh is none
+RECENT = dt.timedelta(minutes=10)  # service time since the sign-in; a refresh does not count
 
 
 class RecentSignInRequired(DomainError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.accounts.customers import sign_in
 from core.accounts.customers import store as customers
-from core.accounts.customers.rules import Identity, IdentityKind
+from core.accounts.customers.rules import KINDS, Identity, Provider
 from core.accounts.customers.store import Customer
 from core.accounts.logins import failed_sign_ins, repeated_sign_ins, tokens
 from core.accounts.logins import store as logins
@@ -21,14 +21,13 @@ from core.security.access import Tokens
 from core.security.identity import IdentityClaims, IdentityTokenInvalid, ProviderDisabled, Use
 from core.storage.transaction import Tx
 
-KINDS = {"a": IdentityKind.IDENTITY_A, "b": IdentityKind.IDENTITY_B}
 PURGE_AT_ONCE = 1_000  # rows for each statement
 
 
 async def sign_in_by_identity(
     runtime: Runtime,
     *,
-    provider: str,
+    provider: Provider,
     identity_token: str,
     nonce: str | None,
     caller: Actor | None,

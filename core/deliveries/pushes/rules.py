@@ -26,6 +26,7 @@ class Action(enum.StrEnum):
     OPEN_MESSAGE = "open_message"
     OPEN_PAYMENT = "open_payment"
     OPEN_STATUS = "open_status"
+    OPEN_ACCOUNT = "open_account"
     PRESENCE_CHECK = "presence_check"  # opens nothing: the app sends a heartbeat
 
 

@@ -22,7 +22,7 @@ IDENTITY = {"a": "/api/client/auth/identity-a", "b": "/api/client/auth/identity-
 TOKENS = {"access_token", "refresh_token", "token_type", "expires_in", "customer"}
 CUSTOMER = {
     "id", "phone", "display_name", "is_anonymous", "email", "push_enabled", "account_belongs_to", "usp_seen",
-    "created_at",
+    "created_at", "identities",
 }  # fmt: skip
 ME = "/api/client/auth/me"
 
