@@ -169,6 +169,17 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "faults/races/test_races.py::test_accept_racing_going_offline_leaves_no_open_invitation",
         "http/pairing/test_fallback.py::test_fallback_racing_an_accept_has_one_outcome",
     ),
+    "A customer asks another mitra twice at once, while an operator refunds, or while that mitra goes offline": (
+        "http/pairing/test_retarget.py::test_concurrent_retargets_start_one_search",
+        "http/pairing/test_retarget.py::test_retarget_racing_an_operators_refund_has_one_outcome",
+        "http/pairing/test_retarget.py::test_retarget_racing_its_mitra_who_goes_offline_has_one_outcome",
+        "http/pairing/test_retarget.py::test_retarget_racing_a_fallback_starts_one_search",
+    ),
+    "Two accounts link one identity at once, or one links it while another device signs in with it": (
+        "http/sign_in/test_links.py::test_two_accounts_that_link_one_identity_at_once_leave_it_with_one",
+        "http/sign_in/test_links.py::test_link_racing_a_sign_in_with_the_identity_leaves_it_with_one",
+        "http/sign_in/test_links.py::test_unlinking_both_identities_at_once_leaves_one",
+    ),
     "The answer to an extension races with its timeout and with the session's end": (
         "http/extensions/test_extension_races.py",
     ),

@@ -238,7 +238,7 @@ DONE = {
     "no_action": "decided that no action is needed",
 }
 AGAIN = (
-    "The customer asked all mitras instead, with the same payment.",
+    "The customer tried again, with the same payment.",
     "The money was accepted for what it is, and the search began.",
 )
 REFUNDED = "The gateway paid the money back."

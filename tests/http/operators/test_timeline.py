@@ -356,6 +356,24 @@ async def test_timeline_explains_targeted_mitra_rejected_and_the_fallback(world:
     assert (told["why_no_chat"], kinds(told)[-2:]) == (None, ["paired", "earned"])
 
 
+async def test_timeline_shows_the_other_mitra_whom_the_customer_asked(world: World) -> None:
+    customer, mitra = await a_returning_customer(world)
+    other = await world.mitra(unique("Bima"))
+    operator = await world.operator()
+    body = {"customer_id": customer.user["id"], "mitra_id": other.user["id"]}
+    await operator.post("/internal/_test/seed-history-session", body)
+    payment = await returning(world, customer, mitra)
+    await wait_for_invitation(world, mitra, payment)
+    await mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
+    await failed(world, payment)
+    again = {"payment_request_id": id_of(payment), "mitra_id": other.user["id"]}
+    await customer.post("/api/client/chat/retarget", again)
+    told = await story(world, payment)
+    assert told["why_no_chat"] is None
+    assert kinds(told)[7:9] == ["tried_again", "search_began"]
+    assert other.user["display_name"] in texts(told, "search_began")[1]
+
+
 async def test_timeline_explains_targeted_mitra_timeout(world: World) -> None:
     async with world.setting(returning_chat_confirmation_timeout_seconds=1):
         customer, mitra = await a_returning_customer(world)
