@@ -58,6 +58,19 @@ DROP CONSTRAINT IF EXISTS payment_requests_short_is_less,
 ADD CONSTRAINT payment_requests_short_is_less CHECK (asked_amount > amount);
 
 -- next transaction
+-- What exactly happened, and the other request of a customer who paid twice.
+ALTER TABLE pairing_failures
+ADD COLUMN IF NOT EXISTS sub_cause VARCHAR(20),
+ADD COLUMN IF NOT EXISTS twin_id UUID,
+DROP CONSTRAINT IF EXISTS pairing_failures_known_sub_cause,
+ADD CONSTRAINT pairing_failures_known_sub_cause CHECK (
+  sub_cause IN (
+    'late', 'given_up', 'double', 'live_session', 'discount_used', 'erased', 'rejected', 'not_answered',
+    'session_ended', 'mitra_inactive'
+  )
+);
+
+-- next transaction
 -- Each paid request is in exactly one place. A consumed one is earned once; what went back of it is at most that.
 CREATE OR REPLACE FUNCTION money_is_conserved() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE

@@ -65,9 +65,15 @@ def payment_call(payment: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def open_failure(cause_tag: str) -> dict[str, Any]:
+def open_failure(cause_tag: str, sub_cause: str | None = None) -> dict[str, Any]:
     """Return the `failure` field of a payment request that no operator has acted on."""
-    return {"cause_tag": cause_tag, "operator_action": None, "actioned_at": None, "refund_status": None}
+    return {
+        "cause_tag": cause_tag,
+        "sub_cause": sub_cause,
+        "operator_action": None,
+        "actioned_at": None,
+        "refund_status": None,
+    }
 
 
 def within(seconds: float) -> float:

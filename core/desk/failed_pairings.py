@@ -11,7 +11,7 @@ from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
 from core.base.pages import Items, Page, cut
 from core.desk import disclosure
 from core.payments.channels import ALLOWED, Refundability, outlook
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause, explanation
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds import rules
 from core.payments.refunds.states import OPEN, RefundStatus
@@ -28,6 +28,8 @@ FAILURES = f"""SELECT
   {NAME} AS customer_name,
   f.targeted_mitra_id,
   f.cause_tag,
+  f.sub_cause,
+  f.twin_id,
   f.amount,
   p.asked_amount,
   f.operator_action,
@@ -90,7 +92,8 @@ class RefundView:
 class FailedPairing:
     """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah.
 
-    `asked_amount` is what the invoice asked for if the customer paid less (`payment_short`), else null.
+    `sub_cause` is what exactly happened, for causes that have several ways, and `why` says it in a sentence. `twin_id` is
+    the other payment request of a customer who paid twice. `asked_amount` is what the invoice asked for if the customer paid less (`payment_short`), else null.
 
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
     `refundable` says whether the payment's channel refunds, null if that is not known, and `refundable_until` until
@@ -103,6 +106,10 @@ class FailedPairing:
     customer: Person
     targeted_mitra_id: MitraId | None
     cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    sub_cause: SubCause | None = attrs.field(converter=attrs.converters.optional(SubCause))
+    twin_id: PaymentRequestId | None
+    why: str
+    why_in_indonesian: str
     amount: int
     asked_amount: int | None
     operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
@@ -141,8 +148,11 @@ def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
         refund.status not in OPEN
         and rules.may_try_again(gateway_refund_id=refund.gateway_refund_id, failure_code=refund.failure_code)
     )
+    why = explanation(CauseTag(values["cause_tag"]), values["sub_cause"])
     return FailedPairing(
         **values,
+        why=why.en,
+        why_in_indonesian=why.id,
         customer=customer,
         actioned_by=Person(id=by, display_name=name) if by else None,
         age_seconds=max(0, int(age.total_seconds())),

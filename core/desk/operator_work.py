@@ -23,6 +23,7 @@ from core.deliveries.pushes import plan as plan_pushes
 from core.events.signals import ConfigChanged
 from core.pairing import presence
 from core.payments.failures import store as failures
+from core.payments.failures.causes import SubCause
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds import refund
 from core.payments.refunds.rules import RefundPending, checked_note
@@ -174,7 +175,7 @@ async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated
         await plan_pushes.plan_farewell(runtime, tx, notice)
         for session in locked:  # now, not at `answer_by`
             if session.mitra_id == mitra_id and session.status in HELD:
-                await extend.trip(runtime, tx, session)
+                await extend.trip(runtime, tx, session, SubCause.MITRA_INACTIVE)
     await sign_off.revoke(tx, user_id=mitra_id)
 
 

@@ -7,6 +7,7 @@ from core.pairing import search
 from core.pairing.rules import WHEN_CANCELLED, SessionNotSearching
 from core.payments import money
 from core.payments import store as payments
+from core.payments.failures.causes import Why
 from core.payments.states import PaymentStatus
 from core.payments.store import PaymentRequest
 from core.runtime.container import Runtime
@@ -60,4 +61,4 @@ async def _without_session(tx: Tx, actor: Actor, payment: PaymentRequest, *, bef
     if payment.status is PaymentStatus.PENDING:
         await money.abandon(tx, payment, by=actor)
     elif payment.status is PaymentStatus.CONFIRMED:
-        await search.fail_unstarted(tx, payment, WHEN_CANCELLED)
+        await search.fail_unstarted(tx, payment, Why(WHEN_CANCELLED))

@@ -17,7 +17,7 @@ from core.pairing.events import PairingStatus
 from core.pairing.rules import InvitationTally, Response, Round, Search, SearchLimits, Wave
 from core.payments import money
 from core.payments import store as payments
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, Why
 from core.payments.store import PaymentRequest
 from core.runtime.container import Runtime
 from core.sessions import store as sessions
@@ -170,21 +170,21 @@ async def give_up(tx: Tx, session: Session, cause: CauseTag) -> None:
     if session.payment_request_id is not None:
         payment = await payments.lock(tx, session.payment_request_id)
         assert payment is not None
-        await money.fail(tx, payment, cause)
+        await money.fail(tx, payment, Why(cause))
     await announce.search_status(tx, session, "cancelled" if left else "failed", cause_tag=cause)
 
 
-async def fail_unstarted(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
+async def fail_unstarted(tx: Tx, payment: PaymentRequest, why: Why) -> None:
     """Fail a confirmed payment that has no running search, and notify the customer.
 
     The caller must hold the payment's lock.
     """
-    await money.fail(tx, payment, cause)
+    await money.fail(tx, payment, why)
     event = PairingStatus(
         payment_request_id=payment.id,
         session_id=None,
-        status="cancelled" if cause is rules.WHEN_CANCELLED else "failed",
+        status="cancelled" if why.cause is rules.WHEN_CANCELLED else "failed",
         topic_sensitivity=Sensitivity.REGULAR,
-        cause_tag=cause,
+        cause_tag=why.cause,
     )
     await events.announce(tx, event, [payment.customer_id])

@@ -4,6 +4,7 @@ from core.accounts.customers import store as customers
 from core.pairing import search
 from core.pairing.rules import WHEN_BLOCKED
 from core.payments import store as payments
+from core.payments.failures.causes import SubCause, Why
 from core.payments.states import PaymentStatus
 from core.runtime.container import Runtime
 from core.sessions import store as sessions
@@ -33,4 +34,4 @@ async def start(runtime: Runtime, *, payment_request_id: str) -> None:
         if blocked is None or blocked.session_id is None:
             await search.begin(runtime, tx, payment)
             return
-        await search.fail_unstarted(tx, payment, WHEN_BLOCKED)
+        await search.fail_unstarted(tx, payment, Why(WHEN_BLOCKED, SubCause.LIVE_SESSION, blocked.payment_request_id))

@@ -61,7 +61,7 @@ async def _accept(tx: Tx, actor: Actor, payment: PaymentRequest, account: tuple[
     blocked = None if payment.is_extension else await store.blocking(tx, list(account), but=payment.id)
     if blocked is not None:
         raise rules.SessionInProgress(details=blocked.details)
-    if await money.is_blocked(tx, payment, account):
+    if await money.obstacle(tx, payment, account) is not None:
         raise rules.PaymentNotPending
     await money.accept(tx, payment, failure_id=failure.id)
     await operators.audit(

@@ -7,7 +7,7 @@ from core.base.field_types import Id, PaymentRequestId
 from core.base.languages import Text
 from core.deliveries.events import Event
 from core.deliveries.pushes.rules import Action, Words
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
@@ -32,6 +32,7 @@ REFUNDED = PaymentRequestView(
     session_id=None,
     failure=PaymentFailure(
         cause_tag=CauseTag.PAYMENT_SESSION_EXPIRED,
+        sub_cause=SubCause.LATE,
         operator_action=OperatorAction.REFUNDED,
         actioned_at=AT,
         refund_status=RefundStatus.SUCCEEDED,
@@ -43,8 +44,8 @@ REFUNDED = PaymentRequestView(
 
 class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
     """A payment request of the customer has changed in a way that no other event reports: an extension was paid, a
-    request expired or was abandoned on another device, money came too late or led to no chat, an operator acted, or earned money goes back. The
-    ids of one request's events increase in the order of its changes."""
+    request expired or was abandoned on another device, money came too late or led to no chat, an operator acted, or
+    earned money goes back. The ids of one request's events increase in the order of its changes."""
 
     payment_request: PaymentRequestView
 

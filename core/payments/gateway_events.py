@@ -61,7 +61,7 @@ async def apply_call(tx: Tx, call: InvoiceCall, *, received_at: dt.datetime) -> 
         facts = Facts(issued=issued(payment), received_at=received_at, by_hand_at=by_hand_at)
         judgement = gateway_calls.judge(call, facts)
         if judgement.effect is not Effect.RECORD_MORE:
-            return await _carry_out(tx, payment, call, judgement)
+            return await _carry_out(tx, payment, (), call, judgement)
     account = await customers.lock_account(tx, payment.customer_id)
     locked = await store.lock(tx, payment.id)
     assert locked is not None
@@ -73,7 +73,7 @@ async def _apply(
 ) -> Judgement:
     """Judge a call and apply its effect. The caller must hold the customer's account and the payment's lock."""
     facts = await _facts(tx, payment, account, call, received_at=received_at)
-    return await _carry_out(tx, payment, call, gateway_calls.judge(call, facts))
+    return await _carry_out(tx, payment, account, call, gateway_calls.judge(call, facts))
 
 
 async def _facts(
@@ -88,7 +88,7 @@ async def _facts(
         received_at=received_at,
         owner=await _owner(reader, payment, call),
         by_hand_at=await _by_hand_at(reader, payment, call),
-        is_blocked=may_confirm and await money.is_blocked(reader, payment, account),
+        is_blocked=may_confirm and await money.obstacle(reader, payment, account) is not None,
     )
 
 
@@ -108,25 +108,31 @@ async def _by_hand_at(reader: Reader, payment: PaymentRequest, call: InvoiceCall
     return at if await store.was_confirmed_by_hand(reader, payment.id) else None
 
 
-async def _carry_out(tx: Tx, payment: PaymentRequest, call: InvoiceCall, judgement: Judgement) -> Judgement:
+async def _carry_out(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, judgement: Judgement
+) -> Judgement:
     """Apply the effect of a call."""
     if judgement.effect is Effect.EXPIRE:
         await money.expire(tx, payment)
     elif judgement.effect is Effect.RECORD_MORE:
         return await _record_more(tx, payment, call, judgement)
     elif judgement.effect is not Effect.NONE:
-        await _record(tx, payment, call, judgement.effect)
+        await _record(tx, payment, account, call, judgement)
     return judgement
 
 
-async def _record(tx: Tx, payment: PaymentRequest, call: InvoiceCall, effect: Effect) -> None:
+async def _record(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, judgement: Judgement
+) -> None:
     """Record the payment that a call reports as that of its request."""
+    effect = judgement.effect
     if call.channel is not None:
         await store.keep_channel(tx, payment.id, call.channel)
     if effect is Effect.CONFIRM:
         await money.confirm(tx, payment, invoice_id=call.invoice_id)
     elif effect is Effect.FAIL:
-        await money.fail_paid(tx, payment, invoice_id=call.invoice_id)
+        is_late = judgement.case is CallCase.LATE
+        await money.fail_paid(tx, payment, account, is_late=is_late, invoice_id=call.invoice_id)
     elif effect is Effect.FAIL_SHORT:
         await money.fail_short(tx, payment, amount=gateway_calls.paid_by(call), invoice_id=call.invoice_id)
     elif payment.gateway_invoice_id is None:  # confirmed by hand; now the gateway reports the invoice

@@ -17,7 +17,7 @@ from core.events.signals import InvoiceVoided, PaymentConfirmed
 from core.payments import announce, transitions
 from core.payments import store as payments
 from core.payments.failures import store as failures
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause, Why
 from core.payments.gateway_calls import CallCase
 from core.payments.ledger import store as ledger
 from core.payments.pricing import store as pricing
@@ -65,7 +65,7 @@ async def consume(tx: Tx, payment: PaymentRequest, *, session_id: str) -> None:
 async def fail(
     tx: Tx,
     payment: PaymentRequest,
-    cause: CauseTag,
+    why: Why,
     *,
     invoice_id: str | None = None,
     short_amount: int | None = None,
@@ -81,16 +81,16 @@ async def fail(
         raise MoneyMoved(payment.id)
     payment = attrs.evolve(payment, amount=payment.amount if short_amount is None else short_amount)
     _count(tx, "failed", payment)
-    await _create_failure(tx, payment, cause)
+    await _create_failure(tx, payment, why)
 
 
-async def _create_failure(tx: Tx, payment: PaymentRequest, cause: CauseTag) -> None:
+async def _create_failure(tx: Tx, payment: PaymentRequest, why: Why) -> None:
     await failures.create(
         tx,
         payment_request_id=payment.id,
         customer_id=payment.customer_id,
         targeted_mitra_id=payment.targeted_mitra_id,
-        cause_tag=cause.value,
+        why=why,
         amount=payment.amount,
     )
 
@@ -99,22 +99,37 @@ def _cause_of_late_money(payment: PaymentRequest) -> CauseTag:
     return CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
 
 
-async def is_blocked(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> bool:
-    """Return whether money for a request could not lead to a chat, or to an extension.
+async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> Why | None:
+    """Return why money for a request could not lead to a chat, or to an extension; None if it can.
 
     The caller must hold the customer's account, whose ids are `account`.
     """
+    cause = _cause_of_late_money(payment)
     if payment.extends_session_id is not None:
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
-        return await payments.extension_under_way(reader, payment.extends_session_id, but=payment.id) is not None
-    if await payments.blocking(reader, list(account), but=payment.id) is not None:
-        return True
+        other = await payments.extension_under_way(reader, payment.extends_session_id, but=payment.id)
+        return None if other is None else Why(cause, SubCause.DOUBLE, other)
+    blocked = await payments.blocking(reader, list(account), but=payment.id)
+    if blocked is not None:
+        sub = SubCause.DOUBLE if blocked.session_id is None else SubCause.LIVE_SESSION
+        return Why(cause, sub, blocked.payment_request_id)
     if await customers.is_erased(reader, payment.customer_id):  # an erased customer does not wait for a chat
-        return True
+        return Why(cause, SubCause.ERASED)
     if not payment.is_first_session_discount:
-        return False
+        return None
     past = await pricing.past_of(reader, list(account), but_pending=False, but=payment.id)
-    return past.ever_paired or past.other_discounted_request
+    return Why(cause, SubCause.DISCOUNT_USED) if past.ever_paired or past.other_discounted_request else None
+
+
+async def _why_late(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> Why:
+    """Return what happened to money that came when its request was expired or abandoned."""
+    cause = _cause_of_late_money(payment)
+    twin_id = await payments.paid_after(reader, list(account), payment)
+    if twin_id is not None:
+        return Why(cause, SubCause.DOUBLE, twin_id)
+    if payment.extends_session_id is not None and not await payments.is_held(reader, payment.extends_session_id):
+        return Why(cause, SubCause.SESSION_ENDED)
+    return Why(cause, SubCause.GIVEN_UP if payment.status is PaymentStatus.ABANDONED else SubCause.LATE)
 
 
 async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...]) -> CallCase:
@@ -122,22 +137,34 @@ async def record_seen(tx: Tx, payment: PaymentRequest, account: tuple[str, ...])
 
     The caller must hold the customer's account. Returns CONFIRMED or NOT_PAIRABLE. Raises MoneyMoved.
     """
-    if await is_blocked(tx, payment, account):
-        await fail_paid(tx, payment, invoice_id=None)
+    why = await obstacle(tx, payment, account)
+    if why is not None:
+        await _fail_paid(tx, payment, why, invoice_id=None)
         return CallCase.NOT_PAIRABLE
     await confirm(tx, payment, invoice_id=None)
     return CallCase.CONFIRMED
 
 
-async def fail_paid(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:
-    """Record money for a locked request that can't lead to a chat: it is late or blocked. Raises MoneyMoved."""
-    await fail(tx, payment, _cause_of_late_money(payment), invoice_id=invoice_id)
+async def fail_paid(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], *, is_late: bool, invoice_id: str
+) -> None:
+    """Record money for a locked request that can't lead to a chat: it is late or blocked. Raises MoneyMoved.
+
+    The caller must hold the customer's account, whose ids are `account`.
+    """
+    why = await _why_late(tx, payment, account) if is_late else await obstacle(tx, payment, account)
+    assert why is not None
+    await _fail_paid(tx, payment, why, invoice_id=invoice_id)
+
+
+async def _fail_paid(tx: Tx, payment: PaymentRequest, why: Why, *, invoice_id: str | None) -> None:
+    await fail(tx, payment, why, invoice_id=invoice_id)
     await announce.payment_updated(tx, [payment])
 
 
 async def fail_short(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_id: str) -> None:
     """Record money for a locked request that is less than its invoice asked for, for an operator. Raises MoneyMoved."""
-    await fail(tx, payment, CauseTag.PAYMENT_SHORT, invoice_id=invoice_id, short_amount=amount)
+    await fail(tx, payment, Why(CauseTag.PAYMENT_SHORT), invoice_id=invoice_id, short_amount=amount)
     await announce.payment_updated(tx, [payment])
 
 
@@ -208,7 +235,7 @@ async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_i
     )
     await transitions.create_failed(tx, more)
     _count(tx, "failed", more)
-    await _create_failure(tx, more, _cause_of_late_money(more))
+    await _create_failure(tx, more, Why(_cause_of_late_money(more), SubCause.DOUBLE, payment.id))
     await announce.payment_updated(tx, [more])
     return more.id
 

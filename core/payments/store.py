@@ -142,6 +142,19 @@ async def extension_under_way(reader: Reader, session_id: str, *, but: str | Non
     return plain(await reader.fetchval(SQL["extension_under_way"], session_id, but))
 
 
+async def paid_after(reader: Reader, customer_ids: list[str], payment: PaymentRequest) -> str | None:
+    """Return the request that the account made next after a request for the same, if it was paid; None without one."""
+    found = await reader.fetchval(
+        SQL["paid_after"], customer_ids, payment.created_at, payment.id, payment.extends_session_id
+    )
+    return plain(found)
+
+
+async def is_held(reader: Reader, session_id: str) -> bool:
+    """Return whether a session still takes a place of its mitra, and so can be extended."""
+    return bool(await reader.fetchval(SQL["is_held"], session_id))
+
+
 async def keep_invoice(tx: Tx, payment_request_id: str, invoice_id: str) -> None:
     """Store the invoice by which a request was paid, if it has none yet."""
     await KEEP_INVOICE.execute(tx, id=payment_request_id, invoice_id=invoice_id)

@@ -42,6 +42,27 @@ WHERE
   AND payment_request_id IS DISTINCT FROM $2
 LIMIT 1;
 
+-- name: paid_after
+-- The first paid request of an account's customers ($1) that was made after $2 and is not $3: one for more minutes of
+-- the session $4, or for a chat if that is null. It may have been made up to an hour later.
+SELECT id
+FROM payment_requests
+WHERE
+  customer_id = ANY($1)
+  AND created_at >= $2
+  AND created_at < $2::timestamptz + interval '1 hour'
+  AND id <> $3
+  AND confirmed_at IS NOT NULL
+  AND extends_session_id IS NOT DISTINCT FROM $4
+ORDER BY created_at, id
+LIMIT 1;
+
+-- name: is_held
+-- Whether the session $1 takes a place of its mitra.
+SELECT is_held(status)
+FROM chat_sessions
+WHERE id = $1;
+
 -- name: open_free_request
 -- A failed request of an account's customers ($1) at a price of 0 on which no operator has acted: one for more minutes
 -- of the session $2, or for a chat if that is null.

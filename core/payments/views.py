@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from core.base.field_types import Count, MitraId, Mode, PaymentRequestId, Positive, SessionId, Time
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
@@ -38,6 +38,7 @@ COLUMNS = f"""p.id AS payment_request_id,
     )
   ) AS session_id,
   f.cause_tag,
+  f.sub_cause,
   f.operator_action,
   f.actioned_at,
   r.status AS refund_status,
@@ -75,10 +76,12 @@ WHERE p.id = ANY($1)"""
 
 @attrs.frozen(kw_only=True)
 class PaymentFailure:
-    """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are
-    null. `refund_status` is that of the refund through the gateway, null without one."""
+    """Why a paid request led to no chat, and what an operator has done about it. Fields without a value yet are null.
+    `sub_cause` is what exactly happened, for causes that have several ways. `refund_status` is that of the refund
+    through the gateway, null without one."""
 
     cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    sub_cause: SubCause | None = attrs.field(converter=attrs.converters.optional(SubCause))
     operator_action: OperatorAction | None = attrs.field(converter=attrs.converters.optional(OperatorAction))
     actioned_at: Time | None
     refund_status: RefundStatus | None = attrs.field(converter=attrs.converters.optional(RefundStatus))
@@ -160,7 +163,9 @@ def parts_of(values: dict[str, Any]) -> dict[str, Any]:
 
 def failure_of(values: dict[str, Any]) -> PaymentFailure | None:
     """Remove the failure's columns from a row of REQUEST and return them; None without a live failure."""
-    failure = {name: values.pop(name) for name in ("cause_tag", "operator_action", "actioned_at", "refund_status")}
+    failure = {
+        name: values.pop(name) for name in ("cause_tag", "sub_cause", "operator_action", "actioned_at", "refund_status")
+    }
     return PaymentFailure(**failure) if failure["cause_tag"] is not None else None
 
 

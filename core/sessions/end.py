@@ -7,6 +7,7 @@ from core.base.errors import Unavailable
 from core.base.machine import check_edge
 from core.deliveries import events
 from core.events.signals import MitrasFreed
+from core.payments.failures.causes import SubCause
 from core.runtime.container import Runtime
 from core.sessions import announce, own_session, rules, transitions, views
 from core.sessions import store as sessions
@@ -33,7 +34,7 @@ async def close(runtime: Runtime, tx: Tx, session: Session, actor: Actor) -> Non
     await transitions.begin_closing(
         tx, session.id, before=session.status, ended_by=actor.user_type.value, grace=rules.GRACE
     )
-    await extend.trip(runtime, tx, session)
+    await extend.trip(runtime, tx, session, SubCause.SESSION_ENDED)
     events.deadline(tx, tx.now + rules.GRACE)
     if session.mitra_id is not None:
         tx.emit(MitrasFreed(mitra_ids=[session.mitra_id]))

@@ -19,8 +19,9 @@ from tools.driving.client import Client
 pytestmark = pytest.mark.anyio
 
 READS = [route for route in CLOSED if route.listener == "internal" and route.method == "GET"]
-ADD_REFUND = """INSERT INTO refunds (id, failure_id, amount, status, reason, requested_by, requested_at, settled_at, failure_code)
-  SELECT $1::text::uuid, f.id, f.amount, 'failed', $3, $4::text::uuid, now(), now(), 'REFUND_NOT_SUPPORTED'
+ADD_REFUND = """INSERT INTO refunds
+    (id, payment_request_id, failure_id, amount, status, reason, requested_by, requested_at, settled_at, failure_code)
+  SELECT $1::text::uuid, f.payment_request_id, f.id, f.amount, 'failed', $3, $4::text::uuid, now(), now(), 'REFUND_NOT_SUPPORTED'
   FROM pairing_failures AS f WHERE f.id = $2::text::uuid"""
 PII_ROWS = "SELECT count(*)::int FROM operator_audit_log WHERE action LIKE '%.read' AND operator_id = $1::text::uuid"
 

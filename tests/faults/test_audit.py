@@ -31,6 +31,7 @@ from core.pairing.request import PaymentWish
 from core.payments.failures.rules import OperatorAction
 from core.payments.pricing import admin_store
 from core.payments.pricing import edit as pricing_edit
+from core.payments.refunds import make_good
 from core.payments.webhooks import receive as webhook_receive
 from core.payments.webhooks import replay as webhook_replay
 from core.payments.webhooks.receive import Incoming
@@ -199,6 +200,10 @@ async def _operate(life: FilledDatabase) -> None:
         "SELECT id::text FROM pairing_failures WHERE superseded_at IS NULL AND cause_tag = 'customer_cancelled'"
     )
     await operator_work.act_on_failure(runtime, root, failure_id=failure, action=OperatorAction.REFUNDED, note=None)
+    earned = await runtime.db.fetchval("SELECT payment_request_id::text FROM chat_sessions WHERE status = 'completed'")
+    await make_good.record(
+        runtime, root, payment_request_id=earned, amount=500, reason="the mitra was silent", reference="TRF-1"
+    )
     call = await runtime.db.fetchval("SELECT id::text FROM webhook_logs ORDER BY id LIMIT 1")
     await webhook_replay.replay(runtime, root, webhook_log_id=call)
 
@@ -560,14 +565,27 @@ BROKEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "a refund matches its failure",
-        """INSERT INTO refunds (id, failure_id, amount, status, requested_by, requested_at, settled_at, failure_code)
-             SELECT gen_random_uuid(), f.id, f.amount + 1, 'failed', u.id, now(), now(), 'REFUSED'
+        """INSERT INTO refunds
+               (id, payment_request_id, failure_id, amount, status, requested_by, requested_at, settled_at, failure_code)
+             SELECT gen_random_uuid(), f.payment_request_id, f.id, f.amount + 1, 'failed', u.id, now(), now(), 'REFUSED'
              FROM pairing_failures f, control_center_users u LIMIT 1""",
     ),
     (
+        "earned money goes back at most once",
+        "DELETE FROM customer_transactions WHERE type = 'refund'",
+    ),
+    (
+        "earned money goes back at most once",
+        "UPDATE refunds SET amount = 12001 WHERE failure_id IS NULL",
+    ),
+    (
+        "a refund of earned money has one audit row",
+        "DELETE FROM operator_audit_log WHERE action = 'payment.refunded_by_hand'",
+    ),
+    (
         "the gateway is asked about an open refund",
-        f"""INSERT INTO refunds (id, failure_id, amount, requested_by, requested_at, ask_at)
-              SELECT gen_random_uuid(), f.id, f.amount, u.id, now() - {HOUR}, now() - {HOUR}
+        f"""INSERT INTO refunds (id, payment_request_id, failure_id, amount, requested_by, requested_at, ask_at)
+              SELECT gen_random_uuid(), p.id, f.id, f.amount, u.id, now() - {HOUR}, now() - {HOUR}
               FROM pairing_failures f JOIN payment_requests p ON p.id = f.payment_request_id, control_center_users u
               WHERE p.status = 'failed_pairing' AND f.superseded_at IS NULL AND f.operator_action IS NULL LIMIT 1""",
     ),

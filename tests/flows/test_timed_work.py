@@ -39,7 +39,7 @@ FILL = """INSERT INTO {table} (id, status, {column}) SELECT gen_random_uuid(), s
 # What two of the claims look at besides: a search goes on after its round, and a refund is of a failed payment.
 SEARCHES = "UPDATE chat_sessions SET search_ends_at = $1"
 FAILURES = """INSERT INTO payment_requests (id) SELECT id FROM refunds;
-  INSERT INTO pairing_failures (id, payment_request_id) SELECT id, id FROM refunds; UPDATE refunds SET failure_id = id"""
+  INSERT INTO pairing_failures (id, payment_request_id) SELECT id, id FROM refunds; UPDATE refunds SET failure_id = id, payment_request_id = id"""
 DUE = "SELECT id FROM timed_work WHERE kind = $1 AND due_at <= $2"
 # kind -> the table, its states, the column of the moment, the statement that claims, its arguments after the time.
 CLAIMS: dict[str, tuple[str, Any, str, str, tuple[Any, ...]]] = {

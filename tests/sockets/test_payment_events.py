@@ -86,7 +86,7 @@ async def test_late_money_and_its_refund_are_reported(fast_world: World) -> None
     await pay_late(fast_world, payment)
     view = await update(phone, payment, "failed_pairing")
     assert view["failure"] == {
-        "cause_tag": "payment_session_expired", "operator_action": None, "actioned_at": None, "refund_status": None,
+        "cause_tag": "payment_session_expired", "sub_cause": "late", "operator_action": None, "actioned_at": None, "refund_status": None,
     }  # fmt: skip
     await acting(fast_world, payment, "credited")
     view = await update(phone, payment, "failed_pairing")

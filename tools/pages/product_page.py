@@ -12,7 +12,7 @@ from core.pairing.rules import REPEAT_AFTER
 from core.payments import gateway_calls
 from core.payments import rules as payment_rules
 from core.payments import states as payments
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause
 from core.payments.refunds import states as refunds
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
@@ -143,9 +143,11 @@ def constants_block() -> str:
 
 
 def cause_tags_block() -> str:
-    """Return the table of cause tags, without its markers."""
+    """Return the tables of cause tags and of sub-causes, without their markers."""
     rows = [f"| `{tag}` | {tag.cause.when} |" for tag in CauseTag]
-    return "\n".join(["| cause tag | when |", "|---|---|", *rows, ""])
+    below = [f"| `{sub}` | {sub.texts.when} |" for sub in SubCause]
+    tags, subs = ["| cause tag | when |", "|---|---|", *rows], ["| sub-cause | when |", "|---|---|", *below]
+    return "\n".join([*tags, "", *subs, ""])
 
 
 def parts() -> dict[str, str]:

@@ -178,6 +178,7 @@ WHERE
   f.customer_id <> p.customer_id
   OR f.cause_tag <> 'payment_short' AND starts_with(f.cause_tag, 'extension_') <> p.is_extension
   OR f.cause_tag = 'payment_short' AND p.asked_amount IS NULL
+  OR f.sub_cause = 'double' AND f.twin_id IS NULL
   OR starts_with(f.cause_tag, 'targeted_') AND f.targeted_mitra_id IS NULL
   OR NOT (starts_with(f.cause_tag, 'targeted_') OR f.cause_tag = 'payment_short') AND f.superseded_at IS NOT NULL;
 

@@ -10,6 +10,7 @@ import attrs
 from core.base.field_types import Id, MitraId, SessionId
 from core.base.languages import Text
 from core.desk.support import SupportPayment
+from core.payments.failures import causes
 from core.payments.failures.causes import CauseTag
 from core.storage.records import plain
 
@@ -252,16 +253,18 @@ def of_refund(row: Any) -> TimelineEntry:
     return TimelineEntry(at=row["settled_at"], kind="refunded", text=f"The gateway paid {_amount(row['amount'])} back.")
 
 
-def explanation(tag: CauseTag, *, by_operator: bool) -> Text:
+def explanation(tag: CauseTag, sub_cause: str | None, *, by_operator: bool) -> Text:
     """Return the sentence about a failure. `by_operator`: an operator ended the search."""
-    return ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else tag.cause.explanation
+    return (
+        ENDED_BY_OPERATOR if by_operator and tag is CauseTag.CUSTOMER_CANCELLED else causes.explanation(tag, sub_cause)
+    )
 
 
 def of_failures(rows: list[Any], *, by_operator: bool) -> list[TimelineEntry]:
     """Return the entries of failures and of what followed each one."""
     found: list[TimelineEntry] = []
     for row in rows:
-        why = explanation(CauseTag(row["cause_tag"]), by_operator=by_operator)
+        why = explanation(CauseTag(row["cause_tag"]), row["sub_cause"], by_operator=by_operator)
         text = f"The payment led to no chat ({row['cause_tag']}): {why.en}"
         found.append(TimelineEntry(at=row["created_at"], kind="failed", text=text))
         if row["superseded_at"] is not None:

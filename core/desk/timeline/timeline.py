@@ -108,7 +108,7 @@ def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bo
         return UNPAID_EXTENSION if p.is_extension and p.status == "abandoned" else UNPAID[p.status]
     if p.failure is None:
         return None
-    why = explanation(p.failure.cause_tag, by_operator=by_operator)
+    why = explanation(p.failure.cause_tag, p.failure.sub_cause, by_operator=by_operator)
     if not rounds or not rounds[-1].is_last:  # its row may be missing, or its end
         return why
     last = of_last(rounds[-1])

@@ -88,6 +88,7 @@ ORDER BY r.began_at, r.id;
 -- The failures of the payment request $1, and what an operator has done about each.
 SELECT
   f.cause_tag,
+  f.sub_cause,
   f.created_at,
   f.superseded_at,
   f.operator_action,

@@ -157,3 +157,139 @@ class CauseTag(enum.StrEnum):
             ),
         ),
     )
+
+
+@attrs.frozen(kw_only=True)
+class SubCauseTexts:
+    """What a sub-cause means: its row in docs/product.md, and a sentence for an operator."""
+
+    when: str
+    explanation: Text
+
+
+class SubCause(enum.StrEnum):
+    """What exactly happened, for cause tags that have several ways. The transaction that decides stores it."""
+
+    texts: SubCauseTexts
+
+    def __new__(cls, value: str, texts: SubCauseTexts) -> Self:
+        """Return a sub-cause with its texts."""
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.texts = texts
+        return made
+
+    LATE = (
+        "late",
+        SubCauseTexts(
+            when="the money came after the time to pay",
+            explanation=Text(
+                en="The payment arrived after the time to pay had ended.",
+                id="Uang datang setelah batas waktu pembayaran.",
+            ),
+        ),
+    )
+    GIVEN_UP = (
+        "given_up",
+        SubCauseTexts(
+            when="the money came after the request was abandoned",
+            explanation=Text(
+                en="The payment arrived after the request had been abandoned.",
+                id="Uang datang setelah permintaan ditinggalkan.",
+            ),
+        ),
+    )
+    DOUBLE = (
+        "double",
+        SubCauseTexts(
+            when="the customer had paid another request for the same",
+            explanation=Text(
+                en="The customer paid twice: another request was paid too.",
+                id="Pelanggan membayar dua kali: permintaan lain juga dibayar.",
+            ),
+        ),
+    )
+    LIVE_SESSION = (
+        "live_session",
+        SubCauseTexts(
+            when="the customer had another live session",
+            explanation=Text(
+                en="The payment arrived while the customer had another session.",
+                id="Uang datang ketika pelanggan memiliki sesi lain.",
+            ),
+        ),
+    )
+    DISCOUNT_USED = (
+        "discount_used",
+        SubCauseTexts(
+            when="the first-session discount had been used up",
+            explanation=Text(
+                en="The payment arrived when the first-session discount had already been used.",
+                id="Uang datang ketika diskon sesi pertama sudah terpakai.",
+            ),
+        ),
+    )
+    ERASED = (
+        "erased",
+        SubCauseTexts(
+            when="the customer was erased",
+            explanation=Text(
+                en="The payment arrived after the customer had been erased.",
+                id="Uang datang setelah data pelanggan dihapus.",
+            ),
+        ),
+    )
+    REJECTED = (
+        "rejected",
+        SubCauseTexts(
+            when="the mitra rejected the extension",
+            explanation=Text(
+                en="The customer paid for an extension, and the mitra rejected it.",
+                id="Pelanggan membayar tambahan menit, dan mitra menolak.",
+            ),
+        ),
+    )
+    NOT_ANSWERED = (
+        "not_answered",
+        SubCauseTexts(
+            when="the mitra did not answer, which counted as a rejection",
+            explanation=Text(
+                en="The customer paid for an extension, and the mitra did not answer in time.",
+                id="Pelanggan membayar tambahan menit, dan mitra tidak menjawab tepat waktu.",
+            ),
+        ),
+    )
+    SESSION_ENDED = (
+        "session_ended",
+        SubCauseTexts(
+            when="the session to extend had ended, or was ended before an answer",
+            explanation=Text(
+                en="The customer paid for an extension, but the session ended before it could begin.",
+                id="Pelanggan membayar tambahan menit, tetapi sesi berakhir sebelum tambahan itu dimulai.",
+            ),
+        ),
+    )
+    MITRA_INACTIVE = (
+        "mitra_inactive",
+        SubCauseTexts(
+            when="the mitra of the session was deactivated",
+            explanation=Text(
+                en="The customer paid for an extension, but the mitra had been deactivated.",
+                id="Pelanggan membayar tambahan menit, tetapi mitra sudah dinonaktifkan.",
+            ),
+        ),
+    )
+
+
+@attrs.frozen
+class Why:
+    """Why a paid request led to no chat. `twin_id` is the other payment request of a customer who paid twice."""
+
+    cause: CauseTag
+    sub_cause: SubCause | None = None
+    twin_id: str | None = None
+
+
+def explanation(cause: CauseTag, sub_cause: str | None) -> Text:
+    """Return the sentence for an operator: what exactly happened if that is known, else what the cause says."""
+    return cause.cause.explanation if sub_cause is None else SubCause(sub_cause).texts.explanation

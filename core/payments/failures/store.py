@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, Why
 from core.payments.failures.rules import OperatorAction
 from core.payments.failures.tables import KnownCause
 from core.payments.failures.tables import PairingFailure as Failures
@@ -34,7 +34,11 @@ class Failure:
 
 
 KNOW = statement(insert(KnownCause, "tag").on_conflict(KnownCause.tag, "DO NOTHING"))
-CREATE = statement(insert(Failures, "id payment_request_id customer_id targeted_mitra_id cause_tag amount created_at"))
+CREATE = statement(
+    insert(
+        Failures, "id payment_request_id customer_id targeted_mitra_id cause_tag sub_cause twin_id amount created_at"
+    )
+)
 ACT = statement(
     Failures.update(operator_action=p.action, actioned_by=p.operator_id, actioned_at=p.now, note=p.note)
     .where(Failures.id == p.id, Failures.operator_action.is_null(), Failures.superseded_at.is_null())
@@ -68,7 +72,7 @@ async def create(
     payment_request_id: str,
     customer_id: str,
     targeted_mitra_id: str | None,
-    cause_tag: str,
+    why: Why,
     amount: int,
 ) -> str:
     """Insert the one live failure of a payment request and return its id. `amount` is in Rupiah."""
@@ -79,7 +83,9 @@ async def create(
         payment_request_id=payment_request_id,
         customer_id=customer_id,
         targeted_mitra_id=targeted_mitra_id,
-        cause_tag=cause_tag,
+        cause_tag=why.cause,
+        sub_cause=why.sub_cause,
+        twin_id=why.twin_id,
         amount=amount,
         created_at=tx.now,
     )

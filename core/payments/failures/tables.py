@@ -4,6 +4,7 @@ from piccolo.columns.base import OnDelete
 from piccolo.constraints import Check
 from piccolo.table import Table
 
+from core.payments.failures.causes import SubCause
 from core.payments.failures.rules import OperatorAction
 from core.storage import columns
 from core.storage.personal import Erase, Personal
@@ -26,6 +27,8 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     customer_id = columns.reference("Customer", owner=True)
     targeted_mitra_id = columns.reference("Mitra", null=True)
     cause_tag = columns.reference("KnownCause")
+    sub_cause = columns.string(20, null=True, personal=None)
+    twin_id = columns.plain_id()  # the other payment request of a customer who paid twice
     amount = columns.number()
     operator_action = columns.string(20, null=True)
     actioned_by = columns.reference("Operator", null=True)
@@ -34,6 +37,7 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     superseded_at = columns.moment()
     created_at = columns.created()
 
+    known_sub_cause = columns.words("sub_cause", SubCause)
     known_action = columns.words("operator_action", OperatorAction)
     action_is_whole = Check(
         "(operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)"

@@ -96,7 +96,7 @@ async def _is_undecided(tx: Tx, locked: _Locked) -> bool:
     if locked.failure is not None:
         return locked.failure.operator_action is None and locked.failure.superseded_at is None
     others = [one for one in await store.of_earned(tx, locked.payment.id) if one.id != locked.refund.id]
-    return locked.refund.amount <= rules.refundable(locked.payment.amount, others)
+    return locked.refund.amount <= store.left_of(locked.payment.amount, others)
 
 
 async def _apply(tx: Tx, locked: _Locked, report: RefundCall) -> CallCase:

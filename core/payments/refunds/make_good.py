@@ -95,7 +95,7 @@ async def _lock_consumed(tx: Tx, payment_request_id: str) -> PaymentRequest:
 async def _check_amount(tx: Tx, payment: PaymentRequest, amount: int) -> list[store.Refund]:
     """Return the payment's refunds. Raises RefundExceedsPaid if they leave less than `amount`."""
     refunds = await store.of_earned(tx, payment.id)
-    left = rules.refundable(payment.amount, refunds)
+    left = store.left_of(payment.amount, refunds)
     if amount > left:
         raise RefundExceedsPaid(details={"refundable": left})
     return refunds

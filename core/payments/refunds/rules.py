@@ -2,8 +2,6 @@
 (docs/product.md#refunds)."""
 
 import datetime as dt
-from collections.abc import Iterable
-from typing import Protocol
 
 import attrs
 
@@ -34,16 +32,6 @@ class JudgedRefund:
     amount: int
     gateway_refund_id: str | None
     is_undecided: bool
-
-
-class OfEarned(Protocol):
-    """A refund of earned money."""
-
-    @property
-    def amount(self) -> int: ...
-
-    @property
-    def status(self) -> RefundStatus: ...
 
 
 def judge(call: RefundCall, ours: JudgedRefund) -> CallCase:
@@ -145,8 +133,3 @@ class RefundExceedsPaid(DomainError):
         id="Jumlahnya melebihi sisa pembayaran ini.",
     )
     advice = "Show `details.refundable`, and let the operator enter at most that."
-
-
-def refundable(earned: int, refunds: Iterable[OfEarned]) -> int:
-    """Return how many Rupiah of an earned payment can still go back: less those refunds that are done or under way."""
-    return earned - sum(one.amount for one in refunds if one.status is not RefundStatus.FAILED)

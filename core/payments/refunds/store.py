@@ -140,3 +140,8 @@ async def ask_now(tx: Tx, refund_id: str) -> dt.datetime:
     """Have the gateway asked about a refund at once, if it is open. Return the time."""
     await ASK_NOW.execute(tx, id=refund_id, now=tx.now)
     return tx.now
+
+
+def left_of(earned: int, refunds: Sequence[Refund]) -> int:
+    """Return how many Rupiah of an earned payment can still go back: less those refunds that are done or under way."""
+    return earned - sum(one.amount for one in refunds if one.status is not RefundStatus.FAILED)

@@ -2,6 +2,7 @@
 
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unavailable
+from core.payments.failures.causes import SubCause
 from core.runtime.container import Runtime
 from core.sessions import own_session
 from core.sessions import store as sessions
@@ -50,7 +51,7 @@ async def time_out(runtime: Runtime) -> int:
                 extension = await extensions.get(tx, due.id)
                 if session is None or extension is None or extension.status is not ExtensionStatus.PENDING:
                     continue
-                await extend.resolve(runtime, tx, session, extension, rules.by_silence(action))
+                await extend.resolve(runtime, tx, session, extension, rules.by_silence(action), SubCause.NOT_ANSWERED)
                 resolved += 1
         except Unavailable:
             raise

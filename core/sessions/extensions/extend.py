@@ -13,7 +13,7 @@ from core.base.machine import check_edge
 from core.deliveries import events
 from core.payments import money
 from core.payments import store as payments
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause, Why
 from core.payments.store import PaymentRequest
 from core.runtime.container import Runtime
 from core.sessions import announce
@@ -72,22 +72,31 @@ async def ask(
         await _announce(tx, session, extension, ExtensionRequested)
         events.deadline(tx, answer_by)
     else:
-        await money.fail(tx, payment, CauseTag.EXTENSION_SAFEGUARD_TRIPPED)
+        active = await _mitra_can_answer(tx, session)
+        sub_cause = SubCause.SESSION_ENDED if active else SubCause.MITRA_INACTIVE
+        await money.fail(tx, payment, Why(CauseTag.EXTENSION_SAFEGUARD_TRIPPED, sub_cause))
         await _announce(tx, session, extension, ExtensionResolved, only=UserType.CUSTOMER)  # the mitra was not asked
     return extension
 
 
 async def resolve(
-    runtime: Runtime, tx: Tx, session: Session, extension: Extension, status: ExtensionStatus
+    runtime: Runtime,
+    tx: Tx,
+    session: Session,
+    extension: Extension,
+    status: ExtensionStatus,
+    sub_cause: SubCause = SubCause.REJECTED,
 ) -> Extension:
     """End a pending extension: consume or fail its payment and, if approved, extend the session.
 
-    The safeguard trips instead if the session is over or the mitra is inactive. Raises ExtensionNotPending if it was no
-    longer pending.
+    `sub_cause` is what happened if the payment fails with this status. The safeguard trips instead if the session is
+    over or the mitra is inactive. Raises ExtensionNotPending if it was no longer pending.
     """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
-    if (status in EARNING and session.status not in HELD) or not await _mitra_can_answer(tx, session):
-        status = ExtensionStatus.SAFEGUARD_TRIPPED
+    if status in EARNING and session.status not in HELD:
+        status, sub_cause = ExtensionStatus.SAFEGUARD_TRIPPED, SubCause.SESSION_ENDED
+    elif status is not ExtensionStatus.SAFEGUARD_TRIPPED and not await _mitra_can_answer(tx, session):
+        status, sub_cause = ExtensionStatus.SAFEGUARD_TRIPPED, SubCause.MITRA_INACTIVE
     assert extension.payment_request_id is not None  # each extension is asked with its payment
     payment = await payments.lock(tx, extension.payment_request_id)
     resolved = await extension_transitions.resolve(tx, extension.id, status)
@@ -99,7 +108,7 @@ async def resolve(
         await money.consume(tx, payment, session_id=session.id)
         await announce.about_sessions(tx, [session.id], partial(SessionResumed, extension_id=resolved.id))
     else:
-        await money.fail(tx, payment, CAUSES[status])
+        await money.fail(tx, payment, Why(CAUSES[status], sub_cause))
         events.deadline(tx, session.grace_ends_at)
     await _announce(tx, session, resolved, ExtensionResolved)
     return resolved
@@ -139,12 +148,12 @@ async def _prolong(runtime: Runtime, tx: Tx, session: Session, extension: Extens
     events.deadline(tx, warn_at or expires_at)
 
 
-async def trip(runtime: Runtime, tx: Tx, session: Session) -> None:
-    """Trip a session's pending extension and abandon its unpaid extension requests.
+async def trip(runtime: Runtime, tx: Tx, session: Session, sub_cause: SubCause) -> None:
+    """Trip a session's pending extension and abandon its unpaid extension requests. `sub_cause` says why.
 
     Called when the session starts closing or its mitra is deactivated.
     """
     pending = await extensions.pending_of(tx, session.id)
     if pending is not None:
-        await resolve(runtime, tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED)
+        await resolve(runtime, tx, session, pending, ExtensionStatus.SAFEGUARD_TRIPPED, sub_cause)
     await money.abandon_extensions(tx, [session.id])

@@ -66,11 +66,13 @@ async def wait_for_status(world: World, payment: dict[str, Any], status: str) ->
     )
 
 
-async def check_safeguard_tripped(world: World, customer: Client, payment: dict[str, Any]) -> None:
+async def check_safeguard_tripped(
+    world: World, customer: Client, payment: dict[str, Any], why: str = "session_ended"
+) -> None:
     """Check that the extension is safeguard_tripped and that an operator must decide about its payment."""
     await wait_for_status(world, payment, "safeguard_tripped")
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped", why))
 
 
 def ends_at(session: dict[str, Any]) -> dt.datetime:

@@ -169,7 +169,7 @@ async def test_rejection_fails_the_payment_and_leaves_the_session_unchanged(worl
         assert (await wait_for_event(socket, "extension_resolved", session_id))["extension"] == answered
     assert await session_of(customer, session_id) == before
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected", "rejected"))
     assert await failures(world, payment) == [("extension_rejected", False)]
     assert await earned(world, session_id) == [("session", 12000)]
     assert await count_deliveries(world, session_id, "session_resumed") == {}
@@ -237,7 +237,10 @@ async def test_extension_timeout_applies_the_configured_action(
         assert await earned(world, session_id) == [("session", 12000), ("extension", 12000)]
     else:
         assert (after["status"], after["extended_minutes"]) == ("expired" if ended else "active", 0)
-        assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
+        assert (view["status"], view["failure"]) == (
+            "failed_pairing",
+            open_failure("extension_rejected", "not_answered"),
+        )
 
 
 async def test_answer_after_its_deadline_is_refused_without_the_jobs_process(world: World) -> None:

@@ -85,7 +85,7 @@ async def test_pending_extension_holds_the_session_until_rejection(world: World)
     await answer_extension(mitra, extension, accept=False)
     done = await wait_for_event(phone, "session_completed", extension["session_id"], timeout=within(3))
     assert (done["session"]["status"], done["session"]["ended_by"]) == ("completed", "timer")
-    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
+    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected", "rejected")
 
 
 async def test_pending_extension_holds_the_session_until_its_timeout(world: World) -> None:
@@ -97,7 +97,7 @@ async def test_pending_extension_holds_the_session_until_its_timeout(world: Worl
         await world.until(
             lambda: session_of(customer, extension["session_id"]), lambda view: view["status"] == "completed"
         )
-    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
+    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected", "not_answered")
 
 
 async def test_unpaid_extension_does_not_hold_the_session_and_is_abandoned(world: World) -> None:
@@ -137,7 +137,10 @@ async def test_ending_the_session_trips_a_pending_extension(world: World, side: 
     view = await session_of(customer, session_id)
     assert (view["status"], view["ended_by"], view["extended_minutes"]) == ("closing", side, 0)
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
+    assert (view["status"], view["failure"]) == (
+        "failed_pairing",
+        open_failure("extension_safeguard_tripped", "session_ended"),
+    )
     for socket in (desk, phone):
         resolved = await wait_for_event(socket, "extension_resolved", session_id)
         assert (resolved["extension"]["id"], resolved["extension"]["status"]) == (extension["id"], "safeguard_tripped")
@@ -157,7 +160,10 @@ async def test_ending_the_session_abandons_an_unpaid_extension(world: World) -> 
     # If its money still comes, an operator refunds it, and no mitra is asked.
     assert (await world.webhook(payment))[1]["processing_result"] == "late_payment_recorded"
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
+    assert (view["status"], view["failure"]) == (
+        "failed_pairing",
+        open_failure("extension_safeguard_tripped", "session_ended"),
+    )
     assert await extension_of(world, payment) is None
     assert await count_deliveries(world, session_id, "extension_requested") == {}
 
@@ -217,7 +223,10 @@ async def test_extension_paid_too_late_is_recorded_and_not_offered(world: World)
     status, answer = await world.webhook(payment)
     assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_safeguard_tripped"))
+    assert (view["status"], view["failure"]) == (
+        "failed_pairing",
+        open_failure("extension_safeguard_tripped", "given_up"),
+    )
     assert await extension_of(world, payment) is None
     await refused(request_extension(customer, session_id, payment), 409, "PAYMENT_NOT_CONFIRMED")
     assert (await create_extension_payment(customer, session_id))[
@@ -247,7 +256,7 @@ async def test_extension_reported_late_while_another_is_open_goes_to_an_operator
             await confirm_silently(world, payment)
     status, answer = await world.webhook(late, paid_at=late["created_at"])
     assert (status, answer["processing_result"]) == (200, "paid_not_pairable")
-    assert (await read_payment(customer, late))["failure"] == open_failure("extension_safeguard_tripped")
+    assert (await read_payment(customer, late))["failure"] == open_failure("extension_safeguard_tripped", "double")
     assert await failures(world, late) == [("extension_safeguard_tripped", False)]
     if other_is == "pending":
         assert (await world.webhook(payment))[1]["processing_result"] == "confirmed"

@@ -52,7 +52,7 @@ async def test_deactivation_trips_a_pending_extension_and_informs_the_customer(w
     phone = await customer.open("chat")
     payment, extension = await ask_for_extension(world, customer, session_id)
     await deactivating(world, mitra)
-    await check_safeguard_tripped(world, customer, payment)
+    await check_safeguard_tripped(world, customer, payment, "mitra_inactive")
     frame = await wait_for_event(phone, "extension_resolved", session_id)
     assert (frame["extension"]["id"], frame["extension"]["status"]) == (extension["id"], "safeguard_tripped")
     assert await failures(world, payment) == TRIPPED
@@ -67,7 +67,7 @@ async def test_deactivation_lets_a_session_held_by_its_extension_end(world: Worl
     await run_out(world, customer, session_id)
     payment, _ = await ask_for_extension(world, customer, session_id)
     await deactivating(world, mitra)
-    await check_safeguard_tripped(world, customer, payment)
+    await check_safeguard_tripped(world, customer, payment, "mitra_inactive")
     await world.stack.sql(
         f"""UPDATE chat_sessions SET created_at = created_at - interval '1 hour', grace_ends_at = {now_in(world)}
             WHERE id = $1 AND status = 'expired'""",
@@ -97,7 +97,7 @@ async def test_paid_extension_not_offered_before_deactivation_is_tripped(
     await confirm_silently(here, payment)
     if way == "asked explicitly":
         assert (await request_extension(customer, session_id, payment))["status"] == "safeguard_tripped"
-    await check_safeguard_tripped(here, customer, payment)
+    await check_safeguard_tripped(here, customer, payment, "mitra_inactive")
     assert await failures(here, payment) == TRIPPED
     assert await earned(here, session_id) == [("session", 12000)]
 
@@ -112,7 +112,7 @@ async def test_timeout_with_an_inactive_mitra_trips_the_extension(world: World, 
         await world.stack.sql(
             f"UPDATE session_extensions SET answer_by = {now_in(world)} WHERE id = $1", extension["id"]
         )
-        await check_safeguard_tripped(world, customer, payment)
+        await check_safeguard_tripped(world, customer, payment, "mitra_inactive")
     assert await earned(world, session_id) == [("session", 12000)]
 
 

@@ -311,7 +311,7 @@ async def test_unreported_payment_is_found_when_its_invoice_is_voided(
     simulated.pay(payment["payment_request_id"])
     await customer.post(f"{PATH}/{payment['payment_request_id']}/abandon")
     view = await world.until(lambda: read_payment(customer, payment), lambda one: one["status"] == "failed_pairing")
-    assert view["failure"] == open_failure("payment_session_expired")
+    assert view["failure"] == open_failure("payment_session_expired", "given_up")
     assert view["confirmed_at"] is not None
 
 

@@ -117,7 +117,7 @@ async def test_superseded_failure_refuses_actions_and_actioned_one_refuses_retry
             view = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
             acted = (await find_failure(world, payment))["actioned_at"]
             assert view["failure"] == {
-                "cause_tag": "targeted_mitra_rejected", "operator_action": "refunded", "actioned_at": acted,
+                "cause_tag": "targeted_mitra_rejected", "sub_cause": None, "operator_action": "refunded", "actioned_at": acted,
                 "refund_status": None,
             }  # fmt: skip
 

@@ -446,7 +446,7 @@ async def test_paid_call_for_abandoned_request_is_recorded_as_late(world: World)
         "late_payment_recorded",
     )
     seen = await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
-    assert (seen["status"], seen["failure"]) == ("failed_pairing", open_failure("payment_session_expired"))
+    assert (seen["status"], seen["failure"]) == ("failed_pairing", open_failure("payment_session_expired", "given_up"))
     assert seen["confirmed_at"] is not None
     assert (await failure_of(world, payment))["amount"] == payment["amount"]
 
@@ -458,7 +458,10 @@ async def test_paid_call_during_another_session_is_paid_not_pairable(world: Worl
     assert (await call(world, payment_call(second)))[:2] == (200, "confirmed")
     assert (await call(world, payment_call(first)))[:2] == (200, "paid_not_pairable")
     assert await state(customer, first) == "failed_pairing"
-    assert (await failure_of(world, first))["cause_tag"] == "payment_session_expired"
+    failure = await failure_of(world, first)
+    assert failure["cause_tag"] == "payment_session_expired"
+    assert failure["sub_cause"] in ("double", "live_session")  # before and after the search begins
+    assert str(failure["twin_id"]) == second["payment_request_id"]
     assert (await call(world, payment_call(first)))[:2] == (200, "duplicate")
     assert await state(customer, second) == "confirmed"
 
