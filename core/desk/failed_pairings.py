@@ -96,8 +96,8 @@ class FailedPairing:
     the other payment request of a customer who paid twice. `asked_amount` is what the invoice asked for if the customer paid less (`payment_short`), else null.
 
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
-    `refundable` says whether the payment's channel refunds, null if that is not known, and `refundable_until` until
-    when, null if no limit is known. `may_refund` says whether a refund can be asked for now. `note` is for operators
+    `refundable` says whether the payment's channel refunds, null if that is not known; false if it has a refund that
+    can't be asked for again. `refundable_until` says until when, null if no limit is known. `may_refund` says whether a refund can be asked for now. `note` is for operators
     only.
     """
 
@@ -158,7 +158,7 @@ def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
         age_seconds=max(0, int(age.total_seconds())),
         due_at=values["created_at"] + dt.timedelta(hours=runtime.config.number("failure_due_hours")),
         refundability=found.refundability,
-        refundable=found.is_refundable,
+        refundable=found.is_refundable if may_try else False,
         refundable_until=found.until,
         may_refund=runtime.settings.refunds_enabled and ended is None and may_try and found.refundability in ALLOWED,
         refund=refund,

@@ -204,7 +204,7 @@ def test_refund_that_may_have_happened_is_not_tried_again_but_recorded_by_hand(d
             await desk.ask()
         else:
             await desk.ask()
-            call = desk.simulated.settle(desk.failure_id, "FAILED", failure_code="INSUFFICIENT_BALANCE")
+            call = desk.simulated.settle(desk.failure_id, "FAILED", failure_code="REFUND_FAILED")
             if how == "webhook":
                 assert await desk.harness.call(call) == "refund_failed"
                 assert await desk.harness.call(call) == "duplicate"
@@ -215,6 +215,34 @@ def test_refund_that_may_have_happened_is_not_tried_again_but_recorded_by_hand(d
         assert await desk.refused(desk.click()) == "NOT_REFUNDABLE"
         await desk.act(OperatorAction.REFUNDED)
         assert await desk.status() == ("failed", "refunded")
+
+    desk.harness.run(play())
+
+
+def test_refund_that_failed_for_want_of_balance_is_made_anew_by_another_reference(desk: Desk) -> None:
+    async def play() -> None:
+        references = []
+        for _ in range(2):
+            await desk.click()
+            await desk.ask()
+            reference = desk.simulated.asked[-1]["reference_id"]
+            references.append(reference)
+            call = desk.simulated.settle(reference, "FAILED", failure_code="INSUFFICIENT_BALANCE")
+            assert await desk.harness.call(call) == "refund_failed"
+            view = await desk.view()
+            assert (view.may_refund, view.refundable) == (True, True)
+        await desk.click()
+        await desk.click()  # changes nothing
+        await desk.ask()
+        assert await desk.harness.call(desk.simulated.settle(references[0], "FAILED")) == "duplicate"
+        assert await desk.harness.call(desk.simulated.settle(references[0])) == "conflict"
+        assert await desk.status() == ("pending", None)
+        last = desk.simulated.asked[-1]
+        assert last["key"] == last["reference_id"] not in references
+        assert references[0] == desk.failure_id
+        assert await desk.harness.call(desk.simulated.settle(last["reference_id"])) == "refund_succeeded"
+        assert await desk.status() == ("succeeded", "refunded")
+        assert (await desk.view()).refundable is False
 
     desk.harness.run(play())
 

@@ -45,7 +45,7 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
     """
     locked = await _lock(tx, report.reference)
     if locked is None:
-        return Judgement(case=CallCase.UNKNOWN, note="the service has not asked for this refund")
+        return await _judge_earlier(tx, report)
     case = await _apply(tx, locked, report)
     if case is CallCase.CONFLICT:
         if locked.refund.is_open:
@@ -53,6 +53,16 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
         note = "the refund is not the one that was asked for, or was decided before"
         return Judgement(case=case, note=note)
     return Judgement(case=case)
+
+
+async def _judge_earlier(tx: Tx, report: RefundCall) -> Judgement:
+    """Judge a call about no refund of ours. It may be about one that had failed and was asked for by another name."""
+    if await store.of_failure(tx, report.reference) is None:
+        return Judgement(case=CallCase.UNKNOWN, note="the service has not asked for this refund")
+    if report.state is RefundStateThere.SUCCEEDED:
+        note = "an earlier try has succeeded after all: the customer may get the money twice"
+        return Judgement(case=CallCase.CONFLICT, note=note)
+    return Judgement(case=CallCase.DUPLICATE)
 
 
 async def apply_polled(tx: Tx, report: RefundCall) -> CallCase:

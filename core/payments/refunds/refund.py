@@ -11,6 +11,7 @@ import attrs
 
 from core.accounts.customers import erasing
 from core.accounts.operators import store as operators
+from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import GatewayUnavailable, NotFound, Unavailable
 from core.deliveries import events
@@ -92,8 +93,15 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
                 operator_id=actor.user_id,
             )
         else:
-            attempt = refund.attempt + 1
-            await transitions.request_again(tx, refund.id, attempt=attempt, reason=words, operator_id=actor.user_id)
+            made = refund.gateway_refund_id is not None  # a refund that has failed there keeps its reference
+            await transitions.request_again(
+                tx,
+                refund.id,
+                attempt=refund.attempt + 1,
+                reference=ids.new_id() if made else refund.reference,
+                reason=words,
+                operator_id=actor.user_id,
+            )
         tx.count(metrics.REFUNDS.labels("requested"))
         events.deadline(tx, tx.now)
         await undecided.record(

@@ -18,6 +18,7 @@ ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600
 STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
 UNNAMED = "FAILED"  # the code of a failure for which the gateway gives no reason
 AMOUNT_DIFFERS = "AMOUNT_DIFFERS"  # our own: the gateway has refunded another amount
+NO_BALANCE = "INSUFFICIENT_BALANCE"  # ours at the gateway: once it is topped up, another try can succeed
 # With these codes money may have gone back to the customer, by a refund that was made at the gateway by hand. The
 # trigger `refund_is_whole` and the audit repeat them.
 MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
@@ -56,8 +57,11 @@ def _judge_success(call: RefundCall, ours: JudgedRefund) -> CallCase:
 
 
 def may_try_again(*, gateway_refund_id: str | None, failure_code: str | None) -> bool:
-    """Return whether a failed refund may be asked for again: no refund can have happened at the gateway."""
-    return gateway_refund_id is None and failure_code not in MAY_BE_REFUNDED
+    """Return whether a failed refund may be asked for again: no refund can have happened at the gateway.
+
+    One that failed there for want of our own balance is made anew, by another reference.
+    """
+    return failure_code == NO_BALANCE or (gateway_refund_id is None and failure_code not in MAY_BE_REFUNDED)
 
 
 def is_stuck(*, is_open: bool, requested_at: dt.datetime, now: dt.datetime) -> bool:

@@ -5,6 +5,7 @@ the payment whose earned money goes back.
 """
 
 from core.base import ids
+from core.payments.refunds.rules import NO_BALANCE
 from core.payments.refunds.states import EDGES, RefundStatus
 from core.payments.refunds.tables import Refund as Refunds
 from core.storage.statements import insert, p, statement, transition
@@ -35,11 +36,13 @@ REQUEST_AGAIN = statement(
         requested_by=p.operator_id,
         requested_at=p.now,
         attempt=p.attempt,
+        reference=p.reference,
+        gateway_refund_id=None,
         failure_code=None,
         asks=0,
         ask_at=p.now,
         settled_at=None,
-    ).where(Refunds.gateway_refund_id.is_null())
+    ).where((Refunds.gateway_refund_id.is_null()) | (Refunds.failure_code == NO_BALANCE))
 )
 PEND = statement(transition(Refunds, EDGES, [R.REQUESTED], R.PENDING, gateway_refund_id=p.gateway_refund_id))
 SUCCEED = statement(
@@ -113,11 +116,22 @@ async def record(
     return refund_id
 
 
-async def request_again(tx: Tx, refund_id: str, *, attempt: int, reason: str | None, operator_id: str) -> bool:
-    """Move a failed refund that the gateway does not have to `requested`, as the attempt with this number."""
+async def request_again(
+    tx: Tx, refund_id: str, *, attempt: int, reference: str | None, reason: str | None, operator_id: str
+) -> bool:
+    """Move a failed refund to `requested`, as the attempt with this number, if the gateway can make it now.
+
+    `reference` is the name by which the gateway gets it, if that is not the failure's id.
+    """
     return bool(
         await REQUEST_AGAIN.execute(
-            tx, id=refund_id, attempt=attempt, reason=reason, operator_id=operator_id, now=tx.now
+            tx,
+            id=refund_id,
+            attempt=attempt,
+            reference=reference,
+            reason=reason,
+            operator_id=operator_id,
+            now=tx.now,
         )
     )
 
