@@ -71,6 +71,9 @@ ADD CONSTRAINT pairing_failures_known_sub_cause CHECK (
 );
 
 -- next transaction
+CREATE INDEX IF NOT EXISTS pairing_failures_twin ON pairing_failures (twin_id) WHERE twin_id IS NOT NULL;
+
+-- next transaction
 -- Each paid request is in exactly one place. A consumed one is earned once; what went back of it is at most that.
 CREATE OR REPLACE FUNCTION money_is_conserved() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE

@@ -15,7 +15,7 @@ from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.desk import earned_refunds, support
 from core.desk.earned_refunds import EarnedRefund
-from core.desk.support import LookUp
+from core.desk.support import LookUp, RefundFilter
 from core.desk.timeline import timeline
 from core.payments import confirm as payment_confirm
 from core.payments.failures.rules import FailureActioned
@@ -53,18 +53,21 @@ async def payment_requests(
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
     status: str | None = None,
+    refund: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[support.SupportPayment]:
     """List payment requests, newest first.
 
-    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
+    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice. `refund` finds
+    payments whose money is `to_refund`, `refunding` or `refunded`, and those whose refund has `failed`.
     """
     which = LookUp(
         q=q,
         since=query_time("from", since),
         until=query_time("to", to),
         status=query_choice("status", status, PaymentStatus),
+        refund=query_choice("refund", refund, RefundFilter),
     )
     return await support.payments(runtime, read_page(cursor, limit), which)
 

@@ -92,13 +92,14 @@ class RefundView:
 class FailedPairing:
     """A paid request that led to no chat, and what an operator has done about it. `amount` is in Rupiah.
 
-    `sub_cause` is what exactly happened, for causes that have several ways, and `why` says it in a sentence. `twin_id` is
-    the other payment request of a customer who paid twice. `asked_amount` is what the invoice asked for if the customer paid less (`payment_short`), else null.
+    `sub_cause` is what exactly happened, for causes that have several ways, and `why` says it in a sentence. `twin_id`
+    is the other payment request of a customer who paid twice. `asked_amount` is what the invoice asked for if the
+    customer paid less (`payment_short`), else null.
 
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
     `refundable` says whether the payment's channel refunds, null if that is not known; false if it has a refund that
-    can't be asked for again. `refundable_until` says until when, null if no limit is known. `may_refund` says whether a refund can be asked for now. `note` is for operators
-    only.
+    can't be asked for again. `refundable_until` says until when, null if no limit is known. `may_refund` says whether a
+    refund can be asked for now. `note` is for operators only.
     """
 
     id: Id

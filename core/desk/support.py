@@ -8,6 +8,7 @@ are at most AT_MOST, their newest rows are read by key. If there are more, the n
 """
 
 import datetime as dt
+import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from core.accounts.customers import store as customer_store
 from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import Count, PaymentRequestId, Person, Positive, Time
+from core.base.field_types import Count, Id, PaymentRequestId, Person, Positive, Time
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
@@ -90,6 +91,19 @@ PAYMENTS = f"""SELECT
     ),
     0
   ) ELSE 0 END::int AS refundable_amount,
+  f.id AS failure_id,
+  coalesce(
+    f.twin_id,
+    (
+      SELECT d.payment_request_id
+      FROM pairing_failures AS d
+      WHERE d.twin_id = p.id AND d.sub_cause = 'double' AND d.superseded_at IS NULL
+      ORDER BY d.id
+      LIMIT 1
+    )
+  ) AS twin_id,
+  b.reference AS refund_reference,
+  b.gateway_refund_id,
   p.customer_id,
   {NAME} AS customer_name
 FROM payment_requests AS p
@@ -109,11 +123,39 @@ JOIN found ON found.id = p.id
 ORDER BY p.created_at DESC, p.id DESC"""
 
 
+class RefundFilter(enum.StrEnum):
+    """Which payments to list by the money that goes back: it should, is about to, has, or the refund failed."""
+
+    TO_REFUND = "to_refund"
+    REFUNDING = "refunding"
+    REFUNDED = "refunded"
+    FAILED = "failed"
+
+
+REFUNDS_OF = "EXISTS (SELECT FROM refunds AS y WHERE y.payment_request_id = p.id AND {})"
+FAILURE_OF = """EXISTS (
+  SELECT FROM pairing_failures AS x
+  WHERE x.payment_request_id = p.id AND x.superseded_at IS NULL AND x.operator_action {}
+)"""
+OPEN_REFUND = REFUNDS_OF.format("is_open_refund(y.status)")
+DONE_REFUND = REFUNDS_OF.format("y.status = 'succeeded'")
+FAILED_REFUND = REFUNDS_OF.format("y.status = 'failed'")
+WAITS, ACTED = FAILURE_OF.format("IS NULL"), FAILURE_OF.format("IS NOT NULL")
+GIVEN_BACK = FAILURE_OF.format("= 'refunded'")
+REFUND_FILTERS: dict[str, str] = {
+    RefundFilter.TO_REFUND: f"p.status = 'failed_pairing' AND {WAITS} AND NOT {OPEN_REFUND}",
+    RefundFilter.REFUNDING: OPEN_REFUND,
+    RefundFilter.REFUNDED: f"({DONE_REFUND} OR {GIVEN_BACK})",
+    RefundFilter.FAILED: f"{FAILED_REFUND} AND NOT {OPEN_REFUND} AND NOT {DONE_REFUND} AND NOT {ACTED}",
+}
+
+
 @attrs.frozen(kw_only=True)
 class LookUp:
     """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded.
 
     With `no_reply`, only running chats without a reply of the mitra are listed.
+    `refund` is the state of the money of payments that goes back.
     """
 
     q: str | None = None
@@ -121,6 +163,7 @@ class LookUp:
     until: dt.datetime | None = None
     status: str | None = None
     no_reply: bool = False
+    refund: str | None = None
 
 
 async def fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
@@ -309,13 +352,20 @@ class SupportPayment(PaymentRequestView):
     """A payment request as support sees it.
 
     `asked_amount` is what the invoice asked for if less was paid, which is then the `amount`; null otherwise.
-    `refundable_amount` is how much of its earned money can still go back; 0 if it was not earned.
+    `failure_id` is the id of its failed pairing. `twin_id` is the other request of a customer who paid twice, for both
+    of them. `refund_reference` and `gateway_refund_id` name the newest refund: by our reference, or that of a transfer
+    by hand, and by the gateway's id. `refundable_amount` is how much of its earned money can still go back; 0 if it was
+    not earned.
     """
 
     customer: Person
     gateway_invoice_id: str | None
     payment_channel: str | None
     asked_amount: Positive | None
+    failure_id: Id | None
+    twin_id: PaymentRequestId | None
+    refund_reference: str | None
+    gateway_refund_id: str | None
     refundable_amount: Count
 
 
@@ -331,6 +381,8 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
     """
     where = filters("p", page, which)
+    if which.refund is not None:
+        where.plain(REFUND_FILTERS[which.refund])
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:

@@ -56,6 +56,8 @@ LEFT JOIN LATERAL (
     b.amount,
     b.status,
     b.settled_at,
+    b.gateway_refund_id,
+    coalesce(b.hand_reference, coalesce(b.reference, b.failure_id, b.id)::text) AS reference,
     coalesce(sum(b.amount) FILTER (WHERE b.status = 'succeeded') OVER (), 0)::int AS refunded
   FROM refunds AS b
   WHERE b.payment_request_id = p.id AND (b.failure_id IS NULL OR b.failure_id = f.id)

@@ -217,3 +217,37 @@ async def test_making_good_refuses_what_it_can_not_do(world: World) -> None:
         await refused(root.post(path, {**whole, **body}), 422, "VALIDATION_ERROR")
     reader = (await an_operator(world, {"payments": "read"})).client
     await refused(reader.post(path, whole), 403, "FORBIDDEN")
+
+
+async def test_payment_says_how_its_money_goes_back_and_is_found_by_it(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    root = await world.operator()
+    failure = await a_failure(world, await world.customer())
+    payment_id = failure["payment_request_id"]
+
+    async def ways() -> list[str]:
+        words = ("to_refund", "refunding", "refunded", "failed")
+        return [word for word in words if await _is_listed(root, payment_id, word)]
+
+    assert await ways() == ["to_refund"]
+    simulated.refunds.before_refund = lambda _: error_reply(400, "REFUND_NOT_SUPPORTED")
+    await root.post(f"{FAILURES}/{failure['id']}/refund", {})
+    await until_refund(world, failure, "failed")
+    assert await ways() == ["to_refund", "failed"]
+    simulated.refunds.answer_normally()
+    await root.post(f"{FAILURES}/{failure['id']}/refund", {})
+    await until_refund(world, failure, "pending")
+    assert await ways() == ["refunding"]
+    await world.raw_webhook(simulated.refunds.settle(failure["id"]))
+    assert await ways() == ["refunded"]
+    seen = await root.get(f"/internal/payment-requests/{payment_id}")
+    assert (seen["failure_id"], seen["refund_reference"]) == (failure["id"], failure["id"])
+    assert seen["gateway_refund_id"] == simulated.refunds.of(failure["id"])[0]["id"]
+    assert (seen["refund"]["status"], seen["refund"]["amount"]) == ("succeeded", seen["amount"])
+    await refused(root.get("/internal/payment-requests", refund="all"), 422, "VALIDATION_ERROR")
+
+
+async def _is_listed(operator: Client, payment_id: str, refund: str) -> bool:
+    items = (await operator.get("/internal/payment-requests", refund=refund, limit=200))["items"]
+    return payment_id in [one["payment_request_id"] for one in items]

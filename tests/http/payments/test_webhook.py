@@ -461,7 +461,12 @@ async def test_paid_call_during_another_session_is_paid_not_pairable(world: Worl
     failure = await failure_of(world, first)
     assert failure["cause_tag"] == "payment_session_expired"
     assert failure["sub_cause"] in ("double", "live_session")  # before and after the search begins
-    assert str(failure["twin_id"]) == second["payment_request_id"]
+    operator = await world.operator()
+    twins = [await operator.get(f"/internal/payment-requests/{one['payment_request_id']}") for one in (first, second)]
+    assert twins[0]["failure_id"] == failure["id"]
+    assert twins[0]["twin_id"] == failure["twin_id"] == second["payment_request_id"]
+    if failure["sub_cause"] == "double":
+        assert twins[1]["twin_id"] == first["payment_request_id"]
     assert (await call(world, payment_call(first)))[:2] == (200, "duplicate")
     assert await state(customer, second) == "confirmed"
 
