@@ -93,7 +93,7 @@ async def confirm(request_id: str, runtime: Runtime, actor: Actor) -> support.Su
     """Confirm a pending request by hand, or accept a short payment for what was paid.
 
     Confirm a pending request only if you have seen the money elsewhere. A short payment is a failed pairing with the
-    cause `payment_short`: this starts its search, as if the amount that was paid had been the price.
+    cause `payment_short`: this starts its search, at the amount that was paid.
     """
     found = path_id(request_id)
     await payment_confirm.confirm(runtime, actor, payment_request_id=found)

@@ -24,9 +24,9 @@ from core.storage.records import many
 
 @attrs.frozen(kw_only=True)
 class TransactionView:
-    """A payment that was earned with a session or an extension (`type`), or a refund of one, whose `amount` is negative.
+    """A payment that was earned with a session or an extension (`type`), or a refund of one.
 
-    Amounts are in Rupiah.
+    `amount` is in Rupiah, that of a refund negative.
     """
 
     id: Id

@@ -31,7 +31,7 @@ async def earn(tx: Tx, *, customer_id: str, session_id: str, payment_request_id:
 
 
 async def refund(tx: Tx, *, payment_request_id: str, refund_id: str, amount: int) -> None:
-    """Insert the transaction of a refund of earned money. `amount` is the Rupiah that went back, as a positive number."""
+    """Insert the transaction of a refund of earned money. `amount` is a positive number of Rupiah."""
     earned = await EARNED.one(tx, payment_request_id=payment_request_id)
     await REFUND.execute(
         tx,

@@ -1,4 +1,4 @@
-"""An operator gives earned money back, in whole or in part: through the gateway, or by hand (docs/product.md#making-good).
+"""An operator gives earned money back: through the gateway, or by hand (docs/product.md#making-good).
 
 The chat is not touched. All refunds of a payment are made under its lock, so together they are at most what was paid.
 """

@@ -26,8 +26,10 @@ MAY_BE_REFUNDED = frozenset({"MAXIMUM_REFUND_AMOUNT_REACHED", AMOUNT_DIFFERS})
 
 @attrs.frozen(kw_only=True)
 class JudgedRefund:
-    """A refund of ours. `is_undecided`: its failure is not superseded, and no operator's action is recorded; or of earned
-    money, the other refunds leave as much as this one gives back."""
+    """A refund of ours. `is_undecided`: its failure is not superseded, and no operator's action is recorded.
+
+    If it is of earned money: the other refunds leave as much as this one gives back.
+    """
 
     status: RefundStatus
     amount: int
@@ -59,7 +61,7 @@ def _judge_success(call: RefundCall, ours: JudgedRefund) -> CallCase:
 def may_try_again(*, gateway_refund_id: str | None, failure_code: str | None) -> bool:
     """Return whether a failed refund may be asked for again: no refund can have happened at the gateway.
 
-    One that failed there for want of our own balance is made anew, by another reference.
+    One that failed there for want of our own balance gets another reference.
     """
     return failure_code == NO_BALANCE or (gateway_refund_id is None and failure_code not in MAY_BE_REFUNDED)
 

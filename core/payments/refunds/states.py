@@ -45,8 +45,8 @@ EDGES: Edges[RefundStatus] = {
     (R.PENDING, R.FAILED): (EdgeCause("The gateway reports the failure, by its webhook or when asked.", GATEWAY),),
     (R.FAILED, R.REQUESTED): (
         EdgeCause(
-            "An operator asks again. Only if the gateway has made no refund and none can have happened, or if it failed "
-            "for want of balance.",
+            "An operator asks again. Only if the gateway has made no refund and none can have happened, or if it "
+            "failed for want of balance.",
             OPERATOR,
         ),
     ),

@@ -14,8 +14,10 @@ _OPEN = ", ".join(f"'{status}'" for status in RefundStatus if status in OPEN)
 
 
 class Refund(Table, tablename="refunds", db=columns.ENGINE):
-    """The one refund of a pairing failure, or one of the refunds of an earned payment. It is stored before the gateway is
-    asked for it. No row is deleted."""
+    """The one refund of a pairing failure, or one of the refunds of an earned payment.
+
+    It is stored before the gateway is asked for it. No row is deleted.
+    """
 
     id = columns.identifier()
     payment_request_id = columns.plain_id(null=False, owner="PaymentRequest")
