@@ -1,11 +1,12 @@
 """Routes by which support looks up payment requests and confirms them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import attrs
-from litestar import Response, get, post
+from litestar import Request, Response, get, post
 from litestar.params import QueryParameter
 
+from api import errors
 from api.auth import operators
 from api.parameters import path_id, query_choice, query_time
 from api.request_bodies import Body, integer, shown_text
@@ -79,9 +80,11 @@ async def payment_request(request_id: str, runtime: Runtime) -> support.SupportP
 
 
 @get("/internal/payment-requests/{request_id:str}/timeline", **operators("payments"))
-async def payment_timeline(request_id: str, runtime: Runtime, actor: Actor) -> timeline.Timeline:
+async def payment_timeline(
+    request_id: str, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> timeline.Timeline:
     """Return the timeline of a payment: everything that happened to it, and why it led to no chat, if so."""
-    return await timeline.timeline(runtime, actor, path_id(request_id))
+    return await timeline.timeline(runtime, actor, path_id(request_id), errors.language_of(request.scope))
 
 
 @post(

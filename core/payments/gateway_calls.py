@@ -17,6 +17,7 @@ import attrs
 
 from core.base.field_types import MAX_INT
 from core.base.ids import parse_id
+from core.base.languages import Text
 from core.base.plain_json import plain_text, storable
 from core.payments.channels import channel_of
 from core.payments.states import PaymentStatus
@@ -46,6 +47,26 @@ class ProcessingResult(enum.StrEnum):
     REFUND_FAILED = "refund_failed"
     IGNORED_STATUS = "ignored_status"
     ERROR = "error"
+
+
+RESULT_LABELS: dict[ProcessingResult, Text] = {
+    ProcessingResult.CONFIRMED: Text(en="confirmed", id="dikonfirmasi"),
+    ProcessingResult.DUPLICATE: Text(en="duplicate", id="ganda"),
+    ProcessingResult.LATE_PAYMENT_RECORDED: Text(en="late payment recorded", id="pembayaran terlambat dicatat"),
+    ProcessingResult.PAID_NOT_PAIRABLE: Text(en="paid, can't be paired", id="dibayar, tidak dapat dipasangkan"),
+    ProcessingResult.EXPIRED: Text(en="expired", id="kedaluwarsa"),
+    ProcessingResult.REFUND_SUCCEEDED: Text(en="refund succeeded", id="pengembalian berhasil"),
+    ProcessingResult.REFUND_FAILED: Text(en="refund failed", id="pengembalian gagal"),
+    ProcessingResult.IGNORED_STATUS: Text(en="status ignored", id="status diabaikan"),
+    ProcessingResult.IGNORED_NON_UUID_EXTERNAL_ID: Text(en="not ours (id)", id="bukan milik kita (id)"),
+    ProcessingResult.IGNORED_FOREIGN_APP: Text(en="another app's", id="milik aplikasi lain"),
+    ProcessingResult.UNKNOWN_EXTERNAL_ID: Text(en="unknown payment", id="pembayaran tidak dikenal"),
+    ProcessingResult.CONFLICT: Text(en="conflict", id="bentrok"),
+    ProcessingResult.UNAUTHORIZED: Text(en="invalid token", id="tanpa token yang sah"),
+    ProcessingResult.FLOOD: Text(en="many with an invalid token", id="banyak tanpa token yang sah"),
+    ProcessingResult.INVALID_PAYLOAD: Text(en="unreadable", id="tidak terbaca"),
+    ProcessingResult.ERROR: Text(en="error", id="galat"),
+}
 
 
 class CallCase(enum.Enum):

@@ -1,6 +1,7 @@
 """The words of core that the control center shows, api/web/center/kernel/words.core.js.
 
-They are the labels of the states of payments, sessions and refunds, of cause tags, and of timed work.
+They are the labels of the states of payments, sessions and refunds, of cause tags, of the results of the gateway's calls,
+and of timed work.
 """
 
 import json
@@ -10,11 +11,12 @@ from core.base.languages import Text
 from core.base.machine import State
 from core.desk.timed_work import TIMED
 from core.payments.failures.causes import CauseTag
+from core.payments.gateway_calls import RESULT_LABELS
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
 from core.sessions.states import LIVE, SessionStatus
 
-HEAD = """/** The labels of states, cause tags and timed work. Made by `make pages` from core; a test keeps them current. */
+HEAD = """/** The labels of states, cause tags, results and timed work. Made by `make pages` from core; a test keeps them current. */
 """
 WIDTH = 120  # of a line, as in biome.json
 
@@ -24,7 +26,7 @@ def script() -> str:
     payments, sessions, refunds = _labels(PaymentStatus), _labels(SessionStatus), _labels(RefundStatus)
     causes = {tag.value: tag.cause.label for tag in CauseTag}
     texts = [*payments.values(), *sessions.values(), *refunds.values()]
-    texts += [tag.cause.label for tag in CauseTag]
+    texts += [*causes.values(), *RESULT_LABELS.values()]
     texts += [work.label for work in TIMED if work.label is not None]
     endable = json.dumps([status.value for status in SessionStatus if status in LIVE])
     return "\n".join(
@@ -39,6 +41,11 @@ def script() -> str:
             _object("Refund state -> English label.", "REFUNDS", {value: text.en for value, text in refunds.items()}),
             f"// Session states that an operator can end.\nexport const ENDABLE = {endable};\n",
             _object("Cause tag -> English label.", "CAUSES", {tag: text.en for tag, text in causes.items()}),
+            _object(
+                "Result of a call of the gateway -> English label.",
+                "RESULTS",
+                {value: text.en for value, text in RESULT_LABELS.items()},
+            ),
             _object("English text -> Indonesian text.", "CORE_WORDS", {text.en: text.id for text in texts}),
         ]
     )

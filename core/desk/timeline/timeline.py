@@ -15,12 +15,13 @@ from core.base import id_ranges
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Id, MitraId
-from core.base.languages import Text
+from core.base.languages import Language, Text
 from core.deliveries.stages import TrailStage
 from core.desk import disclosure
 from core.desk.support import SupportPayment, payment
 from core.desk.timeline.entries import (
     ORDER,
+    Line,
     SearchRound,
     TimelineEntry,
     explanation,
@@ -115,8 +116,10 @@ def why_no_chat(p: SupportPayment, rounds: list[SearchRound], *, by_operator: bo
     return Text(en=f"{why.en} {last.en}", id=f"{why.id} {last.id}")
 
 
-async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> Timeline:
-    """Return the timeline of a payment.
+async def timeline(
+    runtime: Runtime, actor: Actor, payment_request_id: str, language: Language = Language.ENGLISH
+) -> Timeline:
+    """Return the timeline of a payment, with its entries in a language.
 
     Without `customers.pii`, texts that people wrote and errors are hidden; with it, an audit row records that they were
     read. Raises NotFound for an unknown id, Unavailable if the audit row can't be written.
@@ -130,7 +133,7 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
 
     found = await payment(runtime, payment_request_id)
     extended = found.session_id if found.is_extension else None
-    entries: list[TimelineEntry] = []
+    entries: list[Line] = []
     db = runtime.db
     audits = await db.fetch(SQL["audit_rows"], payment_request_id, extended)
     by_operator = any(row["status"] == "searching" for row in audits)
@@ -163,7 +166,7 @@ async def timeline(runtime: Runtime, actor: Actor, payment_request_id: str) -> T
     why = why_no_chat(found, rounds, by_operator=by_operator)
     return Timeline(
         payment=found,
-        entries=entries,
+        entries=[entry.said_in(language) for entry in entries],
         events=trails_of(stages),
         why_no_chat=why and why.en,
         why_no_chat_in_indonesian=why and why.id,

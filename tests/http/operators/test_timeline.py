@@ -35,6 +35,11 @@ async def story(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     assert (told["why_no_chat"] is None) == (told["why_no_chat_in_indonesian"] is None)
     assert told["payment"] == await operator.get(f"{PAYMENTS}/{id_of(payment)}")
     entries = told["entries"]
+    path = f"{PAYMENTS}/{id_of(payment)}/timeline"
+    again = (await operator.call("GET", path, headers={"Accept-Language": "id"}))["entries"]
+    assert [entry["kind"] for entry in again] == [entry["kind"] for entry in entries]
+    same = {entry["text"] for entry in entries} & {entry["text"] for entry in again}
+    assert same == set(), "an entry has no Indonesian text"
     assert all(set(entry) == ENTRY for entry in entries)
     at = [dt.datetime.fromisoformat(entry["at"]) for entry in entries]
     assert at == sorted(at)
@@ -97,7 +102,7 @@ def check_why(told: dict[str, Any], cause: str, sub_cause: str | None = None) ->
     assert told["why_no_chat_in_indonesian"].startswith(explanation.id)
     # The numbers are those of the last round; without a search there are none.
     assert told["why_no_chat"].endswith(rounds[-1].partition(" had ")[2] if rounds else explanation.en)
-    assert cause in texts(told, "failed")[-1]
+    assert CauseTag(cause).cause.label.en in texts(told, "failed")[-1]
 
 
 async def failed(world: World, payment: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +205,17 @@ async def test_timeline_of_complete_chat_has_every_event_and_no_cause(world: Wor
     assert (await story(world, payment))["why_no_chat"] is None
     for mitra in (winner, late):
         await wait_for_invitation(world, mitra, payment)
-    session_id = (await winner.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept"))["id"]
+    accept = f"/api/mitra/chat-requests/{payment['session_id']}/accept"
+    session_id = (await winner.post(accept))["id"]
+    # A mitra who did not try is not called late.
+    closed = f"{late.user['display_name']} had the request closed before they answered: another mitra accepted."
+    assert closed in texts(await story(world, payment), "mitra_answered")
+    await refused(late.post(accept), 409, "REQUEST_TAKEN")
+    tried = await world.until(
+        lambda: story(world, payment),
+        lambda seen: any("was too late" in text for text in texts(seen, "mitra_answered")),
+    )
+    assert closed not in texts(tried, "mitra_answered")
     path = f"/api/shared/chat/sessions/{session_id}"
     for n in range(3):
         body = {"client_message_id": new_id(), "content": SECRET}
@@ -249,7 +264,7 @@ async def test_timeline_shows_confirmation_by_hand_and_replay(world: World) -> N
     assert kinds(told)[:3] == ["created", "confirmed_by_operator", "paid"]
     assert "Root confirmed" in texts(told, "confirmed_by_operator")[0]
     first, second, third = texts(told, "webhook")
-    assert ("unauthorized, 401" in first, "conflict, 409" in second) == (True, True)
+    assert ("invalid token, 401" in first, "conflict, 409" in second) == (True, True)
     assert "replayed by an operator" in third
     assert told["why_no_chat"] is None
 
@@ -411,7 +426,7 @@ async def test_timeline_explains_payment_session_expired(world: World) -> None:
     told = await failed(world, payment)
     check_why(told, "payment_session_expired", "given_up")
     assert kinds(told) == ["created", "paid", "failed"]
-    assert "late_payment_recorded" in texts(told, "webhook")[0]
+    assert "late payment recorded" in texts(told, "webhook")[0]
     late = await world.request(customer)
     await world.stack.sql(
         """UPDATE payment_requests SET status = 'expired', created_at = created_at - interval '2 hours',

@@ -1,4 +1,4 @@
-/** The labels of states, cause tags and timed work. Made by `make pages` from core; a test keeps them current. */
+/** The labels of states, cause tags, results and timed work. Made by `make pages` from core; a test keeps them current. */
 
 // Payment state -> English label.
 export const PAYMENTS = {
@@ -46,6 +46,26 @@ export const CAUSES = {
   extension_safeguard_tripped: "extension too late",
 };
 
+// Result of a call of the gateway -> English label.
+export const RESULTS = {
+  confirmed: "confirmed",
+  duplicate: "duplicate",
+  late_payment_recorded: "late payment recorded",
+  paid_not_pairable: "paid, can't be paired",
+  expired: "expired",
+  refund_succeeded: "refund succeeded",
+  refund_failed: "refund failed",
+  ignored_status: "status ignored",
+  ignored_non_uuid_external_id: "not ours (id)",
+  ignored_foreign_app: "another app's",
+  unknown_external_id: "unknown payment",
+  conflict: "conflict",
+  unauthorized: "invalid token",
+  flood: "many with an invalid token",
+  invalid_payload: "unreadable",
+  error: "error",
+};
+
 // English text -> Indonesian text.
 export const CORE_WORDS = {
   "waiting for payment": "menunggu uang",
@@ -75,6 +95,22 @@ export const CORE_WORDS = {
   "customer cancelled": "pelanggan pergi",
   "extension rejected": "perpanjangan ditolak",
   "extension too late": "perpanjangan terlambat",
+  confirmed: "dikonfirmasi",
+  duplicate: "ganda",
+  "late payment recorded": "pembayaran terlambat dicatat",
+  "paid, can't be paired": "dibayar, tidak dapat dipasangkan",
+  expired: "kedaluwarsa",
+  "refund succeeded": "pengembalian berhasil",
+  "refund failed": "pengembalian gagal",
+  "status ignored": "status diabaikan",
+  "not ours (id)": "bukan milik kita (id)",
+  "another app's": "milik aplikasi lain",
+  "unknown payment": "pembayaran tidak dikenal",
+  conflict: "bentrok",
+  "invalid token": "tanpa token yang sah",
+  "many with an invalid token": "banyak tanpa token yang sah",
+  unreadable: "tidak terbaca",
+  error: "galat",
   "session expiry": "akhir sesi",
   "session warning": "peringatan sesi",
   "session grace": "masa pamit sesi",

@@ -1,6 +1,6 @@
 /** Labels of states, causes and results, as text and as chips. */
 
-import { CAUSES, PAYMENTS, REFUNDS, SESSIONS } from "../kernel/words.core.js";
+import { CAUSES, PAYMENTS, REFUNDS, RESULTS, SESSIONS } from "../kernel/words.core.js";
 import { h } from "../shared/dom.js";
 import { t } from "../shared/words.js";
 
@@ -29,24 +29,19 @@ const RESPONSE = {
   IGNORED: ["no answer", "bad"],
   CANCELLED: ["withdrawn", ""],
 };
-const RESULT = {
-  confirmed: ["confirmed", "good"],
-  duplicate: ["duplicate", ""],
-  late_payment_recorded: ["late payment recorded", "warn"],
-  paid_not_pairable: ["paid, can't be paired", "warn"],
-  expired: ["expired", ""],
-  refund_succeeded: ["refund succeeded", "good"],
-  refund_failed: ["refund failed", "warn"],
-  ignored_status: ["status ignored", ""],
-  ignored_non_uuid_external_id: ["not ours (id)", ""],
-  ignored_foreign_app: ["another app's", ""],
-  unknown_external_id: ["unknown payment", "warn"],
-  conflict: ["conflict", "bad"],
-  unauthorized: ["invalid token", "bad"],
-  flood: ["many with an invalid token", "bad"],
-  invalid_payload: ["unreadable", "bad"],
-  error: ["error", "bad"],
-};
+const RESULT = styled(RESULTS, {
+  confirmed: "good",
+  refund_succeeded: "good",
+  late_payment_recorded: "warn",
+  paid_not_pairable: "warn",
+  refund_failed: "warn",
+  unknown_external_id: "warn",
+  conflict: "bad",
+  unauthorized: "bad",
+  flood: "bad",
+  invalid_payload: "bad",
+  error: "bad",
+});
 
 const maker = (words) => ({
   /** The label as text. */

@@ -7,7 +7,7 @@ import { address } from "../shared/router.js";
 import { clock, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 
-// Kind of entry -> [label, style]. The service's own English sentence, with names, follows the label.
+// Kind of entry -> [label, style]. The service's sentence, with names, in the operator's language, follows the label.
 const KINDS = {
   created: ["Payment requested", ""],
   deadline: ["Payment expired", ""],
@@ -48,7 +48,7 @@ function entry({ at, kind, text, webhook_log_id }) {
     "li",
     { class: look },
     h("span", { class: "row" }, h("span", { class: "what" }, t(what)), h("small", {}, time(at))),
-    h("span", { lang: "en" }, text),
+    h("span", {}, text),
     call && h("a", { href: address(`/webhooks/${webhook_log_id}`) }, t("View the call")),
   );
 }
