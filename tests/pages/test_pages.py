@@ -257,7 +257,7 @@ async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(
     await page.route("**/internal/overview", numbered)
     await window.open()
     await expect(searching).to_have_text("1")
-    link = page.get_by_role("heading", name="Paid without a chat, oldest first").locator("..").get_by_role("link").first
+    link = page.get_by_role("heading", name="Paid without a chat, newest first").locator("..").get_by_role("link").first
     await link.focus()
     await page.clock.run_for(6_000)
     await world.until(count, lambda seen: seen == 2)

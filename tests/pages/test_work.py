@@ -204,13 +204,13 @@ async def test_role_select_offers_the_current_role_among_very_many(window: Brows
         await world.stack.sql("DELETE FROM roles WHERE name LIKE 'one of many %'")
 
 
-async def test_failed_pairings_are_handled_oldest_first(window: BrowserWindow, world: World) -> None:
+async def test_failed_pairings_are_handled_newest_first_and_can_be_skipped(window: BrowserWindow, world: World) -> None:
     await nothing_waits(world)
-    first, second = await a_failure(world, "Agus"), await a_failure(world, "Bayu")
+    third, second, first = [await a_failure(world, name) for name in ("Cici", "Bayu", "Agus")]
     page = window.page
     await window.open()
-    needs = page.get_by_role("heading", name="Paid without a chat, oldest first").locator("..")
-    await expect(needs.get_by_role("link")).to_have_text([re.compile("Agus"), re.compile("Bayu")])
+    needs = page.get_by_role("heading", name="Paid without a chat, newest first").locator("..")
+    await expect(needs.get_by_role("link")).to_have_text([re.compile(name) for name in ("Agus", "Bayu", "Cici")])
     await needs.get_by_role("link").first.click()
     await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
     await page.get_by_role("button", name="Refunded").click()
@@ -224,7 +224,14 @@ async def test_failed_pairings_are_handled_oldest_first(window: BrowserWindow, w
     assert (row["operator_action"], row["actioned_by"]["display_name"]) == ("refunded", "Root")
     (audit,) = await audits(world, first["id"])
     assert audit["action"] == "failed_pairing.actioned"
+    # One that can't be solved now is passed over, and comes again after the last one.
     await page.get_by_role("link", name="Next: Bayu, Rp 12.000").click()
+    for name, following in (("Bayu", "Cici"), ("Cici", "Bayu")):
+        await expect(page.get_by_role("heading", name=f"{name}, Rp 12.000")).to_be_visible()
+        await expect(page.get_by_role("link", name=f"Next: {following}, Rp 12.000")).to_be_visible()
+        await page.keyboard.press("j")
+    await expect(page.get_by_role("heading", name="Bayu, Rp 12.000")).to_be_visible()
+    await (await world.operator()).call("PATCH", f"{FAILURES}/{third['id']}", {"operator_action": "no_action"})
     await expect(page.get_by_role("button", name="No action needed")).to_be_visible()
     # A colleague was faster: nothing is written twice, and the page says so.
     await (await world.operator()).call("PATCH", f"{FAILURES}/{second['id']}", {"operator_action": "credited"})

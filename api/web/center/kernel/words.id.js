@@ -160,7 +160,7 @@ export const INDONESIAN = {
   "webhook errors in the last hour": "galat webhook dalam sejam",
   "Needs attention": "Perlu ditangani orang",
   "Nothing needs your attention.": "Tidak ada yang menunggu Anda.",
-  "Paid without a chat, oldest first": "Sudah bayar tanpa obrolan; yang terlama dahulu",
+  "Paid without a chat, newest first": "Sudah bayar tanpa obrolan; yang terbaru dahulu",
   "All {n}": "Semua {n}",
   "Webhook calls that failed": "Panggilan webhook yang gagal",
   "{n} late": "{n} terlambat",
@@ -188,6 +188,9 @@ export const INDONESIAN = {
   all: "semuanya",
   Cause: "Sebab",
   Retried: "Dicoba lagi",
+  Order: "Urutan",
+  "oldest first": "yang terlama dahulu",
+  "newest first": "yang terbaru dahulu",
   "only these": "hanya ini",
   "without these": "tanpa ini",
   "No payment needs an action. Every customer got a chat or what they are owed.":

@@ -21,7 +21,8 @@ import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 const PATH = "/internal/failed-pairings";
-const WAITING = { operator_action: "none", order: "oldest" };
+const WAITING = { operator_action: "none" }; // newest first, so that those of today come first
+const MOST = 200; // rows in which the next failure is looked for
 const FOLLOW_MS = 3_000; // while a refund is open
 const stand = (failure) => {
   if (failure.operator_action) return action.chip(failure.operator_action);
@@ -46,10 +47,11 @@ class FailedPairingsPage extends ListPage {
       pick("operator_action", t("Action"), [...action.options(), ["all", t("all")]], t("to act on")),
       pick("cause_tag", t("Cause"), cause.options()),
       pick("superseded", t("Retried"), [["true", t("only these")]], t("without these")),
+      pick("order", t("Order"), [["oldest", t("oldest first")]], t("newest first")),
     ];
   }
 
-  /** By default the list has the failures without an action, the oldest first. */
+  /** By default the list has the failures without an action, those of today first. */
   load(signal) {
     const query = Object.fromEntries(this.query);
     const which = query.operator_action;
@@ -109,7 +111,7 @@ class FailedPairingPage extends Page {
     return h(
       "div",
       { class: "work" },
-      h("div", { class: "page-body" }, this.#facts(failure), this.#act(failure)),
+      h("div", { class: "page-body" }, this.#facts(failure), this.#act(failure), this.#next(failure)),
       story && timeline(story),
     );
   }
@@ -140,23 +142,20 @@ class FailedPairingPage extends Page {
   #act(failure) {
     if (failure.superseded_at)
       return h("p", { class: "notice" }, t("The customer used this payment for a new search. No action is needed."));
-    if (failure.operator_action) return this.#next();
+    if (failure.operator_action) return null;
     if (isOpen(failure))
-      return [
-        h(
-          "p",
-          { class: "notice" },
-          t("The refund is under way: {state}.", { state: refund.say(failure.refund.status) }),
-          failure.refund.is_stuck && [
-            " ",
-            t(
-              "The gateway has not decided about it. Look for it there by its reference {id}. Do not pay in another way: the customer could get the money twice.",
-              { id: failure.id },
-            ),
-          ],
-        ),
-        this.#next(),
-      ];
+      return h(
+        "p",
+        { class: "notice" },
+        t("The refund is under way: {state}.", { state: refund.say(failure.refund.status) }),
+        failure.refund.is_stuck && [
+          " ",
+          t(
+            "The gateway has not decided about it. Look for it there by its reference {id}. Do not pay in another way: the customer could get the money twice.",
+            { id: failure.id },
+          ),
+        ],
+      );
     if (!session.may("failed_pairings", "write"))
       return h("p", { class: "notice" }, t("Your role can view this but not act on it."));
     const name = failure.customer.display_name ?? t("the customer");
@@ -211,12 +210,21 @@ class FailedPairingPage extends Page {
     if (done) toast(t("Recorded: {what}.", { what: action.say(value) }));
   }
 
-  /** The link to the next open failure. It gets the focus after an action on this one. */
-  #next() {
+  /**
+   * The link to the failure after this one in the list, also if this one stays as it is; after the last one it begins
+   * again. It gets the focus after an action on this one.
+   */
+  #next(failure) {
     const box = h("section", { class: "card" }, h("p", { class: "loading" }, t("Loading…")));
-    api.get(PATH, { ...WAITING, limit: 50 }, this.life.signal).then(
+    api.get(PATH, { ...WAITING, limit: MOST }, this.life.signal).then(
       ({ items }) => {
-        const next = items.find((one) => !isOpen(one));
+        const others = items.filter((one) => one.id !== failure.id && !isOpen(one));
+        const next = others.find((one) => one.created_at < failure.created_at) ?? others[0];
+        const done = failure.operator_action || failure.superseded_at || isOpen(failure);
+        if (!next && !done) {
+          box.remove();
+          return;
+        }
         const words =
           next &&
           t("Next: {name}, {amount}", {

@@ -33,7 +33,7 @@ class OverviewPage extends Page {
   async load(signal) {
     const maybe = (area, path, query) => (session.may(area) ? api.get(path, query, signal) : null);
     const from = new Date(serviceNow() - DAY_MS).toISOString();
-    const open = { operator_action: "none", order: "oldest", limit: SHOWN };
+    const open = { operator_action: "none", limit: SHOWN };
     const [numbers, failures, errors] = await Promise.all([
       maybe("activity", "/internal/overview"),
       maybe("failed_pairings", "/internal/failed-pairings", open),
@@ -168,7 +168,7 @@ class OverviewPage extends Page {
     return h(
       "section",
       { class: "card" },
-      h("h3", {}, t("Paid without a chat, oldest first")),
+      h("h3", {}, t("Paid without a chat, newest first")),
       h("ul", { class: "plain-list" }, lines),
       more && h("a", { href: address("/failed-pairings") }, t("All {n}", { n: number(numbers.failures_open) })),
     );
