@@ -17,6 +17,7 @@ DICTIONARY = "".join(path.read_text() for path in FILES if path.name.endswith(".
 STRING = r'"((?:[^"\\]|\\.)*)"'
 # Texts of the service that the pages show: settings.
 SERVICE = {
+    *(name.replace("_", " ") for name in KEYS),
     *(key.meaning for key in KEYS.values()),
     *(key.unit for key in KEYS.values() if key.unit),
     *(choice for key in KEYS.values() for choice in key.choices),

@@ -40,6 +40,16 @@ const grouped = (rows) => {
   return [...groups, ["Other", [...left]]].filter(([, mine]) => mine.length);
 };
 
+/** The name of a setting, which is its key in words. */
+function nameOf(key) {
+  const words = key.replaceAll("_", " ");
+  return t(words);
+}
+
+/** Its meaning, with the names of other settings in place of their keys. */
+const meaningOf = ({ meaning }, keys) =>
+  t(meaning).replaceAll(/`(\w+)`/g, (_, key) => (keys.has(key) ? `“${nameOf(key)}”` : t(key)));
+
 /** A formatted value with its unit. */
 function told(row, value) {
   if (value === null) return t("none");
@@ -56,12 +66,15 @@ function control(row) {
   if (row.key.startsWith("minimum_version_")) {
     const input = h("input", { name, value: row.value ?? "", inputmode: "decimal", autocomplete: "off" });
     const hint = t("A version such as 1.4.0; blank for none.");
-    return { shown: field(row.key, input, hint, { hidden: true }), read: (data) => data.get(name).trim() || null };
+    return {
+      shown: field(nameOf(row.key), input, hint, { hidden: true }),
+      read: (data) => data.get(name).trim() || null,
+    };
   }
   if (row.choices.length) {
     const options = row.choices.map((one) => [one, t(one)]);
     return {
-      shown: field(row.key, select({ name }, options, row.value), null, { hidden: true }),
+      shown: field(nameOf(row.key), select({ name }, options, row.value), null, { hidden: true }),
       read: (data) => data.get(name),
     };
   }
@@ -128,6 +141,7 @@ class SettingsPage extends Page {
 
   render({ items }) {
     const unused = items.filter((row) => !row.used);
+    this.keys = new Set(items.map((row) => row.key));
     return [
       h(
         "p",
@@ -168,8 +182,8 @@ class SettingsPage extends Page {
     const about = h(
       "div",
       { class: "about" },
-      h("h3", {}, row.key.replaceAll("_", " "), changed && [" ", chip(t("changed"), "busy")]),
-      h("p", {}, t(row.meaning)),
+      h("h3", {}, nameOf(row.key), changed && [" ", chip(t("changed"), "busy")]),
+      h("p", {}, meaningOf(row, this.keys)),
       h("small", {}, t("Default: {value}", { value: told(row, row.default) })),
       row.updated_by &&
         h("small", {}, t("Last changed by {name}", { name: row.updated_by.display_name }), ", ", time(row.updated_at)),
@@ -181,7 +195,7 @@ class SettingsPage extends Page {
     const can = row.used && session.may(row.area, "write") ? control(row) : null;
     if (!can) return h("p", {}, told(row, row.value));
     return form({
-      label: row.key,
+      label: nameOf(row.key),
       fields: [can.shown],
       submit: t("Save"),
       send: async (data) => {
