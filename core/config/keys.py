@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 LIMIT = (0, 1_000_000)
+CHATS = (1, 100)  # of one person at a time; with 0 no chat could begin
 SECONDS = (1, 3_600)
 MINUTES = (1, 1_440)
 BLAST = (0, 10_000)
@@ -108,7 +109,7 @@ _LEGACY_TIERS = [
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
-        number("max_customers_per_mitra", 3, LIMIT, "sessions", "Concurrent active sessions of a mitra."),
+        number("max_customers_per_mitra", 3, CHATS, "sessions", "Concurrent active sessions of a mitra."),
         limit(
             "otp_max_per_phone_per_hour",
             3,

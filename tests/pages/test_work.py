@@ -373,6 +373,34 @@ async def test_concurrent_price_edit_asks_the_operator_to_decide(window: Browser
     await expect(page.get_by_role("button", name="Edit 77 min, chat")).to_have_count(0)
 
 
+async def test_price_shows_its_difference_and_asks_again_before_a_large_one(
+    window: BrowserWindow, world: World
+) -> None:
+    root, page = await world.operator(), window.page
+    made = await root.post(TIERS, {"mode": "chat", "minutes": 78, "price_idr": 48_000})
+    await window.open("#/pricing")
+    await page.get_by_role("button", name="Edit 78 min, chat").click()
+    dialog = page.get_by_role("dialog", name="78 min, chat")
+    await dialog.get_by_label("Price (Rp)").fill("48")
+    await expect(dialog.get_by_role("status")).to_have_text("Rp 48.000 → Rp 48 (-99.9%)")
+    await dialog.get_by_role("button", name="Save").click()
+    asked = page.get_by_role("dialog", name="Change by more than half?")
+    await expect(asked).to_contain_text("Rp 48.000 → Rp 48 (-99.9%)")
+    await asked.get_by_role("button", name="Cancel").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Nothing was saved. Check the value.")
+    await dialog.get_by_label("Price (Rp)").fill("24000")  # half is not more than half
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("listitem").filter(has_text="78 min")).to_contain_text("Rp 24.000")
+    rows = {row["id"]: row["price_idr"] for row in (await root.get(TIERS))["items"]}
+    assert rows[made["id"]] == 24_000
+    await page.get_by_role("button", name="Change the discount…").click()
+    dialog = page.get_by_role("dialog", name="First-session discount")
+    await dialog.get_by_label("Crossed-out price").fill("1")
+    await dialog.get_by_role("button", name="Save").click()
+    await asked.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_role("button", name="Cancel").click()
+
+
 async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window: BrowserWindow, world: World) -> None:
     root, page = await world.operator(), window.page
     made = await root.post(TIERS, {"mode": "chat", "minutes": 66, "price_idr": 60_000})
@@ -548,8 +576,18 @@ async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWind
     await setting.get_by_role("textbox").fill("1441")
     await setting.get_by_role("button", name="Save").click()
     await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1,440 minutes")
+    await setting.get_by_role("textbox").fill("19")
+    await expect(setting.get_by_role("status")).to_have_text("20 minutes → 19 minutes (-5%)")
+    # A change by more than half is asked about.
     await setting.get_by_role("textbox").fill("7")
     await setting.get_by_role("button", name="Save").click()
+    asked = page.get_by_role("dialog", name="Change by more than half?")
+    await expect(asked).to_contain_text("20 minutes → 7 minutes (-65%)")
+    await asked.get_by_role("button", name="Cancel").click()
+    await expect(setting.get_by_role("alert")).to_contain_text("Nothing was saved. Check the value.")
+    await expect(setting.get_by_role("textbox")).to_have_value("7")
+    await setting.get_by_role("button", name="Save").click()
+    await asked.get_by_role("button", name="Save the change").click()
     await expect(setting).to_contain_text("Last changed by Root")
     await expect(setting.get_by_text("changed", exact=True)).to_be_visible()
 

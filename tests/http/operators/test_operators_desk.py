@@ -65,7 +65,7 @@ async def test_config_rows_show_value_bounds_and_last_change(world: World) -> No
     assert all(set(row) >= CONFIG_FIELDS for row in rows.values())
     assert (rows["pairing_blast_timeout_seconds"]["min"], rows["pairing_blast_timeout_seconds"]["max"]) == (1, 3600)
     assert (rows["searching_timeout_minutes"]["min"], rows["searching_timeout_minutes"]["max"]) == (1, 1440)
-    assert (rows["max_customers_per_mitra"]["min"], rows["max_customers_per_mitra"]["max"]) == (0, 1_000_000)
+    assert (rows["max_customers_per_mitra"]["min"], rows["max_customers_per_mitra"]["max"]) == (1, 100)
     assert rows["mitra_stale_after_seconds"]["min"] == 30
     assert rows["free_trial_enabled"]["used"] is False
     assert await operator.get("/internal/config/searching_timeout_minutes") == rows["searching_timeout_minutes"]
@@ -92,7 +92,8 @@ async def test_config_value_set_is_read_back_and_audited(world: World, method: s
     [
         ("pairing_blast_timeout_seconds", [0, 3601, -1, "60", 1.5, True, None, [], 10**400], "1 to 3,600 seconds"),
         ("searching_timeout_minutes", [0, 1441, False], "1 to 1,440 minutes"),
-        ("max_customers_per_mitra", [-1, 1_000_001], "0 to 1,000,000"),
+        ("max_customers_per_mitra", [0, 101, 1_000_000], "1 to 100"),
+        ("otp_max_per_ip_per_hour", [-1, 1_000_001], "0 to 1,000,000"),
         ("mitra_stale_after_seconds", [29, 3601], "30 to 3,600 seconds"),
         ("require_mitra_ping", [0, 1, "true", None, {}], "true or false"),
         ("extension_default_action_on_timeout", ["maybe", "", None, 5, [], {}], "auto_approve, reject"),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
 # key -> (default, unit, bounds); a switch has no unit.
 NUMBERS = {
-    "max_customers_per_mitra": (3, "sessions", LIMIT),
+    "max_customers_per_mitra": (3, "sessions", (1, 100)),
     "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
     "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
     "otp_max_per_hour": (2000, "codes", LIMIT),

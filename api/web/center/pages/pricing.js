@@ -5,6 +5,7 @@
 
 import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
+import { sure, withDifference } from "../parts/changes.js";
 import { Page } from "../parts/page.js";
 import { called, told, words } from "../parts/price.js";
 import { grip, sortable } from "../parts/sortable.js";
@@ -21,6 +22,8 @@ import { t } from "../shared/words.js";
 const TIERS = "/internal/pricing/tiers";
 const PROMOTION = "/internal/pricing/promotions/first-session";
 const MODES = ["chat", "call"];
+const AMOUNTS = ["price_idr", "gimmick_price_idr", "duration_minutes"]; // of the discount
+
 /**
  * Send a change. If another operator was faster, show both versions and let this operator decide. `values` are the
  * changed fields; `write(token)` sends them. Returns the row afterwards, or false if the other version stays.
@@ -305,13 +308,15 @@ class PricingPage extends Page {
     const work = () => {
       const tier = this.#row(id, true);
       if (!tier) return null;
+      const price = h("input", { name: "price_idr", required: true, inputmode: "numeric", value: tier.price_idr });
       return ask({
         title: called(tier),
         content: [
-          field(
-            t("Price (Rp)"),
-            h("input", { name: "price_idr", required: true, inputmode: "numeric", value: tier.price_idr }),
-            t("whole rupiah, without points"),
+          withDifference(
+            field(t("Price (Rp)"), price, t("whole rupiah, without points")),
+            tier.price_idr,
+            integer,
+            rupiah,
           ),
           field(
             t("Label"),
@@ -320,8 +325,9 @@ class PricingPage extends Page {
           ),
         ],
         submit: t("Save"),
-        send: (data) => {
+        send: async (data) => {
           const values = { price_idr: integer(data.get("price_idr")), tag: data.get("tag").trim() || null };
+          await sure([[tier.price_idr, values.price_idr, rupiah]]);
           return settle(values, tier.updated_at, (token) =>
             api.patch(`${TIERS}/${tier.id}`, { ...values, updated_at: token }),
           );
@@ -365,8 +371,11 @@ class PricingPage extends Page {
   #change() {
     const work = () => {
       const { promotion } = this;
-      const amount = (name) =>
-        field(words(name), h("input", { name, required: true, inputmode: "numeric", value: promotion[name] }));
+      const say = (name) => (value) => told(name, value);
+      const amount = (name) => {
+        const input = h("input", { name, required: true, inputmode: "numeric", value: promotion[name] });
+        return withDifference(field(words(name), input), promotion[name], integer, say(name));
+      };
       const modes = MODES.map((one) =>
         tick(mode(one), { name: "modes", value: one, checked: promotion.modes.includes(one) }),
       );
@@ -374,13 +383,11 @@ class PricingPage extends Page {
         title: t("First-session discount"),
         content: [
           tick(words("enabled"), { name: "enabled", checked: promotion.enabled }),
-          amount("price_idr"),
-          amount("gimmick_price_idr"),
-          amount("duration_minutes"),
+          AMOUNTS.map(amount),
           h("fieldset", {}, h("legend", {}, t("For")), modes),
         ],
         submit: t("Save"),
-        send: (data) => {
+        send: async (data) => {
           const values = {
             enabled: data.has("enabled"),
             price_idr: integer(data.get("price_idr")),
@@ -388,6 +395,7 @@ class PricingPage extends Page {
             duration_minutes: integer(data.get("duration_minutes")),
             modes: data.getAll("modes"),
           };
+          await sure(AMOUNTS.map((name) => [promotion[name], values[name], say(name)]));
           return settle(values, promotion.updated_at, (token) =>
             api.patch(PROMOTION, { ...values, updated_at: token }),
           );

@@ -4,6 +4,7 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
+import { sure, withDifference } from "../parts/changes.js";
 import { localInput } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip } from "../parts/status.js";
@@ -58,6 +59,8 @@ function told(row, value) {
   return typeof value === "string" ? t(value) : JSON.stringify(value);
 }
 
+const isAllowed = ({ min, max }, value) => typeof value === "number" && value >= min && value <= max;
+
 /** The input of a row, and the function that reads its value from the form. */
 function control(row) {
   const name = "value";
@@ -85,7 +88,9 @@ function control(row) {
     const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
     const [inputmode, read] = row.fraction ? ["decimal", decimal] : ["numeric", integer];
     const input = h("input", { name, required: true, inputmode, value: row.value });
-    return { shown: field(row.key, input, bounds, { hidden: true }), read: (data) => read(data.get(name)) };
+    const asked = field(nameOf(row.key), input, bounds, { hidden: true });
+    const shown = withDifference(asked, row.value, read, (value) => told(row, value));
+    return { shown, read: (data) => read(data.get(name)) };
   }
   return null;
 }
@@ -199,7 +204,9 @@ class SettingsPage extends Page {
       fields: [can.shown],
       submit: t("Save"),
       send: async (data) => {
-        const saved = await api.put(`${PATH}/${row.key}`, { value: can.read(data) });
+        const value = can.read(data);
+        if (isAllowed(row, value)) await sure([[row.value, value, (one) => told(row, one)]]);
+        const saved = await api.put(`${PATH}/${row.key}`, { value });
         this.#fill(made, saved);
         toast(t("Saved."));
         made.querySelector("input, select, textarea")?.focus();
