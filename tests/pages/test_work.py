@@ -659,6 +659,37 @@ async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow
     await expect(page.locator("main")).to_contain_text("Replay of")
 
 
+async def test_long_search_shows_its_rounds_closed_and_in_the_operators_language(
+    browser: Browser, world: World
+) -> None:
+    for name in ("Ayu", "Bunga", "Citra"):
+        await world.mitra(name)
+    customer = await world.customer("Nabila")
+    async with world.setting(pairing_blast_timeout_seconds=2):
+        payment = await world.paid(customer)
+        root = await world.operator()
+        path = f"/internal/payment-requests/{payment['payment_request_id']}/timeline"
+        await world.until(
+            lambda: root.get(path), lambda seen: sum(e["kind"] == "round_ended" for e in seen["entries"]) >= 2
+        )
+        await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
+    async with open_window(browser, world.stack.addresses.internal, locale="id-ID") as window:
+        page = window.page
+        await window.signed_in(root)
+        await window.open(f"#/payments/{payment['payment_request_id']}")
+        story = page.locator(".timeline").first
+        await expect(story.get_by_text("Pelanggan meminta sesi 12 menit, obrolan, Rp 12.000.")).to_be_visible()
+        await expect(story.get_by_text(re.compile(r"^Putaran 1: \d+ daring"))).to_be_visible()
+        rounds = story.locator("details")
+        assert await rounds.count() >= 2
+        await expect(rounds.first.get_by_text("Ayu diminta (putaran 1).")).to_be_hidden()
+        await rounds.first.locator("summary").click()
+        await expect(rounds.first.get_by_text("Ayu diminta (putaran 1).")).to_be_visible()
+        await window.open("#/settings")
+        await expect(page.get_by_role("heading", name="lama putaran pencarian")).to_be_visible()
+        await expect(page.get_by_text("bila “ukuran gelombang pencarian” bukan 0")).to_be_visible()
+
+
 async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world: World) -> None:
     customer = await world.customer("Ratna")
     payment = await world.request(customer)

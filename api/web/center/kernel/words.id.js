@@ -253,6 +253,7 @@ export const INDONESIAN = {
   "What happened": "Apa yang terjadi",
   "Why there was no chat": "Mengapa tidak ada obrolan",
   "View the call": "Lihat panggilannya",
+  "{n} mitras invited": "{n} mitra diminta",
 
   // Payments and sessions
   "of the request, customer, mitra, session or invoice": "dari permintaan, pelanggan, mitra, sesi atau faktur",

@@ -53,6 +53,42 @@ function entry({ at, kind, text, webhook_log_id }) {
   );
 }
 
+const IN_ROUND = ["mitra_asked", "mitra_answered"];
+const OPEN_ENTRIES = 3; // a round with more invitations and answers is closed at first
+
+/** Return the entries, those of each long round in one array: invitations, answers, and how the round ended, if it has. */
+function grouped(entries) {
+  const found = [];
+  let running = null; // the entries of the present round
+  for (const one of entries) {
+    const isOfRound = IN_ROUND.includes(one.kind);
+    if (isOfRound && running === null) {
+      running = [];
+      found.push(running);
+    }
+    if (running && (isOfRound || one.kind === "round_ended")) running.push(one);
+    else found.push(one);
+    if (!isOfRound) running = null;
+  }
+  return found.flatMap((one) => (Array.isArray(one) && one.length > OPEN_ENTRIES ? [one] : one));
+}
+
+/** A round in one line, which opens to its invitations and answers. */
+function round(entries) {
+  const asked = entries.filter((one) => one.kind === "mitra_asked").length;
+  const { kind, at, text } = entries[entries.length - 1];
+  const summary =
+    kind === "round_ended"
+      ? [h("span", { class: "what" }, t("Round ended")), " ", h("small", {}, time(at)), h("div", {}, text)]
+      : [h("span", { class: "what" }, t("{n} mitras invited", { n: asked })), " ", h("small", {}, time(entries[0].at))];
+  const parts = entries.filter((one) => one.kind !== "round_ended");
+  return h(
+    "li",
+    {},
+    h("details", {}, h("summary", {}, summary), h("ol", { class: "timeline small" }, parts.map(entry))),
+  );
+}
+
 // Stage of an event on a device -> [label, style].
 const STAGES = {
   sent: ["sent", ""],
@@ -101,7 +137,11 @@ export function timeline({ entries, events, why_no_chat, why_no_chat_in_indonesi
     { class: "card" },
     h("h2", {}, t("What happened")),
     why && h("p", { class: "notice warn why" }, h("strong", {}, t("Why there was no chat")), why),
-    h("ol", { class: "timeline" }, entries.map(entry)),
+    h(
+      "ol",
+      { class: "timeline" },
+      grouped(entries).map((one) => (Array.isArray(one) ? round(one) : entry(one))),
+    ),
     events.length > 0 && deliveries(events),
   );
 }
