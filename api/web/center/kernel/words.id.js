@@ -264,6 +264,8 @@ export const INDONESIAN = {
   "Chosen mitra": "Mitra yang dipilih",
   Session: "Sesi",
   "Payable until": "Dibayar paling lambat",
+  Resolved: "Ditangani",
+  "refund: {state}": "pengembalian: {state}",
   Earned: "Menjadi pendapatan",
   Invoice: "Faktur",
   Calls: "Panggilan",

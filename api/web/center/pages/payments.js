@@ -5,7 +5,7 @@ import { session } from "../kernel/session.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
-import { cause, mode, payment } from "../parts/status.js";
+import { action, cause, chip, mode, payment, refund } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 import { confirm } from "../shared/dialog.js";
@@ -19,6 +19,13 @@ import { t } from "../shared/words.js";
 const PATH = "/internal/payment-requests";
 const kind = (one) =>
   t(one.is_extension ? "extension" : one.is_first_session_discount ? "first session, discount" : "session");
+
+/** The state of a payment, and what became of its money if it led to no chat. */
+const state = ({ status, failure }) => {
+  const { operator_action: acted, refund_status: refunding } = failure ?? {};
+  const money = acted ? action.chip(acted) : refunding && chip(t("refund: {state}", { state: refund.say(refunding) }));
+  return h("span", { class: "row" }, payment.chip(status), money);
+};
 
 class PaymentsPage extends ListPage {
   path = PATH;
@@ -48,7 +55,7 @@ class PaymentsPage extends ListPage {
         cell: (one) => `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`,
       },
       { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
-      { label: t("State"), cell: (one) => payment.chip(one.status) },
+      { label: t("State"), cell: state },
     ];
   }
 }
@@ -82,8 +89,9 @@ class PaymentPage extends Page {
       { class: "card" },
       h("h2", {}, nameOf(one.customer), ", ", rupiah(one.amount)),
       facts([
-        [t("State"), payment.chip(one.status)],
+        [t("State"), state(one)],
         one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
+        one.failure?.actioned_at && [t("Resolved"), time(one.failure.actioned_at)],
         [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
         [t("Customer"), linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer))],
         one.targeted_mitra_id && [

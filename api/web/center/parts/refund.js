@@ -23,8 +23,9 @@ const OUTLOOKS = () => ({
 /** Whether the result of the refund is not known yet. */
 export const isOpen = (failure) => OPEN.includes(failure.refund?.status);
 
-/** Whether the channel refunds, in a word, for the list. */
-export const outlookChip = ({ refundable }) => {
+/** Whether the channel refunds, in a word, for the list; nothing once an operator has acted. */
+export const outlookChip = ({ refundable, operator_action: acted }) => {
+  if (acted) return null;
   if (refundable === null) return h("span", { class: "chip" }, t("not known"));
   return h("span", { class: `chip ${refundable ? "good" : "warn"}` }, refundable ? t("yes") : t("no"));
 };
@@ -35,7 +36,7 @@ export function refundFacts(failure) {
   const outlook = h("span", {}, OUTLOOKS()[failure.refundability], until && [" ", t("Until"), " ", time(until), "."]);
   return [
     [t("Channel"), channel ?? t("not known")],
-    [t("Refund possible"), outlook],
+    !failure.operator_action && [t("Refund possible"), outlook],
     made && [
       t("Refund"),
       h(
