@@ -52,6 +52,27 @@ async def check_page_fits_window(window: BrowserWindow, where: str) -> None:
     assert await window.page.evaluate(width) == 0, where
 
 
+# Words, and amounts with "Rp", that stand on two lines. Ids may break anywhere.
+BROKEN_WORDS = """() => {
+  const found = [];
+  const others = ".id, code, pre, .hidden-label, thead, option, details:not([open]) > :not(summary)";
+  const texts = document.createTreeWalker(document.querySelector("sesi-app"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.parentElement.closest(others)) continue;
+    for (const word of text.data.matchAll(/[^ \\n\\t\\u2013-]+/g)) {
+      if (word[0].length > 24 || word[0].includes("/")) continue;
+      const range = new Range();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].filter(({ width }) => width).map(({ top }) => Math.round(top)));
+      if (lines.size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+}"""
+
+
 async def check_pages(window: BrowserWindow, look: str, pages: list[tuple[str, str]]) -> None:
     """Check pages, given as name and address, in a signed-in window."""
     check = no_violations_in_both_themes if look == "desk" else no_violations
@@ -61,6 +82,7 @@ async def check_pages(window: BrowserWindow, look: str, pages: list[tuple[str, s
         await expect(window.page.locator(".notice.bad[role=alert]")).to_have_count(0)
         await check(window, f"{name}, {look}", LOOKS[look][1])
         await check_page_fits_window(window, f"{name}, {look}")
+        assert await window.page.evaluate(BROKEN_WORDS) == [], f"{name}, {look}"
 
 
 @pytest.mark.parametrize("look", LOOKS)

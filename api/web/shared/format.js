@@ -7,8 +7,8 @@ const SECONDS_BELOW = 90; // shorter waits are shown in seconds only
 
 const locale = () => (preferences.language === "id" ? "id-ID" : "en-GB");
 
-/** 12000 -> "Rp 12.000", in either language. */
-export const rupiah = (amount) => `Rp ${new Intl.NumberFormat("id-ID").format(amount)}`;
+/** 12000 -> "Rp 12.000", in either language. Its space does not break. */
+export const rupiah = (amount) => `Rp\u00a0${new Intl.NumberFormat("id-ID").format(amount)}`;
 
 export const number = (value, options) => new Intl.NumberFormat(locale(), options).format(value);
 
