@@ -789,6 +789,31 @@ async def test_operator_manages_roles_operators_and_own_password(
     await root.sign_in_as_operator(EMAIL, ROOT_PASSWORD)
 
 
+async def test_amount_of_a_webhook_call_is_in_rupiah_and_leads_to_its_payment(
+    window: BrowserWindow, world: World
+) -> None:
+    page, payment = window.page, await world.request(await world.customer("Yanti"))
+    await world.webhook(payment)
+    await window.open(f"#/webhooks?q={payment['payment_request_id']}")
+    row = page.get_by_role("row").filter(has_text=payment["payment_request_id"])
+    await expect(row).to_contain_text("Rp 12.000")
+    await expect(page.get_by_text("Times are in the zone Asia/Jakarta.")).to_be_visible()
+    await row.get_by_role("link", name=payment["payment_request_id"]).click()
+    await expect(page.get_by_role("heading", name="Yanti, Rp 12.000")).to_be_visible()
+
+
+async def test_payment_without_a_chat_shows_what_became_of_its_money(window: BrowserWindow, world: World) -> None:
+    page, failure = window.page, await a_failure(world, "Zaki")
+    await (await world.operator()).call("PATCH", f"{FAILURES}/{failure['id']}", {"operator_action": "credited"})
+    await window.open("#/payments?q=Zaki")
+    await expect(page.get_by_role("row").filter(has_text="Zaki")).to_contain_text("credited")
+    await window.open(f"#/payments/{failure['payment_request_id']}")
+    await expect(page.locator(".facts").get_by_text("credited")).to_be_visible()
+    await window.open(f"#/failed-pairings/{failure['id']}")
+    await expect(page.locator(".facts").get_by_text("credited")).to_be_visible()
+    await expect(page.get_by_text("Refund possible")).to_have_count(0)
+
+
 async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> None:
     await window.open("#/ledger")
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()

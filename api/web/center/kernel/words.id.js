@@ -109,6 +109,7 @@ export const INDONESIAN = {
   // Lists, dialogs, times
   Search: "Cari",
   Clear: "Hapus saringan",
+  "Times are in the zone {zone}.": "Waktu dalam zona {zone}.",
   any: "semua",
   "First page": "Halaman pertama",
   "Next page": "Halaman berikutnya",

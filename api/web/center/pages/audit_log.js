@@ -64,6 +64,7 @@ const PLACES = {
   pairing_failure: ["failed_pairings", "/failed-pairings"],
   webhook_log: ["webhooks", "/webhooks"],
 };
+const QUIET = ["updated_at"]; // changes with each change
 const LIST = "list"; // the object id of a row about several objects, whose ids are in its details
 
 const options = (words) => Object.entries(words).map(([value, word]) => [value, t(word)]);
@@ -84,7 +85,9 @@ function object({ object_type, object_id }) {
 /** The details of an entry: its list of objects, and each field with its old and new value. */
 function details({ object_type, object_id, before, after }) {
   const [old, fresh] = [fields(before), fields(after)];
-  const changed = Object.keys({ ...old, ...fresh }).filter((name) => said(old[name]) !== said(fresh[name]));
+  const changed = Object.keys({ ...old, ...fresh }).filter(
+    (name) => !QUIET.includes(name) && said(old[name]) !== said(fresh[name]),
+  );
   if (!changed.length) return null;
   const value = (name) => {
     if (object_id === LIST && name === "ids") return fresh.ids.map((id) => [link(object_type, id), " "]);

@@ -2,13 +2,14 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
-import { written } from "../parts/linked.js";
+import { linked, written } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { chip, result } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
+import { rupiah } from "../shared/format.js";
 import { address, go } from "../shared/router.js";
 import { time } from "../shared/time.js";
 import { toast } from "../shared/toast.js";
@@ -20,6 +21,15 @@ const became = (one) => (one.processing_result ? result.chip(one.processing_resu
 const counted = (one) => (one.calls > 1 ? [became(one), ` × ${one.calls}`] : became(one));
 
 const source = (one) => (one.source === "poll" ? t("polled") : t("call"));
+
+/** The amount as the gateway wrote it; in Rupiah if it is a whole number. */
+const amount = (one) => (/^\d+$/.test(one.amount ?? "") ? rupiah(Number(one.amount)) : one.amount);
+
+/** A link to the payment of a call, if the call has the id of one of ours. */
+function paid({ external_id: id }) {
+  const ours = /^[0-9a-f-]{36}$/i.test(id ?? "");
+  return ours ? linked("payments", `/payments/${id.toLowerCase()}`, id, "id") : id && h("span", { class: "id" }, id);
+}
 
 class WebhooksPage extends ListPage {
   path = PATH;
@@ -46,8 +56,8 @@ class WebhooksPage extends ListPage {
     return [
       { label: t("Received"), cell: (one) => h("a", { href: address(`/webhooks/${one.id}`) }, time(one.received_at)) },
       { label: t("Status"), cell: (one) => one.status },
-      { label: t("Amount"), cell: (one) => one.amount, number: true },
-      { label: t("Payment"), cell: (one) => one.external_id && h("span", { class: "id" }, one.external_id) },
+      { label: t("Amount"), cell: amount, number: true },
+      { label: t("Payment"), cell: paid },
       { label: t("Source"), cell: source },
       { label: t("Result"), cell: counted },
       { label: t("Answer"), cell: (one) => one.http_status, number: true },
@@ -101,7 +111,6 @@ class WebhookPage extends Page {
   }
 
   #facts(one) {
-    const ours = /^[0-9a-f-]{36}$/i.test(one.external_id ?? "") && session.may("payments");
     return h(
       "section",
       { class: "card" },
@@ -110,13 +119,8 @@ class WebhookPage extends Page {
         [t("Source"), source(one)],
         [t("From"), one.source_ip],
         [t("Status"), one.status],
-        [t("Amount"), one.amount],
-        [
-          t("Payment"),
-          ours
-            ? h("a", { class: "id", href: address(`/payments/${one.external_id.toLowerCase()}`) }, one.external_id)
-            : one.external_id,
-        ],
+        [t("Amount"), amount(one)],
+        [t("Payment"), paid(one)],
         [t("Invoice"), one.gateway_invoice_id],
         [t("App"), one.app_tag],
         [t("Result"), became(one)],

@@ -27,11 +27,14 @@ export const localInput = (iso) => {
   return Number.isNaN(at.getTime()) ? "" : new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
 
+const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 /** A time filter, shown in the operator's time zone; the address has the time with its zone. */
 export const instant = (name, label) => ({
   name,
   make: (value) => field(label, h("input", { type: "datetime-local", name, value: value ? localInput(value) : "" })),
   read: (written) => (written ? new Date(written).toISOString() : ""),
+  isTime: true,
 });
 
 export class ListPage extends Page {
@@ -97,6 +100,8 @@ export class ListPage extends Page {
         h("button", { type: "submit" }, t("Search")),
         this.query.size > 0 && h("a", { class: "button", href: address(here().path) }, t("Clear")),
       ),
+      filters.some((one) => one.isTime) &&
+        h("small", { class: "zone" }, t("Times are in the zone {zone}.", { zone: zone() })),
     );
   }
 
