@@ -1,3 +1,4 @@
+-- sha256 3d55fc00603b67af62e742316caf658ce93781f1f5809170b3e39cbfca749169
 -- Refunds of earned money (docs/product.md#making-good), short payments, and the one reason of a failure.
 --
 -- A refund belongs to a payment request, and to its pairing failure if it has one. The first and the last statement of
