@@ -70,7 +70,7 @@ ENDED_BY = {
     "operator": Text(en="an operator", id="operator"),
 }
 STAGES_OF_END = {
-    "closing": Text(en="closing", id="sedang ditutup"),
+    "closing": Text(en="closing", id="berpamitan"),
     "completed": Text(en="completed", id="selesai"),
 }
 EXTENSION_ANSWERS = {
@@ -131,10 +131,10 @@ def _amount(idr: int) -> str:
 
 def of_payment(p: SupportPayment) -> list[Line]:
     """Return the entries of the payment request itself."""
-    calls, amount = p.mode == "call", _amount(p.asked_amount or p.amount)
+    mode = Text(en="call", id="panggilan") if p.mode == "call" else Text(en="chat", id="obrolan")
+    amount = _amount(p.asked_amount or p.amount)
     what = Text(
-        en=f"{p.duration_minutes} minutes, {p.mode}, {amount}",
-        id=f"{p.duration_minutes} menit, {'panggilan' if calls else 'obrolan'}, {amount}",
+        en=f"{p.duration_minutes} minutes, {mode.en}, {amount}", id=f"{p.duration_minutes} menit, {mode.id}, {amount}"
     )
     kind = (
         Text(en="an extension of", id="perpanjangan")
@@ -146,9 +146,12 @@ def of_payment(p: SupportPayment) -> list[Line]:
     asked = Text(en=f"The customer requested {kind.en} {what.en}.", id=f"Pelanggan meminta {kind.id} {what.id}.")
     found = [Line(at=p.created_at, kind="created", text=asked)]
     if p.confirmed_at is not None:
-        short = p.asked_amount is not None
-        en, of = (f" of {_amount(p.asked_amount or 0)}", f" dari {_amount(p.asked_amount or 0)}") if short else ("", "")
-        text = Text(en=f"{_amount(p.amount)}{en} received.", id=f"{_amount(p.amount)}{of} diterima.")
+        paid = _amount(p.amount)
+        text = (
+            Text(en=f"{paid} received.", id=f"{paid} diterima.")
+            if p.asked_amount is None
+            else Text(en=f"{paid} of {amount} received.", id=f"{paid} dari {amount} diterima.")
+        )
         found.append(Line(at=p.confirmed_at, kind="paid", text=text))
     if p.consumed_at is not None:
         text = Text(en="The payment became revenue.", id="Pembayaran menjadi pendapatan.")
@@ -342,15 +345,15 @@ def of_extension(row: Any) -> list[Line]:
     return found
 
 
-PARTIES = {"customer": Text(en="customer", id="pelanggan"), "mitra": Text(en="mitra", id="mitra")}
+PARTIES = {"customer": Text(en="The customer", id="Pelanggan"), "mitra": Text(en="The mitra", id="Mitra")}
 
 
 def of_goodbye(row: Any) -> Line:
     """Return the entry of a goodbye."""
     who, said = PARTIES[row["user_type"]], f": “{row['message']}”"
     text = Text(
-        en=f"The {who.en} said goodbye{'; the text was removed' if row['blanked_at'] else said}",
-        id=f"{who.id.capitalize()} berpamitan{'; teksnya sudah dihapus' if row['blanked_at'] else said}",
+        en=f"{who.en} said goodbye{'; the text was removed' if row['blanked_at'] else said}",
+        id=f"{who.id} berpamitan{'; teksnya sudah dihapus' if row['blanked_at'] else said}",
     )
     return Line(at=row["created_at"], kind="goodbye", text=text, session_id=plain(row["session_id"]))
 

@@ -76,7 +76,7 @@ async def test_operator_refunds_and_the_customer_follows_it(world: World, simula
     texts = [one["text"] for one in story["entries"]]
     assert texts[-3:] == [
         "Root asked the gateway to refund the payment: no mitra came",
-        "The gateway called: refund.succeeded. Result: refund_succeeded, 200.",
+        "The gateway called: refund.succeeded. Result: refund succeeded, 200.",
         "The gateway paid the money back.",
     ]
 

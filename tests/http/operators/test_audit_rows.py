@@ -149,6 +149,13 @@ async def confirm(scene: Scene) -> Call:
     return f"/internal/payment-requests/{payment['payment_request_id']}/confirm", None
 
 
+async def make_good(scene: Scene) -> Call:
+    session_id = await scene.world.session(await scene.world.customer(), await scene.world.mitra())
+    (paid,) = await scene.world.stack.sql("SELECT payment_request_id FROM chat_sessions WHERE id = $1", session_id)
+    body = {"amount": 1, "reason": "nobody answered", "by_hand": True, "reference": f"transfer {session_id}"}
+    return f"/internal/payment-requests/{paid['payment_request_id']}/refund", body
+
+
 async def replay(scene: Scene) -> Call:
     payment = await scene.world.request(await scene.world.customer())
     await scene.world.webhook(payment, status="PENDING")
@@ -196,6 +203,7 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PUT /internal/pricing/tiers/order": order_tiers,
     "PATCH /internal/pricing/promotions/first-session": change_promotion,
     "POST /internal/payment-requests/{request_id}/confirm": confirm,
+    "POST /internal/payment-requests/{request_id}/refund": make_good,
     "POST /internal/webhook-logs/{log_id}/replay": replay,
     "POST /internal/sessions/{session_id}/end": end_session,
     "POST /internal/_test/seed-history-session": seed,

@@ -36,7 +36,7 @@ async def test_operator_created_and_changed_is_audited(world: World) -> None:
     role = await a_role(root, {"mitras": "read"})
     email = f"{unique('Mixed.Case')}@Example.Test"
     made = await an_account(root, role["id"], email=f"  {email} ", display_name="  Sari ", password=None)
-    assert set(made) == OPERATOR_FIELDS
+    assert set(made) == OPERATOR_FIELDS | {"enrolment_code"}
     assert (made["email"], made["display_name"], made["role"]) == (email.lower(), "Sari", role["name"])
     assert (made["has_password"], made["disabled"]) == (False, False)
     await refused(signed_in(world, email), 401, "LOGIN_INVALID")

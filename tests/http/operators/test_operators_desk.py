@@ -21,7 +21,8 @@ MITRA_FIELDS = {"id", "phone", "display_name", "is_active"}
 FAILURE_FIELDS = {
     "id", "payment_request_id", "customer", "targeted_mitra_id", "cause_tag", "amount", "operator_action",
     "actioned_by", "actioned_at", "superseded_at", "created_at", "note", "age_seconds", "due_at", "payment_channel",
-    "refundability", "refundable", "refundable_until", "may_refund", "refund",
+    "refundability", "refundable", "refundable_until", "may_refund", "refund", "asked_amount", "sub_cause", "twin_id",
+    "why", "why_in_indonesian",
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
 NUMBERS = {
     "max_customers_per_mitra": (3, "sessions", (1, 100)),
     "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
+    "no_reply_minutes": (5, "minutes", (0, 1_440)),
     "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
     "otp_max_per_hour": (2000, "codes", LIMIT),
     "anonymous_max_per_address_per_hour": (3_000, "requests", LIMIT),

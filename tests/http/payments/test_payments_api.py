@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 REQUEST_FIELDS = {
     "payment_request_id", "status", "mode", "amount", "duration_minutes", "is_first_session_discount", "is_extension",
     "targeted_mitra_id", "gateway_invoice_url", "expires_at", "created_at", "confirmed_at", "consumed_at",
-    "session_id", "failure", "promised",
+    "session_id", "failure", "promised", "refund",
 }  # fmt: skip
 REQUESTS = "/api/client/payment/requests"
 

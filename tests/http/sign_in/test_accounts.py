@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 TOKENS = {"access_token", "refresh_token", "token_type", "expires_in"}
 CUSTOMER = {
-    "id", "phone", "display_name", "is_anonymous", "email", "push_enabled", "account_belongs_to", "usp_seen",
+    "id", "phone", "display_name", "is_anonymous", "identities", "email", "push_enabled", "account_belongs_to", "usp_seen",
     "created_at",
 }  # fmt: skip
 ASK, VERIFY = "/api/mitra/auth/otp/request", "/api/mitra/auth/otp/verify"
