@@ -20,7 +20,7 @@ from tests.access.routes import Route
 
 HERE = "tests/access/fillers.py"
 
-# Path parameter that is no id -> a function that returns a well-formed value.
+# Path parameter, but for ids -> a function that returns a well-formed value.
 PATH: dict[str, Callable[[], str]] = {
     "key": lambda: "no_such_key",
     "name": lambda: "swagger-ui.css",
