@@ -1,5 +1,7 @@
 """Routes for failed pairings: paid requests without a chat, and what operators did about them."""
 
+from typing import cast
+
 import attrs
 from litestar import get, patch, post
 
@@ -14,7 +16,7 @@ from core.base.errors import ValidationFailed
 from core.base.pages import Items, read_page
 from core.desk import failed_pairings as desk_failed_pairings
 from core.desk import operator_work
-from core.desk.failed_pairings import FailedPairing, FailureFilter
+from core.desk.failed_pairings import ORDERS, FailedPairing, FailureFilter, Sort
 from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
 from core.payments.refunds import refund
@@ -44,13 +46,17 @@ async def failed_pairings(
     cause_tag: str | None = None,
     operator_action: str | None = None,
     superseded: bool = False,
+    q: str | None = None,
+    sort: str | None = None,
     order: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[FailedPairing]:
     """List failed pairings, newest first.
 
-    With `order=oldest` the customer who has waited longest is first.
+    With `sort=oldest` the customer who has waited longest is first, with `sort=amount` the largest amount; `order` is
+    an earlier name of `sort`. `q` is a part of the customer's name, their phone number, an amount, or the id of a
+    failure, payment request or customer.
     """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
@@ -61,8 +67,14 @@ async def failed_pairings(
         )
     if order not in {None, "newest", "oldest"}:
         raise ValidationFailed.of("order", field_messages.one_of(("newest", "oldest")))
+    if sort not in {None, *ORDERS}:
+        raise ValidationFailed.of("sort", field_messages.one_of(tuple(ORDERS)))
     which = FailureFilter(
-        cause_tag=cause_tag, operator_action=operator_action, superseded=superseded, oldest_first=order == "oldest"
+        cause_tag=cause_tag,
+        operator_action=operator_action,
+        superseded=superseded,
+        q=q,
+        sort=cast("Sort", sort or order or "newest"),
     )
     return await desk_failed_pairings.failed_pairings(runtime, actor, read_page(cursor, limit), which)
 

@@ -50,6 +50,7 @@ class MakeGoodBody:
 @get("/internal/payment-requests", **operators("payments"))
 async def payment_requests(
     runtime: Runtime,
+    actor: Actor,
     q: str | None = None,
     since: Annotated[str | None, QueryParameter(name="from")] = None,
     to: str | None = None,
@@ -60,8 +61,9 @@ async def payment_requests(
 ) -> Items[support.SupportPayment]:
     """List payment requests, newest first.
 
-    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice. `refund` finds
-    payments whose money is `to_refund`, `refunding` or `refunded`, and those whose refund has `failed`.
+    `q` is a part of the customer's name, their phone number, an amount, or the id of a request, customer, mitra, session
+    or invoice. `refund` finds payments whose money is `to_refund`, `refunding` or `refunded`, and those whose refund has
+    `failed`.
     """
     which = LookUp(
         q=q,
@@ -70,7 +72,7 @@ async def payment_requests(
         status=query_choice("status", status, PaymentStatus),
         refund=query_choice("refund", refund, RefundFilter),
     )
-    return await support.payments(runtime, read_page(cursor, limit), which)
+    return await support.payments(runtime, actor, read_page(cursor, limit), which)
 
 
 @get("/internal/payment-requests/{request_id:str}", **operators("payments"))

@@ -1,10 +1,15 @@
 """Personal data that operators see: what is hidden from them, and the audit row about what is not.
 
+An exact phone number finds its customer without `customers.pii`, too: it reveals nothing to an operator who has it from
+the caller. So that numbers can't be tried out, these look-ups are few, and each leaves an audit row.
+
 Phones, e-mails and texts that people wrote (goodbyes, topics, reasons, notes, and what went wrong with a call of the
 gateway) are read with `customers.pii` only. Each page of them leaves an audit row, which is the only write of a read
 (docs/product.md#audit-log). If it can't be written, the data is not returned.
 """
 
+import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +17,51 @@ import attrs
 
 from core.accounts.operators import store as operators
 from core.accounts.operators.rules import allows
+from core.base import phones
 from core.base.actor import Actor
+from core.base.errors import ValidationFailed
+from core.bus.rate_limit import RateLimited
 from core.runtime.container import Runtime
 from core.sessions.views import SessionView
+
+PHONE_LOOK_UP = "customer.phone_searched"
+PHONES_AN_HOUR = 30  # for each operator without `customers.pii`
+HOUR = dt.timedelta(hours=1)
+WITH_PHONE = """SELECT id
+FROM customers
+WHERE phone = $1"""
+# How many numbers an operator has looked up since $3, and when the oldest of these look-ups was.
+LOOKED_UP = """SELECT
+  count(*)::int AS number,
+  min(created_at) AS oldest_at
+FROM operator_audit_log
+WHERE action = $1 AND operator_id = $2 AND created_at > $3"""
+
+
+async def with_phone(runtime: Runtime, actor: Actor, q: str | None) -> list[str]:
+    """Return the ids of the customers whose phone number is `q`, in any notation; none if `q` is no phone number.
+
+    Without `customers.pii` the look-up is counted, whether or not it finds a customer. Raises RateLimited above
+    PHONES_AN_HOUR, and Unavailable if the audit row can't be written.
+    """
+    try:
+        number = phones.normalise(q or "", countries=runtime.settings.otp_countries)
+    except ValidationFailed:
+        return []
+    if not readable(actor):
+        await _count_look_up(runtime, actor, number)
+    return [str(row["id"]) for row in await runtime.db.fetch(WITH_PHONE, number)]
+
+
+async def _count_look_up(runtime: Runtime, actor: Actor, number: str) -> None:
+    async with runtime.transaction() as tx:
+        await operators.lock(tx, actor.user_id)  # so that look-ups at the same moment are counted one after the other
+        row = await tx.fetchrow(LOOKED_UP, PHONE_LOOK_UP, actor.user_id, tx.now - HOUR)
+        if row["number"] >= PHONES_AN_HOUR:
+            wait = row["oldest_at"] + HOUR - tx.now
+            raise RateLimited(retry_after_seconds=max(1, math.ceil(wait.total_seconds())))
+        after = {"phone_hash": runtime.keys.account_hash(number)}
+        await operators.audit(tx, actor.user_id, PHONE_LOOK_UP, "customer", operators.LIST, after=after)
 
 
 async def one(runtime: Runtime, actor: Actor, *, object_type: str, object_id: str, fields: list[str]) -> None:

@@ -1,25 +1,42 @@
 """Reads of failed pairings: their age, whether the gateway can refund them, and their refunds."""
 
 import datetime as dt
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import attrs
 
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
+from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.desk import disclosure
+from core.desk.support import CALLED, accounts_found, amount_in
 from core.payments.channels import ALLOWED, Refundability, outlook
 from core.payments.failures.causes import CauseTag, SubCause, explanation
 from core.payments.failures.rules import OperatorAction
 from core.payments.refunds import rules
 from core.payments.refunds.states import OPEN, RefundStatus
 from core.runtime.container import Runtime
-from core.storage.conditions import Conditions
+from core.storage.conditions import Conditions, part_of
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 
+Sort = Literal["newest", "oldest", "amount"]
+ORDERS: dict[Sort, str] = {
+    "newest": "f.created_at DESC, f.id DESC",
+    "oldest": "f.created_at, f.id",
+    "amount": "f.amount DESC, f.created_at DESC, f.id DESC",
+}
+BEHIND_AMOUNT = """(f.amount, f.created_at, f.id) < (
+  SELECT
+    b.amount,
+    b.created_at,
+    b.id
+  FROM pairing_failures AS b
+  WHERE b.id = {0}::uuid
+)"""
 # All failures, with the customer, the operator who has acted on each, how it was paid, and its refund.
 FAILURES = f"""SELECT
   f.id,
@@ -66,7 +83,7 @@ FAILURE = f"""{FAILURES}
 WHERE f.id = $1"""
 FAILURES_PAGE = f"""{FAILURES}
 WHERE {{where}}
-ORDER BY f.created_at {{order}}, f.id {{order}}
+ORDER BY {{order}}
 LIMIT {{limit}}"""
 
 
@@ -180,19 +197,25 @@ def _refund(values: dict[str, Any], *, now: dt.datetime) -> RefundView | None:
 
 @attrs.frozen(kw_only=True)
 class FailureFilter:
-    """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted."""
+    """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted.
+
+    `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request or
+    customer; `customer_ids` as in `LookUp`.
+    """
 
     cause_tag: str | None = None
     operator_action: str | None = None
-    superseded: bool = False
-    oldest_first: bool = False
+    superseded: bool | None = False
+    sort: Sort = "newest"
+    q: str | None = None
+    customer_ids: Sequence[str] | None = None
 
 
 async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: FailureFilter) -> Items[FailedPairing]:
-    """List failed pairings, newest first unless the page says oldest first, and without superseded ones by default.
+    """List failed pairings, without superseded ones by default; with `superseded` None all.
 
     Without `customers.pii`, notes and reasons are hidden; with it, an audit row records that they were read. Raises
-    Unavailable if it can't be written.
+    RateLimited, and Unavailable if it can't be written.
     """
     where = Conditions()
     where.add("f.cause_tag = {0}", which.cause_tag)
@@ -200,16 +223,36 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
         where.plain("f.operator_action IS NULL")
     else:
         where.add("f.operator_action = {0}", which.operator_action)
-    where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
-    order = "ASC" if which.oldest_first else "DESC"
-    where.behind(
-        "f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=which.oldest_first
-    )
+    if which.superseded is not None:
+        where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
+    if which.q:
+        await _fit(runtime, actor, where, which)
+    if which.sort == "amount":
+        where.add(BEHIND_AMOUNT, page.before_id)
+    else:
+        first = which.sort == "oldest"
+        where.behind("f.created_at", "f.id", before_at=page.before_at, before_id=page.before_id, oldest_first=first)
     limit = where.arg(page.limit + 1)
-    rows = await runtime.db.fetch(FAILURES_PAGE.format(where=where, order=order, limit=limit), *where.args)
+    statement = FAILURES_PAGE.format(where=where, order=ORDERS[which.sort], limit=limit)
+    rows = await runtime.db.fetch(statement, *where.args)
     found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
     await _note_texts(runtime, actor, found.items, listed=True)
     return found
+
+
+async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: FailureFilter) -> None:
+    """Add the condition of `q`."""
+    q = which.q or ""
+    customers = await accounts_found(runtime, actor, q, which.customer_ids)
+    if customers is None:
+        where.add(CALLED, part_of(q))
+        return
+    ways = [f"f.customer_id = ANY({where.arg(customers)}::uuid[])"]
+    if (one := parse_id(q)) is not None:
+        ways += [f"{column} = {where.arg(one)}::uuid" for column in ("f.id", "f.payment_request_id")]
+    if (amount := amount_in(q)) is not None:
+        ways.append(f"f.amount = {where.arg(amount)}")
+    where.plain(f"({' OR '.join(ways)})")
 
 
 async def _note_texts(runtime: Runtime, actor: Actor, shown: list[FailedPairing], *, listed: bool) -> None:

@@ -9,13 +9,13 @@ are at most AT_MOST, their newest rows are read by key. If there are more, the n
 
 import datetime as dt
 import enum
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from core.accounts.customers import store as customer_store
-from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Count, Id, PaymentRequestId, Person, Positive, Time
@@ -36,6 +36,8 @@ from core.storage.conditions import Conditions, newest, part_of
 from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 
+AMOUNT = re.compile(r"(?:rp\.?)?\s*(\d{1,3}(?:[.,]\d{3})+|\d{1,10})", re.IGNORECASE)
+LARGEST_AMOUNT = 2**31 - 1
 AT_MOST = 1_000  # people with a name whose rows are read by key
 # MATERIALIZED, because PostgreSQL would plan a LIMIT without it as a scan of the whole table.
 # Names are compared in NFC and without case.
@@ -154,8 +156,9 @@ REFUND_FILTERS: dict[str, str] = {
 class LookUp:
     """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded.
 
-    With `no_reply`, only running chats without a reply of the mitra are listed.
-    `refund` is the state of the money of payments that goes back.
+    With `no_reply`, only running chats without a reply of the mitra are listed. `refund` is the state of the money of
+    payments that goes back. `customer_ids`: the customers who were found by their phone number or e-mail address; None:
+    the list looks `q` up as a phone number.
     """
 
     q: str | None = None
@@ -164,6 +167,14 @@ class LookUp:
     status: str | None = None
     no_reply: bool = False
     refund: str | None = None
+    customer_ids: Sequence[str] | None = None
+
+
+def amount_in(q: str) -> int | None:
+    """Return the amount in Rupiah that a text says, such as `Rp 12.000`, `12,000` or `12000`; None for another text."""
+    found = AMOUNT.fullmatch(q.strip())
+    number = int(found[1].replace(".", "").replace(",", "")) if found else 0
+    return number if 0 < number <= LARGEST_AMOUNT else None
 
 
 async def fitting(runtime: Runtime, table: str, fits: Conditions) -> list[str] | None:
@@ -183,14 +194,19 @@ async def named(runtime: Runtime, table: str, q: str) -> list[str] | None:
     return await fitting(runtime, table, fits)
 
 
-async def accounts_named(runtime: Runtime, q: str) -> list[str] | None:
-    """Return all ids of the accounts of customers with this name or id; None if there are too many customers.
+async def accounts_found(
+    runtime: Runtime, actor: Actor, q: str, customer_ids: Sequence[str] | None
+) -> list[str] | None:
+    """Return all ids of the accounts of customers with this name, id or phone number, and of `customer_ids`.
 
-    See docs/product.md#the-callers-ids.
+    None if there are too many customers. `customer_ids` as in LookUp; docs/product.md#the-callers-ids. Raises
+    RateLimited, Unavailable.
     """
+    also = await disclosure.with_phone(runtime, actor, q) if customer_ids is None else customer_ids
     ids = await named(runtime, "customers", q)
     if ids is None:
         return None
+    ids = [*ids, *also]
     accounts = await customer_store.ids_of_all(runtime.db, ids)
     return list({*ids, *(row_id for account in accounts.values() for row_id in account)})
 
@@ -206,15 +222,15 @@ def filters(t: str, page: Page, which: LookUp) -> Conditions:
 
 
 async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
-    """List customers, newest first. Without `customers.pii`, phone and e-mail are masked and not searched.
+    """List customers, newest first. Without `customers.pii`, phone and e-mail are masked, and only a whole phone number
+    is searched.
 
-    With it, one audit row names the customers whose phone or e-mail is on the page. Raises Unavailable if the row can't
-    be written.
+    With it, one audit row names the customers whose phone or e-mail is on the page. Raises RateLimited, and Unavailable
+    if the row can't be written.
     """
-    open_book = allows(actor.permissions, "customers.pii", "read")
     where = Conditions()
     if which.q:
-        await _fit(runtime, where, which.q, open_book=open_book)
+        await _fit(runtime, actor, where, which)
     where.behind("c.created_at", "c.id", before_at=page.before_at, before_id=page.before_id)
     limit = where.arg(page.limit + 1)
     rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
@@ -222,12 +238,18 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
     return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
 
 
-async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) -> None:
-    """Add the condition of `q`: an id, or a part of the name and, if `open_book`, of the phone or e-mail."""
+async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: LookUp) -> None:
+    """Add the condition of `q`: an id, a part of the name, a phone number, or with `customers.pii` a part of the phone
+    or e-mail."""
+    q = which.q or ""
     one = parse_id(q)
     if one is not None:
         where.add("c.id = {0}::uuid", one)
         return
+    open_book = disclosure.readable(actor)
+    also = which.customer_ids
+    if also is None:
+        also = [] if open_book else await disclosure.with_phone(runtime, actor, q)
     text, numbers = part_of(q), [part_of(number) for number in like_numbers(q)] if open_book else []
 
     def fits(those: Conditions) -> Conditions:
@@ -241,7 +263,7 @@ async def _fit(runtime: Runtime, where: Conditions, q: str, *, open_book: bool) 
     if found is None:
         fits(where)
     else:
-        where.add("c.id = ANY({0}::uuid[])", found)
+        where.add("c.id = ANY({0}::uuid[])", [*found, *also])
 
 
 @attrs.frozen(kw_only=True)
@@ -308,7 +330,8 @@ async def unanswered(runtime: Runtime) -> int:
 async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportSession]:
     """List sessions, newest first, with goodbyes and topics as core/desk/disclosure.py says.
 
-    `q` is a part of a party's name, or the id of a session, party or payment request.
+    `q` is a part of a party's name, the customer's phone number, or the id of a session, party or payment request.
+    Raises RateLimited, Unavailable.
     """
     where = filters("s", page, which)
     if which.no_reply:
@@ -319,7 +342,8 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:
-        customers, mitras = await accounts_named(runtime, which.q), await named(runtime, "mitras", which.q)
+        customers = await accounts_found(runtime, actor, which.q, which.customer_ids)
+        mitras = await named(runtime, "mitras", which.q)
         if customers is None or mitras is None:
             where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
         else:
@@ -375,10 +399,11 @@ def _payment(row: Any) -> SupportPayment:
     return SupportPayment(customer=customer, **payment_views.parts_of(values), **values)
 
 
-async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[SupportPayment]:
+async def payments(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[SupportPayment]:
     """List payment requests, newest first.
 
-    `q` is a part of the customer's name, or the id of a request, customer, mitra, session or invoice.
+    `q` is a part of the customer's name, their phone number, an amount, or the id of a request, customer, mitra,
+    session or invoice. Raises RateLimited, Unavailable.
     """
     where = filters("p", page, which)
     if which.refund is not None:
@@ -386,14 +411,17 @@ async def payments(runtime: Runtime, page: Page, which: LookUp) -> Items[Support
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:
-        customers = await accounts_named(runtime, which.q)
+        customers = await accounts_found(runtime, actor, which.q, which.customer_ids)
         if customers is None:
             name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
             where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
         else:
-            among: list[tuple[str, Sequence[str]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
+            among: list[tuple[str, Sequence[Any]]] = [("customer_id", customers), ("gateway_invoice_id", [which.q])]
             among += await _by_id(runtime, which.q)
-            found = newest("payment_requests", "p", among, where, limit, text_columns=("gateway_invoice_id",))
+            amount = amount_in(which.q)
+            among += [] if amount is None else [("amount", [amount])]
+            types = {"gateway_invoice_id": "text", "amount": "int"}
+            found = newest("payment_requests", "p", among, where, limit, types=types)
     statement = PAYMENTS_FOUND.format(found=found) if found else PAYMENTS_PAGE.format(where=where, limit=limit)
     rows = await runtime.db.fetch(statement, *where.args)
     return cut([_payment(row) for row in rows], page, at="created_at", tiebreak="payment_request_id")

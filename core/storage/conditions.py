@@ -2,7 +2,8 @@
 
 import datetime as dt
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 _OF_COLUMN = """SELECT
@@ -88,22 +89,22 @@ class Conditions:
 def newest(
     table: str,
     t: str,
-    among: Sequence[tuple[str, Sequence[str]]],
+    among: Sequence[tuple[str, Sequence[Any]]],
     where: Conditions,
     limit: str,
     *,
-    text_columns: tuple[str, ...] = (),
+    types: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return a WITH clause `found`: the ids of the newest rows of `table` that have one of some values in one of some
     columns.
 
     `among` is a list of (column, values), and `t` the alias of the table in `where`. For each value an index on the
-    column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except `text_columns`.
+    column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except those with another type in `types`.
     """
     parts = [
         _OF_COLUMN.format(
             values=where.arg(values),
-            type="text" if column in text_columns else "uuid",
+            type=types.get(column, "uuid"),
             table=table,
             t=t,
             column=column,

@@ -47,7 +47,7 @@ def test_session_begun_before_the_account_shows_the_account_name(clean_harness: 
         assert request.customer_display_name == "Sari"
         view = await chats.session(runtime, mitra, session_id)
         assert view.customer.display_name == "Sari"
-        (paid, *_) = (await support.payments(runtime, Page(), LookUp(q=left.payment_request_id))).items
+        (paid, *_) = (await support.payments(runtime, READER, Page(), LookUp(q=left.payment_request_id))).items
         assert paid.customer.display_name == "Sari"
         joined = attrs.evolve(account, ids=(account.user_id, paid.customer.id))
         await pairing_cancel.cancel(runtime, joined, payment_request_id=left.payment_request_id)
@@ -73,7 +73,7 @@ def test_support_search_by_account_finds_sessions_from_before_the_sign_in(
                 for q in (account.user_id, "kenc"):
                     which = LookUp(q=q)
                     chats_found = (await support.sessions(runtime, READER, Page(), which)).items
-                    paid_for = (await support.payments(runtime, Page(), which)).items
+                    paid_for = (await support.payments(runtime, READER, Page(), which)).items
                     assert [one.id for one in chats_found] == expected, (q, few)
                     assert [one.session_id for one in paid_for] == expected, (q, few)
 

@@ -63,10 +63,80 @@ async def test_phone_and_email_are_shown_only_with_the_permission(world: World) 
     )  # fmt: skip
     for q in (*notations, email, email[:12].upper()):
         assert await found(trusted, path, q=q) == [mine], q
-        assert await found(plain, path, q=q) == [], q
+        is_whole_number = q in notations and q != phone[-8:]
+        assert await found(plain, path, q=q) == ([mine] if is_whole_number else []), q
     only_pii = (await an_operator(world, {"customers.pii": "read"})).client
     await refused(only_pii.get(path), 403, "FORBIDDEN")
     assert mine in await found(trusted, path, q="", limit=200)
+
+
+async def test_look_ups_of_phone_numbers_are_thirty_an_hour_and_each_leaves_a_row_with_a_hash(world: World) -> None:
+    customer = await world.customer(unique("Melati"))
+    phone = f"+628130{int(new_id()[-7:], 16) % 10**7:07d}"
+    await with_phone(world, customer, phone, f"{unique('melati')}@example.test")
+    support = await an_operator(world, {"customers": "read", "payments": "read"})
+    await refused(support.client.get(CALLS, q=phone), 403, "FORBIDDEN")  # refused before it is looked up
+    (seen,) = (await support.client.get("/internal/customers", q=phone))["items"]
+    assert seen["phone"] == f"{phone[:4]}****{phone[-2:]}"
+    payment = await world.request(customer)
+    for path in (PAYMENTS, "/internal/search"):
+        answer_ = await support.client.get(path, q=f"0{phone[3:]}")
+        rows = answer_["payments"] if path.endswith("search") else answer_["items"]
+        assert [row["payment_request_id"] for row in rows] == [payment["payment_request_id"]]
+    # A number that no customer has counts, too. Look-ups at the same moment are counted one after the other.
+    other = "+6281300000000"
+    outcomes = await at_once(40, lambda _: support.client.get("/internal/customers", q=other))
+    assert [one[0] for one in outcomes].count(200) == 27
+    assert {one[1] for one in outcomes if one[0] != 200} == {"RATE_LIMITED"}
+    mine = (
+        "SELECT after FROM operator_audit_log WHERE operator_id = $1::text::uuid AND action = 'customer.phone_searched'"
+    )
+    rows = [json.loads(row["after"]) for row in await world.stack.sql(mine, support.id)]
+    assert len(rows) == 30
+    assert len({row["phone_hash"] for row in rows}) == 2
+    assert phone[3:] not in str(rows)
+    assert (await support.client.get("/internal/customers", q=customer.user["display_name"]))["items"]
+    trusted = (await an_operator(world, {"customers": "read", "customers.pii": "read"})).client
+    assert await found(trusted, "/internal/customers", q=phone) == [customer.user["id"]]
+
+
+async def test_search_finds_each_kind_by_name_id_invoice_and_amount(world: World) -> None:
+    root, name = await world.operator(), unique("Cempaka")
+    customer, mitra = await world.customer(name), await world.mitra(unique("Ayu"))
+    session_id = await world.session(customer, mitra)
+    request_id = (await root.get(f"{SESSIONS}/{session_id}"))["payment_request_id"]
+    await root.post(f"{SESSIONS}/{session_id}/end", {"reason": "test"})
+    failed = await world.paid(customer)
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": failed["payment_request_id"]})
+
+    async def search(q: str, client: Client = root) -> dict[str, list[str]]:
+        groups = await client.get("/internal/search", q=q)
+        return {
+            kind: [row.get("id") or row["payment_request_id"] for row in rows] for kind, rows in groups.items() if rows
+        }
+
+    by_name = await search(f" {name.upper()} ")
+    (failure_id,) = by_name.pop("failures")
+    both = [failed["payment_request_id"], request_id]
+    searched = by_name.pop("sessions")
+    assert by_name == {"customers": [customer.user["id"]], "payments": both}
+    assert session_id in searched
+    assert await search(mitra.user["id"]) == {"mitras": [mitra.user["id"]], "sessions": [session_id]}
+    found_by_id = await search(failed["payment_request_id"])
+    assert (found_by_id["payments"], found_by_id["failures"]) == ([failed["payment_request_id"]], [failure_id])
+    assert len(found_by_id["webhook_calls"]) == 1
+    assert await search(failure_id) == {"failures": [failure_id]}
+    # Operators see the kinds of their areas, each as in its list.
+    plain = (await an_operator(world, {"payments": "read"})).client
+    assert await search(name, plain) == {"payments": both}
+    assert await search(name, (await an_operator(world, {})).client) == {}
+    for amount in ("12000", "Rp 12.000", "12,000"):
+        rows = await search(amount)
+        assert len(rows["payments"]) == min(10, len(rows["payments"]))
+        assert rows["payments"][0] == failed["payment_request_id"]
+        assert rows["failures"][0] == failure_id
+    for q in ("", "  ", "x" * 201):
+        await refused(root.get("/internal/search", q=q), 422, "VALIDATION_ERROR")
 
 
 async def test_payer_in_webhook_body_is_shown_only_with_the_permission(world: World) -> None:
