@@ -69,7 +69,7 @@ class Node:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await self.client.ping()
-        except LOST as error:
+        except (*LOST, RuntimeError) as error:  # uvloop raises RuntimeError for a connection that is closed
             self.note(error)
         else:
             self.note()
