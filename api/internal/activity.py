@@ -1,15 +1,17 @@
 """Routes for the activity of mitras, and for the overview of the control center."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import get
+from litestar import Request, get
 from litestar.params import QueryParameter
 
 from api.auth import operators
 from api.parameters import query_id, query_time
+from core.base import languages
 from core.base.pages import ReportItems, read_page
 from core.desk import activity, reports
 from core.desk import figures as desk_figures
+from core.desk import health as desk_health
 from core.desk.activity import ActivityFilter
 from core.runtime.container import Runtime
 
@@ -82,4 +84,13 @@ async def overview(runtime: Runtime) -> desk_figures.Overview:
     return await desk_figures.overview(runtime)
 
 
-ROUTES = [log, summary, unserved_searches, promised_waits, overview]
+@get("/internal/health", **operators("activity"))
+async def health(request: Request[Any, Any, Any], runtime: Runtime) -> desk_health.Health:
+    """Return whether each part of the service works: processes, database, Redis and providers.
+
+    The messages are in the language of `Accept-Language`.
+    """
+    return await desk_health.health(runtime, languages.of_errors(request.headers.get("Accept-Language")))
+
+
+ROUTES = [log, summary, unserved_searches, promised_waits, overview, health]

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import enum
 import json
+import math
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
+import attrs
 from yarl import URL
 
 from core.base.clock import monotonic
@@ -20,6 +22,8 @@ CONNECTIONS_PER_HOST = 100  # for each provider; there is no common limit, so th
 IDLE_S = 4.0
 MOST = 1 << 20  # bytes of a response body
 PART = 1 << 16
+PROBE_EVERY_S = 5.0
+PROBE_S = 2.0  # for an answer
 
 
 class Operation(enum.Enum):
@@ -39,6 +43,24 @@ class Operation(enum.Enum):
     READ_KEYS = ("identity", "keys")
 
 
+@attrs.frozen(kw_only=True)
+class Fault:
+    """Why a provider can't be used (`connection`, `timeout` or `server`), and the real seconds since that was seen."""
+
+    reason: str
+    seconds: float
+
+
+@attrs.define
+class _Probe:
+    """The last look at a provider. `failed_at`: when the present fault was first seen."""
+
+    turn: asyncio.Lock = attrs.Factory(asyncio.Lock)
+    asked_at: float = -math.inf
+    reason: str | None = None
+    failed_at: float | None = None
+
+
 class HttpClient:
     """Keeps connections to providers open between calls, for `idle_s` seconds. It follows no redirects and keeps no
     cookies."""
@@ -47,6 +69,7 @@ class HttpClient:
         self._idle_s = idle_s
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._probes: dict[str, _Probe] = {}  # by URL: one for each provider
 
     @contextlib.asynccontextmanager
     async def request(
@@ -58,19 +81,11 @@ class HttpClient:
         counts as a failure of the call, so callers should catch the ValueError of `read_json` outside. Raises
         aiohttp.ClientError, also after `close`, TimeoutError and OSError.
         """
-        if self._closed:  # work that outlives the shutdown handles it like a lost connection
-            raise aiohttp.ClientConnectionError("the client is closed")
-        if self._session is None:  # aiohttp needs a running event loop for it
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, limit_per_host=CONNECTIONS_PER_HOST, keepalive_timeout=self._idle_s
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
+        session = self._opened()
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         began, status = monotonic(), 0
         reason: str | None = None
-        call = self._session.request(method, url, timeout=timeout, allow_redirects=False, **more)
+        call = session.request(method, url, timeout=timeout, allow_redirects=False, **more)
         try:
             async with _traced(method, URL(url).host or "", call) if traces.is_on() else call as response:
                 status = response.status
@@ -82,6 +97,46 @@ class HttpClient:
             metrics.PROVIDER_SECONDS.labels(*operation.value).observe(monotonic() - began)
             if (reason := _fault(status) or reason) is not None:
                 metrics.PROVIDER_ERRORS.labels(*operation.value, reason).inc()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session. Raises aiohttp.ClientConnectionError after `close`."""
+        if self._closed:  # work that outlives the shutdown handles it like a lost connection
+            raise aiohttp.ClientConnectionError("the client is closed")
+        if self._session is None:  # aiohttp needs a running event loop for it
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, limit_per_host=CONNECTIONS_PER_HOST, keepalive_timeout=self._idle_s
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    async def fault_of(self, url: str) -> Fault | None:
+        """Return what is wrong with the server at a URL; None if it answers.
+
+        It is asked without credentials, and at most every PROBE_EVERY_S. Each answer below 500 is good. The question is
+        none of the calls that the metrics count.
+        """
+        probe = self._probes.setdefault(url, _Probe())
+        async with probe.turn:
+            if monotonic() >= probe.asked_at + PROBE_EVERY_S:
+                reason = await self._ask(url)
+                probe.asked_at = monotonic()
+                probe.failed_at = None if reason is None else probe.failed_at or probe.asked_at
+                probe.reason = reason
+            if probe.reason is None or probe.failed_at is None:
+                return None
+            return Fault(reason=probe.reason, seconds=monotonic() - probe.failed_at)
+
+    async def _ask(self, url: str) -> str | None:
+        timeout = aiohttp.ClientTimeout(total=PROBE_S)
+        try:
+            async with self._opened().get(url, timeout=timeout, allow_redirects=False) as response:
+                return "server" if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
+        except TimeoutError:
+            return "timeout"
+        except (aiohttp.ClientError, OSError):
+            return "connection"
 
     async def close(self) -> None:
         """Close all connections, and refuse new requests."""

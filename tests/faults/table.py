@@ -43,6 +43,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "A process dies at any line while it rewrites a fallback file": (
         "unit/test_webhook_files.py::test_process_that_dies_at_a_line_leaves_the_old_file",
     ),
+    "A part of the service fails, and operators look": ("faults/test_health.py",),
     "PostgreSQL restarts": (
         "faults/outages/test_outages.py::test_calls_without_the_database_get_unavailable_then_recover",
         "chaos: postgres killed",
