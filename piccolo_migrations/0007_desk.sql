@@ -1,4 +1,9 @@
--- Operators search payments and failures by their amounts.
+-- The worklist of failed pairings: who works on one, and until when it is put aside. Amounts are searched.
+ALTER TABLE pairing_failures
+ADD COLUMN IF NOT EXISTS assigned_to UUID,
+ADD COLUMN IF NOT EXISTS snoozed_until TIMESTAMPTZ;
+
+-- next transaction
 CREATE INDEX IF NOT EXISTS pairing_failures_amount ON pairing_failures (amount, created_at, id);
 
 -- next transaction

@@ -35,6 +35,7 @@ EXAMPLES: dict[str, Any] = {
     "require_ping": True,
     "stale_after_seconds": 45,
     "operator_action": "refunded",
+    "RefundsBody.ids": [UUID],
     "topics": ["pekerjaan"],
     "MessageBody.type": "text",
     "ConfigValue.value": 45,

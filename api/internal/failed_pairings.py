@@ -1,35 +1,66 @@
 """Routes for failed pairings: paid requests without a chat, and what operators did about them."""
 
-from typing import cast
+import datetime as dt
+from typing import Any, cast
 
 import attrs
-from litestar import get, patch, post
+from attrs.validators import max_len, min_len
+from litestar import Request, get, patch, post
 
 from api.auth import operators
-from api.parameters import path_id
-from api.request_bodies import Body, shown_text
+from api.parameters import path_id, query_id
+from api.request_bodies import Body, JsonObject, no_nulls, shown_text, structure
 from core.accounts.logins import callers
 from core.accounts.operators.totp import TotpRequired
-from core.base import field_messages
+from core.base import field_messages, languages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
+from core.base.field_types import Id, OperatorId
+from core.base.languages import Text
 from core.base.pages import Items, read_page
 from core.desk import failed_pairings as desk_failed_pairings
 from core.desk import operator_work
 from core.desk.failed_pairings import ORDERS, FailedPairing, FailureFilter, Sort
 from core.payments.failures.causes import CauseTag
-from core.payments.failures.rules import AlreadyActioned, FailureSuperseded, OperatorAction
+from core.payments.failures.rules import AlreadyActioned, AlreadyAssigned, FailureSuperseded, OperatorAction
 from core.payments.refunds import refund
 from core.payments.refunds.rules import LONGEST_NOTE, NotRefundable, RefundPending, RefundsDisabled
 from core.runtime.container import Runtime
 
+PLANNED = ("assigned_to", "snoozed_until")
+ONE_OF_BOTH = Text(
+    en="is required, or else assigned_to or snoozed_until, but not both",
+    id="wajib diisi, atau assigned_to atau snoozed_until, tetapi tidak keduanya",
+)
+
 
 @attrs.frozen(kw_only=True)
 class ActionBody:
-    """What you have done for the customer, with a note for other operators."""
+    """What you have done for the customer, with a note for other operators; or who works on the failure, and until when
+    it is put aside. Null ends either."""
 
-    operator_action: OperatorAction
+    operator_action: OperatorAction | None = None
     note: str | None = shown_text(LONGEST_NOTE, optional=True, low=0)
+    assigned_to: OperatorId | None = None
+    snoozed_until: dt.datetime | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RefundsBody:
+    """The failed pairings to refund, and why, for other operators."""
+
+    ids: list[Id] = attrs.field(validator=[min_len(1), max_len(100)])
+    reason: str | None = shown_text(LONGEST_NOTE, optional=True, low=0)
+
+
+@attrs.frozen(kw_only=True)
+class RefundResult:
+    """Whether the refund of a failed pairing was asked for or is under way; else `code` and `message` say why not."""
+
+    id: Id
+    requested: bool
+    code: str | None
+    message: str | None
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +77,8 @@ async def failed_pairings(
     cause_tag: str | None = None,
     operator_action: str | None = None,
     superseded: bool = False,
+    assigned_to: str | None = None,
+    snoozed: bool | None = None,
     q: str | None = None,
     sort: str | None = None,
     order: str | None = None,
@@ -56,7 +89,8 @@ async def failed_pairings(
 
     With `sort=oldest` the customer who has waited longest is first, with `sort=amount` the largest amount; `order` is
     an earlier name of `sort`. `q` is a part of the customer's name, their phone number, an amount, or the id of a
-    failure, payment request or customer.
+    failure, payment request or customer. `assigned_to` is an operator's id, or `none`. `snoozed=false` leaves out those
+    that are put aside now.
     """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
@@ -73,6 +107,8 @@ async def failed_pairings(
         cause_tag=cause_tag,
         operator_action=operator_action,
         superseded=superseded,
+        assigned_to=assigned_to if assigned_to == "none" else query_id("assigned_to", assigned_to),
+        snoozed=snoozed,
         q=q,
         sort=cast("Sort", sort or order or "newest"),
     )
@@ -90,20 +126,32 @@ async def failed_pairing(failure_id: str, runtime: Runtime, actor: Actor) -> Fai
 
 @patch(
     "/internal/failed-pairings/{failure_id:str}",
-    dto=Body[ActionBody],
+    dto=JsonObject,
     return_dto=None,
-    **operators("failed_pairings", "write", AlreadyActioned, FailureSuperseded, RefundPending, TotpRequired),
+    body=ActionBody,
+    **operators(
+        "failed_pairings", "write", AlreadyActioned, AlreadyAssigned, FailureSuperseded, RefundPending, TotpRequired
+    ),
 )
-async def act_on_failure(failure_id: str, data: ActionBody, runtime: Runtime, actor: Actor) -> FailedPairing:
-    """Record what you have done for the customer.
+async def act_on_failure(failure_id: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> FailedPairing:
+    """Record what you have done for the customer, or say who works on it.
 
-    This is possible once for each failed pairing, and not while its refund is under way. `refunded` needs a fresh code
-    of the second factor, if you have one.
+    With `operator_action`: this is possible once for each failed pairing, and not while its refund is under way.
+    `refunded` needs a fresh code of the second factor, if you have one. Without it: `assigned_to` takes the failure for
+    an operator, if no other one works on it, and `snoozed_until` puts it aside for at most 30 days.
     """
     found = path_id(failure_id)
-    if data.operator_action is OperatorAction.REFUNDED:
+    no_nulls(data, but=("note", *PLANNED))
+    body = structure(data, ActionBody)
+    planned = {name: getattr(body, name) for name in PLANNED if name in data}
+    if (body.operator_action is None) == (not planned):
+        raise ValidationFailed.of("operator_action", ONE_OF_BOTH)
+    if body.operator_action is None:
+        await operator_work.plan_failure(runtime, actor, failure_id=found, change=planned)
+        return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
+    if body.operator_action is OperatorAction.REFUNDED:
         await callers.require_step_up(runtime, actor)
-    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=data.operator_action, note=data.note)
+    await operator_work.act_on_failure(runtime, actor, failure_id=found, action=body.operator_action, note=body.note)
     return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
 
 
@@ -134,4 +182,33 @@ async def refund_failure(failure_id: str, data: RefundBody, runtime: Runtime, ac
     return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
 
 
-ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure]
+@post(
+    "/internal/failed-pairings/refund",
+    status_code=200,
+    dto=Body[RefundsBody],
+    return_dto=None,
+    **operators("failed_pairings", "write", RefundsDisabled, step_up=True),
+)
+async def refund_failures(
+    data: RefundsBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> Items[RefundResult]:
+    """Refund the payments of several failed pairings through the gateway, as each one alone.
+
+    One that can't be refunded does not keep the others from it. A repeat changes nothing for refunds under way.
+    """
+    outcomes = await operator_work.refund_failures(runtime, actor, failure_ids=data.ids, reason=data.reason)
+    language = languages.of_errors(request.headers.get("Accept-Language"))
+    return Items(
+        items=[
+            RefundResult(
+                id=Id(one.id),
+                requested=one.refused is None,
+                code=one.refused and one.refused.code,
+                message=one.refused and one.refused.message.said_in(language),
+            )
+            for one in outcomes
+        ]
+    )
+
+
+ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure, refund_failures]

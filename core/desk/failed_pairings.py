@@ -56,6 +56,9 @@ FAILURES = f"""SELECT
   f.superseded_at,
   f.created_at,
   f.note,
+  f.assigned_to,
+  w.display_name AS worker_name,
+  f.snoozed_until,
   p.payment_channel,
   p.gateway_invoice_id,
   p.confirmed_at AS paid_at,
@@ -77,6 +80,7 @@ JOIN payment_requests AS p ON p.id = f.payment_request_id
 JOIN customers AS c ON c.id = f.customer_id
 {ACCOUNT}
 LEFT JOIN control_center_users AS o ON o.id = f.actioned_by
+LEFT JOIN control_center_users AS w ON w.id = f.assigned_to
 LEFT JOIN refunds AS r ON r.failure_id = f.id
 LEFT JOIN control_center_users AS q ON q.id = r.requested_by"""
 FAILURE = f"""{FAILURES}
@@ -116,7 +120,8 @@ class FailedPairing:
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
     `refundable` says whether the payment's channel refunds, null if that is not known; false if it has a refund that
     can't be asked for again. `refundable_until` says until when, null if no limit is known. `may_refund` says whether a
-    refund can be asked for now. `note` is for operators only.
+    refund can be asked for now. `note` is for operators only. `assigned_to` works on it, and until `snoozed_until` it is
+    put aside.
     """
 
     id: Id
@@ -136,6 +141,8 @@ class FailedPairing:
     superseded_at: dt.datetime | None
     created_at: dt.datetime
     note: str | None
+    assigned_to: Person | None
+    snoozed_until: dt.datetime | None
     age_seconds: Count
     due_at: dt.datetime
     payment_channel: str | None
@@ -151,6 +158,7 @@ def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
     values, now = as_dict(shown), runtime.now()
     customer = Person(id=values.pop("customer_id"), display_name=values.pop("customer_name"))
     by, name = values.pop("actioned_by"), values.pop("operator_name")
+    worker, worker_name = values.pop("assigned_to"), values.pop("worker_name")
     refund = _refund(values, now=now)
     found = outlook(
         values["payment_channel"],
@@ -172,6 +180,7 @@ def _failed_pairing(runtime: Runtime, actor: Actor, row: Any) -> FailedPairing:
         why=why.en,
         why_in_indonesian=why.id,
         customer=customer,
+        assigned_to=Person(id=worker, display_name=worker_name) if worker else None,
         actioned_by=Person(id=by, display_name=name) if by else None,
         age_seconds=max(0, int(age.total_seconds())),
         due_at=values["created_at"] + dt.timedelta(hours=runtime.config.number("failure_due_hours")),
@@ -199,6 +208,7 @@ def _refund(values: dict[str, Any], *, now: dt.datetime) -> RefundView | None:
 class FailureFilter:
     """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted.
 
+    So does `assigned_to` `none` with those that no operator works on. `snoozed`: whether they are put aside now.
     `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request or
     customer; `customer_ids` as in `LookUp`.
     """
@@ -207,6 +217,8 @@ class FailureFilter:
     operator_action: str | None = None
     superseded: bool | None = False
     sort: Sort = "newest"
+    assigned_to: str | None = None
+    snoozed: bool | None = None
     q: str | None = None
     customer_ids: Sequence[str] | None = None
 
@@ -225,6 +237,12 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
         where.add("f.operator_action = {0}", which.operator_action)
     if which.superseded is not None:
         where.plain("f.superseded_at IS NOT NULL" if which.superseded else "f.superseded_at IS NULL")
+    if which.assigned_to == "none":
+        where.plain("f.assigned_to IS NULL")
+    else:
+        where.add("f.assigned_to = {0}::uuid", which.assigned_to)
+    if which.snoozed is not None:
+        where.add(f"coalesce(f.snoozed_until > {{0}}, false) = {str(which.snoozed).lower()}", runtime.now())
     if which.q:
         await _fit(runtime, actor, where, which)
     if which.sort == "amount":

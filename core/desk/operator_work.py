@@ -1,5 +1,7 @@
 """Operators act on failed pairings, set configuration rows and manage mitras. Each write leaves an audit row."""
 
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,7 +16,8 @@ from core.accounts.operators import store as operators
 from core.accounts.operators.totp import TotpRequired
 from core.base import names, phones
 from core.base.actor import Actor, UserType
-from core.base.errors import DomainError, NotFound
+from core.base.clock import as_text
+from core.base.errors import DomainError, NotFound, ValidationFailed
 from core.base.languages import Text
 from core.config import store as config_store
 from core.config.keys import KEYS
@@ -24,14 +27,16 @@ from core.events.signals import ConfigChanged
 from core.pairing import presence
 from core.payments.failures import store as failures
 from core.payments.failures.causes import SubCause
-from core.payments.failures.rules import OperatorAction
+from core.payments.failures.rules import AlreadyAssigned, OperatorAction
 from core.payments.refunds import refund
-from core.payments.refunds.rules import RefundPending, checked_note
+from core.payments.refunds.rules import RefundPending, RefundsDisabled, checked_note
 from core.runtime.container import Runtime
 from core.sessions import renames
 from core.sessions.extensions import extend
 from core.sessions.states import HELD
 from core.storage.transaction import Tx
+
+LONGEST_SNOOZE = dt.timedelta(days=30)
 
 
 class PhoneTaken(DomainError):
@@ -63,6 +68,75 @@ async def act_on_failure(
             before={"operator_action": None},
             after={"operator_action": action.value} | ({} if words is None else {"note": words}),
         )
+
+
+async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, change: Mapping[str, Any]) -> None:
+    """Set who works on a failure (`assigned_to`), or until when it is put aside (`snoozed_until`); None ends either.
+
+    An absent key leaves it unchanged. Raises NotFound, AlreadyActioned, FailureSuperseded, AlreadyAssigned,
+    ValidationFailed.
+    """
+    async with runtime.transaction() as tx:
+        undecided = await refund.lock_undecided(tx, failure_id, words=None)
+        failure = undecided.failure
+        before = {"assigned_to": failure.assigned_to, "snoozed_until": failure.snoozed_until}
+        after = {**before, **change}
+        if after["assigned_to"] not in (None, failure.assigned_to):
+            await _may_assign(tx, holder=failure.assigned_to, to=after["assigned_to"])
+        if change.get("snoozed_until") is not None:
+            _check_snooze(change["snoozed_until"], now=tx.now)
+        await failures.plan(tx, failure_id, **after)
+        await undecided.record(tx, actor, "failed_pairing.planned", before=_as_json(before), after=_as_json(after))
+
+
+def _as_json(plan: Mapping[str, Any]) -> dict[str, Any]:
+    until = plan["snoozed_until"]
+    return {"assigned_to": plan["assigned_to"], "snoozed_until": None if until is None else as_text(until)}
+
+
+async def _may_assign(tx: Tx, *, holder: str | None, to: str) -> None:
+    """Check that a failure may be given to an operator. Raises AlreadyAssigned, ValidationFailed."""
+    if holder is not None:
+        raise AlreadyAssigned
+    operator = await operators.get(tx, to)
+    if operator is None or operator.disabled:
+        raise ValidationFailed.of("assigned_to", Text(en="must be an enabled operator", id="harus operator yang aktif"))
+
+
+def _check_snooze(until: dt.datetime, *, now: dt.datetime) -> None:
+    if not now < until <= now + LONGEST_SNOOZE:
+        raise ValidationFailed.of(
+            "snoozed_until",
+            Text(en="must be within the next 30 days", id="harus dalam 30 hari ke depan"),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class RefundOutcome:
+    """What became of one of several failures: `refused` is why its refund was not asked for, None if it was."""
+
+    id: str
+    refused: DomainError | None
+
+
+async def refund_failures(
+    runtime: Runtime, actor: Actor, *, failure_ids: Sequence[str], reason: str | None
+) -> list[RefundOutcome]:
+    """Ask for the refund of each failure, in a transaction of its own. A repeat changes nothing for those under way.
+
+    Raises RefundsDisabled, ValidationFailed.
+    """
+    outcomes = []
+    for failure_id in dict.fromkeys(failure_ids):
+        refused = None
+        try:
+            await refund.request(runtime, actor, failure_id=failure_id, reason=reason)
+        except (RefundsDisabled, ValidationFailed):
+            raise
+        except DomainError as error:
+            refused = error
+        outcomes.append(RefundOutcome(id=failure_id, refused=refused))
+    return outcomes
 
 
 async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> None:

@@ -22,6 +22,14 @@ class AlreadyActioned(DomainError):
     advice = "Read the failure again, and show what was done."
 
 
+class AlreadyAssigned(DomainError):
+    """Another operator works on this failure. They or you give it back first (`assigned_to` null)."""
+
+    code = "ALREADY_ASSIGNED"
+    message = Text(en="Another operator works on this failure.", id="Operator lain sedang menangani kegagalan ini.")
+    advice = "Read the failure again, and show who works on it."
+
+
 class FailureActioned(DomainError):
     """An operator has already acted on the failed request, so the customer can't use its money for another try."""
 

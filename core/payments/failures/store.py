@@ -31,6 +31,8 @@ class Failure:
     amount: int
     operator_action: str | None
     superseded_at: dt.datetime | None
+    assigned_to: str | None
+    snoozed_until: dt.datetime | None
 
 
 KNOW = statement(insert(KnownCause, "tag").on_conflict(KnownCause.tag, "DO NOTHING"))
@@ -50,6 +52,7 @@ LOCK_LIVE = statement(
     .lock_rows("UPDATE"),
     Live,
 )
+PLAN = statement(Failures.update(assigned_to=p.assigned_to, snoozed_until=p.snoozed_until).where(Failures.id == p.id))
 SUPERSEDE = statement(
     Failures.update(superseded_at=p.now).where(
         Failures.id == p.id, Failures.superseded_at.is_null(), Failures.operator_action.is_null()
@@ -98,6 +101,11 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
     Return None for an unknown id, or if an operator has acted on it or it is superseded.
     """
     return await ACT.value(tx, id=failure_id, action=action, operator_id=operator_id, now=tx.now, note=note)
+
+
+async def plan(tx: Tx, failure_id: str, *, assigned_to: str | None, snoozed_until: dt.datetime | None) -> None:
+    """Store who works on a failure, and until when it is put aside. The caller must hold its lock."""
+    await PLAN.execute(tx, id=failure_id, assigned_to=assigned_to, snoozed_until=snoozed_until)
 
 
 async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:

@@ -35,6 +35,9 @@ class PairingFailure(Table, tablename="pairing_failures", db=columns.ENGINE):
     actioned_at = columns.moment()
     note = columns.text(null=True, personal=NOTE)  # the operator's words, for operators only
     superseded_at = columns.moment()
+    # Who works on an open failure, and until when it is put aside. A reference would lock two tables in its migration.
+    assigned_to = columns.plain_id()
+    snoozed_until = columns.moment()
     created_at = columns.created()
 
     known_sub_cause = columns.words("sub_cause", SubCause)

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
-from tests.http.operators.steps import an_operator, audits
+from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import Stack, World, new_id, refused
 from tools.driving.client import Client
 
@@ -40,6 +40,32 @@ async def until_refund(world: World, failure: dict[str, Any], status: str) -> di
         lambda: operator.get(f"{FAILURES}/{failure['id']}"),
         lambda seen: seen["refund"] is not None and seen["refund"]["status"] == status,
     )
+
+
+async def test_bulk_refund_answers_for_each_failure_and_asks_once(world: World, simulated: SimulatedGateway) -> None:
+    root = await world.operator()
+    good = [await a_failure(world, await world.customer()) for _ in range(3)]
+    acted, unknown = await a_failure(world, await world.customer()), new_id()
+    await root.call("PATCH", f"{FAILURES}/{acted['id']}", {"operator_action": "credited"})
+    ids = [good[0]["id"], acted["id"], good[1]["id"], unknown, good[2]["id"], good[0]["id"]]
+    body = {"ids": ids, "reason": "a bad hour"}
+    answers = [one[1] for one in await at_once(4, lambda _: root.post(f"{FAILURES}/refund", body))]
+    for seen in answers:
+        codes = {row["id"]: (row["requested"], row["code"]) for row in seen["items"]}
+        assert [row["id"] for row in seen["items"]] == ids[:-1]
+        assert codes == {
+            **{failure["id"]: (True, None) for failure in good},
+            acted["id"]: (False, "ALREADY_ACTIONED"),
+            unknown: (False, "NOT_FOUND"),
+        }
+    for failure in good:
+        await until_refund(world, failure, "pending")
+        asked = [row["action"] for row in await audits(world, failure["id"])]
+        assert asked.count("failed_pairing.refund_requested") == 1
+    for wrong in ([], [new_id()] * 101, ["x"]):
+        await refused(root.post(f"{FAILURES}/refund", {"ids": wrong}), 422, "VALIDATION_ERROR")
+    reader = (await an_operator(world, {"failed_pairings": "read"})).client
+    await refused(reader.post(f"{FAILURES}/refund", {"ids": [good[0]["id"]]}), 403, "FORBIDDEN")
 
 
 async def test_operator_refunds_and_the_customer_follows_it(world: World, simulated: SimulatedGateway) -> None:

@@ -111,6 +111,11 @@ async def refund(scene: Scene) -> Call:
     return f"{path}/refund", {"reason": "no mitra came"}
 
 
+async def refund_several(scene: Scene) -> Call:
+    path, _ = await act_on_failure(scene)
+    return "/internal/failed-pairings/refund", {"ids": [path.rpartition("/")[2]]}
+
+
 async def add_tier(scene: Scene) -> Call:
     spare = await scene.tier()
     return TIERS, {"mode": "chat", "minutes": spare["minutes"], "price_idr": 1}
@@ -196,6 +201,7 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PATCH /internal/roles/{role_id}": change_role,
     "PATCH /internal/failed-pairings/{failure_id}": act_on_failure,
     "POST /internal/failed-pairings/{failure_id}/refund": refund,
+    "POST /internal/failed-pairings/refund": refund_several,
     "POST /internal/pricing/tiers": add_tier,
     "PATCH /internal/pricing/tiers/{tier_id}": change_tier,
     "DELETE /internal/pricing/tiers/{tier_id}": delete_tier,

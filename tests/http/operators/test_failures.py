@@ -3,6 +3,7 @@
 See docs/product.md#failed-pairings.
 """
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"
 
 
-async def a_failure(world: World) -> dict[str, Any]:
+async def a_failure(world: World, **wish: Any) -> dict[str, Any]:
     """Create an open failed pairing: a customer pays and cancels."""
     customer = await world.customer()
-    payment = await world.paid(customer)
+    payment = await world.paid(customer, **wish)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
     return await find_failure(world, payment)
 
@@ -86,6 +87,75 @@ async def test_filters_partition_the_failed_pairings(world: World) -> None:
     assert all(row["superseded_at"] is None for row in everything.values())
     for query in ({"cause_tag": "None"}, {"operator_action": ""}, {"superseded": "perhaps"}):
         await refused(operator.get(FAILURES, **query), 422, "VALIDATION_ERROR")
+
+
+async def test_one_of_many_operators_takes_a_failure_and_gives_it_back(world: World) -> None:
+    team = [await an_operator(world, {"failed_pairings": "write"}) for _ in range(4)]
+    failure = await a_failure(world)
+    path = f"{FAILURES}/{failure['id']}"
+    assert (failure["assigned_to"], failure["snoozed_until"]) == (None, None)
+
+    def take(n: int) -> Any:
+        return team[n % 4].client.call("PATCH", path, {"assigned_to": team[n % 4].id})
+
+    seen = await at_once(20, take)
+    holder = {one[1]["assigned_to"]["id"] for one in seen if one[0] == 200}
+    assert len(holder) == 1  # who has it may take it again
+    assert {one for one in seen if one[0] != 200} == {(409, "ALREADY_ASSIGNED")}
+    (mine,) = [one for one in team if one.id in holder]
+    other = next(one for one in team if one is not mine)
+    mine_listed = await every(other.client, FAILURES, limit=100, assigned_to=mine.id)
+    assert [row["id"] for row in mine_listed] == [failure["id"]]
+    assert failure["id"] not in [row["id"] for row in await every(mine.client, FAILURES, limit=100, assigned_to="none")]
+    await refused(other.client.call("PATCH", path, {"assigned_to": new_id()}), 409, "ALREADY_ASSIGNED")
+    await other.client.call("PATCH", path, {"assigned_to": None})
+    await refused(other.client.call("PATCH", path, {"assigned_to": new_id()}), 422, "VALIDATION_ERROR")
+    assert (await other.client.call("PATCH", path, {"assigned_to": other.id}))["assigned_to"]["id"] == other.id
+    rows = await audits(world, failure["id"])
+    assert {row["action"] for row in rows} == {"failed_pairing.planned"}
+    assert rows[-1]["after"] == {"assigned_to": other.id, "snoozed_until": None}
+    # An act ends the work.
+    await mine.client.call("PATCH", path, {"operator_action": "no_action"})
+    await refused(mine.client.call("PATCH", path, {"assigned_to": mine.id}), 409, "ALREADY_ACTIONED")
+
+
+async def test_failure_is_put_aside_for_at_most_thirty_days(world: World) -> None:
+    operator, failure = await world.operator(), await a_failure(world)
+    path, now = f"{FAILURES}/{failure['id']}", await world.service_time()
+
+    def snooze(until: dt.datetime | None) -> Any:
+        return operator.call("PATCH", path, {"snoozed_until": until and until.isoformat()})
+
+    async def listed(snoozed: str) -> bool:
+        return failure["id"] in [row["id"] for row in await every(operator, FAILURES, limit=100, snoozed=snoozed)]
+
+    assert (await listed("false"), await listed("true")) == (True, False)
+    seen = await snooze(now + dt.timedelta(days=1))
+    assert dt.datetime.fromisoformat(seen["snoozed_until"]) == now + dt.timedelta(days=1)
+    assert (await listed("false"), await listed("true")) == (False, True)
+    for until in (now - dt.timedelta(seconds=1), now + dt.timedelta(days=31)):
+        await refused(snooze(until), 422, "VALIDATION_ERROR")
+    await snooze(None)
+    assert (await listed("false"), await listed("true")) == (True, False)
+    for body in ({}, {"note": "x"}, {"operator_action": "credited", "snoozed_until": None}, {"operator_action": None}):
+        await refused(operator.call("PATCH", path, body), 422, "VALIDATION_ERROR")
+
+
+async def test_failures_are_found_by_name_phone_id_and_amount_in_each_order(world: World) -> None:
+    operator = await world.operator()
+    made = [await a_failure(world, duration_minutes=minutes) for minutes in (60, 30)]
+    name, phone = f"Kenanga {new_id()}", f"+628190{int(new_id()[-7:], 16) % 10**7:07d}"
+    sql = "UPDATE customers SET display_name = $2, phone = $3 WHERE id = $1::text::uuid"
+    await world.stack.sql(sql, made[0]["customer"]["id"], name, phone)
+    for q in (name.upper(), phone, f"0{phone[3:]}", made[0]["id"], made[0]["payment_request_id"], "Rp 48.000"):
+        assert made[0]["id"] in [row["id"] for row in await every(operator, FAILURES, limit=100, q=q)], q
+    assert [row["id"] for row in await every(operator, FAILURES, limit=100, q=name)] == [made[0]["id"]]
+    amounts = [row["amount"] for row in await every(operator, FAILURES, limit=2, sort="amount")]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[0] == 48_000
+    newest = [row["id"] for row in await every(operator, FAILURES, limit=2, sort="newest")]
+    assert [row["id"] for row in await every(operator, FAILURES, limit=2, sort="oldest")] == newest[::-1]
+    await refused(operator.get(FAILURES, sort="name"), 422, "VALIDATION_ERROR")
 
 
 async def test_superseded_failure_refuses_actions_and_actioned_one_refuses_retry(world: World) -> None:
