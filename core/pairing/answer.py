@@ -5,6 +5,7 @@ docs/invariants.md#i5 and docs/invariants.md#i6 say what makes that hold.
 
 import datetime as dt
 
+from core.accounts.blocks import store as blocks
 from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import availability_policy
 from core.accounts.mitras.store import check_mitra
@@ -106,7 +107,9 @@ async def _check_available(runtime: Runtime, tx: Tx, session: Session, mitra_id:
     in_time = rules.answer_in_time(search.running(session), now=tx.now)
     if not in_time and not await session_clock.stands(runtime, tx):  # while it stands, the search goes on
         raise RequestClosed
-    await check_mitra(tx, mitra_id, availability_policy(runtime.config))
+    if await blocks.are_blocked(tx, customer_id=session.customer_id, mitra_id=mitra_id):
+        raise RequestClosed  # the mitra can do nothing about it, and is not told
+    await check_mitra(tx, mitra_id, availability_policy(runtime.config), customer_id=session.customer_id)
 
 
 async def _pair(tx: Tx, session: Session, mitra: Person) -> None:

@@ -2,12 +2,15 @@
 
 # An invitation n because of which the search does not ask its mitra: it is open, or the mitra has rejected it.
 KEEPS_FROM_ASKING = "(n.response IS NULL OR n.response = 'REJECTED')"
+# The mitras b who have a block with the customer of a session.
+BLOCKED = "chat_sessions AS own CROSS JOIN LATERAL blocked_mitras(own.customer_id) AS b WHERE own.id = {session}"
 # An available mitra f may be asked (core/pairing/rules.py). This form is for statements about many sessions.
 MAY_BE_ASKED = f"""NOT EXISTS (
     SELECT 1
     FROM chat_request_notifications AS n
     WHERE n.session_id = {{session}} AND n.mitra_id = f.mitra_id AND {KEEPS_FROM_ASKING}
-  )"""
+  )
+  AND NOT EXISTS (SELECT 1 FROM {BLOCKED} AND b.mitra_id = f.mitra_id)"""
 # Parameters: $1 session, $2 now, $3 to $5 the availability policy, $6 the only mitras to invite (null: all). NOT IN
 # reads the invitations of the session once; for NOT EXISTS the planner may read all of them for each mitra.
 AVAILABLE = "FROM free_mitras($2, $3, $4, $5) AS f"
@@ -15,6 +18,8 @@ NOT_KEPT = f"""f.mitra_id NOT IN (
     SELECT n.mitra_id
     FROM chat_request_notifications AS n
     WHERE n.session_id = {{session}} AND {KEEPS_FROM_ASKING}
+    UNION ALL
+    SELECT b.mitra_id FROM {BLOCKED}
   )"""
 MAY_BE_INVITED = f"""WHERE
   ($6::uuid[] IS NULL OR f.mitra_id = ANY($6))

@@ -58,7 +58,7 @@ async def take_offline(
     if reason is not None and (gone or reason is StatusReason.DEACTIVATED):
         notices = await announce.mitra_status_changed(tx, [mitra_id], is_online=False, reason=reason)
     for session in asking:
-        await _ignore(tx, [mitra_id], session)
+        await ignore(tx, [mitra_id], session)
     return notices[0] if notices else None
 
 
@@ -112,7 +112,7 @@ async def take_silent_offline(tx: Tx, mitra_ids: Sequence[str], *, most_invitati
         await announce.mitra_status_changed(tx, sorted(going), is_online=False, reason=StatusReason.STALE)
     for session in asking:
         if ignoring := [one for one in asked[session.id] if one in going]:
-            await _ignore(tx, ignoring, session)
+            await ignore(tx, ignoring, session)
     return NotTaken(locked=sorted(locked), apart=sorted(apart - locked), postponed=mitra_ids[len(taken) :])
 
 
@@ -136,7 +136,7 @@ async def _close_orphaned(tx: Tx, mitra_id: str) -> None:
     presence = await mitras.presence(tx, mitra_id, now=tx.now)
     if presence is None or not presence.is_online:
         for session in await _lock_asking(tx, mitra_id):
-            await _ignore(tx, [mitra_id], session)
+            await ignore(tx, [mitra_id], session)
 
 
 async def _lock_asking(tx: Tx, mitra_id: str) -> list[Session]:
@@ -150,8 +150,8 @@ def _fails_without(session: Session) -> bool:
     return session.status is SessionStatus.SEARCHING and rules.after_absence(search.running(session)) is not None
 
 
-async def _ignore(tx: Tx, mitra_ids: Sequence[str], session: Session) -> None:
-    """Close the invitations of mitras who went offline to a session, which the caller has locked."""
+async def ignore(tx: Tx, mitra_ids: Sequence[str], session: Session) -> None:
+    """Close the invitations of mitras who went offline, or look so, to a session, which the caller has locked."""
     if session.status is not SessionStatus.SEARCHING:
         return
     cause = rules.after_absence(search.running(session))

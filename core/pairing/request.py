@@ -77,7 +77,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: PaymentWish, add
         raise FreeRequestOpen(details={"payment_request_id": open_id})
     await money.abandon_pending(tx, account, by=actor)  # may wait for a lock; a refusal rolls it back
     if wish.targeted_mitra_id is None and not wish.accept_wait and runtime.config.flag("refuse_unservable_payments"):
-        await check_any(tx, availability_policy(runtime.config))
+        await check_any(tx, availability_policy(runtime.config), customer_id=actor.user_id)
     request = await invoices.create(
         runtime,
         tx,
@@ -119,7 +119,7 @@ async def check_target(runtime: Runtime, tx: Tx, account: list[str], mitra_id: s
     """Check that a customer may ask this mitra now. Raises NotPreviousMitra, MitraOffline, MitraAtCapacity."""
     if not await sessions.any_between(tx, customer_ids=account, mitra_id=mitra_id):
         raise NotPreviousMitra
-    await check_mitra(tx, mitra_id, availability_policy(runtime.config))
+    await check_mitra(tx, mitra_id, availability_policy(runtime.config), customer_id=account[0])
 
 
 async def abandon(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:

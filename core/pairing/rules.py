@@ -1,9 +1,9 @@
 """Rules of pairing: when a round ends, and with which cause a search ends (docs/product.md#pairing).
 
-A mitra is asked if they are available, have no open invitation to the session and have never rejected it. SQL applies
-this rule to all mitras at once, by `MAY_BE_INVITED` in core/pairing/eligible.py: the database function `free_mitras`
-returns the available mitras, and `MAY_BE_ASKED` checks the other two conditions. tests/flows/test_availability.py tests
-it.
+A mitra is asked if they are available, have no open invitation to the session, have never rejected it, and have no
+block with the customer. SQL applies this rule to all mitras at once, by `MAY_BE_INVITED` in core/pairing/eligible.py:
+the database function `free_mitras` returns the available mitras, and `MAY_BE_ASKED` checks the other conditions.
+tests/flows/test_availability.py tests it.
 
 Waves (docs/product.md#waves) say how many mitras a blast asks at a time.
 """

@@ -138,7 +138,7 @@ async def _target_is_available(tx: Tx, session: Session, policy: AvailabilityPol
     if session.targeted_mitra_id is None:
         return True
     try:
-        await check_mitra(tx, session.targeted_mitra_id, policy)
+        await check_mitra(tx, session.targeted_mitra_id, policy, customer_id=session.customer_id)
     except (MitraOffline, MitraAtCapacity):
         return False
     return True

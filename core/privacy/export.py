@@ -15,6 +15,7 @@ import attrs
 import msgspec
 from piccolo.table import Table
 
+from core.accounts.blocks.tables import Block
 from core.accounts.customers import erasing as customers
 from core.accounts.customers.tables import Customer
 from core.accounts.logins.tables import AuthSession, OtpRequest
@@ -215,6 +216,19 @@ class ExportedTimeCredit:
 @_exported("absences", SessionAbsence, "id session_id", where="AND t.user_type = 'customer'")
 class ExportedAbsence:
     """When the customer gave no sign of life in a session; `returned` is false if the session ended before."""
+
+
+@_exported(
+    "blocks",
+    Block,
+    "id session_id created_at",
+    join="JOIN mitras AS m ON m.id = t.mitra_id",
+    where="AND t.blocked_by = 'customer'",
+)
+class ExportedBlock:
+    """A mitra whom the customer has blocked."""
+
+    mitra: str = _sql("m.display_name")
 
 
 OF_EACH_SESSION = ("goodbyes", "messages")

@@ -14,7 +14,8 @@ from core.sessions.rules import Closure, closures_for
 from core.sessions.states import SessionStatus
 from core.storage.records import as_dict
 
-# The mitras of a customer's sessions, each with the last session. $1 are the customer's ids, $5 is now.
+# The mitras of a customer's sessions, each with the last session. $1 are the customer's ids, $5 is now, and $6 the
+# customer, to whom a mitra looks offline after a block.
 MITRAS_OF_CUSTOMER = f"""SELECT
   h.mitra_id,
   m.display_name,
@@ -23,6 +24,8 @@ MITRAS_OF_CUSTOMER = f"""SELECT
   s.topics,
   m.is_active AND coalesce(o.is_online, false) AND EXISTS (
     SELECT 1 FROM signed_in_mitras($5) AS i WHERE i.mitra_id = h.mitra_id
+  ) AND NOT EXISTS (
+    SELECT 1 FROM blocked_mitras($6) AS b WHERE b.mitra_id = h.mitra_id
   ) AS mitra_is_online,
   h.sessions_count,
   s.status,
@@ -72,6 +75,7 @@ async def customer_history(runtime: Runtime, actor: Actor, page: Page) -> Items:
         page.before_id,
         page.limit + 1,
         runtime.now(),
+        actor.user_id,
     )
     return cut([_history_row(row) for row in rows], page, at="last_session_at", tiebreak="mitra_id")
 

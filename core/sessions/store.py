@@ -152,6 +152,11 @@ async def any_between(reader: Reader, *, customer_ids: list[str], mitra_id: str)
     return bool(await reader.fetchval(SQL["any_between"], customer_ids, mitra_id))
 
 
+async def searching_or_held(reader: Reader, *, customer_ids: Sequence[str], mitra_id: str) -> list[str]:
+    """Return the ids of a customer's searching sessions and of their running chats with a mitra, in order of locking."""
+    return [row["id"] for row in await reader.fetch(SQL["searching_or_held"], customer_ids, mitra_id)]
+
+
 async def plan_repeat(tx: Tx, session_id: str, *, at: dt.datetime) -> None:
     """Plan to send the customer the number of asked mitras at `at`, unless that is planned already."""
     await PLAN_REPEAT.execute(tx, id=session_id, at=at)

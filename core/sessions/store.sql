@@ -5,6 +5,13 @@ FROM chat_sessions
 WHERE customer_id = ANY($1) AND mitra_id = $2
 LIMIT 1;
 
+-- name: searching_or_held
+-- The sessions in which a customer's ids ($1) search, or have a running chat with a mitra ($2), in the order of locking.
+SELECT id::text
+FROM chat_sessions
+WHERE customer_id = ANY($1) AND is_live(status) AND (mitra_id IS NULL OR mitra_id = $2)
+ORDER BY id;
+
 -- name: lock_quiet_rounds
 -- Lock at most $2 running blasts whose round ended by $1 and that have no open invitation; return the ends of their
 -- searches.

@@ -5,6 +5,7 @@ import pathlib
 from piccolo.conf.apps import AppConfig, table_finder
 
 CONCEPTS = [
+    "accounts.blocks",
     "accounts.customers",
     "accounts.logins",
     "accounts.mitras",

@@ -38,6 +38,13 @@ SIGN_INS = """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_h
   SELECT gen_random_uuid(), 'mitra', user_id, gen_random_uuid()::text, $3::timestamptz + make_interval(secs => ends), revoked_at
   FROM unnest($1::uuid[], $2::float8[]) s(user_id, rest)
   CROSS JOIN LATERAL (VALUES (rest, NULL::timestamptz), (60.0, $3), (-1.0, NULL)) x(ends, revoked_at)"""
+SEARCH = """INSERT INTO chat_sessions (id, customer_id, status, created_at, round_ends_at, search_ends_at)
+  VALUES ($1, $2, 'searching', $3, $3, $3)"""
+CUSTOMERS = """INSERT INTO customers (id, is_anonymous, account_belongs_to, created_at)
+  VALUES ($1, true, $2, $3), ($2, false, NULL, $3)"""
+BLOCKS = """INSERT INTO blocks (id, customer_id, mitra_id, blocked_by, session_id, holds_since, created_at)
+  SELECT gen_random_uuid(), $1, mitra_id, blocked_by, $1, $4, $4
+  FROM unnest($2::uuid[], $3::text[]) b(mitra_id, blocked_by)"""
 SESSIONS = """INSERT INTO chat_sessions (id, customer_id, mitra_id, status, created_at, paired_at, expires_at)
   SELECT id, id, mitra_id, status, $4, $4, $4 FROM unnest($1::uuid[], $2::uuid[], $3::text[]) s(id, mitra_id, status)"""
 LEASES = """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
@@ -50,7 +57,7 @@ INVITATIONS = """INSERT INTO chat_request_notifications (id, session_id, mitra_i
 
 @attrs.frozen(kw_only=True)
 class Candidate:
-    """A generated mitra. `silence` is in seconds, and so is `signed_in`, until the auth session ends. `invitations` are those to one session, None for an open one."""
+    """A generated mitra. `silence` is in seconds, and so is `signed_in`, until the auth session ends. `invitations` are those to one session, None for an open one; `blocked_by` is who has blocked the other one of the mitra and its customer's account."""
 
     id: str
     is_active: bool
@@ -60,6 +67,7 @@ class Candidate:
     channel: HeartbeatChannel
     sessions: list[SessionStatus]
     invitations: list[Response | None]
+    blocked_by: set[str]
 
 
 @attrs.frozen(kw_only=True)
@@ -102,6 +110,7 @@ def scenes(draw: st.DrawFn) -> tuple[AvailabilityPolicy, list[Candidate], list[L
                 channel=st.sampled_from(HeartbeatChannel),
                 sessions=load,
                 invitations=ended | ended.map(lambda found: [*found, None]),
+                blocked_by=st.just(set()) | st.sets(st.sampled_from(("customer", "mitra"))),
             ),
             min_size=1,
             max_size=30,
@@ -120,8 +129,9 @@ class RolledBack(Exception):
     """The example is over."""
 
 
-async def insert(tx: Tx, candidates: list[Candidate], leases: list[Lease]) -> str:
-    """Insert a scene; return the id of the session that the invitations are for."""
+async def insert(tx: Tx, candidates: list[Candidate], leases: list[Lease]) -> tuple[str, str]:
+    """Insert a scene; return the ids of the session that the invitations are for, and of its customer, who has joined an
+    account."""
     everyone = [one.id for one in candidates]
     await tx.fetch(TRIGGERS_OFF)
     await tx.fetch("DELETE FROM service_processes")
@@ -138,13 +148,17 @@ async def insert(tx: Tx, candidates: list[Candidate], leases: list[Lease]) -> st
     await tx.fetch(
         SESSIONS, [ids.new_id() for _ in held], [mitra for mitra, _ in held], [status for _, status in held], tx.now
     )
-    session_id = ids.new_id()
+    session_id, customer_id, account_id = ids.new_id(), ids.new_id(), ids.new_id()
+    await tx.fetch(CUSTOMERS, customer_id, account_id, tx.now)
+    await tx.fetch(SEARCH, session_id, customer_id, tx.now)
+    blocked = [(one.id, party) for one in candidates for party in one.blocked_by]
+    await tx.fetch(BLOCKS, account_id, [mitra for mitra, _ in blocked], [party for _, party in blocked], tx.now)
     made = [(one.id, response) for one in candidates for response in one.invitations]
     await tx.fetch(
         INVITATIONS, [ids.new_id() for _ in made], session_id, [mitra for mitra, _ in made],
         [response for _, response in made], tx.now,
     )  # fmt: skip
-    return session_id
+    return session_id, customer_id
 
 
 def is_available(presence: MitraPresence | None, policy: AvailabilityPolicy, now: dt.datetime) -> bool:
@@ -157,7 +171,7 @@ def is_available(presence: MitraPresence | None, policy: AvailabilityPolicy, now
 
 def may_be_asked(candidate: Candidate) -> bool:
     """Return whether an available mitra may be asked (core/pairing/rules.py)."""
-    return None not in candidate.invitations and Response.REJECTED not in candidate.invitations
+    return not candidate.blocked_by and not {None, Response.REJECTED} & set(candidate.invitations)
 
 
 @given(scenes())
@@ -170,18 +184,23 @@ def test_database_and_rules_agree_on_every_mitra(
     async def play() -> None:
         with contextlib.suppress(RolledBack):
             async with clean_harness.runtime.transaction() as tx:
-                session_id = await insert(tx, candidates, leases)
-                available = set()
+                session_id, customer_id = await insert(tx, candidates, leases)
+                available, for_customer = set(), set()
                 for one in candidates:
-                    presence = await mitras.presence(tx, one.id, now=tx.now)
+                    presence = await mitras.presence(tx, one.id, now=tx.now, customer_id=customer_id)
                     held = [
                         status for status in one.sessions if status in (SessionStatus.ACTIVE, SessionStatus.EXPIRED)
                     ]
                     assert presence is not None
                     assert presence.active_session_count == len(held)
+                    assert presence.is_blocked == bool(one.blocked_by)
                     if is_available(presence, policy, tx.now):
+                        for_customer.add(one.id)
+                    if is_available(attrs.evolve(presence, is_blocked=False), policy, tx.now):
                         available.add(one.id)
                 assert (await availability(tx, policy, now=tx.now)).available == len(available)
+                any_free = await mitras.any_free(tx, policy, now=tx.now, customer_id=customer_id)
+                assert any_free == bool(for_customer)
                 eligible = {one.id for one in candidates if one.id in available and may_be_asked(one)}
                 assert await pairing.anyone_eligible(tx, session_id, policy, now=tx.now) == bool(eligible)
                 invited = await pairing.invite(tx, session_id, policy, round_number=1, answer_by=tx.now)

@@ -26,17 +26,22 @@ def refusal(presence: MitraPresence, policy: AvailabilityPolicy) -> type[Excepti
     return None
 
 
-@pytest.mark.parametrize(("active", "online", "signed_in"), list(itertools.product(*[(True, False)] * 3)))
-def test_mitra_is_available_exactly_if_active_online_signed_in_fresh_and_below_capacity(
-    active: bool, online: bool, signed_in: bool
+@pytest.mark.parametrize(("active", "online", "signed_in", "blocked"), list(itertools.product(*[(True, False)] * 4)))
+def test_mitra_is_available_exactly_if_active_online_signed_in_fresh_unblocked_and_below_capacity(
+    active: bool, online: bool, signed_in: bool, blocked: bool
 ):
     for beat, count, ping in itertools.product(BEATS, (0, 2, 3, 4), (True, False)):
         presence = MitraPresence(
-            is_active=active, is_online=online, is_signed_in=signed_in, silent_since=beat, active_session_count=count
+            is_active=active,
+            is_online=online,
+            is_signed_in=signed_in,
+            silent_since=beat,
+            active_session_count=count,
+            is_blocked=blocked,
         )
         policy = AvailabilityPolicy(require_ping=ping, stale_after_seconds=STALE_S, capacity=3)
         fresh = beat is not None and NOW - beat < dt.timedelta(seconds=STALE_S)
-        offline = not (active and online and signed_in and (fresh or not ping))
+        offline = blocked or not (active and online and signed_in and (fresh or not ping))
         wanted = MitraOffline if offline else MitraAtCapacity if count >= 3 else None
         assert refusal(presence, policy) is wanted, (presence, policy)
 
@@ -48,7 +53,7 @@ def test_mitra_without_a_status_row_is_offline():
 
 def test_capacity_of_zero_makes_no_mitra_available():
     presence = MitraPresence(
-        is_active=True, is_online=True, is_signed_in=True, silent_since=NOW, active_session_count=0
+        is_active=True, is_online=True, is_signed_in=True, silent_since=NOW, active_session_count=0, is_blocked=False
     )
     with pytest.raises(MitraAtCapacity):
         check_available(

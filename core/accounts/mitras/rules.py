@@ -37,7 +37,8 @@ class StatusReason(enum.StrEnum):
 
 
 class MitraOffline(DomainError):
-    """The mitra is not active, not online, not signed in, or has been silent for too long."""
+    """The mitra is not active, not online, not signed in, or has been silent for too long. After a block the mitra
+    looks so to the customer."""
 
     code = "MITRA_OFFLINE"
     message = Text(en="The mitra is offline.", id="Mitra sedang offline.")
@@ -112,15 +113,18 @@ class MitraPresence:
         dt.datetime | None
     )  # None while offline; excused silence does not count (core/cluster/outages/rules.py)
     active_session_count: int
+    is_blocked: bool  # the customer in question and the mitra have a block
 
 
 def check_available(presence: MitraPresence | None, policy: AvailabilityPolicy, *, now: dt.datetime) -> None:
     """Check that a mitra can take a session, by the same conditions as `free_mitras`.
 
-    Raises MitraOffline if the mitra is missing, inactive, offline, signed out or silent for too long, else
+    Raises MitraOffline if the mitra is missing, inactive, offline, signed out, silent for too long or blocked, else
     MitraAtCapacity if they have as many sessions as allowed.
     """
     if presence is None or not (presence.is_active and presence.is_online and presence.is_signed_in):
+        raise MitraOffline
+    if presence.is_blocked:
         raise MitraOffline
     stale_after = dt.timedelta(seconds=policy.stale_after_seconds)
     if policy.require_ping and (presence.silent_since is None or presence.silent_since + stale_after <= now):

@@ -120,9 +120,11 @@ async def is_active(reader: Reader, mitra_id: str) -> bool:
     return bool(await IS_ACTIVE.value(reader, id=mitra_id))
 
 
-async def presence(reader: Reader, mitra_id: str, *, now: dt.datetime) -> MitraPresence | None:
-    """Read the state that decides whether a mitra is available."""
-    return one(MitraPresence, await reader.fetchrow(SQL["presence"], mitra_id, now))
+async def presence(
+    reader: Reader, mitra_id: str, *, now: dt.datetime, customer_id: str | None = None
+) -> MitraPresence | None:
+    """Read the state that decides whether a mitra is available: for a customer, or without one for any."""
+    return one(MitraPresence, await reader.fetchrow(SQL["presence"], mitra_id, now, customer_id))
 
 
 async def is_signed_in(reader: Reader, mitra_id: str, *, now: dt.datetime) -> bool:
@@ -135,9 +137,13 @@ async def online_without_sign_in(reader: Reader, *, now: dt.datetime) -> list[st
     return [row["mitra_id"] for row in await reader.fetch(SQL["online_without_sign_in"], now)]
 
 
-async def any_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> bool:
-    """Return whether a mitra can take a session now (see core/accounts/mitras/rules.py)."""
-    return await reader.fetchval(SQL["any_free"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity)
+async def any_free(
+    reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime, customer_id: str | None = None
+) -> bool:
+    """Return whether a mitra can take a session of a customer now, or without one of any customer (see
+    core/accounts/mitras/rules.py)."""
+    args = (now, policy.require_ping, policy.stale_after_seconds, policy.capacity, customer_id)
+    return await reader.fetchval(SQL["any_free"], *args)
 
 
 async def go_online(tx: Tx, mitra_id: str) -> bool:
@@ -210,12 +216,12 @@ async def lock_stale(
     return [row["mitra_id"] for row in rows]
 
 
-async def check_mitra(tx: Tx, mitra_id: str, policy: AvailabilityPolicy) -> None:
-    """Check that a mitra can take a session now. Raises MitraOffline, MitraAtCapacity."""
-    check_available(await presence(tx, mitra_id, now=tx.now), policy, now=tx.now)
+async def check_mitra(tx: Tx, mitra_id: str, policy: AvailabilityPolicy, *, customer_id: str) -> None:
+    """Check that a mitra can take a session of a customer now. Raises MitraOffline, MitraAtCapacity."""
+    check_available(await presence(tx, mitra_id, now=tx.now, customer_id=customer_id), policy, now=tx.now)
 
 
-async def check_any(tx: Tx, policy: AvailabilityPolicy) -> None:
-    """Check that a mitra can take a session now. Raises NoMitraAvailable."""
-    if not await any_free(tx, policy, now=tx.now):
+async def check_any(tx: Tx, policy: AvailabilityPolicy, *, customer_id: str) -> None:
+    """Check that a mitra can take a session of a customer now. Raises NoMitraAvailable."""
+    if not await any_free(tx, policy, now=tx.now, customer_id=customer_id):
         raise NoMitraAvailable

@@ -10,7 +10,7 @@ WHERE
 RETURNING id, phone, display_name, is_active, created_at;
 
 -- name: presence
--- The state that decides whether a mitra ($1) is available now ($2).
+-- The state that decides whether a mitra ($1) is available now ($2) for a customer ($3; null: for any).
 SELECT
   m.is_active,
   o.is_online,
@@ -26,7 +26,11 @@ SELECT
     SELECT count(*)::int
     FROM chat_sessions AS s
     WHERE s.mitra_id = m.id AND is_held(s.status)
-  ) AS active_session_count
+  ) AS active_session_count,
+  EXISTS(
+    SELECT 1 FROM blocked_mitras($3) AS b
+    WHERE b.mitra_id = m.id
+  ) AS is_blocked
 FROM mitras AS m
 JOIN mitra_online_status AS o ON o.mitra_id = m.id
 WHERE m.id = $1;
@@ -50,10 +54,11 @@ WHERE
 ORDER BY o.mitra_id;
 
 -- name: any_free
--- Whether a mitra could take a session now.
+-- Whether a mitra could take a session of a customer ($5; null: of any) now.
 SELECT EXISTS(
   SELECT 1
-  FROM free_mitras($1, $2, $3, $4)
+  FROM free_mitras($1, $2, $3, $4) AS f
+  WHERE f.mitra_id NOT IN (SELECT b.mitra_id FROM blocked_mitras($5) AS b)
 );
 
 -- name: heartbeats

@@ -7,6 +7,7 @@ mitra is active, and the deactivation sees every extension.
 import datetime as dt
 from functools import partial
 
+from core.accounts.blocks import store as blocks
 from core.accounts.mitras import store as mitras
 from core.base.actor import UserType
 from core.base.machine import check_edge
@@ -55,8 +56,9 @@ async def ask(
 ) -> Extension:
     """Create the extension of a confirmed payment and ask the mitra.
 
-    If the session is over or the mitra is inactive, the extension trips its safeguard instead and the payment fails.
-    The caller must hold the payment's lock and have checked that it has no extension yet.
+    If the session is over or the mitra is inactive, the extension trips its safeguard instead and the payment fails. If
+    one party has blocked the other, it is rejected as the mitra would, who is not asked. The caller must hold the
+    payment's lock and have checked that it has no extension yet.
     """
     possible = await can_be_given(runtime, tx, session)
     extension = await extension_transitions.create(
@@ -68,6 +70,8 @@ async def ask(
         status=ExtensionStatus.PENDING if possible else ExtensionStatus.SAFEGUARD_TRIPPED,
         answer_by=answer_by if possible else tx.now,
     )
+    if possible and await _is_blocked(tx, session):
+        return await resolve(runtime, tx, session, extension, ExtensionStatus.REJECTED, only=UserType.CUSTOMER)
     if possible:
         await _announce(tx, session, extension, ExtensionRequested)
         events.deadline(tx, answer_by)
@@ -79,6 +83,11 @@ async def ask(
     return extension
 
 
+async def _is_blocked(tx: Tx, session: Session) -> bool:
+    assert session.mitra_id is not None
+    return await blocks.are_blocked(tx, customer_id=session.customer_id, mitra_id=session.mitra_id)
+
+
 async def resolve(
     runtime: Runtime,
     tx: Tx,
@@ -86,11 +95,14 @@ async def resolve(
     extension: Extension,
     status: ExtensionStatus,
     sub_cause: SubCause = SubCause.REJECTED,
+    *,
+    only: UserType | None = None,
 ) -> Extension:
     """End a pending extension: consume or fail its payment and, if approved, extend the session.
 
     `sub_cause` is what happened if the payment fails with this status. The safeguard trips instead if the session is
-    over or the mitra is inactive. Raises ExtensionNotPending if it was no longer pending.
+    over or the mitra is inactive. `only` this party gets the result, because the mitra was not asked. Raises
+    ExtensionNotPending if it was no longer pending.
     """
     check_edge(EDGES, ExtensionStatus.PENDING, status)
     if status in EARNING and session.status not in HELD:
@@ -110,7 +122,7 @@ async def resolve(
     else:
         await money.fail(tx, payment, Why(CAUSES[status], sub_cause))
         events.deadline(tx, session.grace_ends_at)
-    await _announce(tx, session, resolved, ExtensionResolved)
+    await _announce(tx, session, resolved, ExtensionResolved, only=only)
     return resolved
 
 

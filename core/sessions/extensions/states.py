@@ -43,6 +43,7 @@ EDGES: Edges[ExtensionStatus] = {
     ),
     (E.PENDING, E.REJECTED): (
         EdgeCause("The mitra rejects.", MITRA),
+        EdgeCause("One party has blocked the other: the mitra is not asked, or no longer.", CUSTOMER, MITRA, API, JOBS),
         EdgeCause("`answer_by` passes, and `extension_default_action_on_timeout` is `reject`.", JOBS),
     ),
     (E.PENDING, E.SAFEGUARD_TRIPPED): (
