@@ -25,3 +25,36 @@ $$;
 -- next transaction
 ALTER TABLE blocks DROP CONSTRAINT IF EXISTS blocks_mitra_id_fkey;
 ALTER TABLE blocks ADD CONSTRAINT blocks_mitra_id_fkey FOREIGN KEY (mitra_id) REFERENCES mitras (id) ON DELETE RESTRICT;
+
+-- next transaction
+-- Reports of one party of a session about the other one (docs/product.md#reports).
+CREATE TABLE IF NOT EXISTS session_reports (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  reporter VARCHAR(10) NOT NULL,
+  reason VARCHAR(20) NOT NULL,
+  message TEXT,
+  resolution VARCHAR(20),
+  note TEXT,
+  resolved_by UUID,
+  resolved_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT session_reports_once_a_party UNIQUE (session_id, reporter),
+  CONSTRAINT session_reports_known_reporter CHECK (reporter IN ('customer', 'mitra')),
+  CONSTRAINT session_reports_known_reason CHECK (
+    reason IN ('no_answer', 'rude', 'harassment', 'sexual', 'self_harm', 'scam', 'other')
+  ),
+  CONSTRAINT session_reports_known_resolution CHECK (
+    resolution IN ('dismissed', 'warned', 'blocked', 'made_good')
+  ),
+  CONSTRAINT session_reports_resolved_is_whole CHECK (
+    (resolution IS NULL) = (resolved_at IS NULL) AND (resolution IS NULL) = (resolved_by IS NULL)
+  ),
+  CONSTRAINT session_reports_open_has_no_note CHECK (resolution IS NOT NULL OR note IS NULL)
+);
+
+CREATE INDEX IF NOT EXISTS session_reports_created_at ON session_reports (created_at DESC, id DESC);
+CREATE INDEX IF NOT EXISTS session_reports_open ON session_reports (created_at DESC, id DESC)
+WHERE resolution IS NULL;
+CREATE INDEX IF NOT EXISTS session_reports_with_texts ON session_reports (resolved_at)
+WHERE message IS NOT NULL OR note IS NOT NULL;

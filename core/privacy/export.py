@@ -34,6 +34,7 @@ from core.sessions.absences.tables import SessionAbsence
 from core.sessions.messages.tables import ChatMessage
 from core.sessions.receipts.rules import SignedReceipt
 from core.sessions.receipts.tables import SessionReceipt
+from core.sessions.reports.tables import SessionReport
 from core.sessions.tables import ChatSession, SessionClosure, SessionTimeCredit
 from core.storage.personal import belongs, personal_columns
 from core.storage.records import as_dict
@@ -229,6 +230,11 @@ class ExportedBlock:
     """A mitra whom the customer has blocked."""
 
     mitra: str = _sql("m.display_name")
+
+
+@_exported("reports", SessionReport, "id session_id created_at", where="AND t.reporter = 'customer'")
+class ExportedReport:
+    """A report of the customer about the mitra of a session; without a `resolution` it is open."""
 
 
 OF_EACH_SESSION = ("goodbyes", "messages")

@@ -19,6 +19,7 @@ from core.payments.webhooks import store as webhooks
 from core.runtime.container import Runtime
 from core.runtime.retention import end_of
 from core.sessions.messages import blank as blank_texts
+from core.sessions.reports import store as reports
 from core.storage import partitions
 from core.telemetry import logs
 
@@ -86,6 +87,13 @@ async def _blank_messages(runtime: Runtime) -> None:
         async with runtime.transaction() as tx:
             if not await blank_texts.blank_messages(tx):
                 return
+
+
+async def blank_reports(runtime: Runtime) -> None:
+    """Sweep: remove the texts of reports that were resolved before the retention."""
+    before = await end_of(runtime, "retention_messages_days")
+    if before is not None:
+        await runtime.in_batches(functools.partial(reports.blank, before=before, limit=AT_ONCE), at_once=AT_ONCE)
 
 
 async def remove_codes(runtime: Runtime) -> None:

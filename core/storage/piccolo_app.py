@@ -31,6 +31,7 @@ CONCEPTS = [
     "sessions.extensions",
     "sessions.messages",
     "sessions.receipts",
+    "sessions.reports",
 ]
 
 APP_CONFIG = AppConfig(

@@ -20,6 +20,7 @@ AREAS = (
     "operators",
     "activity",
     "failed_pairings",
+    "reports",
     "sessions",
     "payments",
     "webhooks",
