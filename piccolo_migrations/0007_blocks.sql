@@ -58,3 +58,14 @@ CREATE INDEX IF NOT EXISTS session_reports_open ON session_reports (created_at D
 WHERE resolution IS NULL;
 CREATE INDEX IF NOT EXISTS session_reports_with_texts ON session_reports (resolved_at)
 WHERE message IS NOT NULL OR note IS NOT NULL;
+
+-- next transaction
+-- Accounts that an operator has blocked.
+ALTER TABLE customers
+ADD COLUMN IF NOT EXISTS blocked_at TIMESTAMPTZ,
+ADD COLUMN IF NOT EXISTS blocked_until TIMESTAMPTZ,
+ADD COLUMN IF NOT EXISTS block_reason TEXT;
+ALTER TABLE customers DROP CONSTRAINT IF EXISTS customers_block_is_whole;
+ALTER TABLE customers ADD CONSTRAINT customers_block_is_whole CHECK (
+  blocked_at IS NOT NULL OR blocked_until IS NULL AND block_reason IS NULL
+);

@@ -250,6 +250,7 @@ def _error_example(refusal: Refusal) -> Schema:
         "VALIDATION_ERROR": {"fields": [{"field": "display_name", "message": field_messages.REQUIRED}]},
         "INTERNAL_ERROR": {"request_id": examples.UUID},
         "SESSION_IN_PROGRESS": {"session_id": examples.UUID},
+        "ACCOUNT_BLOCKED": {"until": examples.TIME},
         "OTP_INVALID": {"attempts_remaining": 4},
     }.get(refusal.code)
     seconds = 1 if refusal.status in WAITS else None

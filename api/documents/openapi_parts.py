@@ -50,6 +50,11 @@ DETAILS: Schema = {
         "session_id": {**_ID, "description": "The session that is in the way, or was asked for."},
         "payment_request_id": {**_ID, "description": "The payment request that is in the way."},
         "attempts_remaining": {"type": "integer", "minimum": 0, "description": "Tries left for the phone code."},
+        "until": {
+            "type": ["string", "null"],
+            "format": "date-time",
+            "description": "When a block ends (ACCOUNT_BLOCKED).",
+        },
         "id": {"type": "string", "format": "uuid", "description": "The object that exists already (TIER_EXISTS)."},
         "request_id": {"type": "string", "description": "The request's id, as in the log (INTERNAL_ERROR)."},
     },

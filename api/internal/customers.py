@@ -1,18 +1,29 @@
 """Routes for customers, as operators see them."""
 
-from litestar import get
+import attrs
+from litestar import get, post
 
 from api.auth import operators
-from api.parameters import path_id
+from api.parameters import path_id, query_time
+from api.request_bodies import Body, optional_text, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.desk import people, support
+from core.desk import operator_work, people, support
+from core.desk.operator_work import LONGEST_REASON
 from core.desk.support import LookUp
 from core.runtime.container import Runtime
 
 
+@attrs.frozen(kw_only=True)
+class BlockBody:
+    """Why you block the account, for other operators, and until when: without `until`, until you lift the block."""
+
+    reason: str = shown_text(LONGEST_REASON)
+    until: str | None = optional_text(1, 40, metadata={"schema": {"format": "date-time"}})
+
+
 @get("/internal/customers/{customer_id:str}", **operators("customers"))
-async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerView:
+async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerForOperators:
     """Return a customer.
 
     Phone and e-mail are masked without `customers.pii`; with it, an audit row records that they were read.
@@ -23,7 +34,7 @@ async def customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.C
 @get("/internal/customers", **operators("customers"))
 async def customers(
     runtime: Runtime, actor: Actor, q: str | None = None, cursor: str | None = None, limit: int | None = None
-) -> Items[people.CustomerView]:
+) -> Items[people.CustomerForOperators]:
     """List customers, newest first.
 
     `q` is a part of a name, a whole id or a whole phone number, and with `customers.pii` also a part of a phone number or
@@ -33,4 +44,30 @@ async def customers(
     return await support.customers(runtime, actor, read_page(cursor, limit), LookUp(q=q))
 
 
-ROUTES = [customers, customer]
+@post(
+    "/internal/customers/{customer_id:str}/block",
+    status_code=200,
+    dto=Body[BlockBody],
+    return_dto=None,
+    **operators("customers", "write"),
+)
+async def block(customer_id: str, data: BlockBody, runtime: Runtime, actor: Actor) -> people.CustomerForOperators:
+    """Block the account of a customer, in place of an earlier block.
+
+    It can't ask for payments, extensions or searches. Its pending payment requests are abandoned. A running chat and a
+    search that is paid go on.
+    """
+    found, until = path_id(customer_id), query_time("until", data.until)
+    await operator_work.block_customer(runtime, actor, customer_id=found, reason=data.reason, until=until)
+    return await people.customer_for_operator(runtime, actor, found)
+
+
+@post("/internal/customers/{customer_id:str}/unblock", status_code=200, **operators("customers", "write"))
+async def unblock(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerForOperators:
+    """Lift the block of a customer's account. Without a block nothing changes."""
+    found = path_id(customer_id)
+    await operator_work.unblock_customer(runtime, actor, customer_id=found)
+    return await people.customer_for_operator(runtime, actor, found)
+
+
+ROUTES = [customers, customer, block, unblock]

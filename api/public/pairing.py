@@ -9,6 +9,7 @@ from api.auth import client_ip, customers
 from api.idempotency import ADDED, key_of
 from api.public.payments import PAYING, topics_field
 from api.request_bodies import Body, integer, optional_integer
+from core.accounts.customers.rules import AccountBlocked
 from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -136,7 +137,7 @@ async def cancel(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRe
     status_code=200,
     dto=Body[RequestBody],
     return_dto=None,
-    **customers(NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible),
+    **customers(NotFound, AccountBlocked, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible),
 )
 async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> PaymentRequestView:
     """Turn a targeted request into a blast, which asks all eligible mitras.
@@ -152,7 +153,7 @@ async def fall_back(data: RequestBody, runtime: Runtime, actor: Actor) -> Paymen
     status_code=202,
     dto=Body[RequestBody],
     return_dto=None,
-    **customers(NotFound, PaymentNotConfirmed, SessionInProgress),
+    **customers(NotFound, AccountBlocked, PaymentNotConfirmed, SessionInProgress),
 )
 async def start_by_hand(data: RequestBody, runtime: Runtime, actor: Actor) -> SessionView:
     """Start the pairing of a confirmed request (deprecated).

@@ -9,7 +9,7 @@ from api.auth import client_ip, customers
 from api.idempotency import ADDED, key_of
 from api.parameters import path_id
 from api.request_bodies import Body, optional_integer
-from core.accounts.customers.rules import DisplayNameRequired
+from core.accounts.customers.rules import AccountBlocked, DisplayNameRequired
 from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline, NoMitraAvailable
 from core.base import shown_texts
 from core.base.actor import Actor
@@ -32,6 +32,7 @@ from core.sessions.extensions.request import MoreMinutes
 from core.sessions.extensions.rules import ExtensionLimit, ExtensionPending, SessionNotExtendable
 
 PAYING = (
+    AccountBlocked,
     SessionInProgress,
     TierNotFound,
     PriceChanged,

@@ -6,6 +6,9 @@ from typing import Any
 
 import attrs
 
+from core.accounts.customers import block_account
+from core.accounts.customers import erasing as customer_erasing
+from core.accounts.customers import store as customers
 from core.accounts.logins import sign_off
 from core.accounts.logins import store as logins
 from core.accounts.mitras import erasing
@@ -14,7 +17,7 @@ from core.accounts.mitras.rules import StatusReason
 from core.accounts.mitras.store import Mitra
 from core.accounts.operators import store as operators
 from core.accounts.operators.totp import TotpRequired
-from core.base import names, phones
+from core.base import names, phones, shown_texts
 from core.base.actor import Actor, UserType
 from core.base.clock import as_text
 from core.base.errors import DomainError, NotFound, ValidationFailed
@@ -25,6 +28,7 @@ from core.config.rules import check, with_checked_texts
 from core.deliveries.pushes import plan as plan_pushes
 from core.events.signals import ConfigChanged
 from core.pairing import presence
+from core.payments import money
 from core.payments.failures import store as failures
 from core.payments.failures.causes import SubCause
 from core.payments.failures.rules import AlreadyAssigned, OperatorAction
@@ -37,6 +41,7 @@ from core.sessions.states import HELD
 from core.storage.transaction import Tx
 
 LONGEST_SNOOZE = dt.timedelta(days=30)
+LONGEST_REASON = 500  # characters of why an operator blocks an account
 
 
 class PhoneTaken(DomainError):
@@ -251,6 +256,56 @@ async def _take_leave(runtime: Runtime, tx: Tx, mitra_id: str, *, is_deactivated
             if session.mitra_id == mitra_id and session.status in HELD:
                 await extend.trip(runtime, tx, session, SubCause.MITRA_INACTIVE)
     await sign_off.revoke(tx, user_id=mitra_id)
+
+
+async def block_customer(
+    runtime: Runtime, actor: Actor, *, customer_id: str, reason: str, until: dt.datetime | None
+) -> None:
+    """Block the account of a customer, in place of an earlier block. Its pending payment requests are abandoned.
+
+    A running chat and a search that is paid go on. `until` is in the future; None: until an operator lifts the block.
+    `reason` has 1 to 500 characters. Raises NotFound, ValidationFailed.
+    """
+    shown_texts.check_text("reason", reason, most=LONGEST_REASON)
+    async with runtime.transaction() as tx:
+        account, before = await _lock_customer(tx, customer_id)
+        if until is not None and until <= tx.now:
+            raise ValidationFailed.of("until", Text(en="must be in the future", id="harus di masa depan"))
+        await block_account.block(tx, account[0], until=until, reason=reason)
+        await money.abandon_all(tx, account)
+        after = {"until": until and as_text(until), "reason": reason}
+        await operators.audit(tx, actor.user_id, "customer.blocked", "customer", account[0], before=before, after=after)
+
+
+async def unblock_customer(runtime: Runtime, actor: Actor, *, customer_id: str) -> None:
+    """Lift the block of a customer's account; without one nothing changes. Raises NotFound."""
+    async with runtime.transaction() as tx:
+        account, before = await _lock_customer(tx, customer_id)
+        if before is not None:
+            await block_account.unblock(tx, account[0])
+            await operators.audit(
+                tx,
+                actor.user_id,
+                "customer.unblocked",
+                "customer",
+                account[0],
+                before=before,
+                after={"is_blocked": False},
+            )
+
+
+async def _lock_customer(tx: Tx, customer_id: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:
+    """Lock the account of a customer. Return its ids, its own first, and its block for the audit log, None without one.
+
+    Raises NotFound, also for an erased customer.
+    """
+    if await customers.get(tx, customer_id) is None or await customer_erasing.is_erased(tx, customer_id):
+        raise NotFound
+    account = await customers.lock_account(tx, customer_id)
+    present = (await block_account.of_all(tx, [customer_id], now=tx.now)).get(customer_id)
+    if present is None:
+        return account, None
+    return account, {"until": present.until and as_text(present.until), "reason": present.reason}
 
 
 async def force_offline(runtime: Runtime, actor: Actor, *, mitra_id: str) -> None:

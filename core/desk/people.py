@@ -6,13 +6,15 @@ from typing import Any
 
 import attrs
 
+from core.accounts.customers import block_account
 from core.accounts.customers import store as customer_store
+from core.accounts.customers.block_account import AccountBlock
 from core.accounts.customers.rules import KINDS, Provider
 from core.accounts.customers.store import Customer
 from core.accounts.mitras import store as mitra_store
 from core.accounts.operators import store as operator_store
 from core.accounts.operators.edit import EnrolmentCode
-from core.accounts.operators.rules import Permissions, allows, locks_by_address, requires_totp
+from core.accounts.operators.rules import Permissions, locks_by_address, requires_totp
 from core.accounts.operators.store import Operator
 from core.base.actor import Actor
 from core.base.errors import NotFound
@@ -65,6 +67,13 @@ class CustomerView:
     account_belongs_to: CustomerId | None
     usp_seen: bool
     created_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class CustomerForOperators(CustomerView):
+    """A customer, as operators see them. `block` is that of their account by an operator; null: it is not blocked."""
+
+    block: AccountBlock | None
 
 
 @attrs.frozen(kw_only=True)
@@ -154,36 +163,41 @@ async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     return operator_view(runtime, operator)
 
 
-async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerView:
+async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerForOperators:
     """Return a customer for an operator.
 
-    Without the permission `customers.pii` phone and e-mail are masked; with it, an audit row records that they were
-    read.
+    Without the permission `customers.pii` phone and e-mail are masked, and the reason of a block is hidden; with it, an
+    audit row records that they were read.
     """
     return (await shown_to(runtime, actor, [await customer_me(runtime, customer_id)], listed=False))[0]
 
 
 async def shown_to(
     runtime: Runtime, actor: Actor, views: list[CustomerView], *, listed: bool = True
-) -> list[CustomerView]:
+) -> list[CustomerForOperators]:
     """Return customers as the operator may see them, and write an audit row about unmasked personal data.
 
     Raises Unavailable if the audit row can't be written.
     """
-    if not allows(actor.permissions, "customers.pii", "read"):
-        return [masked(view) for view in views]
+    blocks = await block_account.of_all(runtime.db, [view.id for view in views], now=runtime.now())
+    shown = [CustomerForOperators(**attrs.asdict(view), block=blocks.get(view.id)) for view in views]
+    if not disclosure.readable(actor):
+        return [masked(view) for view in shown]
     fields = [name for name in ("phone", "email") if any(getattr(view, name) for view in views)]
-    ids = [view.id for view in views if view.phone or view.email]
+    fields += ["block"] if blocks else []
+    ids = [view.id for view in shown if view.phone or view.email or view.block]
     if listed:
         await disclosure.several(runtime, actor, object_type="customer", ids=ids, fields=fields)
     elif ids:
         await disclosure.one(runtime, actor, object_type="customer", object_id=ids[0], fields=fields)
-    return views
+    return shown
 
 
-def masked(view: CustomerView) -> CustomerView:
-    """Return a customer with masked phone and e-mail."""
-    return attrs.evolve(view, phone=disclosure.masked_contact(view.phone), email=disclosure.masked_contact(view.email))
+def masked(view: CustomerForOperators) -> CustomerForOperators:
+    """Return a customer with masked phone and e-mail, and without the reason of a block."""
+    block = view.block and attrs.evolve(view.block, reason=disclosure.hidden(view.block.reason))
+    phone, email = disclosure.masked_contact(view.phone), disclosure.masked_contact(view.email)
+    return attrs.evolve(view, phone=phone, email=email, block=block)
 
 
 @attrs.frozen(kw_only=True)

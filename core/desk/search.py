@@ -10,7 +10,7 @@ from core.base.ids import parse_id
 from core.base.pages import Page
 from core.desk import disclosure, failed_pairings, people, support, webhook_calls
 from core.desk.failed_pairings import FailedPairing, FailureFilter
-from core.desk.people import CustomerView, MitraForOperators
+from core.desk.people import CustomerForOperators, MitraForOperators
 from core.desk.support import LookUp, SupportPayment, SupportSession
 from core.desk.webhook_calls import WebhookFilter, WebhookLogView
 from core.runtime.container import Runtime
@@ -23,7 +23,7 @@ LONGEST = 200  # characters; more than any name, e-mail address or id
 class Found:
     """What a search has found, the newest ten of each kind. Kinds that the operator may not read are empty."""
 
-    customers: list[CustomerView]
+    customers: list[CustomerForOperators]
     mitras: list[MitraForOperators]
     sessions: list[SupportSession]
     payments: list[SupportPayment]

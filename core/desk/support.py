@@ -23,7 +23,7 @@ from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.desk import disclosure
-from core.desk.people import CustomerView, shown_to
+from core.desk.people import CustomerForOperators, CustomerView, shown_to
 from core.payments import views as payment_views
 from core.payments.views import PaymentRequestView
 from core.runtime.container import Runtime
@@ -221,7 +221,7 @@ def filters(t: str, page: Page, which: LookUp) -> Conditions:
     return where
 
 
-async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerView]:
+async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -> Items[CustomerForOperators]:
     """List customers, newest first. Without `customers.pii`, phone and e-mail are masked, and only a whole phone number
     is searched.
 
@@ -235,7 +235,7 @@ async def customers(runtime: Runtime, actor: Actor, page: Page, which: LookUp) -
     limit = where.arg(page.limit + 1)
     rows = await runtime.db.fetch(CUSTOMERS.format(where=where, limit=limit), *where.args)
     found = cut([CustomerView(**as_dict(row)) for row in rows], page, at="created_at")
-    return attrs.evolve(found, items=await shown_to(runtime, actor, found.items))
+    return Items(items=await shown_to(runtime, actor, found.items), next_cursor=found.next_cursor)
 
 
 async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: LookUp) -> None:

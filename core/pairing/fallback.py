@@ -3,7 +3,7 @@
 docs/product.md#fallback-to-a-blast has the rules.
 """
 
-from core.accounts.customers import erasing
+from core.accounts.customers import block_account, erasing
 from core.accounts.customers import store as customers
 from core.base.actor import Actor
 from core.base.errors import NotFound, Unauthenticated
@@ -34,7 +34,7 @@ from core.storage.transaction import Tx
 async def fall_back(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> None:
     """Turn a targeted request into a blast. An open search goes on as a blast; after a failure a new search begins.
 
-    Raises NotFound, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible.
+    Raises NotFound, AccountBlocked, NotTargeted, FailureActioned, SessionInProgress, DiscountNotEligible.
     """
     while True:
         try:
@@ -49,6 +49,7 @@ async def _fall_back(runtime: Runtime, tx: Tx, actor: Actor, payment_request_id:
     account = list(await customers.lock_account(tx, actor.user_id))
     if await erasing.is_erased(tx, actor.user_id):  # within a second of the erasure, before its token is refused
         raise Unauthenticated
+    await block_account.check(tx, actor.user_id)
     session = await sessions.of_payment(tx, payment_request_id)
     if session is not None:
         session = await sessions.lock(tx, session.id)
@@ -122,7 +123,7 @@ async def begin_again(
 async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: str) -> SessionView:
     """Start the pairing of a confirmed request, or return the session that it has. Older clients use this.
 
-    Raises NotFound, PaymentNotConfirmed, SessionInProgress.
+    Raises NotFound, PaymentNotConfirmed, SessionInProgress, AccountBlocked.
     """
     async with runtime.transaction() as tx:
         account = await customers.lock_account(tx, actor.user_id)
@@ -137,6 +138,7 @@ async def start_by_hand(runtime: Runtime, actor: Actor, *, payment_request_id: s
         if session is None or session.status in UNPAIRED:
             if payment.status is not PaymentStatus.CONFIRMED or payment.is_extension:
                 raise PaymentNotConfirmed
+            await block_account.check(tx, actor.user_id)
             blocked = await payments.blocking(tx, list(account), but=payment.id)
             if blocked is not None and blocked.session_id is not None:
                 raise SessionInProgress(details=blocked.details)

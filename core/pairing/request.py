@@ -2,6 +2,7 @@
 
 import attrs
 
+from core.accounts.customers import block_account
 from core.accounts.customers import store as customers
 from core.accounts.customers.rules import DisplayNameRequired
 from core.accounts.mitras.rules import availability_policy
@@ -48,9 +49,9 @@ async def request_payment(
     """Create a payment request with a fixed price. It is pending, or confirmed if the price is 0.
 
     An earlier pending request of the customer is abandoned. `address` is the caller's. A retry with the same `key` gets
-    the first answer. Raises RateLimited, DisplayNameRequired, SessionInProgress, TierNotFound, DiscountNotEligible,
-    PriceChanged, NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline, MitraAtCapacity,
-    IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
+    the first answer. Raises RateLimited, AccountBlocked, DisplayNameRequired, SessionInProgress, TierNotFound,
+    DiscountNotEligible, PriceChanged, NoMitraAvailable, FreeRequestOpen, NotPreviousMitra, MitraOffline,
+    MitraAtCapacity, IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
     async with run_once.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentRequestView)) is not None:
@@ -64,6 +65,7 @@ async def request_payment(
 
 async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: PaymentWish, address: str) -> PaymentRequest:
     account = list(await customers.lock_account(tx, actor.user_id))
+    await block_account.check(tx, actor.user_id)
     if await customers.name_of(tx, actor.user_id) is None:
         raise DisplayNameRequired
     blocked = await payments.blocking(tx, account, but=None)

@@ -297,6 +297,16 @@ async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> None:
     await announce.payment_updated(tx, given_up)
 
 
+async def abandon_all(tx: Tx, customer_ids: Sequence[str]) -> None:
+    """Abandon all pending requests of an account, which an operator has blocked, and void their invoices.
+
+    The caller must hold the account.
+    """
+    given_up = await transitions.abandon_all(tx, customer_ids)
+    _void(tx, given_up)
+    await announce.payment_updated(tx, given_up)
+
+
 async def expire(tx: Tx, payment: PaymentRequest) -> None:
     """Expire a pending request and notify its customer. The caller must hold the payment's lock."""
     if await transitions.expire(tx, payment.id):

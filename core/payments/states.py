@@ -61,6 +61,7 @@ EDGES: Edges[PaymentStatus] = {
     (P.PENDING, P.ABANDONED): (
         EdgeCause("The customer abandons or cancels it, asks for another one, or falls back to a blast.", CUSTOMER),
         EdgeCause("The gateway does not make the invoice.", GATEWAY),
+        EdgeCause("An operator blocks the customer's account.", OPERATOR),
         EdgeCause(
             "An extension: its session starts closing or is completed, or its mitra is deactivated.",
             CUSTOMER,

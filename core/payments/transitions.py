@@ -102,6 +102,11 @@ async def abandon_extensions(tx: Tx, session_ids: Sequence[str]) -> list[Payment
     return many(PaymentRequest, await tx.fetch(f"{SQL['abandon_extensions']} {RETURNING}", session_ids))
 
 
+async def abandon_all(tx: Tx, customer_ids: Sequence[str]) -> list[PaymentRequest]:
+    """Abandon all pending requests of an account's customers; return them."""
+    return many(PaymentRequest, await tx.fetch(f"{SQL['abandon_all']} {RETURNING}", customer_ids))
+
+
 async def expire(tx: Tx, payment_request_id: str) -> bool:
     """Move a request from `pending` to `expired`, because the gateway has reported so."""
     return bool(await EXPIRE.execute(tx, id=payment_request_id))

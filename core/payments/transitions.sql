@@ -31,6 +31,20 @@ UPDATE payment_requests
 SET status = 'abandoned'
 WHERE is_extension AND status = 'pending' AND extends_session_id = ANY($1);
 
+-- name: abandon_all
+-- Abandon all pending requests of customers ($1).
+UPDATE payment_requests
+SET status = 'abandoned'
+WHERE
+  status = 'pending'
+  AND id = ANY(ARRAY(
+    SELECT id
+    FROM payment_requests
+    WHERE customer_id = ANY($1::uuid[]) AND status = 'pending'
+    ORDER BY id
+    FOR UPDATE
+  ));
+
 -- name: expire_due
 -- Expire at most $2 pending requests whose time to pay ended by $1. Locked ones are left to the next sweep.
 UPDATE payment_requests

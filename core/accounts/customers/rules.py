@@ -52,6 +52,22 @@ class LastSignInMethod(DomainError):
     advice = "Offer to link a phone or another identity first."
 
 
+class AccountBlocked(DomainError):
+    """An operator has blocked the customer's account: it can't ask for payments, extensions or searches.
+
+    `details.until` is when the block ends; null: when an operator lifts it.
+    """
+
+    kind = Kind.FORBIDDEN
+    code = "ACCOUNT_BLOCKED"
+    message = Text(
+        en="Your account can't start chats at the moment. Contact support.",
+        id="Akun Anda tidak dapat memulai chat saat ini. Hubungi layanan bantuan.",
+    )
+    repeat = Repeat.LATER
+    advice = "Show until when, and the support contacts. History and payments stay readable."
+
+
 class IdentityKind(enum.StrEnum):
     """The kinds of proven identities; each value is a column of `customers`."""
 

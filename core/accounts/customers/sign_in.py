@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from core.accounts.blocks import store as blocks
-from core.accounts.customers import erasing
+from core.accounts.customers import block_account, erasing
 from core.accounts.customers import store as customers
 from core.accounts.customers.rules import Identity, resolve
 from core.accounts.customers.store import Customer
@@ -78,6 +78,7 @@ async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: Auth
             async with tx.during(Renaming(party_ids=[anonymous.user_id], side=UserType.CUSTOMER)):
                 await customers.join(tx, anonymous.user_id, account_id=known.id)
             await blocks.move(tx, anonymous.user_id, account_id=known.id)
+            await block_account.carry(tx, anonymous.user_id, account_id=known.id)
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:
         customer = await customers.upgrade(tx, anonymous.user_id, identity)

@@ -1,6 +1,7 @@
 """The table of customers."""
 
 from piccolo.columns.base import OnDelete
+from piccolo.constraints import Check
 from piccolo.table import Table
 
 from core.storage import columns
@@ -9,6 +10,7 @@ from core.storage.personal import Erase, Personal
 KEPT = "as long as the customer; anonymous ones without a payment `retention_unused_anonymous_days`"
 SIGN_IN = Personal("sign-in", KEPT, Erase.NULL, exported=True)
 NAME = Personal("mitras must know how to address them", KEPT, Erase.NULL, exported=True)
+REASON = Personal("why an operator has blocked the account", "until it is lifted", Erase.NULL)
 PUSH = Personal("the newest device's address for pushes", "until the device signs out", Erase.NULL)
 
 
@@ -31,6 +33,12 @@ class Customer(Table, tablename="customers", db=columns.ENGINE):
     usp_seen = columns.flag()
     # An erased customer with the same phone or identity had used up the first-session discount.
     had_first_session = columns.flag()
+    # Since when an operator has blocked the account, and until when; without an end, until it is lifted.
+    blocked_at = columns.moment()
+    blocked_until = columns.moment()
+    block_reason = columns.text(null=True, personal=REASON)
     exported_at = columns.moment()
     erased_at = columns.moment()
     created_at = columns.created()
+
+    block_is_whole = Check("blocked_at IS NOT NULL OR blocked_until IS NULL AND block_reason IS NULL")

@@ -2,6 +2,7 @@
 
 import attrs
 
+from core.accounts.customers import block_account
 from core.accounts.customers import store as customers
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
@@ -43,7 +44,7 @@ async def request_extension(
     """Create a payment request for more minutes of a session. It is pending, or confirmed if the price is 0.
 
     `address` is the caller's. A retry with the same `key` gets the first answer. Raises RateLimited, NotFound,
-    SessionNotExtendable, ExtensionPending, ExtensionLimit, TierNotFound, PriceChanged, FreeRequestOpen,
+    AccountBlocked, SessionNotExtendable, ExtensionPending, ExtensionLimit, TierNotFound, PriceChanged, FreeRequestOpen,
     ValidationFailed (`mode` differs from the session's), IdempotencyMismatch, IdempotencyInFlight, GatewayUnavailable.
     """
     async with run_once.transaction(runtime, key) as idempotent:
@@ -65,6 +66,7 @@ async def _create(runtime: Runtime, tx: Tx, actor: Actor, wish: MoreMinutes, add
         raise ValidationFailed.of(
             "mode", Text(en=f"must be {session.mode}, like the session's", id=f"harus {session.mode}, seperti sesinya")
         )
+    await block_account.check(tx, actor.user_id)
     if not await extend.can_be_given(runtime, tx, session):
         raise SessionNotExtendable
     under_way = await payments.extension_under_way(tx, session.id)

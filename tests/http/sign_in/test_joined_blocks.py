@@ -45,3 +45,13 @@ async def test_equal_blocks_become_one_and_hold_for_the_search_that_came_along(
     await wait_for_invitation(world, mitra, payment["session_id"])
     await join(world, family)
     await refused(accepting(mitra, payment["session_id"]), 409, "REQUEST_CLOSED")
+
+
+async def test_block_by_an_operator_goes_into_the_account(world: World, provider_a: IdentityServer) -> None:
+    family, root = await a_family(world, provider_a), await world.operator()
+    await root.post(f"/internal/customers/{family.anonymous.user['id']}/block", {"reason": "abuse"})
+    joined = await join(world, family)
+    await refused(world.request(joined), 403, "ACCOUNT_BLOCKED")
+    await refused(world.request(family.old), 403, "ACCOUNT_BLOCKED")
+    await root.post(f"/internal/customers/{family.anonymous.user['id']}/unblock")
+    assert (await world.request(joined))["status"] == "pending"
