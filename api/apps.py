@@ -30,6 +30,7 @@ from api.internal import (
     sessions,
     webhook_logs,
 )
+from api.internal import devices as device_desk
 from api.internal import logins as operator_logins
 from api.internal import payments as payment_desk
 from api.public import (
@@ -75,6 +76,7 @@ INTERNAL = [
     *config.ROUTES,
     *mitras.ROUTES,
     *customers.ROUTES,
+    *device_desk.ROUTES,
     *operators.ROUTES,
     *activity.ROUTES,
     *search.ROUTES,

@@ -68,6 +68,14 @@ class AccountBlocked(DomainError):
     advice = "Show until when, and the support contacts. History and payments stay readable."
 
 
+class LastSignInMethod(DomainError):
+    """Without this sign-in the customer would have no way into the account any longer."""
+
+    code = "LAST_SIGN_IN_METHOD"
+    message = Text(en="This is the last way to sign in.", id="Ini cara masuk yang terakhir.")
+    advice = "Ask whether the account may be lost. An operator repeats the call with `confirm`."
+
+
 class IdentityKind(enum.StrEnum):
     """The kinds of proven identities; each value is a column of `customers`."""
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import attrs
 
-from core.base.actor import Actor
+from core.accounts.logins import store as logins
+from core.base.actor import Actor, UserType
 from core.base.errors import NotFound
 from core.base.field_types import Id
 from core.base.pages import Items, Page, cut
@@ -32,35 +33,51 @@ class DeviceInfo:
 
 
 @attrs.frozen(kw_only=True)
-class Device:
-    """A device on which the caller is signed in. `current` is true for the device that sent the request."""
+class SignedInDevice:
+    """A device on which a user is signed in, as operators see it."""
 
     id: Id
     device_info: DeviceInfo
     created_at: dt.datetime
     last_used_at: dt.datetime | None
     expires_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class Device(SignedInDevice):
+    """A device on which the caller is signed in. `current` is true for the device that sent the request."""
+
     current: bool
 
 
-def _device(row: Any, actor: Actor) -> Device:
+def _values(row: Any) -> dict[str, Any]:
     values = as_dict(row)
-    info = DeviceInfo(**(values.pop("device_info") or {}))
-    return Device(**values, device_info=info, current=values["id"] == actor.auth_session_id)
+    return {**values, "device_info": DeviceInfo(**(values["device_info"] or {}))}
+
+
+def _device(row: Any, actor: Actor) -> Device:
+    values = _values(row)
+    return Device(**values, current=values["id"] == actor.auth_session_id)
 
 
 async def devices(runtime: Runtime, actor: Actor, page: Page) -> Items:
     """List the devices on which the caller is signed in, newest first."""
-    rows = await runtime.db.fetch(
-        PAGE,
-        actor.user_type.value,
-        actor.user_id,
-        runtime.now(),
-        page.before_at,
-        page.before_id,
-        page.limit + 1,
-    )
+    rows = await _page(runtime, actor.user_type, actor.user_id, page)
     return cut([_device(row, actor) for row in rows], page, at="created_at")
+
+
+async def _page(runtime: Runtime, user_type: UserType, user_id: str, page: Page) -> list[Any]:
+    """Return the rows of a page and one more."""
+    before = (page.before_at, page.before_id)
+    return await runtime.db.fetch(PAGE, user_type.value, user_id, runtime.now(), *before, page.limit + 1)
+
+
+async def devices_of(runtime: Runtime, page: Page, *, user_type: UserType, user_id: str) -> Items[SignedInDevice]:
+    """List the devices on which a customer or mitra is signed in, newest first. Raises NotFound for an unknown user."""
+    if not await logins.user_exists(runtime.db, user_type, user_id):
+        raise NotFound
+    rows = await _page(runtime, user_type, user_id, page)
+    return cut([SignedInDevice(**_values(row)) for row in rows], page, at="created_at")
 
 
 async def device(runtime: Runtime, actor: Actor, auth_session_id: str) -> Device:

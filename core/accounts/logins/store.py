@@ -9,7 +9,7 @@ import attrs
 from core.accounts.logins.tables import AuthSession as AuthSessions
 from core.accounts.logins.tables import UsedIdentityToken as UsedTokens
 from core.base import ids
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.languages import Language
 from core.security.identity import Use
 from core.storage import sql_files
@@ -143,6 +143,19 @@ async def exists(reader: Reader, auth_session_id: str) -> bool:
 async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | None:
     """Return when the sign-in of an auth session was."""
     return await SIGNED_IN_AT.value(reader, id=auth_session_id)
+
+
+async def user_exists(reader: Reader, user_type: UserType, user_id: str) -> bool:
+    """Return whether there is a customer or mitra with this id."""
+    return await reader.fetchval(SQL["user_exists"], user_type.value, user_id)
+
+
+async def would_lock_out(reader: Reader, user_id: str, *, auth_session_id: str | None, now: dt.datetime) -> bool:
+    """Return whether an anonymous customer has no living auth session any longer, and no other way to sign in.
+
+    That is without `auth_session_id`, or without all of them. False for one who has none already.
+    """
+    return await reader.fetchval(SQL["would_lock_out"], user_id, auth_session_id, now)
 
 
 async def rotate(

@@ -12,6 +12,24 @@ SET
   locale = coalesce($9, locale)
 WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL;
 
+-- name: user_exists
+-- Whether there is a user of a type ($1) with this id ($2).
+SELECT CASE
+  WHEN $1::text = 'customer' THEN EXISTS(SELECT 1 FROM customers WHERE id = $2)
+  ELSE EXISTS(SELECT 1 FROM mitras WHERE id = $2)
+END;
+
+-- name: would_lock_out
+-- Whether the user $1 is an anonymous customer who would lose the last auth session that lives at $3: without that of
+-- the id $2, or without all of them if it is null.
+SELECT coalesce(
+  bool_or(a.id = $2 OR $2::uuid IS NULL) AND coalesce(bool_and(a.id = $2), true),
+  false
+)
+FROM customers AS c
+JOIN auth_sessions AS a ON a.user_id = c.id
+WHERE c.id = $1 AND c.is_anonymous AND a.revoked_at IS NULL AND a.expires_at > $3;
+
 -- name: revoke
 -- End an auth session ($1), or all of a user ($2); return those that were active with what they knew of pushes. The
 -- auth session $5 follows that of $4 on the same device.
