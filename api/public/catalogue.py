@@ -19,13 +19,13 @@ async def pricing(runtime: Runtime, actor: Actor) -> catalogue.Pricing:
 
 
 @get("/api/client/mitras/availability", **customers())
-async def availability(request: Request[Any, Any, Any], runtime: Runtime) -> catalogue.Available:
-    """Return how many mitras could take a chat request now, and how long customers usually wait for one.
+async def availability(request: Request[Any, Any, Any], runtime: Runtime, actor: Actor) -> catalogue.Available:
+    """Return how many mitras could take a chat request of the caller now, and how long customers usually wait for one.
 
     The answer is at most 2 s old.
     """
     known: catalogue.Availability = request.app.state.availability
-    return await known.answer(runtime)
+    return await known.answer(runtime, actor)
 
 
 @get("/api/client/onboarding-state", **customers())

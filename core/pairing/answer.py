@@ -108,7 +108,7 @@ async def _check_available(runtime: Runtime, tx: Tx, session: Session, mitra_id:
     if not in_time and not await session_clock.stands(runtime, tx):  # while it stands, the search goes on
         raise RequestClosed
     if await blocks.are_blocked(tx, customer_id=session.customer_id, mitra_id=mitra_id):
-        raise RequestClosed  # the mitra can do nothing about it, and is not told
+        raise RequestClosed  # without the reason: the mitra can do nothing about it
     await check_mitra(tx, mitra_id, availability_policy(runtime.config), customer_id=session.customer_id)
 
 

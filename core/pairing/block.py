@@ -7,7 +7,9 @@ either the chat exists before the block, or it never does.
 import attrs
 
 from core.accounts.blocks import store as blocks
-from core.accounts.blocks.store import BlockView, Pair
+from core.accounts.blocks import views as block_views
+from core.accounts.blocks.store import Pair
+from core.accounts.blocks.views import BlockView
 from core.accounts.customers import store as customers
 from core.accounts.mitras import store as mitras
 from core.base.actor import Actor, UserType
@@ -61,7 +63,7 @@ async def unblock(runtime: Runtime, actor: Actor, *, session_id: str) -> None:
 
 async def blocked(runtime: Runtime, actor: Actor, page: Page) -> Items[BlockView]:
     """List the blocks that the caller has made, newest first."""
-    return await blocks.own(runtime.db, actor, page)
+    return await block_views.own(runtime.db, actor, page)
 
 
 async def _lock(tx: Tx, actor: Actor, session_id: str) -> _Together:

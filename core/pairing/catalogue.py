@@ -2,11 +2,16 @@
 
 import asyncio
 import datetime as dt
+import functools
+from collections.abc import Sequence
 
 import attrs
 
+from core.accounts.blocks import store as blocks
+from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import AvailabilityPolicy, availability_policy
 from core.base.actor import Actor
+from core.base.batch_loader import PAUSE_S, BatchLoader
 from core.base.clock import monotonic
 from core.base.errors import NotFound
 from core.base.field_types import Mode, Positive, TierId
@@ -168,6 +173,11 @@ async def availability(reader: Reader, policy: AvailabilityPolicy, *, now: dt.da
     return Available(available=available, typical_wait_seconds=_shown(estimate, now))
 
 
+def _blocked_mitras(runtime: Runtime) -> BatchLoader[Sequence[str]]:
+    """Return what reads the blocks of several callers in one statement."""
+    return BatchLoader(functools.partial(blocks.of_customers, runtime.db), nothing=(), pause_s=PAUSE_S)
+
+
 class Availability:
     """The available mitras and the usual wait, cached: at most one database read every FRESH_S in this process."""
 
@@ -176,8 +186,20 @@ class Availability:
         self._until = 0.0
         self._reading: asyncio.Task[Available] | None = None
 
-    async def answer(self, runtime: Runtime) -> Available:
-        """Return how many mitras could take a request, and the usual wait. Both are at most 2 s old."""
+    async def answer(self, runtime: Runtime, actor: Actor) -> Available:
+        """Return how many mitras could take a request of the caller, and the usual wait. Both are at most 2 s old.
+
+        The mitras who have a block with the caller are read for many callers at once, and only then counted.
+        """
+        answer = await self._of_all(runtime)
+        blocked = await runtime.part(_blocked_mitras).of(actor.user_id) if answer.available else ()
+        if not blocked:
+            return answer
+        policy = availability_policy(runtime.config)
+        theirs = await mitras.count_free(runtime.db, policy, now=runtime.now(), mitra_ids=blocked)
+        return attrs.evolve(answer, available=max(0, answer.available - theirs))
+
+    async def _of_all(self, runtime: Runtime) -> Available:
         if monotonic() < self._until:
             return self._answer
         if self._reading is None:

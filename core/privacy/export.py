@@ -227,7 +227,7 @@ class ExportedAbsence:
     where="AND t.blocked_by = 'customer'",
 )
 class ExportedBlock:
-    """A mitra whom the customer has blocked."""
+    """A block of the customer, with the name of the mitra."""
 
     mitra: str = _sql("m.display_name")
 

@@ -15,7 +15,7 @@ from core.sessions.states import SessionStatus
 from core.storage.records import as_dict
 
 # The mitras of a customer's sessions, each with the last session. $1 are the customer's ids, $5 is now, and $6 the
-# customer, to whom a mitra looks offline after a block.
+# customer: after a block the mitra looks offline.
 MITRAS_OF_CUSTOMER = f"""SELECT
   h.mitra_id,
   m.display_name,

@@ -6,7 +6,7 @@ WHERE customer_id = ANY($1) AND mitra_id = $2
 LIMIT 1;
 
 -- name: searching_or_held
--- The sessions in which a customer's ids ($1) search, or have a running chat with a mitra ($2), in the order of locking.
+-- The sessions in which a customer's ids ($1) search, or chat with a mitra ($2), in the order of locking.
 SELECT id::text
 FROM chat_sessions
 WHERE customer_id = ANY($1) AND is_live(status) AND (mitra_id IS NULL OR mitra_id = $2)

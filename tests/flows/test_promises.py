@@ -19,7 +19,7 @@ from core.pairing.promises import rules, store
 from core.pairing.promises.rules import JUDGED, LEAST_JUDGED, LEAST_SEARCHES, Promise
 from core.payments.views import PaymentRequestView, PromisedWait
 from core.telemetry.metrics import REGISTRY
-from tests.flows.conftest import ADDRESS, WISH, Harness
+from tests.flows.conftest import ADDRESS, READER, WISH, Harness
 from tests.flows.past_searches import Past, insert
 
 SECOND, MINUTE, HOUR, DAY = (dt.timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
@@ -38,7 +38,7 @@ async def played(harness: Harness, past: Sequence[Past], *, promised: bool = Fal
 
 
 async def shown(harness: Harness) -> TypicalWait | None:
-    return (await Availability().answer(harness.runtime)).typical_wait_seconds
+    return (await Availability().answer(harness.runtime, READER)).typical_wait_seconds
 
 
 async def requested(harness: Harness, **changes: Any) -> PaymentRequestView:

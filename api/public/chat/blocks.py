@@ -4,7 +4,7 @@ from litestar import Response, delete, get, post
 
 from api.auth import parties
 from api.parameters import path_id
-from core.accounts.blocks.store import BlockView
+from core.accounts.blocks.views import BlockView
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.pairing import block as pairing_block
@@ -20,7 +20,7 @@ from core.runtime.container import Runtime
 async def block(session_id: str, runtime: Runtime, actor: Actor) -> Response[BlockView]:
     """Block the other party of a session: the two are never paired again.
 
-    A running chat goes on. The other party is not told. A repeat is answered with 200 and the first block.
+    A running chat goes on. The other party gets no event. A repeat is answered with 200 and the first block.
     """
     made, is_new = await pairing_block.block(runtime, actor, session_id=path_id(session_id))
     return Response(made, status_code=201 if is_new else 200)

@@ -31,7 +31,7 @@ class ReportBody:
 async def report(session_id: str, data: ReportBody, runtime: Runtime, actor: Actor) -> ReportView:
     """Report the other party of a session to the operators.
 
-    Each party can report a session once, also after its end. The other party is not told.
+    Each party can report a session once, also after its end. The other party gets no event.
     """
     return await session_report.report(
         runtime, actor, session_id=path_id(session_id), reason=data.reason, message=data.message

@@ -4,16 +4,15 @@ Each statement about both sides asks the database function `blocked_mitras`, whi
 """
 
 import datetime as dt
+from collections.abc import Sequence
 
 import attrs
 
 from core.accounts.blocks.tables import Block as Blocks
 from core.base import ids
-from core.base.actor import Actor, UserType
+from core.base.actor import UserType
 from core.base.field_types import SessionId
-from core.base.pages import Items, Page, cut
 from core.storage import sql_files
-from core.storage.records import many
 from core.storage.statements import p, statement
 from core.storage.transaction import Reader, Tx
 
@@ -22,23 +21,6 @@ OF_PAIR = (Blocks.customer_id == p.customer_id, Blocks.mitra_id == p.mitra_id, B
 MADE = statement(Blocks.select(Blocks.session_id, Blocks.created_at).where(*OF_PAIR))
 REMOVE = statement(Blocks.delete().where(*OF_PAIR))
 REMOVE_OF = statement(Blocks.delete().where(Blocks.customer_id == p.customer_id))
-PAGE = """{of_side}
-  AND ($2::timestamptz IS NULL OR (b.created_at, b.session_id) < ($2, $3::uuid))
-ORDER BY b.created_at DESC, b.session_id DESC
-LIMIT $4"""
-PAGES = {
-    UserType.CUSTOMER: PAGE.format(of_side=SQL["of_customer"]),
-    UserType.MITRA: PAGE.format(of_side=SQL["of_mitra"]),
-}
-
-
-@attrs.frozen(kw_only=True)
-class BlockView:
-    """A block that the caller has made: in which session, the other party's name, and when."""
-
-    session_id: SessionId
-    display_name: str | None
-    blocked_at: dt.datetime
 
 
 @attrs.frozen(kw_only=True)
@@ -72,16 +54,15 @@ async def are_blocked(reader: Reader, *, customer_id: str, mitra_id: str) -> boo
     return await reader.fetchval(SQL["are_blocked"], customer_id, mitra_id)
 
 
+async def of_customers(reader: Reader, customer_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return customer -> the mitras who have a block with them, for those who have any."""
+    return dict(await reader.fetch(SQL["of_customers"], customer_ids))
+
+
 async def move(tx: Tx, customer_id: str, *, account_id: str) -> None:
     """Move the blocks of a customer to the account that they join. The caller has locked both."""
     await tx.execute(SQL["move"], customer_id, account_id, tx.now)
     await REMOVE_OF.execute(tx, customer_id=customer_id)
-
-
-async def own(reader: Reader, actor: Actor, page: Page) -> Items[BlockView]:
-    """List the blocks that the caller has made, newest first."""
-    rows = await reader.fetch(PAGES[actor.user_type], list(actor.ids), page.before_at, page.before_id, page.limit + 1)
-    return cut(many(BlockView, rows), page, at="blocked_at", tiebreak="session_id")
 
 
 def _values(pair: Pair) -> dict[str, str]:

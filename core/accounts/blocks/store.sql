@@ -1,6 +1,6 @@
 -- name: add
--- Store the block $1 of the account $2 and the mitra $3 by a side ($4) of the session $5, at $6. It holds since the last
--- time that they were paired, if that is later: the clocks of processes differ.
+-- Store the block $1 of the account $2 and the mitra $3 by a side ($4) of the session $5, at $6. It holds since they
+-- were last paired, if that is later: the clocks of processes differ.
 INSERT INTO blocks (id, customer_id, mitra_id, blocked_by, session_id, holds_since, created_at)
 SELECT
   $1,
@@ -22,6 +22,15 @@ SELECT EXISTS(
   WHERE b.mitra_id = $2
 );
 
+-- name: of_customers
+-- The mitras who have a block with each of these customers ($1). A customer without one has no row.
+SELECT
+  c.id::text AS customer_id,
+  array_agg(DISTINCT b.mitra_id::text) AS mitra_ids
+FROM unnest($1::uuid[]) AS c (id)
+CROSS JOIN LATERAL blocked_mitras(c.id) AS b
+GROUP BY c.id;
+
 -- name: move
 -- Move the blocks of the customer $1 to the account $2, which has no equal ones, at $3.
 UPDATE blocks AS b
@@ -32,23 +41,3 @@ WHERE
     FROM blocks AS o
     WHERE o.customer_id = $2 AND o.mitra_id = b.mitra_id AND o.blocked_by = b.blocked_by
   );
-
--- name: of_customer
--- The blocks of an account's customers ($1), with the names of the mitras.
-SELECT
-  b.session_id,
-  m.display_name,
-  b.created_at AS blocked_at
-FROM blocks AS b
-JOIN mitras AS m ON m.id = b.mitra_id
-WHERE b.customer_id = ANY($1::uuid[]) AND b.blocked_by = 'customer';
-
--- name: of_mitra
--- The blocks of a mitra ($1), with the names of the customers.
-SELECT
-  b.session_id,
-  c.display_name,
-  b.created_at AS blocked_at
-FROM blocks AS b
-JOIN customers AS c ON c.id = b.customer_id
-WHERE b.mitra_id = ANY($1::uuid[]) AND b.blocked_by = 'mitra';

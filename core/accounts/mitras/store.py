@@ -146,6 +146,12 @@ async def any_free(
     return await reader.fetchval(SQL["any_free"], *args)
 
 
+async def count_free(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime, mitra_ids: Sequence[str]) -> int:
+    """Return how many of these mitras can take a session now."""
+    args = (now, policy.require_ping, policy.stale_after_seconds, policy.capacity, mitra_ids)
+    return await reader.fetchval(SQL["count_free"], *args)
+
+
 async def go_online(tx: Tx, mitra_id: str) -> bool:
     """Set a mitra online and add the log row.
 

@@ -61,6 +61,12 @@ SELECT EXISTS(
   WHERE f.mitra_id NOT IN (SELECT b.mitra_id FROM blocked_mitras($5) AS b)
 );
 
+-- name: count_free
+-- How many of the mitras $5 could take a session now.
+SELECT count(*)::int
+FROM free_mitras($1, $2, $3, $4)
+WHERE mitra_id = ANY($5::uuid[]);
+
 -- name: heartbeats
 -- Store a heartbeat of each online mitra whose row is not locked; return all mitras whose rows are not locked, and
 -- whether the heartbeat answers a presence check.

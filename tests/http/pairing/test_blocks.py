@@ -119,6 +119,13 @@ async def test_only_the_own_block_is_lifted_by_any_session_of_the_two(world: Wor
 async def test_blocked_pair_is_refused_as_offline_before_anything_is_paid(world: World, by: str) -> None:
     customer, mitra, _ = await blocked(world, by)
     assert not await looks_online(customer)
+    stranger = await world.customer()
+
+    async def seen() -> tuple[int, int]:
+        shown = [await one.get("/api/client/mitras/availability") for one in (customer, stranger)]
+        return shown[0]["available"], shown[1]["available"]
+
+    await world.until(seen, lambda found: found[0] == found[1] - 1)
     await refused(targeted(customer, mitra), 409, "MITRA_OFFLINE")
     await refused(world.request(customer, targeted_mitra_id=mitra.user["id"]), 409, "MITRA_OFFLINE")
     async with world.setting(refuse_unservable_payments=True):  # of this world only the blocked mitra is online
