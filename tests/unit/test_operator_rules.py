@@ -26,7 +26,7 @@ LEVELS = st.sampled_from(["read", "write"])
 def test_permission_areas_equal_the_documented_ones():
     assert set(AREAS) == {
         "config", "security", "pricing", "mitras", "customers", "customers.pii", "operators", "activity", "failed_pairings",
-        "sessions", "payments", "webhooks", "audit",
+        "reports", "sessions", "payments", "webhooks", "audit",
     }  # fmt: skip
 
 

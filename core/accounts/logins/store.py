@@ -147,13 +147,13 @@ async def signed_in_at(reader: Reader, auth_session_id: str) -> dt.datetime | No
 
 async def user_exists(reader: Reader, user_type: UserType, user_id: str) -> bool:
     """Return whether there is a customer or mitra with this id."""
-    return await reader.fetchval(SQL["user_exists"], user_type.value, user_id)
+    return await reader.fetchval(SQL["user_exists"], user_type.value, user_id) is not None
 
 
 async def would_lock_out(reader: Reader, user_id: str, *, auth_session_id: str | None, now: dt.datetime) -> bool:
-    """Return whether an anonymous customer has no living auth session any longer, and no other way to sign in.
+    """Return whether an anonymous customer would have no living auth session left, and so no way to sign in.
 
-    That is without `auth_session_id`, or without all of them. False for one who has none already.
+    The question is about the end of `auth_session_id`, or of all if it is None. False for a customer without any.
     """
     return await reader.fetchval(SQL["would_lock_out"], user_id, auth_session_id, now)
 

@@ -14,18 +14,18 @@ WHERE id = $1 AND refresh_token_hash = $2 AND revoked_at IS NULL;
 
 -- name: user_exists
 -- Whether there is a user of a type ($1) with this id ($2).
-SELECT CASE
-  WHEN $1::text = 'customer' THEN EXISTS(SELECT 1 FROM customers WHERE id = $2)
-  ELSE EXISTS(SELECT 1 FROM mitras WHERE id = $2)
-END;
+SELECT 1
+FROM customers
+WHERE $1 = 'customer' AND id = $2
+UNION ALL
+SELECT 1
+FROM mitras
+WHERE $1 = 'mitra' AND id = $2;
 
 -- name: would_lock_out
 -- Whether the user $1 is an anonymous customer who would lose the last auth session that lives at $3: without that of
 -- the id $2, or without all of them if it is null.
-SELECT coalesce(
-  bool_or(a.id = $2 OR $2::uuid IS NULL) AND coalesce(bool_and(a.id = $2), true),
-  false
-)
+SELECT coalesce(bool_and(a.id = $2 OR $2::uuid IS NULL), false)
 FROM customers AS c
 JOIN auth_sessions AS a ON a.user_id = c.id
 WHERE c.id = $1 AND c.is_anonymous AND a.revoked_at IS NULL AND a.expires_at > $3;
