@@ -11,13 +11,14 @@ from core.accounts.customers import store as customers
 from core.accounts.logins import send_code
 from core.deliveries import events
 from core.erasures import store as erasures
-from core.events.changes import Change, MitraSignedOut, Renaming, SignInMethodChanged
+from core.events.changes import Change, Joined, MitraSignedOut, Renaming, SignInMethodChanged
 from core.events.signals import BlastCutShort, CodeAsked, InvoiceVoided, MitrasFreed, PaymentConfirmed, Signal
 from core.pairing import advance as pairing_advance
 from core.pairing import presence
 from core.pairing import start as pairing_start
 from core.pairing.events import AccountUpdated
 from core.payments import erasing as payments
+from core.payments import money
 from core.payments import void as invoice_void
 from core.runtime.container import Reaction, Runtime, connect
 from core.sessions import renames
@@ -68,7 +69,8 @@ def react(runtime: Runtime, signal: Signal) -> Coroutine[Any, Any, None] | None:
 
 @contextlib.asynccontextmanager
 async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
-    """Take part in a change: chats show new names, a mitra without any device goes offline, devices learn of links."""
+    """Take part in a change: chats show new names, a mitra without any device goes offline, devices learn of links, and
+    a blocked account has no pending request."""
     match change:
         case Renaming():
             async with renames.watched(tx, change.party_ids, change.side):
@@ -76,6 +78,9 @@ async def in_transaction(tx: Tx, change: Change) -> AsyncIterator[None]:
         case MitraSignedOut():
             yield
             await presence.leave_if_signed_out(tx, change.mitra_id)
+        case Joined():
+            yield
+            await money.abandon_if_blocked(tx, change.account_id)
         case SignInMethodChanged():
             yield
             await _follow_link(tx, change)

@@ -41,4 +41,11 @@ class SignInMethodChanged:
     given_up: str | None
 
 
-Change = Renaming | MitraSignedOut | SignInMethodChanged
+@attrs.frozen(kw_only=True)
+class Joined:
+    """An anonymous customer has joined an account. The transaction holds the locks of both rows."""
+
+    account_id: str
+
+
+Change = Renaming | MitraSignedOut | SignInMethodChanged | Joined

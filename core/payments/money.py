@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from core.accounts.customers import block_account
 from core.accounts.customers import erasing as customers
+from core.accounts.customers import store as account_store
 from core.base import ids
 from core.base.actor import Actor
 from core.base.field_types import MitraId
@@ -305,6 +307,15 @@ async def abandon_all(tx: Tx, customer_ids: Sequence[str]) -> None:
     given_up = await transitions.abandon_all(tx, customer_ids)
     _void(tx, given_up)
     await announce.payment_updated(tx, given_up)
+
+
+async def abandon_if_blocked(tx: Tx, account_id: str) -> None:
+    """Abandon the pending requests of an account that is blocked: a join brought them, or the block.
+
+    The caller must hold the account.
+    """
+    if await block_account.of_all(tx, [account_id], now=tx.now):
+        await abandon_all(tx, await account_store.ids_of(tx, account_id))
 
 
 async def expire(tx: Tx, payment: PaymentRequest) -> None:

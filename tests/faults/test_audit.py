@@ -628,6 +628,24 @@ BROKEN: tuple[tuple[str, str], ...] = (
              completed_at = now() - {HOUR}""",
     ),
     (
+        "a block belongs to an account and to a session of its two",
+        f"""INSERT INTO blocks (id, customer_id, mitra_id, blocked_by, session_id, holds_since, created_at)
+             SELECT gen_random_uuid(), c.id, m.id, 'mitra', gen_random_uuid(), now() + {HOUR}, now()
+             FROM customers AS c, mitras AS m WHERE c.account_belongs_to IS NULL LIMIT 1""",
+    ),
+    (
+        "two people are not paired after a block",
+        """INSERT INTO blocks (id, customer_id, mitra_id, blocked_by, session_id, holds_since, created_at)
+             SELECT gen_random_uuid(), s.customer_id, s.mitra_id, 'customer', s.id, s.paired_at - interval '1 s', s.paired_at
+             FROM chat_sessions AS s JOIN customers AS c ON c.id = s.customer_id
+             WHERE s.mitra_id IS NOT NULL AND c.account_belongs_to IS NULL LIMIT 1""",
+    ),
+    (
+        "a blocked account has no pending payment request",
+        """UPDATE customers SET blocked_at = now(), block_reason = 'x'
+           WHERE id IN (SELECT customer_id FROM payment_requests WHERE status = 'pending')""",
+    ),
+    (
         "the next month has partitions",
         """DO $$ DECLARE name regclass; BEGIN
              FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'webhook_logs'::regclass LOOP

@@ -45,11 +45,14 @@ class PhoneInUse(DomainError):
 
 
 class LastSignInMethod(DomainError):
-    """Without this identity the customer could not sign in again."""
+    """Without this phone, identity or device the customer would have no way into the account any longer."""
 
     code = "LAST_SIGN_IN_METHOD"
-    message = Text(en="This is your only way to sign in.", id="Ini satu-satunya cara Anda masuk.")
-    advice = "Offer to link a phone or another identity first."
+    message = Text(en="This is the last way to sign in.", id="Ini cara masuk yang terakhir.")
+    advice = (
+        "A customer links a phone or another identity first. An operator asks whether the account may be lost, and "
+        "repeats the call with `confirm`."
+    )
 
 
 class AccountBlocked(DomainError):
@@ -66,14 +69,6 @@ class AccountBlocked(DomainError):
     )
     repeat = Repeat.LATER
     advice = "Show until when, and the support contacts. History and payments stay readable."
-
-
-class LastSignInMethod(DomainError):
-    """Without this sign-in the customer would have no way into the account any longer."""
-
-    code = "LAST_SIGN_IN_METHOD"
-    message = Text(en="This is the last way to sign in.", id="Ini cara masuk yang terakhir.")
-    advice = "Ask whether the account may be lost. An operator repeats the call with `confirm`."
 
 
 class IdentityKind(enum.StrEnum):

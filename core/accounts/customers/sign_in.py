@@ -15,7 +15,7 @@ from core.accounts.logins.tokens import Opening
 from core.base import ids
 from core.base.actor import Actor, UserType
 from core.bus.rate_limit import RateLimited
-from core.events.changes import Renaming
+from core.events.changes import Joined, Renaming
 from core.events.signals import AccountJoined
 from core.idempotency.rules import KeyedRequest
 from core.runtime.container import Runtime
@@ -79,6 +79,7 @@ async def _resolve(runtime: Runtime, tx: Tx, identity: Identity, anonymous: Auth
                 await customers.join(tx, anonymous.user_id, account_id=known.id)
             await blocks.move(tx, anonymous.user_id, account_id=known.id)
             await block_account.carry(tx, anonymous.user_id, account_id=known.id)
+            await tx.tell(Joined(account_id=known.id))
             tx.emit(AccountJoined(customer_id=known.id, joined_id=anonymous.user_id))
     elif anonymous is not None:
         customer = await customers.upgrade(tx, anonymous.user_id, identity)

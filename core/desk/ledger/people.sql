@@ -451,3 +451,46 @@ FROM erasures AS e
 JOIN customers AS c ON coalesce(c.account_belongs_to, c.id) = e.user_id
 JOIN chat_sessions AS s ON s.customer_id = c.id
 WHERE e.completed_at IS NOT NULL AND s.status = 'completed' AND (s.blanked_at IS NULL OR s.blanked_seq IS NOT NULL);
+
+
+-- rule: a block belongs to an account and to a session of its two
+-- proves: docs/product.md#blocks
+-- reads: whole tables
+-- returns: blocks of customers who have joined an account, and those whose session is of other people.
+SELECT
+  b.id::text,
+  format('customer %s and mitra %s', b.customer_id, b.mitra_id)
+FROM blocks AS b
+JOIN customers AS c ON c.id = b.customer_id
+LEFT JOIN chat_sessions AS s ON s.id = b.session_id AND s.mitra_id = b.mitra_id
+LEFT JOIN customers AS o ON o.id = s.customer_id AND b.customer_id IN (o.id, o.account_belongs_to)
+WHERE c.account_belongs_to IS NOT NULL OR o.id IS NULL;
+
+
+-- rule: two people are not paired after a block
+-- proves: docs/product.md#blocks
+-- reads: whole tables
+-- returns: sessions that were paired while one party had blocked the other. Those of a customer who joined the account
+-- later are left out: they may be older than the join.
+SELECT
+  s.id::text,
+  format('paired at %s, blocked since %s', s.paired_at, b.holds_since)
+FROM blocks AS b
+JOIN chat_sessions AS s ON s.customer_id = b.customer_id AND s.mitra_id = b.mitra_id
+WHERE s.paired_at > b.holds_since;
+
+
+-- rule: a blocked account has no pending payment request
+-- proves: docs/product.md#blocked-accounts
+-- reads: open work
+-- returns: pending requests of blocked accounts that were made before the end of the block.
+SELECT
+  p.id::text,
+  'customer ' || p.customer_id
+FROM payment_requests AS p
+JOIN customers AS c ON c.id = p.customer_id
+JOIN customers AS a ON a.id = coalesce(c.account_belongs_to, c.id)
+WHERE
+  p.status = 'pending'
+  AND a.blocked_at IS NOT NULL
+  AND (a.blocked_until IS NULL OR p.created_at < a.blocked_until);

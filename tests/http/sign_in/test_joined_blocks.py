@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.http.pairing.steps import accepting, end_now, responses, wait_for_invitation
+from tests.http.pairing.steps import accepting, end_now, read_payment, responses, wait_for_invitation
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.test_joined_accounts import a_family, join
 from tests.stack import World, refused
@@ -50,8 +50,10 @@ async def test_equal_blocks_become_one_and_hold_for_the_search_that_came_along(
 async def test_block_by_an_operator_goes_into_the_account(world: World, provider_a: IdentityServer) -> None:
     family, root = await a_family(world, provider_a), await world.operator()
     await root.post(f"/internal/customers/{family.anonymous.user['id']}/block", {"reason": "abuse"})
+    pending = await world.request(family.old)
     joined = await join(world, family)
     await refused(world.request(joined), 403, "ACCOUNT_BLOCKED")
     await refused(world.request(family.old), 403, "ACCOUNT_BLOCKED")
+    assert (await read_payment(joined, pending))["status"] == "abandoned"
     await root.post(f"/internal/customers/{family.anonymous.user['id']}/unblock")
     assert (await world.request(joined))["status"] == "pending"
