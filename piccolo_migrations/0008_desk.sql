@@ -1,3 +1,4 @@
+-- sha256 aa28d61c0be236f1e9df715a5363a129e47b2838d06851821428b733ca3c5476
 -- The worklist of failed pairings: who works on one, and until when it is put aside. Amounts are searched.
 ALTER TABLE pairing_failures
 ADD COLUMN IF NOT EXISTS assigned_to UUID,

@@ -92,6 +92,7 @@ async def returning(
     idempotent=True,
     **customers(
         NotFound,
+        AccountBlocked,
         NotTargeted,
         FailureActioned,
         SessionInProgress,

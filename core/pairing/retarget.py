@@ -1,6 +1,6 @@
 """Ask another mitra of the history with the money of a failed targeted request (docs/product.md#another-mitra)."""
 
-from core.accounts.customers import erasing
+from core.accounts.customers import block_account, erasing
 from core.accounts.customers import store as customers
 from core.accounts.mitras import store as mitras
 from core.base.actor import Actor
@@ -26,8 +26,8 @@ async def retarget(
     """Begin a new search with a failed targeted request, which asks another mitra. Return the request.
 
     A retry with the same `key` gets the first answer. Raises NotFound, NotTargeted, FailureActioned, SessionInProgress,
-    NotPreviousMitra, MitraOffline, MitraAtCapacity, DiscountNotEligible, ValidationFailed, IdempotencyMismatch,
-    IdempotencyInFlight.
+    NotPreviousMitra, MitraOffline, MitraAtCapacity, DiscountNotEligible, AccountBlocked, ValidationFailed,
+    IdempotencyMismatch, IdempotencyInFlight.
     """
     async with run_once.transaction(runtime, key) as idempotent:
         if (before := idempotent.repeated(PaymentRequestView)) is not None:
@@ -36,6 +36,7 @@ async def retarget(
         account = list(await customers.lock_account(tx, actor.user_id))
         if await erasing.is_erased(tx, actor.user_id):  # within a second of the erasure, before its token is refused
             raise Unauthenticated
+        await block_account.check(tx, actor.user_id)
         await mitras.lock(tx, mitra_id)
         payment = await payments.lock(tx, payment_request_id)
         if payment is None or payment.customer_id not in account:

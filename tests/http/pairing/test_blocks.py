@@ -208,7 +208,7 @@ async def test_running_chat_goes_on_and_its_extension_is_rejected(world: World, 
     await world.webhook(payment)
     await wait_for_status(world, payment, "rejected")
     view = await read_payment(customer, payment)
-    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected"))
+    assert (view["status"], view["failure"]) == ("failed_pairing", open_failure("extension_rejected", "rejected"))
     assert (await session_of(mitra, session_id))["status"] == "active"
     await desk.wait("message")
     assert not [frame for frame in desk.frames if frame["type"].startswith("extension")]
@@ -222,7 +222,7 @@ async def test_block_rejects_the_open_extension(world: World, by: str) -> None:
     payment, _ = await ask_for_extension(world, customer, session_id)
     await blocking(customer if by == "customer" else mitra, session_id)
     await wait_for_status(world, payment, "rejected")
-    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected")
+    assert (await read_payment(customer, payment))["failure"] == open_failure("extension_rejected", "rejected")
 
 
 # -- races

@@ -247,3 +247,21 @@ async def test_retarget_racing_its_mitra_who_goes_offline_has_one_outcome(world:
         assert await failed(world, customer, payment) == cause
         await other.post("/api/mitra/status/online")
     check_books(await world.audit())
+
+
+async def test_blocked_account_and_blocked_pair_keep_their_money_and_ask_nobody(world: World) -> None:
+    customer, _, other, payment = await a_rejection(world)
+    block = f"/internal/customers/{customer.user['id']}"
+    root = await world.operator()
+    await root.post(f"{block}/block", {"reason": "insults"})
+    await refused(asking(customer, payment, other), 403, "ACCOUNT_BLOCKED")
+    await root.post(f"{block}/unblock")
+    (met,) = await world.stack.sql(
+        "SELECT id::text FROM chat_sessions WHERE customer_id = $1 AND mitra_id = $2",
+        customer.user["id"],
+        other.user["id"],
+    )
+    await other.post(f"/api/shared/chat/sessions/{met['id']}/block")
+    await refused(asking(customer, payment, other), 409, "MITRA_OFFLINE")
+    assert (await read_payment(customer, payment))["status"] == "failed_pairing"
+    check_books(await world.audit())

@@ -1,3 +1,4 @@
+-- sha256 a024537724da4bd2279dedd1badab5110fc91c7bf03fe7b3666ba55982cdeab7
 -- Blocks between a customer and a mitra, which keep the two from being paired again (docs/product.md#blocks).
 CREATE TABLE IF NOT EXISTS blocks (
   id UUID PRIMARY KEY NOT NULL,
