@@ -41,6 +41,9 @@ const KINDS = {
   operator_acted: ["Resolved by an operator", "good"],
 };
 
+/** Keep Rp with its amount. */
+const unbroken = (text) => text.replaceAll(/Rp (?=\d)/g, "Rp\u00a0");
+
 function entry({ at, kind, text, webhook_log_id }) {
   const [what, look] = KINDS[kind] ?? [kind, ""];
   const call = webhook_log_id && session.may("webhooks");
@@ -48,7 +51,7 @@ function entry({ at, kind, text, webhook_log_id }) {
     "li",
     { class: look },
     h("span", { class: "row" }, h("span", { class: "what" }, t(what)), h("small", {}, time(at))),
-    h("span", {}, text),
+    h("span", {}, unbroken(text)),
     call && h("a", { href: address(`/webhooks/${webhook_log_id}`) }, t("View the call")),
   );
 }
@@ -79,7 +82,7 @@ function round(entries) {
   const { kind, at, text } = entries[entries.length - 1];
   const summary =
     kind === "round_ended"
-      ? [h("span", { class: "what" }, t("Round ended")), " ", h("small", {}, time(at)), h("div", {}, text)]
+      ? [h("span", { class: "what" }, t("Round ended")), " ", h("small", {}, time(at)), h("div", {}, unbroken(text))]
       : [h("span", { class: "what" }, t("{n} mitras invited", { n: asked })), " ", h("small", {}, time(entries[0].at))];
   const parts = entries.filter((one) => one.kind !== "round_ended");
   return h(
