@@ -540,15 +540,15 @@ def of_absence(row: Any) -> list[Line]:
     session_id, who = plain(row["session_id"]), PARTIES[row["user_type"]]
     seconds = round((row["declared_at"] - row["since"]).total_seconds())
     text = Text(
-        en=f"The {who.en} was away: no sign of life for {seconds} s.",
-        id=f"{who.id.capitalize()} pergi: tanpa kabar selama {seconds} dtk.",
+        en=f"{who.en} was away: no sign of life for {seconds} s.",
+        id=f"{who.id} pergi: tanpa kabar selama {seconds} dtk.",
     )
     found = [Line(at=row["declared_at"], kind="party_absent", text=text, session_id=session_id)]
     if row["returned"]:
         seconds = round((row["ended_at"] - row["since"]).total_seconds())
         text = Text(
-            en=f"The {who.en} returned after {seconds} s.",
-            id=f"{who.id.capitalize()} kembali setelah {seconds} dtk.",
+            en=f"{who.en} returned after {seconds} s.",
+            id=f"{who.id} kembali setelah {seconds} dtk.",
         )
         found.append(Line(at=row["ended_at"], kind="party_returned", text=text, session_id=session_id))
     return found
