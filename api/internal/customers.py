@@ -37,9 +37,9 @@ async def customers(
 ) -> Items[people.CustomerForOperators]:
     """List customers, newest first.
 
-    `q` is a part of a name, a whole id or a whole phone number, and with `customers.pii` also a part of a phone number or
-    e-mail. Phones and e-mails are masked without `customers.pii`, and at most 30 numbers an hour are looked up; with it,
-    one audit row records whose were read.
+    `q` is a part of a name, a whole id or a whole phone number, and with `customers.pii` also a part of a phone number
+    or e-mail. Phones and e-mails are masked without `customers.pii`, and at most 30 numbers an hour are looked up; with
+    it, one audit row records whose were read.
     """
     return await support.customers(runtime, actor, read_page(cursor, limit), LookUp(q=q))
 

@@ -29,8 +29,8 @@ from core.runtime.container import Runtime
 
 PLANNED = ("assigned_to", "snoozed_until")
 ONE_OF_BOTH = Text(
-    en="is required, or else assigned_to or snoozed_until, but not both",
-    id="wajib diisi, atau assigned_to atau snoozed_until, tetapi tidak keduanya",
+    en="is required without assigned_to or snoozed_until",
+    id="wajib diisi, kecuali penugasan atau penundaan diubah",
 )
 
 

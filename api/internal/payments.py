@@ -61,9 +61,9 @@ async def payment_requests(
 ) -> Items[support.SupportPayment]:
     """List payment requests, newest first.
 
-    `q` is a part of the customer's name, their phone number, an amount, or the id of a request, customer, mitra, session
-    or invoice. `refund` finds payments whose money is `to_refund`, `refunding` or `refunded`, and those whose refund has
-    `failed`.
+    `q` is a part of the customer's name, their phone number, an amount, or the id of a request, customer, mitra,
+    session or invoice. `refund` finds payments whose money is `to_refund`, `refunding` or `refunded`, and those whose
+    refund has `failed`.
     """
     which = LookUp(
         q=q,

@@ -34,9 +34,9 @@ async def sessions(
 ) -> Items[support.SupportSession]:
     """List sessions, newest first.
 
-    `q` is a part of a party's name, the customer's phone number, or the id of a session, party or payment request. Without `customers.pii`, goodbyes
-    and topics are hidden. `no_reply=true` finds running chats whose customer wrote last and has waited
-    `no_reply_minutes` for a reply.
+    `q` is a part of a party's name, the customer's phone number, or the id of a session, party or payment request.
+    Without `customers.pii`, goodbyes and topics are hidden. `no_reply=true` finds running chats whose
+    customer wrote last and has waited `no_reply_minutes` for a reply.
     """
     which = LookUp(
         q=q,

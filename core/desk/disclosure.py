@@ -39,7 +39,8 @@ WHERE action = $1 AND operator_id = $2 AND created_at > $3"""
 
 
 async def with_phone(runtime: Runtime, actor: Actor, q: str | None) -> list[str]:
-    """Return the ids of the customers whose phone number is `q`, in any notation; none if `q` is no phone number.
+    """Return the ids of the customers with the phone number `q`, in any notation. A text that is not a phone number has
+    no customers.
 
     Without `customers.pii` the look-up is counted, whether or not it finds a customer. Raises RateLimited above
     PHONES_AN_HOUR, and Unavailable if the audit row can't be written.

@@ -120,8 +120,8 @@ class FailedPairing:
     `age_seconds` ends with the operator's action or the customer's next try. An operator should act by `due_at`.
     `refundable` says whether the payment's channel refunds, null if that is not known; false if it has a refund that
     can't be asked for again. `refundable_until` says until when, null if no limit is known. `may_refund` says whether a
-    refund can be asked for now. `note` is for operators only. `assigned_to` works on it, and until `snoozed_until` it is
-    put aside.
+    refund can be asked for now. `note` is for operators only. `assigned_to` works on it, and until `snoozed_until` it
+    is put aside.
     """
 
     id: Id

@@ -139,10 +139,10 @@ class Hour:
 class Overview:
     """The figures of the overview page. Amounts are in Rupiah. `absent`: chats in which a party is absent.
 
-    Of the mitras who are online, `mitras_busy` are in a chat, `mitras_free` are in none and can be asked, and
-    `mitras_unavailable` are in none and can't be asked. `no_reply`: running chats whose customer has waited
-    `no_reply_minutes` for a reply. `not_set_up`: what operators or administrators have to set before customers can be served. `operators_locked`:
-    operators who can't sign in because of failed sign-ins.
+    `mitras_busy`, `mitras_free` and `mitras_unavailable` add up to `mitras_online`: those in a chat, and the others by
+    whether they can be asked. `no_reply`: running chats whose customer has waited
+    `no_reply_minutes` for a reply. `not_set_up`: what operators or administrators have to set before
+    customers can be served. `operators_locked`: operators who can't sign in because of failed sign-ins.
     """
 
     mitras_online: int

@@ -1,7 +1,7 @@
 """Whether each part of the service works now, for operators (docs/operating.md#health).
 
-Processes are judged by their leases, which a frozen one loses within 3 s. Third parties are judged by asking them, at most
-every 5 s while operators look, and by what happened to codes and webhook calls: so a part counts as broken within 15 s.
+Processes are judged by their leases, which a frozen one loses within 3 s. Third parties are judged by asking them, at
+most every 5 s while operators look, and by what happened to codes and webhook calls. So a fault shows within 15 s.
 """
 
 import asyncio
@@ -61,17 +61,20 @@ class Health:
 
 
 @attrs.frozen
-class Finding:
-    """What is known about a part."""
+class PartState:
+    """The status of one part."""
 
     status: Status
     text: Text | None = None
     since: dt.datetime | None = None
 
 
-OK, OFF = Finding("ok"), Finding("off")
+OK, OFF = PartState("ok"), PartState("off")
 READ_ONLY = Text(en="The database takes no writes.", id="Basis data tidak menerima penulisan.")
 DATABASE_AWAY = Text(en="The database does not answer.", id="Basis data tidak menjawab.")
+REPLICA_AWAY = Text(
+    en="It is away; reports are read from the primary.", id="Replika tidak ada; laporan dibaca dari utama."
+)
 UNKNOWN = Text(
     en="Unknown: processes report to the database, which takes no writes.",
     id="Tidak diketahui: proses melapor ke basis data, yang tidak menerima penulisan.",
@@ -93,7 +96,7 @@ async def health(runtime: Runtime, language: Language) -> Health:
         ]
     database, redis, gateway, codes, pushes = (task.result() for task in asked)
     processes = await _processes(runtime, is_writable=database.status == "ok")
-    found: dict[PartName, Finding] = {
+    found: dict[PartName, PartState] = {
         **processes,
         "database": database,
         "replica": _replica(runtime),
@@ -116,17 +119,17 @@ async def health(runtime: Runtime, language: Language) -> Health:
     return Health(status="down" if "down" in statuses else "degraded" if "degraded" in statuses else "ok", parts=parts)
 
 
-async def _processes(runtime: Runtime, *, is_writable: bool) -> dict[PartName, Finding]:
+async def _processes(runtime: Runtime, *, is_writable: bool) -> dict[PartName, PartState]:
     if not is_writable:
-        return {kind.value: Finding("degraded", UNKNOWN) for kind in ProcessKind}
+        return {kind.value: PartState("degraded", UNKNOWN) for kind in ProcessKind}
     now = runtime.now()
     rows = await runtime.db.fetch(SQL["processes"], now, now - LOST_FOR * runtime.clock.scale)
     seen = {row["kind"]: row for row in rows}
 
-    def judged(kind: ProcessKind) -> Finding:
+    def judged(kind: ProcessKind) -> PartState:
         row = seen.get(kind)
         if row is None or not row["alive"]:
-            return Finding("down", NO_PROCESS, row and row["lost_at"])
+            return PartState("down", NO_PROCESS, row and row["lost_at"])
         if not row["lost"]:
             return OK
         lost, alive = row["lost"], row["alive"]
@@ -134,7 +137,7 @@ async def _processes(runtime: Runtime, *, is_writable: bool) -> dict[PartName, F
             en=f"{lost} of {lost + alive} processes do not report.",
             id=f"{lost} dari {lost + alive} proses tidak melapor.",
         )
-        return Finding("degraded", text)
+        return PartState("degraded", text)
 
     return {kind.value: judged(kind) for kind in ProcessKind}
 
@@ -148,28 +151,28 @@ async def _in_time(asked: Awaitable[bool]) -> bool | None:
         return None
 
 
-async def _database(runtime: Runtime) -> Finding:
+async def _database(runtime: Runtime) -> PartState:
     writable = await _in_time(runtime.db.is_writable())
     if writable is None:
-        return Finding("down", DATABASE_AWAY)
-    return OK if writable else Finding("down", READ_ONLY)
+        return PartState("down", DATABASE_AWAY)
+    return OK if writable else PartState("down", READ_ONLY)
 
 
-def _replica(runtime: Runtime) -> Finding:
+def _replica(runtime: Runtime) -> PartState:
     if not runtime.settings.database_read_url:
         return OFF
     lag_s = runtime.reports.lag_s
     if lag_s is None:
-        return Finding("down", Text(en="It is away; reports are read from the primary.", id="Replika tidak ada; laporan dibaca dari utama."))  # fmt: skip
+        return PartState("down", REPLICA_AWAY)
     if lag_s <= MOST_LAG_S:
         return OK
-    return Finding("degraded", Text(en=f"It is {lag_s:.0f} s behind.", id=f"Tertinggal {lag_s:.0f} dtk."))
+    return PartState("degraded", Text(en=f"It is {lag_s:.0f} s behind.", id=f"Tertinggal {lag_s:.0f} dtk."))
 
 
-async def _redis(runtime: Runtime) -> Finding:
+async def _redis(runtime: Runtime) -> PartState:
     if await _in_time(runtime.bus.ping()):
         return OK
-    return Finding(
+    return PartState(
         "down",
         Text(
             en="Not all servers answer: events and messages arrive late, and rate limits are per process.",
@@ -178,46 +181,46 @@ async def _redis(runtime: Runtime) -> Finding:
     )
 
 
-async def _provider(runtime: Runtime, url: str) -> Finding:
+async def _provider(runtime: Runtime, url: str) -> PartState:
     fault = await runtime.http.fault_of(url)
     if fault is None:
         return OK
     since = runtime.now() - dt.timedelta(seconds=fault.seconds * runtime.clock.scale)
-    return Finding("down", FAULTS[fault.reason], since)
+    return PartState("down", FAULTS[fault.reason], since)
 
 
-async def _gateway(runtime: Runtime) -> Finding:
+async def _gateway(runtime: Runtime) -> PartState:
     settings = runtime.settings
     return await _provider(runtime, settings.gateway_base_url) if settings.gateway_enabled else OFF
 
 
-async def _push_provider(runtime: Runtime) -> Finding:
+async def _push_provider(runtime: Runtime) -> PartState:
     settings = runtime.settings
     return await _provider(runtime, settings.fcm_base_url) if settings.push_sender == "fcm" else OFF
 
 
-async def _code_provider(runtime: Runtime) -> Finding:
+async def _code_provider(runtime: Runtime) -> PartState:
     settings = runtime.settings
     urls = {"http": settings.otp_http_url, "twilio_verify": settings.twilio_verify_base_url}
     return await _provider(runtime, urls[settings.otp_sender]) if settings.otp_sender in urls else OFF
 
 
-async def _delivered(runtime: Runtime) -> Finding:
+async def _delivered(runtime: Runtime) -> PartState:
     """Judge a code provider that answers by the codes that it was given."""
     rows = await runtime.db.fetch(SQL["codes"], runtime.now() - CODES_OF * runtime.clock.scale)
     if not any(row["delivery_failed"] for row in rows):
         return OK
     if not rows[0]["delivery_failed"]:
-        return Finding("degraded", CODES_FAIL)
+        return PartState("degraded", CODES_FAIL)
     since = None
     for row in rows:
         if not row["delivery_failed"]:
             break
         since = row["created_at"]
-    return Finding("down", CODES_FAIL, since)
+    return PartState("down", CODES_FAIL, since)
 
 
-async def _webhooks(runtime: Runtime) -> Finding:
+async def _webhooks(runtime: Runtime) -> PartState:
     if not runtime.settings.gateway_enabled:
         return OFF
     since = runtime.now() - CALLS_OF
@@ -227,6 +230,6 @@ async def _webhooks(runtime: Runtime) -> Finding:
         return OK
     text = Text(
         en=f"In the last hour {refused} calls failed, and {polled} payments were found only by asking the gateway.",
-        id=f"Dalam satu jam terakhir {refused} panggilan gagal, dan {polled} pembayaran hanya ditemukan dengan bertanya.",
+        id=f"Dalam satu jam terakhir {refused} panggilan gagal, dan {polled} pembayaran hanya ditemukan dengan tanya.",
     )
-    return Finding("degraded", text)
+    return PartState("degraded", text)

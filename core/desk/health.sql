@@ -10,8 +10,8 @@ FROM service_processes
 GROUP BY kind;
 
 -- name: codes
--- Whether the newest requests for a code since $1, at most 20, reached nobody, the newest first. Numbers that the
--- provider refuses say nothing about it.
+-- The newest requests for a code since $1, at most 20, and whether their delivery failed. The newest is first. Numbers
+-- that the provider refuses say nothing about it.
 SELECT
   delivery_failed,
   created_at

@@ -127,7 +127,7 @@ class RefundOutcome:
 async def refund_failures(
     runtime: Runtime, actor: Actor, *, failure_ids: Sequence[str], reason: str | None
 ) -> list[RefundOutcome]:
-    """Ask for the refund of each failure, in a transaction of its own. A repeat changes nothing for those under way.
+    """Ask for the refund of each failure, in separate transactions. A repeat changes nothing for those under way.
 
     Raises RefundsDisabled, ValidationFailed.
     """

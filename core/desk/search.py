@@ -35,7 +35,8 @@ async def search(runtime: Runtime, actor: Actor, q: str) -> Found:
     """Return what has this name, phone number, e-mail address, id, invoice id or amount.
 
     Each kind is found and shown as in its list, with the same audit rows. Payments, chats and failures of customers who
-    were found by their phone number or e-mail address are found, too. Raises ValidationFailed, RateLimited, Unavailable.
+    were found by their phone number or e-mail address are found, too. Raises ValidationFailed, RateLimited,
+    Unavailable.
     """
     q = q.strip()
     if not 1 <= len(q) <= LONGEST:

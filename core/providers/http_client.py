@@ -44,7 +44,7 @@ class Operation(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
+class ProviderFault:
     """Why a provider can't be used (`connection`, `timeout` or `server`), and the real seconds since that was seen."""
 
     reason: str
@@ -111,11 +111,11 @@ class HttpClient:
             )
         return self._session
 
-    async def fault_of(self, url: str) -> Fault | None:
+    async def fault_of(self, url: str) -> ProviderFault | None:
         """Return what is wrong with the server at a URL; None if it answers.
 
-        It is asked without credentials, and at most every PROBE_EVERY_S. Each answer below 500 is good. The question is
-        none of the calls that the metrics count.
+        It is asked without credentials, and at most every PROBE_EVERY_S. Each answer below 500 is good. The metrics do
+        not count these questions.
         """
         probe = self._probes.setdefault(url, _Probe())
         async with probe.turn:
@@ -126,7 +126,7 @@ class HttpClient:
                 probe.reason = reason
             if probe.reason is None or probe.failed_at is None:
                 return None
-            return Fault(reason=probe.reason, seconds=monotonic() - probe.failed_at)
+            return ProviderFault(reason=probe.reason, seconds=monotonic() - probe.failed_at)
 
     async def _ask(self, url: str) -> str | None:
         timeout = aiohttp.ClientTimeout(total=PROBE_S)

@@ -99,7 +99,8 @@ def newest(
     columns.
 
     `among` is a list of (column, values), and `t` the alias of the table in `where`. For each value an index on the
-    column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except those with another type in `types`.
+    column and `created_at` gives the newest rows, at most `limit`. Columns are UUIDs, except those with
+    another type in `types`.
     """
     parts = [
         _OF_COLUMN.format(

@@ -148,7 +148,7 @@ async def test_failing_code_provider_is_down_until_it_delivers(world: World, sta
     finally:
         codes.fails_at_bodies = False
     await ask()
-    await until(world, code_provider="degraded")  # some of the last ten minutes reached nobody
+    await until(world, code_provider="degraded")  # some codes of the last ten minutes were not delivered
     await stack.sql("DELETE FROM otp_requests")
     await until(world)
 

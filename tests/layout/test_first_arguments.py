@@ -21,10 +21,18 @@ PARTS = {
     "core.accounts.operators.lockout.check_password": "counts a wrong password before it is refused",
     "core.desk.disclosure.one": "writes the audit row before personal data is shown",
     "core.desk.disclosure.several": "writes the audit row before personal data is shown",
+    "core.desk.disclosure.with_phone": "counts the look-up before the number is looked up",
+    "core.desk.failed_pairings.failed_pairings": "is a part of the search, with its own audit row",
+    "core.desk.support.accounts_found": "counts the look-up before the number is looked up",
+    "core.desk.support.customers": "is a part of the search, with its own audit row",
+    "core.desk.support.payments": "is a part of the search, with its own audit row",
+    "core.desk.support.sessions": "is a part of the search, with its own audit row",
+    "core.desk.webhook_calls.webhook_calls": "is a part of the search, with its own audit row",
     "core.desk.people.shown_to": "writes the audit row before personal data is shown",
     "core.idempotency.run.transaction": "is the transaction of the use case, with its key",
     "core.payments.invoices.issue": "stores what the gateway has answered in between",
     "core.payments.poll.ask_due": "asks the gateway between the claim and the return of what was not asked",
+    "core.payments.refunds.refund.request": "is one refund of several, each with its own commit",
     "core.payments.webhooks.process.process": "has the effect of a call that is stored already",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

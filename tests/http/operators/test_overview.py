@@ -80,7 +80,7 @@ async def test_overview_counts_objects_and_reports_overdue_work(world: World, st
     assert {later - earlier for earlier, later in itertools.pairwise(began)} == {dt.timedelta(hours=1)}
     (failure,) = (await operator.get("/internal/failed-pairings"))["items"]
     assert seen["failures_oldest_at"] == failure["created_at"]
-    # Those in a chat, the free ones and the others are all who are online, whoever has room or is offline in a chat.
+    # Each mitra who is online counts once, and one in a chat does not count as free.
     async with world.setting(max_customers_per_mitra=1):
         assert (await operator.get(OVERVIEW))["mitras_free"] == 1
     await busy.post("/api/mitra/status/offline")
