@@ -27,6 +27,7 @@ EXAMPLES: dict[str, Any] = {
     "duration_minutes": 12,
     "content": "Halo Kak, aku butuh teman bicara.",
     "MakeGoodBody.amount": 5000,
+    "ReportBody.reason": "rude",
     "MakeGoodBody.reason": "The mitra was silent for five minutes.",
     "reason": "The customer asked support to end the session.",
     "message": "Terima kasih, sampai jumpa.",

@@ -59,7 +59,7 @@ async def block(customer_id: str, data: BlockBody, runtime: Runtime, actor: Acto
     """
     found, until = path_id(customer_id), query_time("until", data.until)
     await operator_work.block_customer(runtime, actor, customer_id=found, reason=data.reason, until=until)
-    return await people.customer_for_operator(runtime, actor, found)
+    return await people.customer_for_operator(runtime, actor, found, has_written=True)
 
 
 @post("/internal/customers/{customer_id:str}/unblock", status_code=200, **operators("customers", "write"))

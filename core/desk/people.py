@@ -163,20 +163,24 @@ async def operator_me(runtime: Runtime, user_id: str) -> OperatorView:
     return operator_view(runtime, operator)
 
 
-async def customer_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> CustomerForOperators:
+async def customer_for_operator(
+    runtime: Runtime, actor: Actor, customer_id: str, *, has_written: bool = False
+) -> CustomerForOperators:
     """Return a customer for an operator.
 
     Without the permission `customers.pii` phone and e-mail are masked, and the reason of a block is hidden; with it, an
-    audit row records that they were read.
+    audit row records that they were read. `has_written`: the operator has just written the block.
     """
-    return (await shown_to(runtime, actor, [await customer_me(runtime, customer_id)], listed=False))[0]
+    view = await customer_me(runtime, customer_id)
+    return (await shown_to(runtime, actor, [view], listed=False, has_written=has_written))[0]
 
 
 async def shown_to(
-    runtime: Runtime, actor: Actor, views: list[CustomerView], *, listed: bool = True
+    runtime: Runtime, actor: Actor, views: list[CustomerView], *, listed: bool = True, has_written: bool = False
 ) -> list[CustomerForOperators]:
     """Return customers as the operator may see them, and write an audit row about unmasked personal data.
 
+    `has_written`: the operator has just written the reason of the block, so it does not count as read.
     Raises Unavailable if the audit row can't be written.
     """
     blocks = await block_account.of_all(runtime.db, [view.id for view in views], now=runtime.now())
@@ -184,8 +188,9 @@ async def shown_to(
     if not disclosure.readable(actor):
         return [masked(view) for view in shown]
     fields = [name for name in ("phone", "email") if any(getattr(view, name) for view in views)]
-    fields += ["block"] if blocks else []
-    ids = [view.id for view in shown if view.phone or view.email or view.block]
+    reads_blocks = bool(blocks) and not has_written
+    fields += ["block"] if reads_blocks else []
+    ids = [view.id for view in shown if view.phone or view.email or (view.block and reads_blocks)]
     if listed:
         await disclosure.several(runtime, actor, object_type="customer", ids=ids, fields=fields)
     elif ids:

@@ -26,6 +26,8 @@ PATH: dict[str, Callable[[], str]] = {
     "name": lambda: "swagger-ui.css",
     "file": lambda: "app.js",
 }
+# Route -> the query that it needs.
+QUERY = {"/internal/search": "?q=Dewi"}
 # Path parameters that name an object of a customer or a mitra: another user's object is 404, which
 # tests/access/test_foreign_objects.py checks.
 OWNED = {"request_id", "session_id", "auth_session_id"}
@@ -93,13 +95,14 @@ def _missing(route: Route, what: str, table: str) -> Any:
 
 
 def filled(route: Route, **given: str) -> str:
-    """Return the route's address with new ids for all parameters that are not in `given`."""
+    """Return the route's address with its query, and with new ids for all parameters that are not in `given`."""
     for name in route.parameters:
         if name not in PATH and not name.endswith("_id"):
             _missing(route, f"the name {name!r} in the address", "PATH")
         if name.endswith("_id") and route.listener == "public" and name not in OWNED and name not in WITHIN:
             _missing(route, f"the name {name!r} in the address", "OWNED, when it is a user's own, or WITHIN")
-    return route.at(**{name: given.get(name) or PATH.get(name, ids.new_id)() for name in route.parameters})
+    values = {name: given.get(name) or PATH.get(name, ids.new_id)() for name in route.parameters}
+    return route.at(**values) + QUERY.get(route.path, "")
 
 
 def body_of(route: Route) -> dict[str, Any] | None:

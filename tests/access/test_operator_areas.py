@@ -87,7 +87,8 @@ async def test_texts_that_people_wrote_are_hidden_without_customers_pii_and_else
         assert await found_in(plain.client, path, planted.secrets) == set(), path
         shown = await found_in(trusted.client, path, planted.secrets)
         now = (await world.stack.sql(PII_ROWS, trusted.id))[0][0]
-        assert now - rows in ({1} if shown else {0, 1}), (path, shown)
+        most = 6 if path.startswith("/internal/search") else 1  # one for each kind of object that the search shows
+        assert bool(shown) <= now - rows <= most, (path, shown)
         rows, seen = now, seen | shown
     assert seen == set(planted.secrets)
     session = await plain.client.get(f"/internal/sessions/{planted.ids['session_id'][0]}")
