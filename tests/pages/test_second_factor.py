@@ -1,6 +1,7 @@
 """The second factor in a browser: enrolment, sign-in, fresh codes, and a role that requires it."""
 
 import base64
+import re
 import time
 
 import pytest
@@ -118,6 +119,45 @@ async def test_role_requiring_a_second_factor_shows_only_enrolment_before(browse
         await no_violations(window, "enrolment")
         await set_up(window, code=said.strip().rpartition(": ")[2])
         await expect(page.get_by_role("heading", name="Customers", level=1)).to_be_visible()
+
+
+async def test_new_operator_whose_role_requires_a_second_factor_gets_a_code(browser: Browser, world: World) -> None:
+    me, root = await an_enrolled_operator(world, {"*": "write"}), await world.operator()
+    strict = await root.post("/internal/roles", {"name": unique("strict"), "permissions": {}, "require_totp": True})
+    loose = await root.post("/internal/roles", {"name": unique("loose"), "permissions": {"customers": "read"}})
+    other = await an_account(root, loose["id"])
+    await me.step_up()
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page: Page = window.page
+        await window.signed_in(me.client)
+        await window.open("#/operators")
+        await window.settled()
+        name, email = unique("Budi"), f"{unique('budi')}@example.test"
+        await page.get_by_role("button", name="Add an operator…").click()
+        form = page.get_by_role("dialog", name="Add an operator")
+        await form.get_by_label("Name").fill(name)
+        await form.get_by_label("E-mail").fill(email)
+        await form.get_by_label("Role").select_option(label=strict["name"])
+        await form.get_by_label("Password").fill(PASSWORD)
+        await form.get_by_role("button", name="Add", exact=True).click()
+        shown = page.get_by_role("dialog", name=f"One-time code for {name}")
+        code = await shown.locator("code").inner_text()
+        await shown.get_by_role("button", name="Done").click()
+        await window.open("#/roles")
+        await window.settled()
+        row = page.get_by_role("row").filter(has_text=loose["name"])
+        await row.get_by_role("button", name="Edit").click()
+        await page.get_by_label("Its operators need a second factor").check()
+        await page.get_by_role("button", name="Save").click()
+        shown = page.get_by_role("dialog", name=f"One-time code for {other['display_name']}")
+        await expect(shown.locator("code")).to_have_text(re.compile(r"^\S{19}$"))
+        await shown.get_by_role("button", name="Done").click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        await window.open("#/customers")
+        await window.sign_in(email, PASSWORD)
+        await window.settled()
+        await set_up(window, code=code)
 
 
 async def test_protected_action_continues_after_a_fresh_code(browser: Browser, world: World) -> None:

@@ -4,6 +4,7 @@ import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { saveChanges } from "../parts/changes.js";
 import { ListPage } from "../parts/list.js";
+import { handOver } from "../parts/second_factor.js";
 import { chip } from "../parts/status.js";
 import { ask, confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
@@ -120,28 +121,13 @@ class OperatorsPage extends ListPage {
         t("Reset"),
         () => api.post(`${PATH}/${one.id}/reset-totp`),
       );
-      if (done?.enrolment_code) await this.#hand(name, done.enrolment_code);
-      return done;
+      return handOver(done, name);
     };
     return h(
       "button",
       { type: "button", class: "danger", "aria-label": `${words} ${name}`, onclick: () => this.#after(asked()) },
       words,
     );
-  }
-
-  /** Show the one-time code that the operator needs to set up a new second factor. */
-  #hand(name, code) {
-    return ask({
-      title: t("One-time code for {name}", { name }),
-      content: [
-        h("p", {}, t("Give it to them in person or by phone. It is valid for 24 hours and is not shown again.")),
-        h("p", {}, h("code", { class: "code" }, code)),
-      ],
-      submit: t("Done"),
-      cancel: false,
-      send: () => true,
-    });
   }
 
   async #after(done) {
@@ -199,7 +185,8 @@ class OperatorsPage extends ListPage {
     this.asking = true;
     try {
       const content = await this.#fields(one);
-      await this.#after(asked(content));
+      const done = await asked(content);
+      await this.#after(handOver(done, done?.display_name));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       toast(explain(error));

@@ -4,6 +4,7 @@ import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { saveChanges } from "../parts/changes.js";
 import { ListPage } from "../parts/list.js";
+import { handOver } from "../parts/second_factor.js";
 import { chip } from "../parts/status.js";
 import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
@@ -13,6 +14,7 @@ import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 const PATH = "/internal/roles";
+const MOST = 200; // operators whose names are shown with their codes
 const EVERYTHING = "*";
 const AREAS = {
   [EVERYTHING]: "everything",
@@ -92,8 +94,17 @@ class RolesPage extends ListPage {
   }
 
   async #after(asked) {
-    if (await asked) toast(t("Saved."));
+    const done = await asked;
+    if (done?.enrolment_codes?.length) await this.#handOver(done.enrolment_codes);
+    if (done) toast(t("Saved."));
     await this.refresh({ quietly: true });
+  }
+
+  /** Show the codes of the operators who need a second factor from now on, one after the other. */
+  async #handOver(codes) {
+    const { items } = await api.get("/internal/operators", { limit: MOST });
+    const names = new Map(items.map((one) => [one.id, one.display_name]));
+    for (const one of codes) await handOver(one, names.get(one.operator_id) ?? one.operator_id);
   }
 
   #add() {

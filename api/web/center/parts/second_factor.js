@@ -97,3 +97,21 @@ export const stepUp = () =>
     submit: t("Confirm"),
     send: (data) => api.post("/internal/auth/step-up", { code: data.get("code").trim() }),
   });
+
+/**
+ * Show the one-time code that an operator needs to set up a second factor, if the answer `done` has one. Returns `done`.
+ */
+export async function handOver(done, name) {
+  if (done?.enrolment_code)
+    await ask({
+      title: t("One-time code for {name}", { name }),
+      content: [
+        h("p", {}, t("Give it to them in person or by phone. It is valid for 24 hours and is not shown again.")),
+        h("p", {}, h("code", { class: "code" }, done.enrolment_code)),
+      ],
+      submit: t("Done"),
+      cancel: false,
+      send: () => true,
+    });
+  return done;
+}
