@@ -297,6 +297,23 @@ async def test_overview_shows_the_newest_answer_and_keeps_it_while_unreachable(
     await expect(link).to_be_focused()
 
 
+async def test_overview_names_the_parts_of_the_service_that_fail(window: BrowserWindow) -> None:
+    page = window.page
+
+    async def without_gateway(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        broken = {"status": "down", "message": "It does not answer."}
+        parts = [{**part, **broken} if part["name"] == "gateway" else part for part in found["parts"]]
+        await route.fulfill(json={"status": "down", "parts": parts})
+
+    await page.route("**/internal/health", without_gateway)
+    await window.open()
+    card = page.get_by_role("heading", name="Parts of the service that fail").locator("..")
+    await expect(card.get_by_role("listitem").filter(has_text="payment gateway")).to_contain_text("It does not answer.")
+    await no_violations(window, "health")
+
+
 async def test_link_pressed_while_the_overview_reloads_still_works(window: BrowserWindow, world: World) -> None:
     page = window.page
     asked = 0

@@ -2,6 +2,7 @@
 
 export const ROWS = {
   // Names of settings: their keys, in words.
+  "no reply minutes": "menit tanpa balasan",
   "max customers per mitra": "pelanggan per mitra paling banyak",
   "otp max per phone per hour": "kode per telepon per jam paling banyak",
   "otp max per ip per hour": "kode per alamat per jam paling banyak",

@@ -21,6 +21,19 @@ const GAPS = {
   otp_sender: "Sign-in codes are only logged, so they reach no phone: OTP_SENDER.",
   push_sender: "Pushes are only logged, so they reach no phone: PUSH_SENDER.",
 };
+// The names of the parts of the service, as operators say them.
+const PARTS = {
+  api: "requests of apps",
+  realtime: "chats and pushes",
+  jobs: "timers",
+  database: "database",
+  replica: "copy of the database",
+  redis: "signals between processes",
+  gateway: "payment gateway",
+  code_provider: "sign-in codes",
+  push_provider: "pushes to phones",
+  webhooks: "calls of the payment gateway",
+};
 const WRONG = ["error", "conflict", "unknown_external_id"]; // results that an operator must look at; calls without a token carry no money
 
 class OverviewPage extends Page {
@@ -34,8 +47,9 @@ class OverviewPage extends Page {
     const maybe = (area, path, query) => (session.may(area) ? api.get(path, query, signal) : null);
     const from = new Date(serviceNow() - DAY_MS).toISOString();
     const open = { operator_action: "none", limit: SHOWN };
-    const [numbers, failures, errors] = await Promise.all([
+    const [numbers, health, failures, errors] = await Promise.all([
       maybe("activity", "/internal/overview"),
+      maybe("activity", "/internal/health"),
       maybe("failed_pairings", "/internal/failed-pairings", open),
       session.may("webhooks")
         ? Promise.all(
@@ -49,7 +63,8 @@ class OverviewPage extends Page {
       ?.flatMap((one) => one.items)
       .sort((a, b) => (a.received_at < b.received_at ? 1 : -1))
       .slice(0, SHOWN);
-    return { numbers, failures, errors: calls && { items: calls } };
+    const unwell = health?.parts.filter((one) => one.status === "degraded" || one.status === "down") ?? [];
+    return { numbers, unwell, failures, errors: calls && { items: calls } };
   }
 
   /** Replace only the parts that have changed, so that a link keeps the focus. */
@@ -62,7 +77,7 @@ class OverviewPage extends Page {
     };
     const keys = {
       now: JSON.stringify({ ...data.numbers, hours: null }),
-      needs: JSON.stringify([data.failures, data.errors, data.numbers?.sweeps, data.numbers?.not_set_up]),
+      needs: JSON.stringify([data.unwell, data.failures, data.errors, data.numbers?.sweeps, data.numbers?.not_set_up]),
       day: JSON.stringify(data.numbers?.hours),
     };
     this.parts ??= {};
@@ -139,9 +154,10 @@ class OverviewPage extends Page {
     );
   }
 
-  #needs({ numbers, failures, errors }) {
+  #needs({ numbers, unwell, failures, errors }) {
     const late = (numbers?.sweeps ?? []).filter((sweep) => sweep.overdue > 0);
     const parts = [
+      unwell.length > 0 && this.#health(unwell),
       failures?.items.length > 0 && this.#failures(failures, numbers),
       errors?.items.length > 0 && this.#errors(errors),
       late.length > 0 && this.#late(late),
@@ -153,6 +169,24 @@ class OverviewPage extends Page {
         ? h("div", { class: "cards" }, parts)
         : h("p", { class: "notice good" }, t("Nothing needs your attention.")),
     ];
+  }
+
+  /** The parts of the service that don't work, or only in part. */
+  #health(parts) {
+    const lines = parts.map(({ name, status, since, message }) =>
+      h(
+        "li",
+        {},
+        h("span", {}, h("strong", {}, t(PARTS[name] ?? name)), message && [": ", message]),
+        h("span", {}, chip(t(status), status === "down" ? "bad" : "warn"), since && [" ", h("small", {}, age(since))]),
+      ),
+    );
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Parts of the service that fail")),
+      h("ul", { class: "plain-list" }, lines),
+    );
   }
 
   #failures({ items }, numbers) {

@@ -38,6 +38,7 @@ const KINDS = {
   session_completed: ["Session completed", ""],
   refund_requested: ["Refund requested", ""],
   refund_failed: ["Refund failed", "bad"],
+  refunded: ["Money given back", "good"],
   operator_acted: ["Resolved by an operator", "good"],
 };
 
