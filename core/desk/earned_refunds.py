@@ -14,7 +14,7 @@ from core.payments.refunds.states import OPEN, RefundStatus
 from core.runtime.container import Runtime
 from core.storage.records import as_dict
 
-REFUNDS = """SELECT
+_REFUNDS = """SELECT
   r.id,
   r.payment_request_id,
   r.amount,
@@ -31,8 +31,8 @@ REFUNDS = """SELECT
 FROM refunds AS r
 JOIN control_center_users AS o ON o.id = r.requested_by
 WHERE r.failure_id IS NULL AND """
-ONE = f"{REFUNDS} r.id = $1"
-OF_PAYMENT = f"{REFUNDS} r.payment_request_id = $1 ORDER BY r.id DESC"
+ONE = f"{_REFUNDS} r.id = $1"
+OF_PAYMENT = f"{_REFUNDS} r.payment_request_id = $1 ORDER BY r.id DESC"
 
 
 @attrs.frozen(kw_only=True)

@@ -53,7 +53,7 @@ REALTIME = (Point("a batch of messages is stored", r"chat_commit(_one)?\(", comm
 JOBS = (
     Point("a search whose signal was lost begins", "INSERT INTO chat_sessions"),
     Point("a round ends", r"^UPDATE chat_sessions (AS )?(s )?SET .*round_number"),
-    Point("the warning is sent", "SET warn_at = NULL WHERE warn_at"),
+    Point("the warning is sent", "SET warn_at = NULL WHERE"),
     Point("the paid time ends", "SET status = 'expired', grace_ends_at"),
     Point("an extension times out", "SET status = 'active', expires_at"),
     Point("the grace period ends", "s SET status = 'completed'"),

@@ -45,6 +45,7 @@ PARTS = {
     "core.desk.support.PAYMENTS",
     "core.pairing.promises.store.judge",
     "core.payments.views.REQUEST",
+    "core.privacy.erase_columns.LEFT",
     "core.sessions.messages.chats.messages",
     "core.sessions.own_lists.TRANSACTIONS",
     "core.sessions.own_session.VIEW",

@@ -482,7 +482,7 @@ WHERE s.paired_at > b.holds_since;
 
 -- rule: a blocked account has no pending payment request
 -- proves: docs/product.md#blocked-accounts
--- reads: open work
+-- reads: whole tables
 -- returns: pending requests of blocked accounts that were made before the end of the block.
 SELECT
   p.id::text,

@@ -14,7 +14,7 @@ from tools.commands import migrate
 from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
-REPEATED = "0001"  # creates indexes of auth_sessions if they are missing, which locks the table against writes
+REPEATED = "0004"  # creates indexes of auth_sessions if they are missing, which locks the table against writes
 WAITED_S = 2.0  # how long a migration waits for a lock before it gives up
 
 

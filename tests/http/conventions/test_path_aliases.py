@@ -81,7 +81,7 @@ async def test_every_alias_of_every_route_is_404_and_charged_to_no_limit(
     calls = [
         (base_of(low_limits, listener) + alias, route.method)
         for route in plain.values()
-        for alias in sorted(aliases_of(filled(route)))
+        for alias in sorted(aliases_of(filled(route).partition("?")[0]))
     ]
     calls += [(f"{base_of(low_limits, listener)}{root}", "GET") for root in ("//", "///", "/./", "/%2e")]
     assert len(calls) > 20 * BURST

@@ -91,7 +91,7 @@ async def test_refund_that_the_service_does_not_have_is_printed_if_refunds_are_o
     assert found["refund_differences"] == [
         {
             "difference": "refund_not_recorded",
-            "failure_id": failure_id,
+            "reference": failure_id,
             "status": None,
             "amount": None,
             "gateway_refund_id": "rfd-1",
