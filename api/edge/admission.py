@@ -73,7 +73,7 @@ class RequestAdmission:
         """
         now = monotonic()
         self._last_back = min(max(now, self._last_back) + 1 / COME_BACK_PER_SECOND, now + COME_BACK_S)
-        return math.ceil(self._last_back - now)
+        return min(COME_BACK_S, math.ceil(self._last_back - now))  # now + 30 - now may be a little more than 30
 
 
 class Slot:
