@@ -130,8 +130,9 @@ def make_template(folder: pathlib.Path, *, grown: bool = False) -> None:
     made.servers.stop()
     assert made.servers.postgres_dir is not None
     shutil.copytree(made.servers.postgres_dir / "cluster", folder, symlinks=True)
-    with (folder / "postgresql.conf").open("a") as conf:
-        conf.write(PLANS)
+    if not grown:  # there the plans are looked at, and shall be those of a service
+        with (folder / "postgresql.conf").open("a") as conf:
+            conf.write(PLANS)
     made.close()
 
 

@@ -23,8 +23,9 @@ TESTS = (
 ROOT = pathlib.Path(__file__).parents[2]
 # Parts of statements -> why they may read more.
 MORE = {
+    "DELETE FROM auth_sessions WHERE id = ANY": "the sweep of old sign-ins takes a batch at a time",
     "SELECT count(*)::int FROM": "an audit reports how many rows there are",
-    "WITH asked AS": "adds up the days of a range; docs/scale.md says when to store daily sums",
+    "WITH searches AS": "adds up the days of a range; docs/scale.md says when to store daily sums",
     "n.lost_by_ms FROM chat_request_notifications": "older months are read until the page is full",
     "FROM webhook_logs WHERE ( external_id =": "the id of an invoice has no time, and late money comes at any time",
     "SELECT id FROM webhook_logs WHERE NOT token_valid": "a partial index has only the old calls without a token",
