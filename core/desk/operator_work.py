@@ -82,8 +82,7 @@ async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, chang
     ValidationFailed.
     """
     async with runtime.transaction() as tx:
-        undecided = await refund.lock_undecided(tx, failure_id, words=None)
-        failure = undecided.failure
+        failure = (await refund.lock_undecided(tx, failure_id, words=None)).failure
         before = {"assigned_to": failure.assigned_to, "snoozed_until": failure.snoozed_until}
         after = {**before, **change}
         if after["assigned_to"] not in (None, failure.assigned_to):
@@ -91,7 +90,16 @@ async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, chang
         if change.get("snoozed_until") is not None:
             _check_snooze(change["snoozed_until"], now=tx.now)
         await failures.plan(tx, failure_id, **after)
-        await undecided.record(tx, actor, "failed_pairing.planned", before=_as_json(before), after=_as_json(after))
+        # Nothing has changed for the customer, so no event is sent.
+        await operators.audit(
+            tx,
+            actor.user_id,
+            "failed_pairing.planned",
+            "pairing_failure",
+            failure_id,
+            before=_as_json(before),
+            after=_as_json(after),
+        )
 
 
 def _as_json(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,10 @@ async def test_one_of_many_operators_takes_a_failure_and_gives_it_back(world: Wo
     def take(n: int) -> Any:
         return team[n % 4].client.call("PATCH", path, {"assigned_to": team[n % 4].id})
 
+    told = "SELECT count(*) FROM deliveries WHERE recipient_id = $1::text::uuid"
+    before = await world.stack.sql(told, failure["customer"]["id"])
     seen = await at_once(20, take)
+    assert await world.stack.sql(told, failure["customer"]["id"]) == before  # the customer gets no event
     holder = {one[1]["assigned_to"]["id"] for one in seen if one[0] == 200}
     assert len(holder) == 1  # who has it may take it again
     assert {one for one in seen if one[0] != 200} == {(409, "ALREADY_ASSIGNED")}
