@@ -1,4 +1,4 @@
--- sha256 7b694fe46bb5e5e801216ecc29f8200744376aba4556fb9b9820f04bc58a15c9
+-- sha256 448071b9ad863ed4b7b507e6f49aaddff13d94521eb433a733b9f8a95795e022
 -- Every table of docs/product.md#resources, and those that the service needs for itself.
 --
 -- The tables.py of each domain declares the same columns and says what each one means. Every statement may run twice.
@@ -92,7 +92,13 @@ CREATE TABLE IF NOT EXISTS customers (
   had_first_session BOOLEAN NOT NULL DEFAULT false,
   exported_at TIMESTAMPTZ,
   erased_at TIMESTAMPTZ,
-  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  blocked_at TIMESTAMPTZ,
+  blocked_until TIMESTAMPTZ,
+  block_reason TEXT,
+  CONSTRAINT customers_block_is_whole CHECK (
+    blocked_at IS NOT NULL OR blocked_until IS NULL AND block_reason IS NULL
+  )
 );
 
 CREATE TABLE IF NOT EXISTS mitras (
@@ -260,6 +266,7 @@ CREATE TABLE IF NOT EXISTS payment_requests (
   invoice_made_at TIMESTAMPTZ,
   poll_at TIMESTAMPTZ,
   traceparent VARCHAR(55),
+  asked_amount INTEGER,
   CONSTRAINT payment_requests_known_mode CHECK (mode IN ('chat', 'call')),
   CONSTRAINT payment_requests_known_status CHECK (
     status IN ('pending', 'confirmed', 'consumed', 'failed_pairing', 'abandoned', 'expired')
@@ -270,7 +277,8 @@ CREATE TABLE IF NOT EXISTS payment_requests (
     (status IN ('confirmed', 'consumed', 'failed_pairing')) = (confirmed_at IS NOT NULL)
   ),
   CONSTRAINT payment_requests_consumed_has_a_time CHECK ((status = 'consumed') = (consumed_at IS NOT NULL)),
-  CONSTRAINT payment_requests_discount_is_for_sessions CHECK (NOT (is_extension AND is_first_session_discount))
+  CONSTRAINT payment_requests_discount_is_for_sessions CHECK (NOT (is_extension AND is_first_session_discount)),
+  CONSTRAINT payment_requests_short_is_less CHECK (asked_amount > amount)
 );
 
 CREATE TABLE IF NOT EXISTS invoices_asked (
@@ -578,11 +586,15 @@ CREATE TABLE IF NOT EXISTS customer_transactions (
   id UUID PRIMARY KEY NOT NULL,
   customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
   session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
-  payment_request_id UUID UNIQUE REFERENCES payment_requests (id) ON DELETE RESTRICT,
+  payment_request_id UUID REFERENCES payment_requests (id) ON DELETE RESTRICT,
   type VARCHAR(20) NOT NULL,
   amount INTEGER NOT NULL DEFAULT 0,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
-  CONSTRAINT customer_transactions_known_type CHECK (type IN ('session', 'extension'))
+  refund_id UUID,
+  CONSTRAINT customer_transactions_known_type CHECK (type IN ('session', 'extension', 'refund')),
+  CONSTRAINT customer_transactions_refund_is_negative CHECK (
+    (type = 'refund') = (amount < 0) AND (type = 'refund') = (refund_id IS NOT NULL)
+  )
 );
 
 -- The cause tags of core/payments/failures/causes.py: `sesi migrate` adds missing ones.
@@ -603,17 +615,27 @@ CREATE TABLE IF NOT EXISTS pairing_failures (
   note TEXT,
   superseded_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  sub_cause VARCHAR(20),
+  twin_id UUID,
+  assigned_to UUID,
+  snoozed_until TIMESTAMPTZ,
   CONSTRAINT pairing_failures_known_action CHECK (operator_action IN ('refunded', 'credited', 'no_action')),
   CONSTRAINT pairing_failures_action_is_whole CHECK (
     (operator_action IS NULL) = (actioned_by IS NULL) AND (operator_action IS NULL) = (actioned_at IS NULL)
   ),
-  CONSTRAINT pairing_failures_acted_stays CHECK (operator_action IS NULL OR superseded_at IS NULL)
+  CONSTRAINT pairing_failures_acted_stays CHECK (operator_action IS NULL OR superseded_at IS NULL),
+  CONSTRAINT pairing_failures_known_sub_cause CHECK (
+    sub_cause IN (
+      'late', 'given_up', 'double', 'live_session', 'discount_used', 'erased', 'rejected', 'not_answered',
+      'session_ended', 'mitra_inactive'
+    )
+  )
 );
 
 -- The refunds of pairing failures through the gateway (docs/fairness.md#refunds).
 CREATE TABLE IF NOT EXISTS refunds (
   id UUID PRIMARY KEY NOT NULL,
-  failure_id UUID NOT NULL UNIQUE REFERENCES pairing_failures (id) ON DELETE RESTRICT,
+  failure_id UUID UNIQUE REFERENCES pairing_failures (id) ON DELETE RESTRICT,
   amount INTEGER NOT NULL,
   status VARCHAR(20) NOT NULL DEFAULT 'requested',
   reason TEXT,
@@ -626,12 +648,20 @@ CREATE TABLE IF NOT EXISTS refunds (
   ask_at TIMESTAMPTZ,
   settled_at TIMESTAMPTZ,
   created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  payment_request_id UUID NOT NULL,
+  reference UUID,
+  hand_reference VARCHAR(255),
   CONSTRAINT refunds_known_status CHECK (status IN ('requested', 'pending', 'succeeded', 'failed')),
   CONSTRAINT refunds_sane CHECK (amount > 0 AND attempt > 0 AND asks >= 0),
   CONSTRAINT refunds_settled_has_a_time CHECK ((status IN ('requested', 'pending')) = (settled_at IS NULL)),
   CONSTRAINT refunds_open_is_asked_after CHECK ((status IN ('requested', 'pending')) = (ask_at IS NOT NULL)),
   CONSTRAINT refunds_failed_has_a_code CHECK ((status = 'failed') = (failure_code IS NOT NULL)),
-  CONSTRAINT refunds_made_has_an_id CHECK (status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL)
+  CONSTRAINT refunds_made_has_an_id CHECK (
+    status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR hand_reference IS NOT NULL
+  ),
+  CONSTRAINT refunds_by_hand_is_earned_and_done CHECK (
+    hand_reference IS NULL OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL
+  )
 );
 
 -- Events and pushes that are not delivered yet, and the answers of repeated requests.
@@ -781,3 +811,40 @@ BEGIN
       part.of || '_before_' || to_char(month, 'YYYY_MM'), part.of, bound::uuid, part.options);
   END LOOP;
 END $$;
+
+CREATE TABLE IF NOT EXISTS blocks (
+  id UUID PRIMARY KEY NOT NULL,
+  customer_id UUID NOT NULL REFERENCES customers (id) ON DELETE RESTRICT,
+  mitra_id UUID NOT NULL REFERENCES mitras (id) ON DELETE RESTRICT,
+  blocked_by VARCHAR(10) NOT NULL,
+  session_id UUID NOT NULL,
+  holds_since TIMESTAMPTZ NOT NULL,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT blocks_once UNIQUE (customer_id, mitra_id, blocked_by),
+  CONSTRAINT blocks_known_party CHECK (blocked_by IN ('customer', 'mitra'))
+);
+
+CREATE TABLE IF NOT EXISTS session_reports (
+  id UUID PRIMARY KEY NOT NULL,
+  session_id UUID NOT NULL REFERENCES chat_sessions (id) ON DELETE RESTRICT,
+  reporter VARCHAR(10) NOT NULL,
+  reason VARCHAR(20) NOT NULL,
+  message TEXT,
+  resolution VARCHAR(20),
+  note TEXT,
+  resolved_by UUID,
+  resolved_at TIMESTAMPTZ,
+  created_at TIMESTAMPTZ NOT NULL DEFAULT current_timestamp,
+  CONSTRAINT session_reports_once_a_party UNIQUE (session_id, reporter),
+  CONSTRAINT session_reports_known_reporter CHECK (reporter IN ('customer', 'mitra')),
+  CONSTRAINT session_reports_known_reason CHECK (
+    reason IN ('no_answer', 'rude', 'harassment', 'sexual', 'self_harm', 'scam', 'other')
+  ),
+  CONSTRAINT session_reports_known_resolution CHECK (
+    resolution IN ('dismissed', 'warned', 'blocked', 'made_good')
+  ),
+  CONSTRAINT session_reports_resolved_is_whole CHECK (
+    (resolution IS NULL) = (resolved_at IS NULL) AND (resolution IS NULL) = (resolved_by IS NULL)
+  ),
+  CONSTRAINT session_reports_open_has_no_note CHECK (resolution IS NOT NULL OR note IS NULL)
+);

@@ -1,4 +1,4 @@
--- sha256 584d96c2ebdaf127f02b908fb1df35a49f7eb9c50d6f59abfe261e9bd5bddf3f
+-- sha256 fb35b88a6f84384d6d5a253965bc03b8db5a28e61cbad1101969cd2ecc631b80
 -- The functions that the service calls. Those of messages are in the next file.
 
 -- Sets of states. `make migration` writes these functions from the states.py of each domain.
@@ -356,4 +356,13 @@ CREATE OR REPLACE FUNCTION folded(p_text TEXT) RETURNS TEXT LANGUAGE sql IMMUTAB
       '𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃'
     )
   END
+$$;
+
+-- The mitras who have a block with a customer, of either side: with the account, if the customer has joined one. None
+-- for a customer who is null. A search, a targeted request, an acceptance and the history all use this function.
+CREATE OR REPLACE FUNCTION blocked_mitras(p_customer UUID) RETURNS TABLE (mitra_id UUID) LANGUAGE sql STABLE AS $$
+  SELECT b.mitra_id
+  FROM customers c
+  JOIN blocks b ON b.customer_id = coalesce(c.account_belongs_to, c.id)
+  WHERE c.id = p_customer
 $$;

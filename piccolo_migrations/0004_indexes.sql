@@ -1,4 +1,4 @@
--- sha256 0d0b35b7adde7fab36351ff31bce736bad1dcbd7a172b0524746254de81c66f0
+-- sha256 6270fca14868756b92c26b455223b7dfe270c554dfdada05aec59d522e5116d9
 -- The indexes, by table. Each one serves a list, a search or a deadline, or makes rows unique.
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
@@ -27,6 +27,9 @@ CREATE UNIQUE INDEX IF NOT EXISTS customers_identity_b_sub ON customers (identit
 WHERE identity_b_sub IS NOT NULL;
 CREATE INDEX IF NOT EXISTS customers_account_belongs_to ON customers (account_belongs_to)
 WHERE account_belongs_to IS NOT NULL;
+-- The blocked ones are few: whoever asks for them reads no other account.
+CREATE INDEX IF NOT EXISTS customers_blocked ON customers (id)
+WHERE blocked_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS customers_created ON customers (created_at, id);
 CREATE INDEX IF NOT EXISTS customers_joined ON customers (joined_real_at)
 WHERE joined_real_at IS NOT NULL;
@@ -100,6 +103,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS payment_requests_one_extension ON payment_requ
 WHERE status IN ('pending', 'confirmed') AND is_extension;
 CREATE UNIQUE INDEX IF NOT EXISTS payment_requests_one_pending ON payment_requests (customer_id)
 WHERE status = 'pending' AND NOT is_extension;
+CREATE INDEX IF NOT EXISTS payment_requests_amount ON payment_requests (amount, created_at, id);
 CREATE INDEX IF NOT EXISTS payment_requests_confirmed ON payment_requests (confirmed_at)
 WHERE status = 'confirmed';
 CREATE INDEX IF NOT EXISTS payment_requests_created ON payment_requests (created_at, id);
@@ -201,6 +205,12 @@ WHERE response IS NULL;
 CREATE INDEX IF NOT EXISTS wait_promises_made ON wait_promises (made_at, payment_request_id);
 
 -- customer_transactions
+-- A payment request is earned once, and refunded in any number of parts.
+CREATE UNIQUE INDEX IF NOT EXISTS customer_transactions_earned ON customer_transactions (payment_request_id)
+WHERE type <> 'refund';
+CREATE UNIQUE INDEX IF NOT EXISTS customer_transactions_refund ON customer_transactions (refund_id)
+WHERE refund_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS customer_transactions_payment ON customer_transactions (payment_request_id);
 CREATE INDEX IF NOT EXISTS customer_transactions_newest ON customer_transactions (customer_id, created_at, id);
 CREATE INDEX IF NOT EXISTS customer_transactions_session ON customer_transactions (session_id);
 
@@ -210,6 +220,7 @@ CREATE INDEX IF NOT EXISTS session_receipts_unsigned ON session_receipts (comple
 -- pairing_failures
 CREATE UNIQUE INDEX IF NOT EXISTS pairing_failures_one_live ON pairing_failures (payment_request_id)
 WHERE superseded_at IS NULL;
+CREATE INDEX IF NOT EXISTS pairing_failures_amount ON pairing_failures (amount, created_at, id);
 CREATE INDEX IF NOT EXISTS pairing_failures_cause_newest ON pairing_failures (cause_tag, created_at, id);
 CREATE INDEX IF NOT EXISTS pairing_failures_created ON pairing_failures (created_at DESC);
 CREATE INDEX IF NOT EXISTS pairing_failures_payment ON pairing_failures (payment_request_id);
@@ -218,8 +229,14 @@ CREATE INDEX IF NOT EXISTS pairing_failures_waiting ON pairing_failures (created
 WHERE operator_action IS NULL AND superseded_at IS NULL;
 -- The database looks here for failures of each customer that it deletes.
 CREATE INDEX IF NOT EXISTS pairing_failures_customer ON pairing_failures (customer_id);
+CREATE INDEX IF NOT EXISTS pairing_failures_twin ON pairing_failures (twin_id) WHERE twin_id IS NOT NULL;
 
 -- refunds
+CREATE INDEX IF NOT EXISTS refunds_payment ON refunds (payment_request_id);
+CREATE UNIQUE INDEX IF NOT EXISTS refunds_by_hand ON refunds (payment_request_id, hand_reference)
+WHERE hand_reference IS NOT NULL;
+-- The gateway names a refund by this id.
+CREATE UNIQUE INDEX IF NOT EXISTS refunds_reference ON refunds (coalesce(reference, failure_id, id));
 CREATE INDEX IF NOT EXISTS refunds_to_ask ON refunds (ask_at)
 WHERE status IN ('requested', 'pending');
 
@@ -254,3 +271,13 @@ WHERE credit_at IS NOT NULL;
 -- erasures
 CREATE INDEX IF NOT EXISTS erasures_began ON erasures (began_at, id);
 CREATE INDEX IF NOT EXISTS erasures_pending ON erasures (began_at, id) WHERE completed_at IS NULL;
+
+-- blocks
+CREATE INDEX IF NOT EXISTS blocks_mitra_id ON blocks (mitra_id, created_at);
+
+-- session_reports
+CREATE INDEX IF NOT EXISTS session_reports_created_at ON session_reports (created_at DESC, id DESC);
+CREATE INDEX IF NOT EXISTS session_reports_open ON session_reports (created_at DESC, id DESC)
+WHERE resolution IS NULL;
+CREATE INDEX IF NOT EXISTS session_reports_with_texts ON session_reports (resolved_at)
+WHERE message IS NOT NULL OR note IS NOT NULL;

@@ -1,4 +1,4 @@
--- sha256 807d81abce68778af49c7b5b89a49872c9cde887b911c98e4f5789ecdd6a764e
+-- sha256 c0846b2b1d66b7940dfe1d7fc38741ca235b2b4900e50153563bf420235d93c9
 -- Triggers that refuse what no use case may do (docs/invariants.md).
 
 -- States change along the declared edges only (docs/invariants.md#i8). `make migration` writes these functions from
@@ -73,20 +73,22 @@ BEFORE UPDATE OF status ON refunds
 FOR EACH ROW EXECUTE FUNCTION refund_edge();
 
 -- Money (docs/invariants.md#i3): each paid request is in exactly one place, sessions are paid, and the ledger is
--- append-only. Constraint triggers check at the commit, when a flow has written all its rows.
+-- append-only. A consumed request is earned once, and what went back of it is at most that. Constraint triggers check
+-- at the commit, when a flow has written all its rows.
 
 CREATE OR REPLACE FUNCTION money_is_conserved() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE
   p payment_requests%ROWTYPE;
-  earned int; earned_right int; failures int; failures_right int; chats int;
+  earned int; earned_right int; refunded bigint; failures int; failures_right int; chats int;
 BEGIN
   SELECT * INTO p FROM payment_requests WHERE id = CASE TG_TABLE_NAME
     WHEN 'payment_requests' THEN (to_jsonb(NEW) ->> 'id')::uuid ELSE (to_jsonb(NEW) ->> 'payment_request_id')::uuid END;
   IF NOT FOUND THEN RETURN NULL; END IF;
   SELECT
-      count(*),
-      count(*) FILTER (WHERE amount = p.amount AND type = CASE WHEN p.is_extension THEN 'extension' ELSE 'session' END)
-    INTO earned, earned_right
+      count(*) FILTER (WHERE type <> 'refund'),
+      count(*) FILTER (WHERE amount = p.amount AND type = CASE WHEN p.is_extension THEN 'extension' ELSE 'session' END),
+      coalesce(-sum(amount) FILTER (WHERE type = 'refund'), 0)
+    INTO earned, earned_right, refunded
     FROM customer_transactions
     WHERE payment_request_id = p.id;
   SELECT count(*), count(*) FILTER (WHERE amount = p.amount)
@@ -105,9 +107,10 @@ BEGIN
   IF p.status = 'consumed' AND NOT (earned = 1 AND earned_right = 1 AND failures = 0 AND chats = 1)
     OR p.status = 'failed_pairing' AND NOT (earned = 0 AND failures = 1 AND failures_right = 1 AND chats = 0)
     OR p.status NOT IN ('consumed', 'failed_pairing') AND NOT (earned = 0 AND failures = 0 AND chats = 0)
+    OR refunded > (CASE WHEN p.status = 'consumed' THEN p.amount ELSE 0 END)
   THEN
-    RAISE EXCEPTION 'payment request % (%): % transactions, % failures, % chats', p.id, p.status, earned, failures, chats
-      USING ERRCODE = 'check_violation';
+    RAISE EXCEPTION 'payment request % (%): % transactions, % refunded, % failures, % chats',
+      p.id, p.status, earned, refunded, failures, chats USING ERRCODE = 'check_violation';
   END IF;
   RETURN NULL;
 END $$;
@@ -194,22 +197,27 @@ CREATE OR REPLACE TRIGGER ledger_is_append_only
 BEFORE UPDATE OR DELETE OR TRUNCATE ON customer_transactions
 FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 
--- Money goes back once (docs/invariants.md#i3): checked at the commit. While a refund is open, no operator's action is
--- recorded. While it is open or the money may have gone back (core/payments/refunds/rules.py), the customer has not
--- tried again. A refund that has succeeded is the action of its failure.
+-- Money goes back once (docs/invariants.md#i3): checked at the commit. While a refund of a failure is open, no
+-- operator's action is recorded. While it is open or the money may have gone back (core/payments/refunds/rules.py), the
+-- customer has not tried again. A refund that has succeeded is the action of its failure.
+--
+-- The refunds of earned money that are open or done are together at most what was earned, and each one that is done
+-- has its row in the ledger. The lock makes two transactions see each other's refunds; use cases hold it at once.
 CREATE OR REPLACE FUNCTION refund_is_whole() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE
   wrong record;
+  of_failure uuid := CASE TG_TABLE_NAME WHEN 'refunds' THEN (to_jsonb(NEW) ->> 'failure_id')::uuid ELSE NEW.id END;
+  of_payment uuid := (to_jsonb(NEW) ->> 'payment_request_id')::uuid;
 BEGIN
   SELECT r.id, r.status, f.operator_action, f.superseded_at, p.status AS payment
     INTO wrong
     FROM refunds r
     JOIN pairing_failures f ON f.id = r.failure_id
     JOIN payment_requests p ON p.id = f.payment_request_id
-    WHERE r.failure_id = CASE TG_TABLE_NAME
-        WHEN 'refunds' THEN (to_jsonb(NEW) ->> 'failure_id')::uuid ELSE NEW.id END
+    WHERE r.failure_id = of_failure
       AND (
         r.amount <> f.amount
+        OR r.payment_request_id <> p.id
         OR (
           r.status IN ('requested', 'pending', 'succeeded')
           OR r.failure_code IN ('MAXIMUM_REFUND_AMOUNT_REACHED', 'AMOUNT_DIFFERS')
@@ -223,6 +231,30 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'refund % (%): its failure is %, its payment %', wrong.id, wrong.status,
       coalesce(wrong.operator_action, 'open'), wrong.payment USING ERRCODE = 'check_violation';
+  END IF;
+  IF of_failure IS NOT NULL THEN RETURN NULL; END IF;
+  PERFORM FROM payment_requests WHERE id = of_payment FOR NO KEY UPDATE;
+  SELECT p.status, p.amount, r.amount AS refunds, r.done, t.booked
+    INTO wrong
+    FROM (
+      SELECT
+        coalesce(sum(amount) FILTER (WHERE status <> 'failed'), 0) AS amount,
+        coalesce(sum(amount) FILTER (WHERE status = 'succeeded'), 0) AS done
+      FROM refunds
+      WHERE payment_request_id = of_payment AND failure_id IS NULL
+    ) AS r
+    CROSS JOIN (
+      SELECT coalesce(-sum(t.amount), 0) AS booked
+      FROM customer_transactions t
+      JOIN refunds s ON s.id = t.refund_id
+        AND s.payment_request_id = t.payment_request_id AND s.status = 'succeeded' AND s.amount = -t.amount
+      WHERE t.payment_request_id = of_payment
+    ) AS t
+    LEFT JOIN payment_requests p ON p.id = of_payment
+    WHERE p.status IS DISTINCT FROM 'consumed' OR r.amount > p.amount OR r.done <> t.booked;
+  IF FOUND THEN
+    RAISE EXCEPTION 'refund % (%) of payment request % (%): % of %, % done, % in the ledger', NEW.id, NEW.status,
+      of_payment, wrong.status, wrong.refunds, wrong.amount, wrong.done, wrong.booked USING ERRCODE = 'check_violation';
   END IF;
   RETURN NULL;
 END $$;
