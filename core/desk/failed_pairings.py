@@ -1,7 +1,6 @@
 """Reads of failed pairings: their age, whether the gateway can refund them, and their refunds."""
 
 import datetime as dt
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import attrs
@@ -12,7 +11,7 @@ from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
 from core.desk import disclosure
-from core.desk.support import CALLED, accounts_found, amount_in
+from core.desk.support import CALLED, FoundAccounts, accounts_found, amount_in
 from core.payments.channels import ALLOWED, Refundability, outlook
 from core.payments.failures.causes import CauseTag, SubCause, explanation
 from core.payments.failures.rules import OperatorAction
@@ -210,7 +209,7 @@ class FailureFilter:
 
     So does `assigned_to` `none` with those that no operator works on. `snoozed`: whether they are put aside now.
     `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request or
-    customer; `customer_ids` as in `LookUp`.
+    customer; `accounts` as in `LookUp`.
     """
 
     cause_tag: str | None = None
@@ -220,7 +219,7 @@ class FailureFilter:
     assigned_to: str | None = None
     snoozed: bool | None = None
     q: str | None = None
-    customer_ids: Sequence[str] | None = None
+    accounts: FoundAccounts | None = None
 
 
 async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: FailureFilter) -> Items[FailedPairing]:
@@ -261,7 +260,7 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
 async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: FailureFilter) -> None:
     """Add the condition of `q`."""
     q = which.q or ""
-    customers = await accounts_found(runtime, actor, q, which.customer_ids)
+    customers = (which.accounts or await accounts_found(runtime, actor, q)).ids
     if customers is None:
         where.add(CALLED, part_of(q))
         return

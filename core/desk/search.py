@@ -48,8 +48,10 @@ async def search(runtime: Runtime, actor: Actor, q: str) -> Found:
     by_phone = await disclosure.with_phone(runtime, actor, q)
     which = LookUp(q=q, customer_ids=by_phone)
     customers = (await support.customers(runtime, actor, FIRST, which)).items if may_read("customers") else []
-    which = attrs.evolve(which, customer_ids=[*by_phone, *(one.id for one in customers)])
-    failures = FailureFilter(q=q, customer_ids=which.customer_ids, superseded=None)
+    if any(map(may_read, ("sessions", "payments", "failed_pairings"))):  # once for all three
+        accounts = await support.accounts_named(runtime, q, also=[*by_phone, *(one.id for one in customers)])
+        which = attrs.evolve(which, accounts=accounts)
+    failures = FailureFilter(q=q, accounts=which.accounts, superseded=None)
     calls = WebhookFilter(q=q, bodies=False)
     return Found(
         customers=customers,

@@ -152,13 +152,20 @@ REFUND_FILTERS: dict[str, str] = {
 }
 
 
+@attrs.frozen
+class FoundAccounts:
+    """All ids of the accounts of customers that a text has found (docs/product.md#the-callers-ids); None: too many."""
+
+    ids: list[str] | None
+
+
 @attrs.frozen(kw_only=True)
 class LookUp:
     """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded.
 
     With `no_reply`, only running chats without a reply of the mitra are listed. `refund` is the state of the money of
-    payments that goes back. `customer_ids`: the customers who were found by their phone number or e-mail address; None:
-    the list looks `q` up as a phone number.
+    payments that goes back. `accounts`: those that `q` has found; None: the list looks for them. `customer_ids`: the
+    customers whom `q` has found as a phone number; None: the list of customers looks for them.
     """
 
     q: str | None = None
@@ -168,6 +175,7 @@ class LookUp:
     no_reply: bool = False
     refund: str | None = None
     customer_ids: Sequence[str] | None = None
+    accounts: FoundAccounts | None = None
 
 
 def amount_in(q: str) -> int | None:
@@ -194,21 +202,19 @@ async def named(runtime: Runtime, table: str, q: str) -> list[str] | None:
     return await fitting(runtime, table, fits)
 
 
-async def accounts_found(
-    runtime: Runtime, actor: Actor, q: str, customer_ids: Sequence[str] | None
-) -> list[str] | None:
-    """Return all ids of the accounts of customers with this name, id or phone number, and of `customer_ids`.
+async def accounts_found(runtime: Runtime, actor: Actor, q: str) -> FoundAccounts:
+    """Return the accounts of customers with this name, id or phone number. Raises RateLimited, Unavailable."""
+    return await accounts_named(runtime, q, also=await disclosure.with_phone(runtime, actor, q))
 
-    None if there are too many customers. `customer_ids` as in LookUp; docs/product.md#the-callers-ids. Raises
-    RateLimited, Unavailable.
-    """
-    also = await disclosure.with_phone(runtime, actor, q) if customer_ids is None else customer_ids
+
+async def accounts_named(runtime: Runtime, q: str, *, also: Sequence[str]) -> FoundAccounts:
+    """Return the accounts of customers with this name or id, and of the customers `also`. Raises Unavailable."""
     ids = await named(runtime, "customers", q)
     if ids is None:
-        return None
+        return FoundAccounts(None)
     ids = [*ids, *also]
     accounts = await customer_store.ids_of_all(runtime.db, ids)
-    return list({*ids, *(row_id for account in accounts.values() for row_id in account)})
+    return FoundAccounts(list({*ids, *(row_id for account in accounts.values() for row_id in account)}))
 
 
 def filters(t: str, page: Page, which: LookUp) -> Conditions:
@@ -342,7 +348,7 @@ async def sessions(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:
-        customers = await accounts_found(runtime, actor, which.q, which.customer_ids)
+        customers = (which.accounts or await accounts_found(runtime, actor, which.q)).ids
         mitras = await named(runtime, "mitras", which.q)
         if customers is None or mitras is None:
             where.add(f"({CALLED} OR folded(m.display_name) LIKE folded({{0}}))", part_of(which.q))
@@ -411,7 +417,7 @@ async def payments(runtime: Runtime, actor: Actor, page: Page, which: LookUp) ->
     limit = where.arg(page.limit + 1)
     found = ""
     if which.q:
-        customers = await accounts_found(runtime, actor, which.q, which.customer_ids)
+        customers = (which.accounts or await accounts_found(runtime, actor, which.q)).ids
         if customers is None:
             name, invoice = where.arg(part_of(which.q)), where.arg(which.q)
             where.plain(f"({CALLED.format(name)} OR p.gateway_invoice_id = {invoice})")
