@@ -82,7 +82,7 @@ async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, chang
     ValidationFailed.
     """
     async with runtime.transaction() as tx:
-        failure = (await refund.lock_undecided(tx, failure_id, words=None)).failure
+        failure = await refund.lock_failure(tx, failure_id)
         before = {"assigned_to": failure.assigned_to, "snoozed_until": failure.snoozed_until}
         after = {**before, **change}
         if after["assigned_to"] not in (None, failure.assigned_to):

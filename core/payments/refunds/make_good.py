@@ -5,7 +5,6 @@ The chat is not touched. All refunds of a payment are made under its lock, so to
 
 from typing import Any
 
-from core.accounts.customers import erasing
 from core.accounts.operators import store as operators
 from core.base import shown_texts
 from core.base.actor import Actor
@@ -35,7 +34,7 @@ async def request(runtime: Runtime, actor: Actor, *, payment_request_id: str, am
         if any(one.may_have_paid for one in refunds):
             raise NotRefundable(details={"reason": "refund_failed"})
         await refund.check_refundable(tx, payment.id)
-        words = await _kept(tx, payment, words)
+        words = await refund.kept_words(tx, payment, words)
         refund_id = await transitions.request(
             tx,
             payment_request_id=payment.id,
@@ -67,7 +66,7 @@ async def record(
         if known is not None:
             return known
         await _check_amount(tx, payment, amount)
-        words = await _kept(tx, payment, words)
+        words = await refund.kept_words(tx, payment, words)
         refund_id = await transitions.record(
             tx,
             payment_request_id=payment.id,
@@ -99,11 +98,6 @@ async def _check_amount(tx: Tx, payment: PaymentRequest, amount: int) -> list[st
     if amount > left:
         raise RefundExceedsPaid(details={"refundable": left})
     return refunds
-
-
-async def _kept(tx: Tx, payment: PaymentRequest, words: str | None) -> str | None:
-    """Return what the operator wrote; None if the customer is erased."""
-    return None if await erasing.is_erased(tx, payment.customer_id) else words
 
 
 async def _record(tx: Tx, actor: Actor, payment: PaymentRequest, action: str, *, after: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ class UndecidedFailure:
         await operators.audit(tx, actor.user_id, action, "pairing_failure", self.failure.id, before=before, after=after)
 
 
-async def lock_undecided(tx: Tx, failure_id: str, *, words: str | None) -> UndecidedFailure:
+async def lock_failure(tx: Tx, failure_id: str) -> Failure:
     """Lock a failure on which an operator may still act. Raises NotFound, FailureSuperseded, AlreadyActioned."""
     failure = await failures.lock(tx, failure_id)
     if failure is None:
@@ -58,12 +58,22 @@ async def lock_undecided(tx: Tx, failure_id: str, *, words: str | None) -> Undec
         raise FailureSuperseded
     if failure.operator_action is not None:
         raise AlreadyActioned
+    return failure
+
+
+async def lock_undecided(tx: Tx, failure_id: str, *, words: str | None) -> UndecidedFailure:
+    """Lock a failure and read what an act on it needs. Raises NotFound, FailureSuperseded, AlreadyActioned."""
+    failure = await lock_failure(tx, failure_id)
     refund = await store.of_failure(tx, failure_id)
     payment = await payments.get(tx, failure.payment_request_id)
     assert payment is not None
-    if words is not None and await erasing.is_erased(tx, payment.customer_id):
-        words = None
+    words = await kept_words(tx, payment, words)
     return UndecidedFailure(failure=failure, payment=payment, refund=refund, words=words)
+
+
+async def kept_words(tx: Tx, payment: PaymentRequest, words: str | None) -> str | None:
+    """Return what an operator wrote about a payment; None if its customer is erased."""
+    return None if words is None or await erasing.is_erased(tx, payment.customer_id) else words
 
 
 async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: str | None) -> None:
