@@ -15,7 +15,14 @@ from core.config.rules import check, effective, loaded, notice_at, stored
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
 SWITCHED_OFF_BY_ZERO = {"no_reply_minutes", "peer_absent_seconds"}
-BOUNDS = {"seconds": SECONDS, "minutes": MINUTES, "mitras": (0, 10_000), "days": (0, 36_500), "hours": (1, 8_760)}
+BOUNDS = {
+    "sessions": (1, 100),
+    "seconds": SECONDS,
+    "minutes": MINUTES,
+    "mitras": (0, 10_000),
+    "days": (0, 36_500),
+    "hours": (1, 8_760),
+}
 DEFAULTS = {
     "invoices_max_per_account_per_hour": 10, "invoices_max_per_address_per_hour": 2000,
     "first_session_discount_requires_identity": False, "max_customers_per_mitra": 3, "otp_max_per_phone_per_hour": 3, "otp_max_per_ip_per_hour": 10,
@@ -117,8 +124,6 @@ def test_every_config_default_survives_storage(key: Key):
 @pytest.mark.parametrize("key", [pytest.param(key, id=key.name) for key in NUMBERS])
 def test_config_number_outside_the_bounds_of_its_unit_is_refused(key: Key):
     wanted = BOUNDS.get(key.unit or "", LIMIT)
-    if key.name == "max_customers_per_mitra":
-        wanted = (1, 100)
     if key.name in SWITCHED_OFF_BY_ZERO:
         wanted = (0, wanted[1])
     assert key.bounds == wanted
