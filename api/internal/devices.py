@@ -7,7 +7,7 @@ from api.auth import operators
 from api.parameters import path_id
 from api.request_bodies import Body
 from core.accounts.customers.rules import LastSignInMethod
-from core.accounts.logins import list_devices, sign_out
+from core.accounts.logins import list_devices, sign_off
 from core.accounts.logins.list_devices import SignedInDevice
 from core.base.actor import Actor, UserType
 from core.base.pages import Items, read_page
@@ -42,10 +42,10 @@ async def sign_out_customer_device(
 
     The last device of an anonymous customer needs `confirm=true`: the account can't be entered again.
     """
-    who = sign_out.Devices(
+    who = sign_off.Devices(
         user_type=UserType.CUSTOMER, user_id=path_id(customer_id), auth_session_id=path_id(auth_session_id)
     )
-    await sign_out.by_operator(runtime, actor, who, confirm=confirm)
+    await sign_off.by_operator(runtime, actor, who, confirm=confirm)
 
 
 @post(
@@ -60,8 +60,8 @@ async def sign_out_customer(customer_id: str, data: SignOutBody, runtime: Runtim
 
     An anonymous customer needs `confirm`: the account can't be entered again.
     """
-    who = sign_out.Devices(user_type=UserType.CUSTOMER, user_id=path_id(customer_id))
-    await sign_out.by_operator(runtime, actor, who, confirm=data.confirm)
+    who = sign_off.Devices(user_type=UserType.CUSTOMER, user_id=path_id(customer_id))
+    await sign_off.by_operator(runtime, actor, who, confirm=data.confirm)
 
 
 @get("/internal/mitras/{mitra_id:str}/auth-sessions", **operators("mitras"))
@@ -80,10 +80,10 @@ async def mitra_devices(
 )
 async def sign_out_mitra_device(mitra_id: str, auth_session_id: str, runtime: Runtime, actor: Actor) -> None:
     """Sign a mitra out on one device. Without another one they go offline."""
-    who = sign_out.Devices(
+    who = sign_off.Devices(
         user_type=UserType.MITRA, user_id=path_id(mitra_id), auth_session_id=path_id(auth_session_id)
     )
-    await sign_out.by_operator(runtime, actor, who, confirm=True)
+    await sign_off.by_operator(runtime, actor, who, confirm=True)
 
 
 @post(
@@ -95,8 +95,8 @@ async def sign_out_mitra_device(mitra_id: str, auth_session_id: str, runtime: Ru
 )
 async def sign_out_mitra(mitra_id: str, data: SignOutBody, runtime: Runtime, actor: Actor) -> None:
     """Sign a mitra out on all devices. They go offline."""
-    who = sign_out.Devices(user_type=UserType.MITRA, user_id=path_id(mitra_id))
-    await sign_out.by_operator(runtime, actor, who, confirm=data.confirm)
+    who = sign_off.Devices(user_type=UserType.MITRA, user_id=path_id(mitra_id))
+    await sign_off.by_operator(runtime, actor, who, confirm=data.confirm)
 
 
 ROUTES = [

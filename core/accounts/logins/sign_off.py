@@ -3,20 +3,27 @@
 Every end of a sign-in that has a cause comes through `revoke`: logout, removal of a device, reuse of a refresh token,
 deactivation, a changed number or factor, erasure; or through `replace`, when an anonymous customer signs in
 (docs/product.md#end-of-a-sign-in). core/pairing/presence.py takes a mitra offline in the same transaction. An auth
-session that expires has no transaction: for it a sweep of core/pairing/presence.py does the same.
+session that expires has no transaction: for it a sweep of core/pairing/presence.py does the same. An operator signs
+users out by `by_operator` (docs/product.md#devices).
 
 Lock order: auth sessions, their customer or mitra, then the sessions that ask the mitra.
 """
 
 from collections.abc import Sequence
 
+import attrs
+
+from core.accounts.customers.rules import LastSignInMethod
 from core.accounts.logins import store as logins
 from core.accounts.logins.push_tokens import refresh_push_token
 from core.accounts.logins.store import EndedLogin, Replacement
 from core.accounts.mitras import store as mitras
+from core.accounts.operators import store as operators
 from core.base.actor import Actor, UserType
+from core.base.errors import NotFound
 from core.events.changes import MitraSignedOut
 from core.events.signals import LoginsRevoked
+from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 
 
@@ -66,3 +73,47 @@ async def revoke_others(tx: Tx, actor: Actor) -> None:
     for device in await logins.living(tx, actor.user_id):
         if device != actor.auth_session_id:
             await revoke(tx, auth_session_id=device)
+
+
+@attrs.frozen(kw_only=True)
+class Devices:
+    """A device of a user, or all of them without an `auth_session_id`."""
+
+    user_type: UserType
+    user_id: str
+    auth_session_id: str | None = None
+
+
+async def by_operator(runtime: Runtime, actor: Actor, which: Devices, *, confirm: bool) -> None:
+    """Revoke devices of a user. A mitra without another device goes offline.
+
+    Raises NotFound for an unknown user, and for a device that is not theirs or has ended; LastSignInMethod if an
+    anonymous customer would have no device left and `confirm` is not set.
+    """
+    async with runtime.transaction() as tx:
+        await _lock(tx, which)
+        if not confirm and await logins.would_lock_out(
+            tx, which.user_id, auth_session_id=which.auth_session_id, now=tx.now
+        ):
+            raise LastSignInMethod
+        user_id = which.user_id if which.auth_session_id is None else None
+        if not await revoke(tx, auth_session_id=which.auth_session_id, user_id=user_id):
+            if which.auth_session_id is not None:
+                raise NotFound
+            return
+        kind = which.user_type.value
+        after = {"auth_session_id": which.auth_session_id}  # null: all
+        await operators.audit(tx, actor.user_id, f"{kind}.signed_out", kind, which.user_id, after=after)
+
+
+async def _lock(tx: Tx, which: Devices) -> None:
+    """Lock the devices of a user. A mitra's sign-ins wait, so that none is left out. Raises NotFound."""
+    if not await logins.user_exists(tx, which.user_type, which.user_id):
+        raise NotFound
+    if which.user_type is UserType.MITRA:
+        await mitras.hold_logins(tx, which.user_id)
+    await logins.lock_all(tx, which.user_id)
+    if which.auth_session_id is not None:
+        found = await logins.lock_auth_session(tx, which.auth_session_id)
+        if found is None or (found.user_type, found.user_id) != (which.user_type.value, which.user_id):
+            raise NotFound
