@@ -161,11 +161,11 @@ class FoundAccounts:
 
 @attrs.frozen(kw_only=True)
 class LookUp:
-    """Filters of a list: `q` is a part of a name or a whole id; the end of the range of creation is excluded.
+    """Filters of a list: `q` finds a part of a name or a whole id; the range of creation is half open.
 
-    With `no_reply`, only running chats without a reply of the mitra are listed. `refund` is the state of the money of
-    payments that goes back. `accounts`: those that `q` has found; None: the list looks for them. `customer_ids`: the
-    customers whom `q` has found as a phone number; None: the list of customers looks for them.
+    `no_reply` keeps only running chats without a reply of the mitra, `refund` only payments whose money goes back in
+    that state. `accounts`: those that `q` has found; None: the list looks for them. `customer_ids`: the customers that
+    `q` has found as a phone number; None: the list of customers looks for them.
     """
 
     q: str | None = None
