@@ -25,6 +25,7 @@ from core.storage.transaction import Reader
 
 SQL = sql_files.load(__file__)
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
+KNOWN_BLOCKS = 2_000  # customers with a block whom a process knows; with more of them each caller's blocks are read
 
 
 @attrs.frozen(kw_only=True)
@@ -161,16 +162,28 @@ class Available:
     typical_wait_seconds: TypicalWait | None
 
 
-async def availability(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> Available:
-    """Return how many mitras could take a request, and the usual wait, by one statement."""
-    row = as_dict(
-        await reader.fetchrow(
-            SQL["availability"], now, policy.require_ping, policy.stale_after_seconds, policy.capacity, hour_of(now)
-        )
-    )
-    available = row.pop("available")
+@attrs.frozen
+class Counted:
+    """The answer for callers without a block, and the customers who have one with a free mitra. None: too many."""
+
+    answer: Available
+    with_a_block: frozenset[str] | None
+
+    def may_concern(self, actor: Actor) -> bool:
+        """Return whether the caller may have a block with one of the mitras of the answer."""
+        return self.answer.available > 0 and (self.with_a_block is None or not self.with_a_block.isdisjoint(actor.ids))
+
+
+async def availability(reader: Reader, policy: AvailabilityPolicy, *, now: dt.datetime) -> Counted:
+    """Return how many mitras could take a request, who has a block with them, and the usual wait, by one statement."""
+    limits = (policy.require_ping, policy.stale_after_seconds, policy.capacity)
+    row = as_dict(await reader.fetchrow(SQL["availability"], now, *limits, hour_of(now), KNOWN_BLOCKS + 1))
+    available, with_a_block = row.pop("available"), row.pop("with_a_block")
     estimate = None if row["hour"] is None else Estimate(**row)
-    return Available(available=available, typical_wait_seconds=_shown(estimate, now))
+    return Counted(
+        Available(available=available, typical_wait_seconds=_shown(estimate, now)),
+        frozenset(with_a_block) if len(with_a_block) <= KNOWN_BLOCKS else None,
+    )
 
 
 def _blocked_mitras(runtime: Runtime) -> BatchLoader[Sequence[str]]:
@@ -182,26 +195,26 @@ class Availability:
     """The available mitras and the usual wait, cached: at most one database read every FRESH_S in this process."""
 
     def __init__(self) -> None:
-        self._answer = Available(available=0, typical_wait_seconds=None)
+        self._known = Counted(Available(available=0, typical_wait_seconds=None), None)
         self._until = 0.0
-        self._reading: asyncio.Task[Available] | None = None
+        self._reading: asyncio.Task[Counted] | None = None
 
     async def answer(self, runtime: Runtime, actor: Actor) -> Available:
         """Return how many mitras could take a request of the caller, and the usual wait. Both are at most 2 s old.
 
-        The mitras who have a block with the caller are read for many callers at once, and only then counted.
+        For a caller with a block, the mitras of their blocks are read, for many callers at once, and not counted.
         """
-        answer = await self._of_all(runtime)
-        blocked = await runtime.part(_blocked_mitras).of(actor.user_id) if answer.available else ()
+        known = await self._of_all(runtime)
+        blocked = await runtime.part(_blocked_mitras).of(actor.user_id) if known.may_concern(actor) else ()
         if not blocked:
-            return answer
+            return known.answer
         policy = availability_policy(runtime.config)
         theirs = await mitras.count_free(runtime.db, policy, now=runtime.now(), mitra_ids=blocked)
-        return attrs.evolve(answer, available=max(0, answer.available - theirs))
+        return attrs.evolve(known.answer, available=max(0, known.answer.available - theirs))
 
-    async def _of_all(self, runtime: Runtime) -> Available:
+    async def _of_all(self, runtime: Runtime) -> Counted:
         if monotonic() < self._until:
-            return self._answer
+            return self._known
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(runtime))
             self._reading.add_done_callback(self._done)
@@ -209,16 +222,16 @@ class Availability:
         # others.
         return await asyncio.shield(self._reading)
 
-    def _done(self, task: asyncio.Task[Available]) -> None:
+    def _done(self, task: asyncio.Task[Counted]) -> None:
         self._reading = None
         if not task.cancelled():
             task.exception()  # mark it as retrieved, because each waiter has raised it
 
-    async def _read(self, runtime: Runtime) -> Available:
+    async def _read(self, runtime: Runtime) -> Counted:
         started = monotonic()
-        self._answer = await availability(runtime.db, availability_policy(runtime.config), now=runtime.now())
+        self._known = await availability(runtime.db, availability_policy(runtime.config), now=runtime.now())
         self._until = started + FRESH_S
-        return self._answer
+        return self._known
 
 
 def _shown(estimate: Estimate | None, now: dt.datetime) -> TypicalWait | None:

@@ -198,7 +198,10 @@ def test_database_and_rules_agree_on_every_mitra(
                         for_customer.add(one.id)
                     if is_available(attrs.evolve(presence, is_blocked=False), policy, tx.now):
                         available.add(one.id)
-                assert (await availability(tx, policy, now=tx.now)).available == len(available)
+                counted = await availability(tx, policy, now=tx.now)
+                assert counted.answer.available == len(available)
+                is_concerned = any(one.id in available and one.blocked_by for one in candidates)
+                assert (customer_id in (counted.with_a_block or ())) == is_concerned
                 any_free = await mitras.any_free(tx, policy, now=tx.now, customer_id=customer_id)
                 assert any_free == bool(for_customer)
                 eligible = {one.id for one in candidates if one.id in available and may_be_asked(one)}

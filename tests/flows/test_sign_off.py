@@ -60,7 +60,7 @@ async def is_counted(harness: Harness) -> bool:
     """Return whether a mitra is counted as available."""
     runtime = harness.runtime
     policy = availability_policy(runtime.config)
-    counted = (await catalogue.availability(runtime.db, policy, now=runtime.now())).available
+    counted = (await catalogue.availability(runtime.db, policy, now=runtime.now())).answer.available
     free = await mitras.any_free(runtime.db, policy, now=runtime.now())
     assert free == (counted > 0)
     return free
