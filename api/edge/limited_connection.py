@@ -35,18 +35,47 @@ MAX_PIPELINED = 16  # requests waiting behind the one that is being answered
 TOO_MANY: dict[str, type[DomainError]] = {ALL: Unavailable, ONE_ADDRESS: RateLimited}
 
 
-class LingeringTransport:
-    """A transport that first asks `closes_later` when it is to close; if that returns True, it will close it later."""
+class CoalescingTransport:
+    """A transport that joins the writes of one event loop iteration into one system call.
 
-    def __init__(self, transport: asyncio.Transport, closes_later: Callable[[], bool]) -> None:
+    The head and the body of an answer are written separately. What this buys is in
+    docs/decisions/0020-below-the-frameworks.md.
+    `closes_later` is called before the transport closes; if it returns True, it will close the transport later.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, closes_later: Callable[[], bool]
+    ) -> None:
         self._transport = transport
+        self._loop = loop
         self._closes_later = closes_later
+        self._waiting: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def write(self, data: bytes) -> None:
+        """Send the data with the other writes of this event loop iteration."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(data)
+
+    def flush(self) -> None:
+        """Send the buffered data. A client that has disconnected since gets nothing."""
+        if self._waiting:
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            if not self._transport.is_closing():
+                self._transport.write(data)
+
+    def write_eof(self) -> None:
+        """Send the buffered data, and close the transport for writing."""
+        self.flush()
+        self._transport.write_eof()
+
     def close(self) -> None:
-        """Close now, or later while the rest of a refused body arrives."""
+        """Send the buffered data, and close."""
+        self.flush()
         if not self._closes_later():
             self._transport.close()
 
@@ -64,8 +93,8 @@ class LimitedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport, start the timeout of the first headers, and refuse the connection if there are too
         many."""
-        lingering = LingeringTransport(transport, self._closes_later)
-        super().connection_made(cast("asyncio.Transport", lingering))
+        joined = CoalescingTransport(transport, self.loop, self._closes_later)
+        super().connection_made(cast("asyncio.Transport", joined))
         self._host = self.client[0] if self.client else ""
         self._head_size = self._fields = self._named = 0
         self._in_head = True
