@@ -25,7 +25,7 @@ from core.storage.transaction import Reader
 
 SQL = sql_files.load(__file__)
 FRESH_S = 1.8  # real seconds; with the time of the read itself, an answer is at most 2 s old
-KNOWN_BLOCKS = 2_000  # customers with a block whom a process knows; with more of them each caller's blocks are read
+KNOWN_BLOCKS = 2_000  # customers with a block that a process knows; with more of them each caller's blocks are read
 
 
 @attrs.frozen(kw_only=True)
