@@ -58,6 +58,7 @@ _known: dict[str, Any] = {
     "connection_id": CONNECTION_ID,
     "epoch": EPOCH,
     "ping_seconds": 25,
+    "time_scale": 1,
     "server_time": AT,
     "ref": "1",
 }

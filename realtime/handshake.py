@@ -212,6 +212,7 @@ class Handshake:
             "connection_id": connection.id,
             "epoch": epoch,
             "ping_seconds": PING_S,
+            "time_scale": self._hub.runtime.clock.scale,
             **fields,
             "server_time": self._hub.connections.server_time(),
         }

@@ -19,7 +19,7 @@ from core.accounts.mitras.rules import MitraAtCapacity, MitraOffline
 from core.base import field_messages
 from core.base.actor import UserType
 from core.base.errors import Forbidden, NotFound, Unavailable, ValidationFailed
-from core.base.field_types import ClientMessageId, Count, Digest, Id, Party, Positive, Time
+from core.base.field_types import ClientMessageId, Count, Digest, Id, Party, Positive, Time, TimeScale
 from core.deliveries.events import Event, declared
 from core.pairing import events as pairing_events
 from core.pairing.rules import RequestClosed, RequestTaken
@@ -100,13 +100,15 @@ class EventFrame(ServerFrame, kw_only=True):
 class AuthOk(AnswerFrame, kw_only=True):
     """The token is valid.
 
-    The socket was subscribed before the snapshot was taken, so no frame is missed between them.
+    The socket was subscribed before the snapshot was taken, so no frame is missed between them. `time_scale` is how many
+    seconds of service time pass in a real one: 1 in production.
     """
 
     user: User
     connection_id: Id
     epoch: Epoch
     ping_seconds: Positive
+    time_scale: TimeScale
 
 
 class AuthExpiring(ServerFrame, kw_only=True, tag="auth_expiring"):

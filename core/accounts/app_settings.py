@@ -5,6 +5,7 @@ import datetime as dt
 import attrs
 
 from core.accounts.logins.otp import CODE_LENGTH
+from core.base.field_types import TimeScale
 from core.config.rules import notice_at
 from core.runtime.container import Runtime
 
@@ -51,7 +52,10 @@ class Maintenance:
 @attrs.frozen(kw_only=True)
 class AppConfig:
     """Switches that change how apps behave, each named like its configuration row; the oldest usable versions; and the
-    maintenance notice, null if there is none or its time is over."""
+    maintenance notice, null if there is none or its time is over.
+
+    `time_scale` is how many seconds of service time pass in a real one: 1 in production.
+    """
 
     early_end_customer_enabled: bool
     early_end_mitra_enabled: bool
@@ -62,6 +66,7 @@ class AppConfig:
     sensitive_flag_one_way_latch: bool
     minimum_versions: MinimumVersions
     maintenance: Maintenance | None
+    time_scale: TimeScale
 
 
 SWITCHES = [field.name for field in attrs.fields(AppConfig) if field.type is bool]
@@ -77,4 +82,5 @@ def app_config(runtime: Runtime) -> AppConfig:
             **{field.name: values[f"minimum_version_{field.name}"] for field in attrs.fields(MinimumVersions)}
         ),
         maintenance=None if notice is None else Maintenance(**notice),
+        time_scale=runtime.clock.scale,
     )

@@ -35,6 +35,7 @@ ClientMessageId.__supertype__ = Annotated[  # type: ignore[attr-defined]
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+TimeScale = Annotated[float, msgspec.Meta(gt=0)]  # seconds of service time in a real second: 1 in production
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """A SHA-256 hash in lower-case hex."""
 Mode = Literal["chat", "call"]

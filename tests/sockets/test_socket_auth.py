@@ -89,6 +89,7 @@ async def test_auth_ok_of_a_customer_has_the_complete_snapshot(world: World) -> 
         assert known["ref"] == "r1"
         assert known["user"]["id"] == client.user["id"]
         assert known["ping_seconds"] == 25
+        assert known["time_scale"] == (await client.get("/api/shared/config/app"))["time_scale"]
         assert known["connection_id"]
         moment(known["server_time"])
         [session] = known["sessions"]

@@ -34,7 +34,7 @@ SWITCHES = {
     "three_minute_warning_enabled": True, "payment_method_qris_first": True, "sensitive_flip_confirmation_enabled": True,
     "sensitive_flag_one_way_latch": False,
 }  # fmt: skip
-APP_SETTINGS = {**SWITCHES, "minimum_versions": NO_VERSIONS, "maintenance": None}
+APP_SETTINGS = {**SWITCHES, "minimum_versions": NO_VERSIONS, "maintenance": None, "time_scale": 1}
 
 
 async def test_onboarding_flags_follow_the_customers_actions(world: World) -> None:
