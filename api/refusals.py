@@ -17,7 +17,16 @@ from core.accounts.operators.rules import PasswordChangeRequired
 from core.accounts.operators.totp import TotpEnrolmentRequired, TotpRequired
 from core.base import http_texts
 from core.base.actor import UserType
-from core.base.errors import DomainError, Forbidden, Kind, NotFound, Unauthenticated, Unavailable, ValidationFailed
+from core.base.errors import (
+    DomainError,
+    Forbidden,
+    Kind,
+    NotFound,
+    Repeat,
+    Unauthenticated,
+    Unavailable,
+    ValidationFailed,
+)
 from core.base.languages import Text
 from core.bus.rate_limit import RateLimited
 from core.security.exposure import PROBES, ExposedDevelopment, HttpsRequired
@@ -38,17 +47,19 @@ STATUS = {
     Kind.OUTSIDE_FAILED: 502,
     Kind.UNAVAILABLE: 503,
 }
+WAITS = frozenset({423, 429, 503})  # all of these come with `Retry-After`
 
 log = logs.get("api")
 
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """The HTTP form of a refusal."""
+    """The HTTP form of a refusal. `waits`: it comes with `Retry-After`."""
 
     status: int
     code: str
     message: Text = attrs.field(eq=False)
+    waits: bool = attrs.field(eq=False, default=False)
 
 
 INTERNAL_ERROR = Refusal(status=500, code="INTERNAL_ERROR", message=http_texts.INTERNAL_ERROR)
@@ -66,7 +77,9 @@ UNLIMITED = frozenset({"/healthz", WEBHOOK})
 
 def refusal_of(error: type[DomainError]) -> Refusal:
     """Return the HTTP form of an error class."""
-    return Refusal(status=STATUS[error.kind], code=error.code, message=error.message)
+    status = STATUS[error.kind]
+    waits = status in WAITS or (error.kind is Kind.CONFLICT and error.repeat is Repeat.WAIT)
+    return Refusal(status=status, code=error.code, message=error.message, waits=waits)
 
 
 def _of_access(access: Access) -> Iterator[Refusal]:

@@ -36,10 +36,6 @@ from core.payments.failures.rules import OperatorAction
 from core.payments.gateway_calls import ProcessingResult
 
 WHO = {UserType.CUSTOMER: "customers", UserType.MITRA: "mitras", UserType.OPERATOR: "operators"}
-WAITS = frozenset({423, 429, 503})
-"""Statuses that come with `Retry-After`."""
-
-
 # Query parameter -> its schema, where the type does not say enough.
 QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
@@ -209,7 +205,11 @@ def _request_body(signature: Signature, access: Access, schemas: Schemas) -> Sch
 
 
 def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: str) -> Schema:
-    """Return status -> response. A route's `also` has the statuses besides success whose body is not `Error`."""
+    """Return status -> response.
+
+    A route's `also` has the statuses besides success whose body is not `Error`, `produces` the further media types of
+    success.
+    """
     bodies: dict[int, list[Schema]] = {}
     also: dict[int, Any] = handler.opt.get("also", {})
     for status, kind in {signature.status: signature.answer, **also}.items():
@@ -221,14 +221,17 @@ def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: s
     made = {}
     media = handler.media_type or "application/json"
     for status in sorted({*bodies, *refused}):
-        made[str(status)] = _response(status, bodies.get(status), refused.get(status, []), media)
+        made[str(status)] = _response(bodies.get(status), refused.get(status, []), media)
+    produces: dict[str, Any] = handler.opt.get("produces", {})
+    for other, kind in produces.items():
+        made[str(signature.status)]["content"][other] = {"schema": schemas.answer(kind)}
     return made
 
 
-def _response(status: int, bodies: list[Schema] | None, refused: list[Refusal], media: str) -> Schema:
+def _response(bodies: list[Schema] | None, refused: list[Refusal], media: str) -> Schema:
     names = ["X-Server-Time", "X-Request-Id"]
     names += ["Content-Language"] if refused else []
-    names += ["Retry-After"] if status in WAITS else []
+    names += ["Retry-After"] if any(one.waits for one in refused) else []
     said = ["No content." if bodies == [] else "The answer."] if bodies is not None else []
     said += [f"`{one.code}`: {one.message.en}" for one in refused]
     made: Schema = {
@@ -253,5 +256,5 @@ def _error_example(refusal: Refusal) -> Schema:
         "ACCOUNT_BLOCKED": {"until": examples.TIME},
         "OTP_INVALID": {"attempts_remaining": 4},
     }.get(refusal.code)
-    seconds = 1 if refusal.status in WAITS else None
+    seconds = 1 if refusal.waits else None
     return errors.body(refusal, languages.DEFAULT, details=details, retry_after_seconds=seconds)

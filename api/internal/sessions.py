@@ -16,7 +16,7 @@ from core.desk.support import LookUp
 from core.pairing import end_by_operator
 from core.runtime.container import Runtime
 from core.sessions.receipts import show as show_receipts
-from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
+from core.sessions.receipts.rules import ReceiptNotReady, SessionNotCompleted, SignedReceipt
 from core.sessions.states import SessionStatus
 
 
@@ -57,7 +57,9 @@ async def session(session_id: str, runtime: Runtime, actor: Actor) -> support.Su
     return await support.session(runtime, actor, path_id(session_id))
 
 
-@get("/internal/sessions/{session_id:str}/receipt", **operators("sessions", "read", SessionNotCompleted))
+@get(
+    "/internal/sessions/{session_id:str}/receipt", **operators("sessions", "read", SessionNotCompleted, ReceiptNotReady)
+)
 async def receipt(session_id: str, runtime: Runtime) -> SignedReceipt:
     """Return the signed receipt of a completed session.
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.base import ids
 from core.base.actor import Actor
-from core.base.errors import NotFound, Unavailable
+from core.base.errors import NotFound
 from core.cluster.outages.rules import OutageKind
 from core.desk.ledger.audit import audit
 from core.runtime.container import Runtime
@@ -27,7 +27,7 @@ from core.sessions.messages import digests
 from core.sessions.messages import send as message_send
 from core.sessions.receipts import show as show_receipts
 from core.sessions.receipts import signing
-from core.sessions.receipts.rules import Receipt, SessionNotCompleted, SignedReceipt
+from core.sessions.receipts.rules import Receipt, ReceiptNotReady, SessionNotCompleted, SignedReceipt
 from core.sessions.receipts.signing import ReceiptKeys
 from core.sessions.rules import CreditReason
 from tests.flows.chats import Chat, a_chat, completed_chat
@@ -197,7 +197,7 @@ def test_outage_that_is_recorded_after_the_completion_is_in_the_receipt(
             show_receipts.of_party(quiet.runtime, chat.customer, session_id=chat.id),
             show_receipts.of_session(quiet.runtime, chat.id),
         ):
-            with pytest.raises(Unavailable) as refused:
+            with pytest.raises(ReceiptNotReady) as refused:
                 await ask
             assert refused.value.retry_after_seconds in (4, 5)
         await outage(chat, OutageKind.DATABASE, 15, 5)

@@ -18,7 +18,7 @@ def test_every_code_has_its_condition_and_advice_in_sentences() -> None:
 
 
 def test_codes_that_advise_a_wait_are_those_with_retry_after() -> None:
-    waits = {errors_page.STATUS[Kind.TOO_SOON], errors_page.STATUS[Kind.LOCKED]}
+    waits = {errors_page.STATUS[kind] for kind in (Kind.TOO_SOON, Kind.LOCKED, Kind.CONFLICT)}
     for name, code in errors_page.codes().items():
         assert code.repeat is not Repeat.WAIT or code.status in waits, name
 

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 
 import hypothesis.strategies as st
+import jwt
 import msgspec
 import pytest
 from hypothesis import given
@@ -63,6 +64,21 @@ def test_receipt_of_a_retired_key_is_valid_while_its_key_is_published() -> None:
     assert signing.verify(document(rotated), rotated.jwk_set()) == RECEIPT
     with pytest.raises(NotValid, match="'2025' is not one of the known keys: 2026"):
         signing.verify(old, ReceiptKeys([NEW]).jwk_set())
+
+
+def test_compact_form_verifies_with_a_jose_library_and_the_published_keys() -> None:
+    signed = msgspec.json.decode(document(ReceiptKeys([OLD])), type=SignedReceipt)
+    rotated = ReceiptKeys([NEW, OLD])
+    compact = rotated.compact(signed)
+    assert compact is not None
+    assert compact == ReceiptKeys([OLD]).compact(signed)
+    published = jwt.PyJWKSet.from_dict(msgspec.to_builtins(rotated.jwk_set()))
+    key = published[jwt.get_unverified_header(compact)["kid"]]
+    assert jwt.decode(compact, key, algorithms=["EdDSA"]) == msgspec.to_builtins(RECEIPT)
+    head, payload, signature = compact.split(".")
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.decode(f"{head}.{payload[:-2]}AA.{signature}", key, algorithms=["EdDSA"])
+    assert ReceiptKeys([NEW]).compact(signed) is None  # the key that signed it is gone
 
 
 def test_receipt_of_another_service_with_the_same_key_id_is_not_valid() -> None:

@@ -5,7 +5,7 @@ import { SesiError } from "./errors.js";
 const ATTEMPTS = 6;
 const LONGEST_RETRY_AFTER_S = 30; // an app shows a longer wait to its user instead
 // `error` frames have codes only.
-const REPEATED = /(NETWORK|RATE_LIMITED|TOO_FAST|IN_FLIGHT|UNAVAILABLE|INTERNAL_ERROR|TIMEOUT)$/;
+const REPEATED = /(NETWORK|RATE_LIMITED|TOO_FAST|IN_FLIGHT|NOT_READY|UNAVAILABLE|INTERNAL_ERROR|TIMEOUT)$/;
 
 const LONGEST_PAUSES_S = [1, 2, 4, 8, 10];
 

@@ -29,6 +29,21 @@ class SessionNotCompleted(DomainError):
     advice = "Show the receipt when the session is completed."
 
 
+class ReceiptNotReady(DomainError):
+    """The session was completed a moment ago, and its receipt is not signed yet."""
+
+    code = "RECEIPT_NOT_READY"
+    message = Text(
+        en="The receipt is not ready yet. Try again in a few seconds.",
+        id="Tanda terima belum siap. Silakan coba lagi beberapa detik lagi.",
+    )
+    repeat = Repeat.WAIT
+    advice = "Repeat the request after the wait, as the client library does."
+
+    def __init__(self, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(retry_after_seconds=retry_after_seconds)
+
+
 @attrs.frozen(kw_only=True)
 class Receipt:
     """What a completed session was: seconds are whole seconds of service time.

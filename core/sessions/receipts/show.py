@@ -18,7 +18,7 @@ from core.sessions import store as sessions
 from core.sessions.messages import digests
 from core.sessions.receipts import sign, signing
 from core.sessions.receipts import store as receipts
-from core.sessions.receipts.rules import SessionNotCompleted, SignedReceipt
+from core.sessions.receipts.rules import ReceiptNotReady, SessionNotCompleted, SignedReceipt
 from core.sessions.receipts.store import Unsigned
 from core.sessions.states import SessionStatus
 from core.sessions.store import Session
@@ -52,7 +52,8 @@ async def sign_due(runtime: Runtime) -> None:
 async def of_party(runtime: Runtime, actor: Actor, *, session_id: str) -> SignedReceipt:
     """Return the receipt of a session of the caller.
 
-    Raises NotFound, also if the session was completed before there were receipts, SessionNotCompleted, Unavailable.
+    Raises NotFound, also if the session was completed before there were receipts, SessionNotCompleted, ReceiptNotReady,
+    Unavailable.
     """
     session, _ = await own_session.get(runtime.db, actor, session_id=session_id)
     return await _receipt(runtime, session)
@@ -94,16 +95,19 @@ async def _receipt(runtime: Runtime, session: Session) -> SignedReceipt:
 
 
 async def _settle(runtime: Runtime, completed_at: dt.datetime) -> None:
-    """Wait until a session was completed SETTLED_S ago. Raises Unavailable at once if that takes longer than WAIT_S."""
+    """Wait until a session was completed SETTLED_S ago.
+
+    Raises ReceiptNotReady at once if that takes longer than WAIT_S.
+    """
     left_s = SETTLED_S - (runtime.now() - completed_at).total_seconds() / runtime.clock.scale
     if left_s > WAIT_S:
-        raise Unavailable(retry_after_seconds=math.ceil(left_s))
+        raise ReceiptNotReady(retry_after_seconds=math.ceil(left_s))
     if left_s > 0:
         await real_sleep(left_s)
 
 
 async def _sign(runtime: Runtime, session_id: str, *, until: float | None = None) -> None:
-    """Sign a receipt. Raises Unavailable if its digest is not computed `until` then (monotonic seconds)."""
+    """Sign a receipt. Raises ReceiptNotReady if its digest is not computed `until` then (monotonic seconds)."""
     session = await sessions.get(runtime.db, session_id)
     assert session is not None
     digest = await _digest(runtime, session_id, up_to=session.last_seq, until=until)
@@ -122,4 +126,4 @@ async def _digest(runtime: Runtime, session_id: str, *, up_to: int, until: float
             log.error("a chat has no digest: messages are missing", session_id=session_id)
             return None
         if until is not None and monotonic() >= until:
-            raise Unavailable
+            raise ReceiptNotReady

@@ -46,6 +46,18 @@ class ReceiptKeys:
         kid, key = self._keys[0]
         return kid, _base64url(key.sign(text))
 
+    def compact(self, signed: SignedReceipt) -> str | None:
+        """Return a receipt as a JWS in the compact form (RFC 7515), by the key that signed it; None if that is gone.
+
+        Ed25519 gives the same bytes each time, so a receipt has one form.
+        """
+        key = next((key for kid, key in self._keys if kid == signed.key_id), None)
+        if key is None:
+            return None
+        head = msgspec.json.encode({"alg": "EdDSA", "kid": signed.key_id})
+        text = f"{_base64url(head)}.{_base64url(canonical(signed.receipt))}"
+        return f"{text}.{_base64url(key.sign(text.encode()))}"
+
     def jwk_set(self) -> JwkSet:
         """Return the public keys."""
         return JwkSet(keys=[Jwk(kid=kid, x=_base64url(key.public_key().public_bytes_raw())) for kid, key in self._keys])

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import aiohttp
+import jwt
 import pytest
 
 from core.settings.settings import DEVELOPMENT_RECEIPT_SEED
@@ -23,15 +24,40 @@ def path_of(session_id: str) -> str:
 
 
 async def signed_for(client: Client, session_id: str) -> dict[str, Any]:
-    """Return a session's receipt; until it can be signed, the answer is 503."""
+    """Return a session's receipt; until it can be signed, the answer is 409."""
     async with asyncio.timeout(20):
         while True:
             try:
                 return await client.get(path_of(session_id))
             except Refused as refusal:
-                if refusal.code != "UNAVAILABLE":
+                if refusal.code != "RECEIPT_NOT_READY":
                     raise
                 await asyncio.sleep(refusal.body["error"]["retry_after_seconds"])
+
+
+async def verify_compact_form(world: World, party: Client, session_id: str, signed: dict[str, Any]) -> None:
+    """Check a party's receipt as a JWS by a JOSE library and the published keys."""
+    public, headers = world.stack.addresses.public, {"Authorization": f"Bearer {party.access_token}"}
+    async with aiohttp.ClientSession(public) as http:
+        async with http.get(KEYS) as answer:
+            published = jwt.PyJWKSet.from_dict(await answer.json())
+        for accept, media in (
+            ("application/jose", "application/jose"),
+            ("application/jose, application/json;q=0.5", "application/jose"),
+            ("*/*", "application/json"),
+            ("application/json, application/jose", "application/json"),
+            ("text/html;q=x, ;;,", "application/json"),
+        ):
+            async with http.get(path_of(session_id), headers={**headers, "Accept": accept}) as answer:
+                assert (answer.status, answer.content_type, answer.headers["Vary"]) == (200, media, "Accept")
+                body = await answer.text()
+            if media == "application/jose":
+                head = jwt.get_unverified_header(body)
+                assert head == {"alg": "EdDSA", "kid": signed["key_id"]}
+                assert jwt.decode(body, published[head["kid"]], algorithms=["EdDSA"]) == signed["receipt"]
+            else:
+                assert json.loads(body) == signed
+        await refused(party.get(path_of(new_id())), 404, "NOT_FOUND")
 
 
 async def a_completed_session(world: World) -> tuple[Client, Client, str]:
@@ -55,6 +81,7 @@ async def test_both_parties_and_operators_get_the_same_receipt_and_others_none(w
     assert await operator.get(f"/internal/sessions/{session_id}/receipt") == signed
     for stranger in (await world.customer(), await world.mitra()):
         await refused(stranger.get(path_of(session_id)), 404, "NOT_FOUND")
+    await verify_compact_form(world, mitra, session_id, signed)
     await refused(operator.get(f"/internal/sessions/{new_id()}/receipt"), 404, "NOT_FOUND")
     receipt = signed["receipt"]
     assert set(receipt) == {
