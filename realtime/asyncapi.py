@@ -69,9 +69,10 @@ leaves no gap. 60 s before the token expires you get `auth_expiring`: send `auth
 user.
 
 **Delivery.** At least once. An event with an `event_id` is repeated after each `auth_ok` of its user, for an hour, \
-until one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. The ids of a session's \
-events increase in the order of its changes, whichever process made them. A lost event can arrive late: if its id is \
-smaller than that of an event you have of the same session, acknowledge it and keep your state. A `message` is not \
+until one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. A lost event can arrive \
+late. The ids of the events of one order key (`x-order-key` of a message, with the fields in braces filled in) increase \
+in the order of the changes, whichever process made them: if an id is smaller than that of an event you have of the same \
+order key, acknowledge it and keep your state. Don't compare events of different order keys. A `message` is not \
 repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the \
 ones you missed. Acknowledge them by `delivered` or `read`. Every device of a user gets every frame.
 
@@ -259,6 +260,8 @@ def _messages() -> dict[str, Any]:
         if issubclass(frame, server_frames.ServerFrame):
             message["x-sent-to"] = _sent_to(frame)
             message["x-acknowledged-by"] = acknowledged_by(frame)
+        if issubclass(frame, server_frames.EventFrame):
+            message["x-order-key"] = frame.event.order_key
         made[frame.__name__] = message
     return made
 

@@ -57,6 +57,7 @@ class PairingStatus(PairingEvent, kw_only=True, tag="pairing_status"):
     mitra: Person | UnsetType = UNSET
 
     sent_to = (UserType.CUSTOMER,)
+    order_key = "pairing_status {payment_request_id}"
     app = (
         "`searching`: show how many mitras were asked. `paired`: open the session. `failed`: show why, and after a "
         "`targeted_…` cause offer to ask all mitras. `cancelled`: leave the search."
@@ -86,6 +87,7 @@ class ChatRequestMade(PairingEvent, kw_only=True, tag="chat_request"):
 
     request: ChatRequest
 
+    order_key = "chat_request {request.session_id}"
     app = "Show it with a countdown to `answer_by`. It replaces an earlier one of the same session."
     push = Words(
         action=Action.OPEN_ACCEPT,
@@ -104,6 +106,7 @@ class ChatRequestClosed(PairingEvent, kw_only=True, tag="chat_request_closed"):
     topic_sensitivity: Sensitivity
     reason: CloseReason
 
+    order_key = "chat_request {session_id}"
     app = "Remove the request from the list."
     push = "There is nothing to open. The push of `chat_request` itself ends with its answer time."
     example = {"session_id": SESSION_ID, "topic_sensitivity": Sensitivity.REGULAR, "reason": "taken"}
@@ -117,6 +120,7 @@ class MitraStatusChanged(PairingEvent, kw_only=True, tag="mitra_status_changed")
     is_online: bool
     reason: StatusReason
 
+    order_key = "mitra_status_changed"
     app = "Show the state and the reason. `stale`, `operator`: offer to go online again. `deactivated`: sign out."
     push = Words(
         action=Action.OPEN_STATUS,
@@ -136,6 +140,7 @@ class AccountUpdated(PairingEvent, kw_only=True, tag="account_updated"):
     linked: bool
 
     sent_to = (UserType.CUSTOMER,)
+    order_key = "account_updated"
     app = "Read the customer again (`GET /api/client/auth/me`), and say what has changed."
     push = Words(
         action=Action.OPEN_ACCOUNT,

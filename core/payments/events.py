@@ -51,6 +51,7 @@ class PaymentUpdated(Event, kw_only=True, tag="payment_updated"):
 
     socket = "pairing"
     sent_to = (UserType.CUSTOMER,)
+    order_key = "payment_updated {payment_request.payment_request_id}"
     app = "Replace the payment request on the screen by this one."
     push = Words(
         action=Action.OPEN_PAYMENT,

@@ -24,6 +24,7 @@ class SessionEvent(Event, kw_only=True):
 
     socket = "chat"
     sent_to = BOTH
+    order_key = "session {session.id}"
 
 
 class NewMessage(SessionEvent, kw_only=True, tag="message"):
@@ -32,6 +33,7 @@ class NewMessage(SessionEvent, kw_only=True, tag="message"):
 
     message: MessageView
 
+    order_key = "message {message.id}"
     app = (
         "Show it in the order of `seq`. If a `seq` is missing before it, `sync`. Send `read` when the user has seen it."
     )
@@ -51,6 +53,7 @@ class SessionWarning(SessionEvent, kw_only=True, tag="session_warning"):
     seconds_left: Literal[180]
     expires_at: Time
 
+    order_key = "session_warning {session_id}"
     app = "Show that three minutes are left. In the customer's app, offer an extension."
     push = "It matters to a person who is reading the chat. `session_expired` is pushed when the time is over."
     example = {"session_id": examples.SESSION_ID, "seconds_left": 180, "expires_at": examples.ENDS}
@@ -155,6 +158,7 @@ class SessionTopicUpdated(SessionEvent, kw_only=True, tag="session_topic_updated
     session_id: Id
     topic_sensitivity: Sensitivity
 
+    order_key = "session_topic_updated {session_id}"
     app = "Change the label of the chat. The customer's app shows no notice."
     push = "A label of the chat has changed; the app shows it when it is opened."
     example = {"session_id": examples.SESSION_ID, "topic_sensitivity": Sensitivity.SENSITIVE}
@@ -166,6 +170,7 @@ class ExtensionRequested(SessionEvent, kw_only=True, tag="extension_requested"):
     extension: ExtensionView
 
     sent_to = (UserType.MITRA,)
+    order_key = "extension {extension.id}"
     app = "Ask the mitra, with a countdown to `answer_by`, and send the answer over REST."
     push = Words(
         action=Action.OPEN_SESSION,
@@ -181,6 +186,7 @@ class ExtensionResolved(SessionEvent, kw_only=True, tag="extension_resolved"):
 
     extension: ExtensionView
 
+    order_key = "extension {extension.id}"
     app = "Show the outcome to the customer. If it was approved, `session_resumed` comes as well."
     push = Words(
         action=Action.OPEN_SESSION,
@@ -196,6 +202,7 @@ class PeerRenamed(SessionEvent, kw_only=True, tag="peer_renamed"):
     session_id: Id
     display_name: str
 
+    order_key = "peer_renamed {session_id}"
     app = "Show the new name of the other party wherever the chat shows it."
     push = "The app shows the new name when it is opened; no other push has a name."
     example = {"session_id": examples.SESSION_ID, "display_name": "Dewi"}
@@ -209,6 +216,7 @@ class PeerAbsent(SessionEvent, kw_only=True, tag="peer_absent"):
     user_type: Party
     since: Time
 
+    order_key = "peer {session_id}"
     app = "Show that the other party is away since `since`, until `peer_returned`, or the session closes."
     push = Words(
         action=Action.OPEN_SESSION,
@@ -228,6 +236,7 @@ class PeerReturned(SessionEvent, kw_only=True, tag="peer_returned"):
     session_id: Id
     user_type: Party
 
+    order_key = "peer {session_id}"
     app = "Stop showing that the other party is away."
     push = "The chat goes on, and unread messages are pushed."
     example = {"session_id": examples.SESSION_ID, "user_type": "mitra"}

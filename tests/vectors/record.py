@@ -101,8 +101,10 @@ class Recorder:
         await self._open(self._dewi, "pairing")
         second = (await self._world.paid(self._rani))["session_id"]
         await ayu.wait("chat_request", where=lambda frame: frame["request"]["session_id"] == second)
+        desk_chat = await self._ayu.open("chat")
         await self._ayu.post(f"/api/mitra/chat-requests/{first}/accept")
         await self._take(chat, "customer /ws/chat", "session_started")
+        await self._take(desk_chat, "mitra /ws/chat", "session_started")
         await self._take(sari, "mitra /ws/pairing", "chat_request_closed")
         await self._refused(self._sari, "POST", f"/api/mitra/chat-requests/{first}/accept")
         await self._refused(self._ayu, "POST", f"/api/mitra/chat-requests/{second}/accept")

@@ -22,6 +22,7 @@ def _section(event: type[Event]) -> list[str]:
         "",
         f"- App: {event.app}",
         f"- Sent to: {', '.join(event.sent_to)}",
+        f"- Order key: `{event.order_key}`",
         f"- Acknowledged by: {' or '.join(f'`{name}`' for name in event.acknowledged_by)}",
         f"- Push: {_push(event.push)}",
         "",
@@ -30,7 +31,7 @@ def _section(event: type[Event]) -> list[str]:
 
 def listed() -> str:
     """Return the table of all events, and a section for each."""
-    lines = ["## All events", "", "| event | socket | sent to | pushed |", "|---|---|---|---|"]
+    lines = ["## All events", "", "| event | socket | sent to | order key | pushed |", "|---|---|---|---|---|"]
     sections: list[str] = []
     for socket in asyncapi.CHANNELS:
         sections += [f"## Events of `/ws/{socket}`", ""]
@@ -38,6 +39,7 @@ def listed() -> str:
             if event.socket == socket:
                 name = event.type_name()
                 pushed = "no" if isinstance(event.push, str) else f"`{event.push.action.value}`"
-                lines.append(f"| [`{name}`](#{name}) | `/ws/{socket}` | {', '.join(event.sent_to)} | {pushed} |")
+                to, key = ", ".join(event.sent_to), event.order_key
+                lines.append(f"| [`{name}`](#{name}) | `/ws/{socket}` | {to} | `{key}` | {pushed} |")
                 sections += _section(event)
     return "\n".join([*lines, "", *sections[:-1]]) + "\n"

@@ -1,15 +1,35 @@
 const REMEMBERED = 1000;
+/**
+ * What each event is about, by type (docs/events.md#all-events); all others are about a session.
+ * @type {Record<string, string>}
+ */
+const ORDER_KEYS = {
+  account_updated: "account_updated",
+  chat_request: "chat_request {request.session_id}",
+  chat_request_closed: "chat_request {session_id}",
+  extension_requested: "extension {extension.id}",
+  extension_resolved: "extension {extension.id}",
+  message: "message {message.id}",
+  mitra_status_changed: "mitra_status_changed",
+  pairing_status: "pairing_status {payment_request_id}",
+  payment_updated: "payment_updated {payment_request.payment_request_id}",
+  peer_absent: "peer {session_id}",
+  peer_renamed: "peer_renamed {session_id}",
+  peer_returned: "peer {session_id}",
+  session_topic_updated: "session_topic_updated {session_id}",
+  session_warning: "session_warning {session_id}",
+};
 const ACK = "ack:";
 
 /** Events by id: each is acknowledged whenever it arrives, and acted on once, unless a later one was there before. */
 export class Feed {
   /** @type {Set<string>} */
   #seen = new Set();
-  /** @type {Map<string, string>} the newest event's id by object */
+  /** @type {Map<string, string>} the newest event's id by order key */
   #newest = new Map();
 
   /**
-   * Return whether an event is new, and no later one about the same object has arrived.
+   * Return whether an event is new, and no later one of the same order key has arrived.
    * @param {any} frame
    */
   isNew(frame) {
@@ -17,9 +37,9 @@ export class Feed {
     if (this.#seen.has(id)) return false;
     this.#seen.add(id);
     if (this.#seen.size > REMEMBERED) this.#seen.delete(/** @type {string} */ (this.#seen.values().next().value));
-    const object = objectOf(frame);
-    if (id < (this.#newest.get(object) ?? "")) return false;
-    this.#newest.set(object, id);
+    const key = orderKey(frame);
+    if (id < (this.#newest.get(key) ?? "")) return false;
+    this.#newest.set(key, id);
     return true;
   }
 
@@ -29,14 +49,16 @@ export class Feed {
   }
 }
 
-/** @param {any} frame */
-const objectOf = ({ type, session, extension, request, payment_request, session_id, payment_request_id }) => {
-  if (session) return `session ${session.id}`;
-  if (extension) return `extension ${extension.id}`;
-  if (type.startsWith("chat_request")) return `request ${request?.session_id ?? session_id}`;
-  if (/^peer_(absent|returned)$/.test(type)) return `peer ${session_id}`;
-  return `${type} ${payment_request?.payment_request_id ?? payment_request_id ?? session_id}`;
-};
+/**
+ * Return the order key of an event: only events with the same one are compared. One that this version does not know has
+ * a key for itself.
+ * @param {any} frame
+ */
+export const orderKey = (frame) =>
+  (ORDER_KEYS[frame.type] ?? (frame.session ? "session {session.id}" : "{event_id}")).replace(
+    /\{([\w.]+)\}/g,
+    (_, path) => path.split(".").reduce((/** @type {any} */ value, /** @type {string} */ name) => value?.[name], frame),
+  );
 
 /** @param {string} eventId */
 export const ackFrame = (eventId) => ({ type: "ack", ref: ACK + eventId, event_id: eventId });
