@@ -69,11 +69,11 @@ leaves no gap. 60 s before the token expires you get `auth_expiring`: send `auth
 user.
 
 **Delivery.** At least once. An event with an `event_id` is repeated after each `auth_ok` of its user, for an hour, \
-until one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. A lost event can arrive \
-late. The ids of the events of one order key (`x-order-key` of a message, with the fields in braces filled in) increase \
-in the order of the changes, whichever process made them: if an id is smaller than that of an event you have of the same \
-order key, acknowledge it and keep your state. Don't compare events of different order keys. A `message` is not \
-repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the \
+until one device acknowledges it by `ack`. Ignore an `event_id` that you have already handled. A lost event can \
+arrive late. The ids of the events of one order key (`x-order-key` of a message, with the fields in braces filled in) \
+increase in the order of the changes, whichever process made them: if an id is smaller than that of an event you have \
+of the same order key, acknowledge it and keep your state. Don't compare events of different order keys. A `message` \
+is not repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the \
 ones you missed. Acknowledge them by `delivered` or `read`. Every device of a user gets every frame.
 
 **Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. A failover to another server or a \

@@ -100,8 +100,8 @@ class EventFrame(ServerFrame, kw_only=True):
 class AuthOk(AnswerFrame, kw_only=True):
     """The token is valid.
 
-    The socket was subscribed before the snapshot was taken, so no frame is missed between them. `time_scale` is how many
-    seconds of service time pass in a real one: 1 in production.
+    The socket was subscribed before the snapshot was taken, so no frame is missed between them. `time_scale` is how
+    many seconds of service time pass in a real one: 1 in production.
     """
 
     user: User

@@ -28,9 +28,9 @@ class Event(msgspec.Struct, kw_only=True, tag_field="type"):
 
     The docstring of an event is its description in the AsyncAPI document and in docs/events.md, so it addresses app
     developers. `app` is what an app does with it, besides acknowledging it. `push` is the text of its push, or why it
-    has none. `order_key`, with the fields in braces filled in, names what an event is about: an app keeps the events of
-    one order key in the order of their ids, and does not compare others. `example` has its fields. Without `is_always_stored`, some of its frames are not stored and have no
-    `event_id`.
+    has none. `order_key`, with the fields in braces filled in, names what an event is about: an app keeps the events
+    of one order key in the order of their ids, and does not compare others. `example` has its fields. Without
+    `is_always_stored`, some of its frames are not stored and have no `event_id`.
     """
 
     socket: ClassVar[Literal["chat", "pairing"]]
