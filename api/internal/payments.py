@@ -8,8 +8,9 @@ from litestar.params import QueryParameter
 
 from api import errors
 from api.auth import operators
+from api.idempotency import key_of
 from api.parameters import path_id, query_choice, query_time
-from api.request_bodies import Body, integer, shown_text
+from api.request_bodies import Body, shown_text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -18,6 +19,7 @@ from core.desk import earned_refunds, support
 from core.desk.earned_refunds import EarnedRefund
 from core.desk.support import LookUp, RefundFilter
 from core.desk.timeline import timeline
+from core.idempotency.rules import IdempotencyInFlight, IdempotencyMismatch
 from core.payments import confirm as payment_confirm
 from core.payments.failures.rules import FailureActioned
 from core.payments.refunds import make_good as refund_earned
@@ -41,7 +43,7 @@ class MakeGoodBody:
     `by_hand`: you have moved the money yourself. Then `reference` names that transfer, for example by its number.
     """
 
-    amount: int = integer(1)
+    amount: int  # one that is out of range is refused as REFUND_EXCEEDS_PAID
     reason: str = shown_text(LONGEST_NOTE)
     by_hand: bool = False
     reference: str | None = shown_text(LONGEST_REFERENCE, optional=True)
@@ -119,23 +121,37 @@ async def refunds(request_id: str, runtime: Runtime, actor: Actor) -> Items[Earn
     status_code=202,
     dto=Body[MakeGoodBody],
     return_dto=None,
+    idempotent=True,
     also={201: EarnedRefund},
     **operators(
-        "payments", "write", NotRefundable, PaymentNotConsumed, RefundExceedsPaid, RefundsDisabled, step_up=True
+        "payments",
+        "write",
+        IdempotencyInFlight,
+        IdempotencyMismatch,
+        NotRefundable,
+        PaymentNotConsumed,
+        RefundExceedsPaid,
+        RefundsDisabled,
+        step_up=True,
     ),
 )
-async def make_good(request_id: str, data: MakeGoodBody, runtime: Runtime, actor: Actor) -> Response[EarnedRefund]:
+async def make_good(
+    request_id: str, data: MakeGoodBody, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> Response[EarnedRefund]:
     """Give earned money back, in whole or in part, also while the chat runs.
 
     Through the gateway (202), the answer does not wait for it: `status` changes later. By hand (201), the refund is
-    done. A repeat with the same reference gets the first refund.
+    done. A repeat with the same `Idempotency-Key`, or by hand with the same reference, gets the first refund as it is
+    now. So does a repeat without a key, while your refund through the gateway with the same amount and reason is under
+    way.
     """
     found = path_id(request_id)
+    key = key_of(request, actor, f"refund of {found}", data)
     if data.by_hand != (data.reference is not None):
         raise ValidationFailed.of("reference", field_messages.BY_HAND_ONLY)
     if data.reference is None:
         refund_id = await refund_earned.request(
-            runtime, actor, payment_request_id=found, amount=data.amount, reason=data.reason
+            runtime, actor, payment_request_id=found, amount=data.amount, reason=data.reason, key=key
         )
     else:
         refund_id = await refund_earned.record(
@@ -145,6 +161,7 @@ async def make_good(request_id: str, data: MakeGoodBody, runtime: Runtime, actor
             amount=data.amount,
             reason=data.reason,
             reference=data.reference,
+            key=key,
         )
     view = await earned_refunds.one_of(runtime, actor, refund_id)
     return Response(view, status_code=202 if data.reference is None else 201)

@@ -208,7 +208,7 @@ async def test_five_hundred_parallel_refunds_give_at_most_what_was_paid(
     bases = [stack.at(n).internal for n in range(2)]
 
     async def act(n: int) -> Any:
-        body: dict[str, Any] = {"amount": 5_000, "reason": "maaf"}
+        body: dict[str, Any] = {"amount": 5_000, "reason": f"maaf {n}"}
         if n % 2:
             body |= {"by_hand": True, "reference": f"TRF-{n}"}
         return await people[n % 4].post(f"{bases[n // 4 % 2]}{PAYMENTS}/{payment_id}/refund", body)

@@ -14,6 +14,7 @@ from core.base.pages import read_page
 from core.desk import earned_refunds, support
 from core.desk.ledger.audit import audit
 from core.desk.timeline.timeline import timeline
+from core.idempotency.rules import KeyedRequest, keyed_request
 from core.pairing import presence
 from core.payments.refunds import make_good, refund
 from core.sessions import end as end_session
@@ -44,13 +45,20 @@ class Chat:
         sql = "SELECT payment_request_id::text FROM chat_sessions WHERE id = $1"
         self.payment_id = await self.runtime.db.fetchval(sql, self.session_id)
 
-    async def ask(self, amount: int = PRICE) -> str:
+    async def ask(
+        self, amount: int = PRICE, *, reason: str = "maaf", key: KeyedRequest | None = None, by: Actor | None = None
+    ) -> str:
         """Ask the gateway to give money back; return the refund's id."""
         return await make_good.request(
-            self.runtime, self.operator, payment_request_id=self.payment_id, amount=amount, reason="maaf"
+            self.runtime,
+            by or self.operator,
+            payment_request_id=self.payment_id,
+            amount=amount,
+            reason=reason,
+            key=key,
         )
 
-    async def by_hand(self, amount: int = PRICE, reference: str = "TRF-1") -> str:
+    async def by_hand(self, amount: int = PRICE, reference: str = "TRF-1", *, key: KeyedRequest | None = None) -> str:
         """Record money that was given back by hand; return the refund's id."""
         return await make_good.record(
             self.runtime,
@@ -59,7 +67,17 @@ class Chat:
             amount=amount,
             reason="maaf",
             reference=reference,
+            key=key,
         )
+
+    def key(self, name: str, **body: Any) -> KeyedRequest:
+        """Return a key of the operator for a call with a body."""
+        return keyed_request(user_id=self.operator.user_id, key=name, operation="refund", body=body)
+
+    async def refund_ids(self) -> list[str]:
+        """Return the ids of all refunds of the payment, oldest first."""
+        found = await earned_refunds.of_payment(self.runtime, READER, self.payment_id)
+        return [one.id for one in reversed(found.items)]
 
     async def poll(self) -> None:
         """Ask the gateway about what is due, after all pauses are over."""
@@ -108,6 +126,7 @@ def test_parts_go_back_through_the_gateway_until_nothing_is_left(chat: Chat) -> 
         await chat.done(await chat.ask(7_000))
         assert await chat.ledger() == [("refund", -7_000), ("refund", -5_000), ("session", PRICE)]
         assert await refused(chat.ask(1)) == ("REFUND_EXCEEDS_PAID", {"refundable": 0})
+        assert await refused(chat.by_hand(0)) == ("REFUND_EXCEEDS_PAID", {"refundable": 0})
         assert [one["amount"] for one in chat.simulated.asked] == [5_000, 7_000]
         found = await chat.runtime.db.fetchval("SELECT status FROM chat_sessions WHERE id = $1", chat.session_id)
         assert found == "active"
@@ -124,6 +143,71 @@ def test_parts_go_back_through_the_gateway_until_nothing_is_left(chat: Chat) -> 
             "Root asked the gateway to give Rp 7.000 back: 1 word, hidden",
             "The gateway paid Rp 7.000 back.",
         ]
+
+    chat.harness.run(play())
+
+
+@pytest.mark.parametrize("amount", [0, -1, -(2**40), PRICE + 1, 2**31, 10**40])
+def test_amount_out_of_range_is_refused_with_what_is_left(chat: Chat, amount: int) -> None:
+    async def play() -> None:
+        assert await refused(chat.ask(amount)) == ("REFUND_EXCEEDS_PAID", {"refundable": PRICE})
+        assert await refused(chat.by_hand(amount)) == ("REFUND_EXCEEDS_PAID", {"refundable": PRICE})
+        assert await chat.refund_ids() == []
+
+    chat.harness.run(play())
+
+
+def test_repeat_without_a_key_gets_the_open_refund_of_the_same_operator_amount_and_reason(chat: Chat) -> None:
+    async def play() -> None:
+        first = await chat.ask(2_000)
+        assert await chat.ask(2_000) == first
+        assert set(await asyncio.gather(*(chat.ask(2_000) for _ in range(8)))) == {first}
+        others = [
+            await chat.ask(2_001),
+            await chat.ask(2_000, reason="another case"),
+            await chat.ask(2_000, by=await chat.harness.operator()),
+        ]
+        assert await chat.refund_ids() == [first, *others]
+        await chat.done(first)
+        assert await chat.ask(2_000) not in (first, *others)  # the first is done, so this is another one
+        assert len(chat.simulated.of(first)) == 1
+        await chat.ledger()
+
+    chat.harness.run(play())
+
+
+def test_repeat_of_a_whole_refund_gets_it_although_nothing_is_left(chat: Chat) -> None:
+    async def play() -> None:
+        first = await chat.ask()
+        assert await chat.ask() == first
+        assert await chat.refund_ids() == [first]
+
+    chat.harness.run(play())
+
+
+def test_key_makes_one_refund_and_another_key_a_second(chat: Chat) -> None:
+    async def play() -> None:
+        one, two = chat.key("k1", amount=1), chat.key("k2", amount=1)
+        first = await chat.ask(1_000, key=one)
+        assert set(await asyncio.gather(*(chat.ask(1_000, key=one) for _ in range(6)))) == {first}
+        second = await chat.ask(1_000, key=two)
+        assert second != first
+        assert await refused(chat.ask(1_000, key=chat.key("k1", amount=2))) == ("IDEMPOTENCY_MISMATCH", None)
+        await chat.done(first)
+        assert await chat.ask(1_000, key=one) == first  # also after the refund is done
+        by_hand = await chat.by_hand(500, key=chat.key("k3", amount=3))
+        assert await chat.by_hand(500, "TRF-1", key=chat.key("k3", amount=3)) == by_hand
+        assert await chat.refund_ids() == [first, second, by_hand]
+        await chat.ledger()
+
+    chat.harness.run(play())
+
+
+def test_refused_refund_leaves_its_key_free(chat: Chat) -> None:
+    async def play() -> None:
+        key = chat.key("k1")
+        assert (await refused(chat.ask(PRICE + 1, key=key)))[0] == "REFUND_EXCEEDS_PAID"
+        assert await chat.ask(PRICE, key=key) in await chat.refund_ids()
 
     chat.harness.run(play())
 
@@ -193,7 +277,7 @@ def test_chat_ends_as_always_after_its_money_went_back(chat: Chat) -> None:
 
 def test_parallel_refunds_of_both_kinds_give_at_most_what_was_paid(chat: Chat) -> None:
     async def play() -> None:
-        calls = [chat.by_hand(5_000, f"TRF-{n}") if n % 2 else chat.ask(5_000) for n in range(24)]
+        calls = [chat.by_hand(5_000, f"TRF-{n}") if n % 2 else chat.ask(5_000, reason=f"maaf {n}") for n in range(24)]
         found = await asyncio.gather(*calls, return_exceptions=True)
         refusals = [one for one in found if isinstance(one, DomainError)]
         assert {one.code for one in refusals} == {"REFUND_EXCEEDS_PAID"}

@@ -128,14 +128,15 @@ class PaymentNotConsumed(DomainError):
 
 
 class RefundExceedsPaid(DomainError):
-    """The amount is more than what was received for this request, minus its refunds that are done or under way.
+    """The amount is less than 1, or more than what was received for this request, minus its refunds that are done or
+    under way.
 
     `details.refundable` is what is left, in Rupiah.
     """
 
     code = "REFUND_EXCEEDS_PAID"
     message = Text(
-        en="The amount is more than what is left of this payment.",
-        id="Jumlahnya melebihi sisa pembayaran ini.",
+        en="The amount must be from 1 to what is left of this payment.",
+        id="Jumlahnya harus dari 1 sampai sisa pembayaran ini.",
     )
-    advice = "Show `details.refundable`, and let the operator enter at most that."
+    advice = "Show `details.refundable`, and let the operator enter 1 to that."

@@ -16,7 +16,10 @@ from core.storage.transaction import Reader, Tx
 
 @attrs.frozen(kw_only=True)
 class Refund:
-    """A row of refunds. `amount` is in Rupiah. Without a failure, it gives earned money back."""
+    """A row of refunds. `amount` is in Rupiah. Without a failure, it gives earned money back.
+
+    `reason` is what the operator wrote.
+    """
 
     id: str
     payment_request_id: str
@@ -24,6 +27,7 @@ class Refund:
     reference: str | None
     amount: int
     status: RefundStatus = attrs.field(converter=RefundStatus)
+    reason: str | None = attrs.field(repr=False)
     requested_by: str
     attempt: int
     gateway_refund_id: str | None

@@ -191,13 +191,22 @@ async def test_earned_money_goes_back_while_the_chat_runs(
     payment_id = (await root.get(f"/internal/sessions/{session_id}"))["payment_request_id"]
     path = f"/internal/payment-requests/{payment_id}"
 
-    async def post(body: dict[str, Any]) -> tuple[int, Any]:
-        headers = {"Authorization": f"Bearer {root.access_token}"}
+    async def post(body: dict[str, Any], **more: str) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {root.access_token}", **more}
         async with http.post(f"{root.addresses.internal}{path}/refund", json=body, headers=headers) as answer:
             return answer.status, await answer.json()
 
-    status, made = await post({"amount": 5_000, "reason": "the mitra was silent"})
+    for amount in (0, -5_000, 12_001, 10**30):
+        status, refusal = await post({"amount": amount, "reason": "no"})
+        assert (status, refusal["error"]["code"]) == (409, "REFUND_EXCEEDS_PAID")
+        assert refusal["error"]["details"] == {"refundable": 12_000}
+    ask = {"amount": 5_000, "reason": "the mitra was silent"}
+    status, made = await post(ask, **{"Idempotency-Key": "first try"})
     assert (status, made["status"], made["by_hand"], made["reference"]) == (202, "requested", False, made["id"])
+    assert (await post(ask, **{"Idempotency-Key": "first try"}))[1]["id"] == made["id"]
+    assert (await post(ask))[1]["id"] == made["id"]  # it is under way
+    status, refusal = await post({**ask, "amount": 1}, **{"Idempotency-Key": "first try"})
+    assert (status, refusal["error"]["code"]) == (409, "IDEMPOTENCY_MISMATCH")
     await world.until(lambda: _of(simulated, made["id"]), lambda found: len(found) == 1)
     await world.raw_webhook(simulated.refunds.settle(made["id"]))
     by_hand = {"amount": 7_000, "reason": "the rest", "by_hand": True, "reference": "TRF-1"}
@@ -239,7 +248,9 @@ async def test_making_good_refuses_what_it_can_not_do(world: World) -> None:
     whole = {"amount": 1, "reason": "maaf"}
     await refused(root.post(path, whole), 409, "PAYMENT_NOT_CONSUMED")
     await refused(root.post(f"/internal/payment-requests/{new_id()}/refund", whole), 404, "NOT_FOUND")
-    for body in ({"amount": 0}, {"reason": ""}, {"by_hand": True}, {"reference": "TRF-1"}, {"reference": "\u0007"}):
+    for amount in (1.5, "1", True, None):
+        await refused(root.post(path, {**whole, "amount": amount}), 422, "VALIDATION_ERROR")
+    for body in ({"reason": ""}, {"by_hand": True}, {"reference": "TRF-1"}, {"reference": "\u0007"}):
         await refused(root.post(path, {**whole, **body}), 422, "VALIDATION_ERROR")
     reader = (await an_operator(world, {"payments": "read"})).client
     await refused(reader.post(path, whole), 403, "FORBIDDEN")
