@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import collections
 import contextlib
 import json
 import pathlib
@@ -16,19 +17,31 @@ BY_CHOICE_S = 10.0  # a mitra who goes offline by choice returns after half a se
 RECONNECT_S = PAUSES_S[-1] + 5.0  # the longest backoff of a phone, the connection, and the requests for missed events
 # Real seconds in which the sweep, which runs every 60 s, marks calls that have been without a result for 60 s.
 STAMP_S = 135.0
+ALLOWED_S = 10.0  # between the beginnings of a transaction and of another one for whose lock it waits
+TWICE = """SELECT b.id::text FROM refunds a JOIN refunds b ON b.reason = a.reason AND b.id > a.id
+  AND b.payment_request_id = a.payment_request_id
+  WHERE a.failure_id IS NULL AND (a.settled_at IS NULL OR b.requested_at < a.settled_at - make_interval(secs => $1))"""
+# `_hurry` moves `paired_at`, but not the payment's time.
+PAIRED = """SELECT s.id::text FROM chat_sessions s JOIN payment_requests p ON p.id = s.payment_request_id
+  WHERE s.customer_id = $1::uuid AND s.mitra_id = $2::uuid AND s.paired_at IS NOT NULL
+    AND p.consumed_at > to_timestamp($3) AND p.consumed_at < to_timestamp($4)"""
+ASKED = """SELECT id::text FROM payment_requests
+  WHERE customer_id = $1::uuid AND created_at > to_timestamp($2) AND created_at < to_timestamp($3)"""
+STANDING = """SELECT id::text FROM blocks UNION ALL SELECT id::text FROM customers WHERE blocked_at IS NOT NULL"""
 
 
 async def settled(crowd: ChaosWorld) -> None:
-    """Wait until no session is open and no payment is pending.
+    """Wait until no session and no refund is open, and no payment is pending.
 
-    A session or payment that still is counts as a violation.
+    One that still is counts as a violation.
     """
     rest: list[Any] = []
     deadline = asyncio.get_running_loop().time() + SETTLE_S
     while asyncio.get_running_loop().time() < deadline:
         rest = await crowd.stack.sql(
             """SELECT 'session ' || id || ' is ' || status FROM chat_sessions WHERE NOT status = ANY($1::text[])
-               UNION ALL SELECT 'payment ' || id || ' is ' || status FROM payment_requests WHERE status = 'confirmed'""",
+               UNION ALL SELECT 'payment ' || id || ' is ' || status FROM payment_requests WHERE status = 'confirmed'
+               UNION ALL SELECT 'refund ' || id || ' is ' || status FROM refunds WHERE is_open_refund(status)""",
             list(OVER),
         )
         if not rest:
@@ -75,6 +88,9 @@ async def judge(crowd: ChaosWorld) -> None:
     await _messages(crowd)
     await _transcripts(crowd)
     await _calls(crowd)
+    await _refunds(crowd)
+    await _reports(crowd)
+    await _blocks(crowd)
 
 
 async def _messages(crowd: ChaosWorld) -> None:
@@ -106,6 +122,51 @@ async def _transcripts(crowd: ChaosWorld) -> None:
                 )
         for what in await phone.repeated():
             crowd.notes.violation(f"{name} got it twice: {what}")
+
+
+async def _refunds(crowd: ChaosWorld) -> None:
+    """Check that each acknowledged refund of earned money is stored, and that no repeat has made another one."""
+    rows = await crowd.stack.sql("SELECT id::text, reason, amount, status FROM refunds WHERE failure_id IS NULL")
+    crowd.notes.counts["refunds of earned money"] = len(rows)
+    stored = {row["id"]: (row["reason"], row["amount"], row["status"]) for row in rows}
+    made = collections.Counter(row["reason"] for row in rows)
+    for one in crowd.notes.given:
+        if stored.get(one.id) != (one.reason, one.amount, "succeeded"):
+            crowd.notes.violation(f"acknowledged {one}, stored {stored.get(one.id)}")
+        if one.is_once and made[one.reason] != 1:
+            crowd.notes.violation(f"{made[one.reason]} refunds instead of one: {one}")
+    for reason in made.keys() - crowd.notes.reasons:
+        crowd.notes.violation(f"a refund that was not asked for: {reason}")
+    # A repeat without a key may make a second refund only after the first one.
+    for row in await crowd.stack.sql(TWICE, ALLOWED_S):
+        crowd.notes.violation(f"a second refund was made while the first was open: {row[0]}")
+
+
+async def _reports(crowd: ChaosWorld) -> None:
+    """Check that each acknowledged report is stored once, with what the operator did."""
+    rows = await crowd.stack.sql("SELECT id::text, session_id::text, reporter, reason, resolution FROM session_reports")
+    stored = {(row["session_id"], row["reporter"]): row["reason"] for row in rows}
+    if stored != crowd.notes.reports:
+        crowd.notes.violation(
+            f"acknowledged and stored reports differ: {set(stored.items()) ^ set(crowd.notes.reports.items())}"
+        )
+    resolutions = {row["id"]: row["resolution"] for row in rows if row["resolution"] is not None}
+    if resolutions != crowd.notes.resolved:
+        crowd.notes.violation(
+            f"resolved reports differ: {set(resolutions.items()) ^ set(crowd.notes.resolved.items())}"
+        )
+
+
+async def _blocks(crowd: ChaosWorld) -> None:
+    """Check that nothing was paired or asked for while it was blocked, and that no block is left."""
+    for one in crowd.notes.pair_blocks:
+        for row in await crowd.stack.sql(PAIRED, *one.whom, one.since, one.until):
+            crowd.notes.violation(f"paired during {one}: {row[0]}")
+    for one in crowd.notes.account_blocks:
+        for row in await crowd.stack.sql(ASKED, *one.whom, one.since, one.until):
+            crowd.notes.violation(f"asked for a payment during {one}: {row[0]}")
+    for row in await crowd.stack.sql(STANDING):
+        crowd.notes.violation(f"a block that was lifted: {row[0]}")
 
 
 def _lines(folder: pathlib.Path) -> list[str]:

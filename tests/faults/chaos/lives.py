@@ -8,6 +8,7 @@ import collections
 import contextlib
 import itertools
 import random
+import time
 from typing import Any
 
 import aiohttp
@@ -39,6 +40,25 @@ class Ack:
     content: str
 
 
+@attrs.frozen(kw_only=True)
+class Interval:
+    """That an account, or a customer and a mitra, were blocked from `since` to `until` (wall clock)."""
+
+    whom: tuple[str, ...]
+    since: float
+    until: float
+
+
+@attrs.frozen(kw_only=True)
+class Given:
+    """A refund of earned money that the service has acknowledged. `is_once`: no repeat may have made another one."""
+
+    id: str
+    reason: str
+    amount: int
+    is_once: bool
+
+
 @attrs.define
 class Notes:
     """The records of all users of a run."""
@@ -49,6 +69,13 @@ class Notes:
     phones: list[ChaosPhone] = attrs.field(factory=list)
     calls_sent: set[str] = attrs.field(factory=set)
     calls_answered: set[str] = attrs.field(factory=set)
+    reports: dict[tuple[str, str], str] = attrs.field(factory=dict)  # (session, party) -> reason
+    resolved: dict[str, str] = attrs.field(factory=dict)  # report -> resolution
+    pair_blocks: list[Interval] = attrs.field(factory=list)
+    account_blocks: list[Interval] = attrs.field(factory=list)
+    ever_blocked: set[str] = attrs.field(factory=set)  # customers that an operator has blocked
+    reasons: set[str] = attrs.field(factory=set)  # of the refunds that were asked for
+    given: list[Given] = attrs.field(factory=list)
     recess: bool = False  # while set, mitras accept no requests
     all_stay: bool = False  # from now on no mitra goes offline by choice
 
@@ -209,6 +236,30 @@ class SimulatedUser:
                 await phone.read(session_id)
             await self.pause(0.0, 0.3)
 
+    async def report(self, client: Client, session_id: str) -> None:
+        """Report the other party of a session, perhaps."""
+        if self.dice.random() >= 0.2:
+            return
+        reason = self.dice.choice(("no_answer", "rude", "scam", "other"))
+        body = {"reason": reason, "message": f"{self.name} about {session_id}"}
+        path = f"/api/shared/chat/sessions/{session_id}/report"
+        await app.retry(lambda: client.post(path, body), done=("ALREADY_REPORTED",))
+        self.notes.reports[session_id, type(self).__name__.lower()] = reason
+        self.notes.counts["reports"] += 1
+
+    async def block(self, client: Client, session: dict[str, Any]) -> None:
+        """Block the other party of a session for some seconds, perhaps: the two must not be paired then."""
+        if self.dice.random() >= 0.15:
+            return
+        path = f"/api/shared/chat/sessions/{session['id']}/block"
+        await app.retry(lambda: client.post(path))
+        since = time.time()
+        await self.pause(0.5, 6.0)
+        whom = (session["customer"]["id"], session["mitra"]["id"])
+        self.notes.pair_blocks.append(Interval(whom=whom, since=since, until=time.time()))
+        await app.retry(lambda: client.call("DELETE", path))
+        self.notes.counts["blocks between people"] += 1
+
     async def guarded(self, work: Any) -> None:
         """Run `work`; an exception other than cancellation is a violation."""
         try:
@@ -220,9 +271,12 @@ class SimulatedUser:
 class Customer(SimulatedUser):
     """A customer who pays, searches, chats, says goodbye, and starts again."""
 
+    id = ""
+
     async def live(self, stop: asyncio.Event) -> None:
         """Run sessions one after the other until `stop` is set; the last one is completed."""
         client, phone = await app.retry(lambda: self.crowd.join_customer(self.name))
+        self.id = client.user["id"]
         while not stop.is_set():
             await self.session(client, phone)
             self.notes.counts["lives"] += 1
@@ -249,14 +303,25 @@ class Customer(SimulatedUser):
         self.notes.counts["sessions"] += 1
 
     async def request(self, client: Client, wish: dict[str, Any]) -> dict[str, Any]:
-        """Create a payment request; if no mitra is available, wait for one to be."""
-        try:
-            return await app.request(client, **wish)
-        except Refused as error:
-            if error.code != "NO_MITRA_AVAILABLE":
-                raise
-            self.notes.counts["refused for want of mitras"] += 1
-            return await app.request(client, **wish, accept_wait=True)
+        """Create a payment request; wait for a mitra if none is available, and for the end of an operator's block."""
+        while True:
+            try:
+                return await app.request(client, **wish)
+            except Refused as error:
+                if error.code == "NO_MITRA_AVAILABLE":
+                    self.notes.counts["refused for want of mitras"] += 1
+                    wish = {**wish, "accept_wait": True}
+                elif not self.is_blocked(error):
+                    raise
+                else:
+                    await self.pause(0.2, 0.5)
+
+    def is_blocked(self, error: Refused) -> bool:
+        """Return whether a request was refused because an operator has blocked this customer."""
+        if error.code != "ACCOUNT_BLOCKED" or self.id not in self.notes.ever_blocked:
+            return False
+        self.notes.counts["refused while blocked"] += 1
+        return True
 
     async def paid(self, payment: dict[str, Any]) -> None:
         """Send the gateway's webhook calls: once, repeatedly at once, late, or an older state after a newer one."""
@@ -295,8 +360,10 @@ class Customer(SimulatedUser):
             if wants_more:
                 wants_more = False
                 await self.extend(client, session_id)
+        await self.report(client, session_id)
         if self.dice.random() < 0.8:
             await app.goodbye(client, session_id)
+        await self.block(client, session)
         while session["status"] not in OVER:
             await asyncio.sleep(0.2)
             session = await app.retry(lambda: client.get(about))
@@ -306,7 +373,7 @@ class Customer(SimulatedUser):
         try:
             payment = await app.request(client, is_extension=True, session_id=session_id)
         except Refused as refused:
-            if refused.code not in ENDED:
+            if refused.code not in ENDED and not self.is_blocked(refused):
                 raise
             return
         await self.paid(payment)
@@ -370,6 +437,8 @@ class Mitra(SimulatedUser):
                 break
             await self.talk(phone, session_id, self.dice.randint(1, 3))
             await self.pause(0.0, 0.6)
+        await self.report(client, session_id)
         if self.dice.random() < 0.8:
             with contextlib.suppress(Refused):
                 await app.goodbye(client, session_id)
+        await self.block(client, session)

@@ -27,6 +27,7 @@ from tests.faults.chaos.fairness import ROWS, Watch, check_time
 from tests.faults.chaos.judge import all_online, judge, settled
 from tests.faults.chaos.lives import ChaosWorld, Customer, LibraryWorld, Mitra, Notes
 from tests.faults.chaos.loads import SCENARIOS
+from tests.faults.chaos.operators import Operator
 from tests.faults.chaos.schedule import Fault, schedule
 from tests.faults.service import Service
 from tools.driving.client import Refused
@@ -91,6 +92,7 @@ def _service(plan: Plan, folder: str) -> Service:
         ACCESS_TOKEN_SECONDS=LIBRARY_TOKEN_S if plan.library else "86400",
         WEBHOOK_FALLBACK_ENABLED="true",
         WEBHOOK_FALLBACK_DIR=folder,
+        REFUNDS_ENABLED="true",
     )
 
 
@@ -111,17 +113,16 @@ async def _run(
         mitras = [Mitra(crowd, random.Random(dice.random()), f"m{n}") for n in range(plan.mitras)]
         for mitra in mitras:
             group.create_task(mitra.guarded(mitra.live(mitras_stop)))
-        lives = []
-        for n in range(plan.customers):
-            customer = Customer(crowd, random.Random(dice.random()), f"c{n}")
-            lives.append(group.create_task(customer.guarded(customer.live(customers_stop))))
+        customers = [Customer(crowd, random.Random(dice.random()), f"c{n}") for n in range(plan.customers)]
+        operator = Operator(crowd, random.Random(dice.random()), customers)
+        lives = [group.create_task(user.guarded(user.live(customers_stop))) for user in (operator, *customers)]
         await acts.play(faults)
         await acts.end_faults()
         await _works_again(crowd, acts, say)
         customers_stop.set()
         _, stuck = await asyncio.wait(lives, timeout=LIVES_END_S)
         for life in stuck:
-            notes.violation("a customer waits for an event that never arrives")
+            notes.violation("a customer or the operator waits for an event that never arrives")
             life.cancel()
         await settled(crowd)
         hurry.cancel()
@@ -141,9 +142,13 @@ async def _run(
 DEADLINES = f"""SELECT * FROM (
     SELECT id::text, 'expires_at' AS name, expires_at AS due FROM chat_sessions WHERE status = 'active'
     UNION ALL SELECT id::text, 'grace_ends_at', grace_ends_at FROM chat_sessions WHERE status IN ('expired', 'closing')
-    UNION ALL SELECT id::text, 'answer_by', answer_by FROM session_extensions WHERE status = 'pending') d
+    UNION ALL SELECT id::text, 'answer_by', answer_by FROM session_extensions WHERE status = 'pending'
+    UNION ALL SELECT id::text, 'ask_at', ask_at FROM refunds WHERE is_open_refund(status)) d
   WHERE due > {app.NOW} + make_interval(secs => $2)"""
-ANSWER_SOON = f"UPDATE session_extensions SET answer_by = {app.NOW} + make_interval(secs => $2) WHERE id = $3::uuid AND status = 'pending'"
+SOON = {
+    "answer_by": f"UPDATE session_extensions SET answer_by = {app.NOW} + make_interval(secs => $2) WHERE id = $3::uuid AND status = 'pending'",
+    "ask_at": f"UPDATE refunds SET ask_at = {app.NOW} + make_interval(secs => $2) WHERE id = $3::uuid AND is_open_refund(status)",
+}
 
 
 async def _hurry(crowd: ChaosWorld) -> None:
@@ -159,8 +164,8 @@ async def _hurry(crowd: ChaosWorld) -> None:
             for row in await crowd.stack.sql(DEADLINES, crowd.stack.scale, SOON_S):
                 if now - seen.setdefault((row["id"], row["name"], row["due"]), now) < HURRY_AFTER_S:
                     continue
-                if row["name"] == "answer_by":
-                    await crowd.stack.sql(ANSWER_SOON, crowd.stack.scale, SOON_S, row["id"])
+                if row["name"] in SOON:
+                    await crowd.stack.sql(SOON[row["name"]], crowd.stack.scale, SOON_S, row["id"])
                 else:
                     await app.end_now(crowd, [row["id"]], column=row["name"], in_s=SOON_S)
 
