@@ -45,12 +45,15 @@ OPEN_PAYMENTS = (PaymentStatus.PENDING, PaymentStatus.CONFIRMED)
 
 @attrs.frozen(kw_only=True)
 class OpenFailures:
-    """The open failures of one cause: those without an operator's action that are not superseded. Amounts in Rupiah."""
+    """The open failures of one cause: those without an operator's action that are not superseded. Amounts in Rupiah.
+
+    `oldest_at` is when the oldest one that is not put aside was made; None without one.
+    """
 
     cause: str
     count: int
     amount: int
-    oldest_at: dt.datetime
+    oldest_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)
@@ -121,8 +124,8 @@ async def unarchived_seconds(reader: Reader) -> float:
 
 
 def oldest_at(failures: Sequence[OpenFailures]) -> dt.datetime | None:
-    """Return when the oldest of these failures was made; None without any."""
-    return min((one.oldest_at for one in failures), default=None)
+    """Return when the oldest of these failures that is not put aside was made; None without one."""
+    return min((one.oldest_at for one in failures if one.oldest_at is not None), default=None)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,12 +1,12 @@
 -- name: open_work
--- The open work: rows of (kind, name, count), for failures the amount and the oldest, and for mitras how many are in a
--- chat. $1 is now, $2 to $4 are the availability policy.
+-- The open work: rows of (kind, name, count), for failures the amount and the oldest one that is not put aside, and for
+-- mitras how many are in a chat. $1 is now, $2 to $4 are the availability policy.
 SELECT
   'failures' AS kind,
   cause_tag AS name,
   count(*)::int AS count,
   sum(amount)::bigint AS amount,
-  min(created_at) AS oldest_at,
+  min(created_at) FILTER (WHERE snoozed_until IS NULL OR snoozed_until <= $1) AS oldest_at,
   NULL::int AS in_chats
 FROM pairing_failures
 WHERE operator_action IS NULL AND superseded_at IS NULL
@@ -79,7 +79,7 @@ GROUP BY m.state;
 
 -- name: refunds
 -- The open refunds, with the seconds since the oldest was asked for; and the failures that no operator has acted on by
--- their time. $1 is now, and failures that are older than $2 are late. One with an open refund is not.
+-- their time. $1 is now, and failures that are older than $2 are late. One with an open refund or put aside is not.
 SELECT
   r.open,
   r.oldest_seconds,
@@ -98,6 +98,7 @@ CROSS JOIN (
     f.operator_action IS NULL
     AND f.superseded_at IS NULL
     AND f.created_at <= $2
+    AND (f.snoozed_until IS NULL OR f.snoozed_until <= $1)
     AND NOT EXISTS (
       SELECT 1
       FROM refunds AS r

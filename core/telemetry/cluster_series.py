@@ -26,10 +26,12 @@ FAILURES_OPEN = ClusterSeries(
 )
 FAILURES_OPEN_AMOUNT = ClusterSeries("sesi_failures_open_amount", "The sum of their amounts, in Rupiah.", ("cause",))
 FAILURES_OLDEST = ClusterSeries(
-    "sesi_failures_oldest_seconds", "Age of the oldest open failure, in service time; 0 without one."
+    "sesi_failures_oldest_seconds",
+    "Age of the oldest open failure that is not put aside, in service time; 0 without one.",
 )
 FAILURES_OVERDUE = ClusterSeries(
-    "sesi_failures_overdue", "Open failures that are older than `failure_due_hours`, without an open refund."
+    "sesi_failures_overdue",
+    "Open failures that are older than `failure_due_hours`, without an open refund and not put aside.",
 )
 REFUNDS_OPEN = ClusterSeries("sesi_refunds_open", "Refunds whose result is not known yet.")
 REFUNDS_OLDEST = ClusterSeries(

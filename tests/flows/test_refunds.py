@@ -29,6 +29,7 @@ from core.privacy import erase as erasure
 from core.privacy import erase_columns, erase_rest
 from core.privacy.erase import Requester
 from core.providers.refunds import gateway_of
+from core.telemetry.cluster_series import FAILURES_OLDEST, FAILURES_OVERDUE
 from tests.flows.conftest import ADDRESS, READER, WAITING, WISH, Harness
 from tests.flows.test_waits import target_went_offline
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
@@ -494,6 +495,30 @@ def test_silent_gateway_opens_the_circuit_and_refunds_stay_due(desk: Desk) -> No
         await desk.ask()
         states = await runtime.db.fetch("SELECT DISTINCT status FROM refunds")
         assert [row["status"] for row in states] == ["pending"]
+
+    desk.harness.run(play())
+
+
+def test_failure_that_is_put_aside_is_not_late_until_the_moment_has_come(desk: Desk) -> None:
+    async def late() -> tuple[int, float]:
+        """Return how many failures are late, and the age of the oldest one, as the metrics and the overview say it."""
+        runtime = desk.harness.runtime
+        seen = await figures.cluster_figures(runtime)
+        age, shown = seen[FAILURES_OLDEST][()], (await figures.overview(runtime)).failures_oldest_at
+        assert (age > 0) == (shown is not None)
+        return int(seen[FAILURES_OVERDUE][()]), age
+
+    async def play() -> None:
+        runtime = desk.harness.runtime
+        await runtime.db.fetch("UPDATE pairing_failures SET created_at = created_at - '2 days'::interval")
+        assert (await late())[0] == 1
+        until = runtime.now() + dt.timedelta(hours=1)
+        plan = operator_work.plan_failure
+        await plan(runtime, desk.operator, failure_id=desk.failure_id, change={"snoozed_until": until})
+        assert await late() == (0, 0)
+        await runtime.db.fetch("UPDATE pairing_failures SET snoozed_until = snoozed_until - '1 hour'::interval")
+        count, age = await late()
+        assert (count, age > 86_400) == (1, True)
 
     desk.harness.run(play())
 
