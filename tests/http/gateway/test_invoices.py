@@ -24,6 +24,7 @@ from tests.http.gateway.simulated_gateway import (
 )
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused
+from tests.verdicts import check_books
 from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
@@ -419,6 +420,79 @@ async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
     await end_early(world, mitra, session_id)
     await voided(world, simulated, payment["gateway_invoice_id"])
     assert (await read_payment(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
+
+
+async def block(world: World, customer: Client) -> None:
+    """Let an operator block the customer's account."""
+    await (await world.operator()).post(f"/internal/customers/{customer.user['id']}/block", {"reason": "Rude"})
+
+
+async def on_the_worklist(world: World, payment_id: str) -> tuple[str, str, int]:
+    """Wait until a request is a failed pairing that waits for an operator; return its cause, sub-cause and amount."""
+    operator = await world.operator()
+
+    async def listed() -> list[dict[str, Any]]:
+        found = await operator.get("/internal/failed-pairings", operator_action="none", q=payment_id)
+        return found["items"]
+
+    (row,) = await world.until(listed, bool)
+    return row["cause_tag"], row["sub_cause"], row["amount"]
+
+
+async def test_block_voids_the_invoices_of_pending_requests_and_late_money_is_on_the_worklist(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer, mitra = await world.customer(), await world.mitra()
+    session_id = await world.session(customer, mitra, duration_minutes=60)
+    extension = await world.request(customer, is_extension=True, session_id=session_id)
+    await block(world, customer)
+    await voided(world, simulated, f"inv-{extension['payment_request_id']}")
+    assert (await read_payment(customer, extension))["status"] == "abandoned"
+    other = await world.customer()
+    pending = await world.request(other)
+    await block(world, other)
+    await voided(world, simulated, f"inv-{pending['payment_request_id']}")
+    assert await stored(world, other) == [("abandoned", f"inv-{pending['payment_request_id']}")]
+    # The customer was faster than the gateway's answer.
+    for payment in (extension, pending):
+        simulated.pay(payment["payment_request_id"])
+        status, answer = await world.webhook(payment, id=f"inv-{payment['payment_request_id']}")
+        assert (status, answer["processing_result"]) == (200, "late_payment_recorded")
+    late = await on_the_worklist(world, pending["payment_request_id"])
+    assert late == ("payment_session_expired", "given_up", pending["amount"])
+    late = await on_the_worklist(world, extension["payment_request_id"])
+    assert late == ("extension_safeguard_tripped", "given_up", extension["amount"])
+    check_books(await world.audit())
+
+
+async def test_money_that_came_before_a_block_could_void_the_invoice_is_on_the_worklist(
+    world: World, simulated: SimulatedGateway
+) -> None:
+    customer = await world.customer()
+    payment = await world.request(customer)
+    simulated.pay(payment["payment_request_id"])  # and its call is lost
+    await block(world, customer)
+    late = await on_the_worklist(world, payment["payment_request_id"])
+    assert late == ("payment_session_expired", "given_up", payment["amount"])
+    assert simulated.calls(VOID, f"inv-{payment['payment_request_id']}")
+    await refused(world.request(customer), 403, "ACCOUNT_BLOCKED")
+
+
+async def test_block_while_the_invoice_is_made_voids_it(world: World, simulated: SimulatedGateway) -> None:
+    customer, made, go_on = await world.customer(), threading.Event(), threading.Event()
+
+    def hold(_: int, __: Any) -> None:
+        made.set()
+        go_on.wait(15)
+
+    simulated.after_create = hold
+    asking = asyncio.create_task(world.request(customer))
+    await wait_for_call(made)
+    await block(world, customer)
+    go_on.set()
+    payment = await asking
+    assert payment["status"] == "abandoned"
+    await voided(world, simulated, f"inv-{payment['payment_request_id']}")
 
 
 async def test_repeat_while_the_first_waits_for_the_gateway_gets_the_same_answer(
