@@ -307,9 +307,11 @@ async def _lock_customer(tx: Tx, customer_id: str) -> tuple[tuple[str, ...], dic
 
     Raises NotFound, also for an erased customer.
     """
-    if await customers.get(tx, customer_id) is None or await customer_erasing.is_erased(tx, customer_id):
+    if await customers.get(tx, customer_id) is None:
         raise NotFound
     account = await customers.lock_account(tx, customer_id)
+    if await customer_erasing.is_erased(tx, account[0]):  # perhaps while we waited for the lock
+        raise NotFound
     present = (await block_account.of_all(tx, [customer_id], now=tx.now)).get(customer_id)
     if present is None:
         return account, None

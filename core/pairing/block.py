@@ -10,6 +10,7 @@ from core.accounts.blocks import store as blocks
 from core.accounts.blocks import views as block_views
 from core.accounts.blocks.store import Pair
 from core.accounts.blocks.views import BlockView
+from core.accounts.customers import erasing
 from core.accounts.customers import store as customers
 from core.accounts.mitras import store as mitras
 from core.base.actor import Actor, UserType
@@ -40,10 +41,13 @@ async def block(runtime: Runtime, actor: Actor, *, session_id: str) -> tuple[Blo
     """Block the other party of a session. Return the block, and whether it is new.
 
     A running chat and its goodbyes go on. An open invitation of the two is closed as if the mitra were offline, and an
-    open extension is rejected. The other party gets no event about the block itself. Raises NotFound.
+    open extension is rejected. The other party gets no event about the block itself. Raises NotFound, also for a session
+    of an erased customer.
     """
     async with runtime.transaction() as tx:
         together = await _lock(tx, actor, session_id)
+        if await erasing.is_erased(tx, together.pair.customer_id):
+            raise NotFound
         is_new = await blocks.add(tx, together.pair, session_id=session_id)
         if is_new:
             await _part(runtime, tx, together)

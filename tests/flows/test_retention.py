@@ -22,9 +22,11 @@ from core.runtime.container import Runtime
 from core.security.refresh import RefreshInvalid
 from core.sessions.messages import blank as blank_texts
 from core.sessions.messages import chats
+from core.sessions.reports import report as reports
+from core.sessions.reports.rules import Reason
 from core.storage.transaction import Tx
 from tests.clock import HandClock
-from tests.flows.chats import SECRET, completed_chat
+from tests.flows.chats import SECRET, Chat, completed_chat
 from tests.flows.conftest import ADDRESS, WISH, Harness, rows
 
 DAY, SECOND = dt.timedelta(days=1), dt.timedelta(seconds=1)
@@ -35,6 +37,8 @@ OTP = """INSERT INTO otp_requests (id, phone, ip_address, user_type, channel, cr
 AUTH = """INSERT INTO auth_sessions (id, user_type, user_id, refresh_token_hash, created_at, last_used_at, expires_at, revoked_at)
   VALUES ($1, 'customer', $2, $1::uuid::text, $3, $3, $4, $5)"""
 END = "UPDATE chat_sessions SET ended_at = $2 WHERE id = $1"
+RESOLVED = """UPDATE session_reports SET resolution = $2, note = $3, resolved_at = $4, resolved_by = $5 WHERE id = $1"""
+EMPTY = "SELECT array_agg(id::text) FROM session_reports WHERE message IS NULL"
 BLANKED = "SELECT array_agg(id::text ORDER BY id) FROM chat_sessions WHERE blanked_at IS NOT NULL"
 LEFT = "SELECT coalesce(array_agg(id::text ORDER BY id), '{}') FROM "
 
@@ -82,6 +86,32 @@ def test_sessions_are_blanked_when_their_end_is_older_than_the_retention(clean_h
             found = await chats.messages(runtime, party, old.id, after=None, before=None, limit=50)
             assert [(one.seq, one.content, one.blanked) for one in found] == [(n, "", True) for n in (1, 2, 3)]
             assert (await chats.session(runtime, party, old.id)).last_seq == 3
+
+    clean_harness.run(play())
+
+
+def test_texts_of_reports_are_removed_when_their_resolution_is_older_than_the_retention(clean_harness: Harness) -> None:
+    runtime = clean_harness.runtime
+
+    async def report(chat: Chat, party: Actor, *, resolved: dt.datetime | None) -> Id:
+        """Store a report with a message, and if it is resolved with a note."""
+        made = await reports.report(runtime, party, session_id=chat.id, reason=Reason.RUDE, message=SECRET)
+        note, by = (None, None) if resolved is None else (SECRET, ids.new_id())
+        await runtime.db.fetch(RESOLVED, made.id, resolved and "warned", note, resolved, by)
+        return made.id
+
+    async def play() -> None:
+        chat, other = await completed_chat(clean_harness), await completed_chat(clean_harness)
+        old = await report(chat, chat.customer, resolved=runtime.now() - 30 * DAY - SECOND)
+        await report(chat, chat.mitra, resolved=runtime.now() - 30 * DAY + 60 * SECOND)
+        await report(other, other.customer, resolved=None)
+        await retention.blank_reports(runtime)
+        assert await runtime.db.fetchval(EMPTY) is None  # 0: they stay
+        with rows(runtime, retention_messages_days=30):
+            await twice(runtime, retention.blank_reports)
+        assert await runtime.db.fetchval(EMPTY) == [old]
+        (row,) = await runtime.db.fetch("SELECT note, resolution, reason FROM session_reports WHERE id = $1", old)
+        assert tuple(row) == (None, "warned", "rude")
 
     clean_harness.run(play())
 

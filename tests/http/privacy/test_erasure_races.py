@@ -120,6 +120,62 @@ async def test_sign_in_at_the_moment_of_the_erasure_never_keeps_the_erased_custo
     check_books(await world.audit())
 
 
+async def test_block_that_waits_for_an_erasure_is_404_and_leaves_no_reason(world: World) -> None:
+    customer, operator = await anonymous(world), await world.operator()
+    path = f"/internal/customers/{customer.user['id']}/block"
+    async with world.stack.transaction() as connection:
+        await connection.execute("SELECT 1 FROM customers WHERE id = $1 FOR UPDATE", customer.user["id"])
+        erased = asyncio.create_task(outcome(device(world, like=customer).post(ERASE, {})))
+        await waits(world, "customers")
+        blocked = asyncio.create_task(outcome(operator.post(path, {"reason": "rahasia"})))
+        await waits(world, "customers", 2)
+    assert await asyncio.gather(erased, blocked) == ["ok", "NOT_FOUND"]
+    (row,) = await world.stack.sql("SELECT * FROM customers WHERE id = $1", customer.user["id"])
+    assert (row["blocked_at"], row["block_reason"]) == (None, None)
+
+
+async def test_block_between_people_that_waits_for_an_erasure_is_404(world: World) -> None:
+    customer, mitra = await anonymous(world), await world.mitra()
+    session_id = await world.session(customer, mitra)
+    await finish(customer, mitra, session_id)
+    async with world.stack.transaction() as connection:
+        await connection.execute("SELECT 1 FROM customers WHERE id = $1 FOR UPDATE", customer.user["id"])
+        erased = asyncio.create_task(outcome(device(world, like=customer).post(ERASE, {})))
+        await waits(world, "customers")
+        blocked = asyncio.create_task(outcome(mitra.post(f"/api/shared/chat/sessions/{session_id}/block")))
+        await waits(world, "customers", 2)
+    assert await asyncio.gather(erased, blocked) == ["ok", "NOT_FOUND"]
+    assert await world.stack.sql("SELECT 1 FROM blocks WHERE customer_id = $1", customer.user["id"]) == []
+
+
+async def test_reports_and_notes_during_or_after_an_erasure_leave_no_text(world: World) -> None:
+    mitra, operator = await world.mitra(), await world.operator()
+    text, done = {"reason": "rude", "message": "rahasia"}, {"resolution": "warned", "note": "rahasia"}
+    for _ in range(TIMES):
+        customer = await anonymous(world)
+        session_id = await world.session(customer, mitra)
+        await finish(customer, mitra, session_id)
+        path = f"/api/shared/chat/sessions/{session_id}/report"
+        early = await customer.post(path, text)
+        outcomes = await at_once(
+            mitra.post(path, text),
+            operator.call("PATCH", f"/internal/reports/{early['id']}", done),
+            device(world, like=customer).post(ERASE, {}),
+        )
+        assert outcomes == ["ok"] * 3
+        await completed(world, customer.user["id"])
+        rows = await world.stack.sql("SELECT message, note FROM session_reports WHERE session_id = $1", session_id)
+        assert [(row["message"], row["note"]) for row in rows] == [(None, None)] * 2
+    session_id = await world.session(customer := await anonymous(world), mitra)
+    await finish(customer, mitra, session_id)
+    await customer.post(ERASE, {})
+    await completed(world, customer.user["id"])
+    late = await mitra.post(f"/api/shared/chat/sessions/{session_id}/report", text)
+    await operator.call("PATCH", f"/internal/reports/{late['id']}", done)
+    (row,) = await world.stack.sql("SELECT * FROM session_reports WHERE id = $1", late["id"])
+    assert (row["reason"], row["message"], row["resolution"], row["note"]) == ("rude", None, "warned", None)
+
+
 async def long_session(world: World, customer: Client, mitra: Client, count: int) -> str:
     """Create a completed session with many messages."""
     session_id = await world.session(customer, mitra)
@@ -133,9 +189,9 @@ async def long_session(world: World, customer: Client, mitra: Client, count: int
     return session_id
 
 
-async def waits(world: World, text: str) -> None:
-    """Wait until a statement with this text waits for a lock."""
-    await world.until(lambda: world.stack.sql(WAITING, f"%{text}%"), bool)
+async def waits(world: World, text: str, count: int = 1) -> None:
+    """Wait until `count` statements with this text wait for locks."""
+    await world.until(lambda: world.stack.sql(WAITING, f"%{text}%"), lambda rows: len(rows) >= count)
 
 
 async def test_jobs_process_killed_in_the_middle_of_the_texts_goes_on_later(world: World) -> None:

@@ -74,6 +74,20 @@ async def talk(world: World, customer: Client, mitra: Client, markers: Markers) 
         await socket.close()
 
 
+async def complain(world: World, customer: Client, mitra: Client, markers: Markers) -> None:
+    """Let both parties report a session and the customer block the mitra; one report is resolved, the account blocked."""
+    session_id = (await customer.get("/api/client/chat/history"))["items"][0]["last_session_id"]
+    path = f"/api/shared/chat/sessions/{session_id}"
+    for client, side in ((customer, "customer"), (mitra, "mitra")):
+        report = await client.post(f"{path}/report", {"reason": "rude", "message": markers(f"report of the {side}")})
+    await customer.post(f"{path}/block")
+    operator = await world.operator()
+    done = {"resolution": "warned", "note": markers("note about a report")}
+    await operator.call("PATCH", f"/internal/reports/{report['id']}", done)
+    block = {"reason": markers("reason of a block")}
+    await operator.post(f"/internal/customers/{customer.user['id']}/block", block)
+
+
 async def operators_reasons(world: World, customer: Client, mitra: Client, markers: Markers) -> None:
     """Let an operator write a marker into the audit log about a session of the customer."""
     session_id = await world.session(customer, mitra)
@@ -114,6 +128,7 @@ async def test_no_marker_of_a_customer_is_left(world: World, files: pathlib.Path
     await operators_reasons(world, customer, mitra, markers)
     await world.request(customer, topics=[markers("topic of a pending request")])
     customer_id = customer.user["id"]
+    await complain(world, customer, mitra, markers)
     (request,) = await world.stack.sql(
         "SELECT id::text FROM payment_requests WHERE customer_id = $1 ORDER BY id LIMIT 1", customer_id
     )
@@ -127,6 +142,7 @@ async def test_no_marker_of_a_customer_is_left(world: World, files: pathlib.Path
     await erase(world, customer, number)
     await completed(world, customer_id)
     assert await places(world.stack, markers) == {}
+    assert await world.stack.sql("SELECT 1 FROM blocks WHERE customer_id = $1", customer_id) == []
     assert [row for row in await money_of(world, customer_id) if "abandoned" not in row] == money
     check_books(await world.audit())
 
