@@ -79,10 +79,13 @@ UPGRADE = {
     for kind in IdentityKind
 }
 
+# The e-mail of an identity goes with it: which one it came from is not stored, and a sign-in with the other brings its own.
 LINK = {
     kind: f"""
       UPDATE customers
-      SET {kind.value} = $2, email = coalesce($3, email)
+      SET
+        {kind.value} = $2,
+        email = coalesce($3, CASE WHEN {kind is IdentityKind.PHONE} OR coalesce({kind.value}, $2) = $2 THEN email END)
       WHERE id = $1 AND NOT is_anonymous AND erased_at IS NULL
       RETURNING {names_of(Customer)}
     """
@@ -92,7 +95,7 @@ LINK = {
 UNLINK = {
     kind: f"""
       UPDATE customers
-      SET {kind.value} = NULL, email = CASE WHEN {other.value} IS NOT NULL THEN email END
+      SET {kind.value} = NULL, email = NULL
       WHERE id = $1 AND coalesce(phone, {other.value}) IS NOT NULL
     """
     for kind, other in (
@@ -229,7 +232,7 @@ async def link(tx: Tx, customer_id: str, identity: Identity) -> Customer | None:
 
 
 async def unlink(tx: Tx, customer_id: str, kind: IdentityKind) -> bool:
-    """Remove a customer's identity, and with the last one their e-mail. Return False if it is the only way to sign in.
+    """Remove a customer's identity and their e-mail. Return False if it is the only way to sign in.
 
     The caller must hold the customer's lock.
     """

@@ -123,12 +123,26 @@ async def test_last_way_to_sign_in_can_not_be_unlinked(
     await linking(client, provider_b, new_subject(), "b")
     assert await unlinking(client) is None
     view = await client.get(ME)
-    assert (view["identities"], view["email"]) == (["b"], "d@x.test")
+    assert (view["identities"], view["email"]) == (["b"], None)
     await refused(unlinking(client, "b"), 409, "LAST_SIGN_IN_METHOD")
     await linking_phone(world, client, new_number())
     assert await unlinking(client, "b") is None
-    view = await client.get(ME)
-    assert (view["identities"], view["email"]) == ([], None)  # the e-mail was an identity's
+    assert (await client.get(ME))["identities"] == []
+
+
+async def test_email_goes_with_its_identity_and_comes_back_with_another(
+    world: World, provider_a: IdentityServer, provider_b: IdentityServer
+) -> None:
+    client, other = await verified(world), new_subject()
+    await linking(client, provider_a, new_subject(), email="a@x.test", email_verified=True)
+    assert (await linking(client, provider_a, new_subject()))["email"] is None
+    await linking(client, provider_a, new_subject(), email="c@x.test", email_verified=True)
+    assert (await linking_phone(world, client, new_number()))["email"] == "c@x.test"
+    assert (await linking(client, provider_b, other, "b"))["email"] == "c@x.test"
+    await unlinking(client)
+    assert (await client.get(ME))["email"] is None
+    signed_in = await by_identity(device(world), provider_b, other, "b", email="b@x.test", email_verified=True)
+    assert signed_in["customer"]["email"] == "b@x.test"
 
 
 async def test_unlinking_both_identities_at_once_leaves_one(
