@@ -41,7 +41,7 @@ class PhoneInUse(DomainError):
 
     code = "PHONE_IN_USE"
     message = Text(en="Another account uses this phone number.", id="Nomor telepon ini dipakai akun lain.")
-    advice = "Say that the number belongs to another account; offer to sign in to that one."
+    advice = "Say that the number belongs to another account; offer to sign in to that one, with a new code."
 
 
 class LastSignInMethod(DomainError):

@@ -25,8 +25,9 @@ from core.telemetry import logs, metrics
 
 log = logs.get("otp")
 T = TypeVar("T")
-# What follows the code of a phone, such as the sign-in of its user. Returns None if the code is for nothing of theirs.
-Act = Callable[[Tx, str], Awaitable[T | None]]
+# What follows the code of a phone, such as the sign-in of its user. Returns None if the code is for nothing of theirs, or
+# a refusal that uses the code up. A refusal that it raises leaves the code as it was.
+Act = Callable[[Tx, str], Awaitable[T | DomainError | None]]
 
 
 async def verify(
@@ -39,7 +40,8 @@ async def verify(
 ) -> T:
     """Check a code, count the attempt and the outcome, and act. A wrong attempt is committed before it is refused.
 
-    Raises OtpInvalid, also if `act` returns None; OtpExpired, OtpAttemptsExceeded, Unavailable.
+    Raises OtpInvalid, also if `act` returns None; OtpExpired, OtpAttemptsExceeded, Unavailable, and what `act` returns
+    or raises as a refusal.
     """
     with _counted(user_type):
         async with runtime.transaction() as tx:
@@ -62,6 +64,8 @@ async def verify(
             refusal, result = await _ask_provider(runtime, user_type, request, code, act, counted)
         if result is None:
             raise refusal or otp.OtpInvalid
+        if isinstance(result, DomainError):
+            raise result
         return result
 
 
@@ -95,7 +99,7 @@ def _wrong(runtime: Runtime, attempts: int) -> DomainError:
 
 async def _judge(
     runtime: Runtime, tx: Tx, locked: Locked, code: str, act: Act[T]
-) -> tuple[DomainError | None, T | None]:
+) -> tuple[DomainError | None, T | DomainError | None]:
     """Compare the code with the hashes of those that the service made. Return (refusal, None) or (None, result)."""
     named, living = locked.named, _with_tries(runtime, locked.living)
     tried = [one for one in living if (one.created_at, one.id) <= (named.created_at, named.id)]
@@ -120,7 +124,7 @@ def _is_code_of(runtime: Runtime, request: OtpRequest, code: str) -> bool:
 
 async def _ask_provider(
     runtime: Runtime, user_type: UserType, request: OtpRequest, code: str, act: Act[T], counted: Sequence[str]
-) -> tuple[DomainError | None, T | None]:
+) -> tuple[DomainError | None, T | DomainError | None]:
     """Let the provider check the code, outside any transaction, then use it once.
 
     Returns (refusal, None) or (None, result). `counted` are the requests whose attempts were counted. The provider is

@@ -23,7 +23,7 @@ from core.accounts.logins import callers, check_code, failed_sign_ins, sign_off
 from core.accounts.logins import store as logins
 from core.accounts.logins.sign_in_with_identity import verify_identity
 from core.base.actor import Actor, UserType
-from core.base.errors import Unauthenticated
+from core.base.errors import DomainError, Unauthenticated
 from core.erasures.rules import identity_hash
 from core.events.changes import SignInMethod, SignInMethodChanged
 from core.runtime.container import Runtime
@@ -42,8 +42,9 @@ async def link_identity(
 ) -> Customer:
     """Link an identity, in the place of another one of the provider. Return the customer.
 
-    The same token again from the same device changes nothing. Raises VerifiedAccountRequired, RecentSignInRequired,
-    ProviderDisabled, IdentityTokenInvalid, IdentityInUse, Unauthenticated, Unavailable.
+    The same token again from the same device changes nothing. A refusal uses the token up. Raises
+    VerifiedAccountRequired, RecentSignInRequired, ProviderDisabled, IdentityTokenInvalid, IdentityInUse,
+    Unauthenticated, Unavailable.
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:
@@ -60,25 +61,27 @@ async def link_identity(
                 auth_session_id=actor.auth_session_id,
                 expires_real_at=claims.expires_at,
             )
-            if earlier is None:
-                return await _link(runtime, tx, actor, proven)
-            customer = await customers.get(tx, actor.user_id)
-            is_repeat = earlier.auth_session_id == actor.auth_session_id
-            if customer is None or not is_repeat or getattr(customer, proven.kind.value) != proven.value:
-                raise IdentityTokenInvalid
-            return customer
+            result = (
+                await _link_or_refuse(runtime, tx, actor, proven)
+                if earlier is None
+                else await _linked_before(tx, actor, proven, auth_session_id=earlier.auth_session_id)
+            )
+        if isinstance(result, DomainError):
+            raise result
+        return result
 
 
 async def link_phone(runtime: Runtime, actor: Actor, *, otp_request_id: str, code: str, ip_address: str) -> Customer:
     """Link the phone to which a code was sent, in the place of another one. Return the customer.
 
-    A phone that replaces another one ends the account's other auth sessions. Raises VerifiedAccountRequired,
-    RecentSignInRequired, OtpInvalid, OtpExpired, OtpAttemptsExceeded, PhoneInUse, Unauthenticated, Unavailable.
+    A phone that replaces another one ends the account's other auth sessions. A right code is used up, even if the link
+    is refused. Raises VerifiedAccountRequired, RecentSignInRequired, OtpInvalid, OtpExpired, OtpAttemptsExceeded,
+    PhoneInUse, Unauthenticated, Unavailable.
     """
     await _require(runtime, actor)
 
-    async def link(tx: Tx, phone: str) -> Customer:
-        return await _link(runtime, tx, actor, Identity(kind=IdentityKind.PHONE, value=phone))
+    async def link(tx: Tx, phone: str) -> Customer | DomainError:
+        return await _link_or_refuse(runtime, tx, actor, Identity(kind=IdentityKind.PHONE, value=phone))
 
     with failed_sign_ins.noted(runtime, way="link code", address=ip_address) as attempt:
         return await check_code.verify(runtime, UserType.CUSTOMER, otp_request_id, code, link, attempt)
@@ -112,6 +115,29 @@ async def _require(runtime: Runtime, actor: Actor) -> None:
 
 async def _link(runtime: Runtime, tx: Tx, actor: Actor, proven: Identity) -> Customer:
     before = await _hold(tx, actor, proven)
+async def _linked_before(tx: Tx, actor: Actor, proven: Identity, *, auth_session_id: str) -> Customer:
+    """Return the caller, if this device (`auth_session_id`) has linked the identity with the token that it repeats.
+
+    Raises IdentityTokenInvalid.
+    """
+    customer = await customers.get(tx, actor.user_id)
+    is_repeat = auth_session_id == actor.auth_session_id
+    if customer is None or not is_repeat or getattr(customer, proven.kind.value) != proven.value:
+        raise IdentityTokenInvalid
+    return customer
+
+
+async def _link_or_refuse(runtime: Runtime, tx: Tx, actor: Actor, proven: Identity) -> Customer | DomainError:
+    """Link what was proven. Return the customer, or a refusal that must not undo the use of the code or token.
+
+    Raises Unauthenticated.
+    """
+    try:
+        return await _link(runtime, tx, actor, proven)
+    except (PhoneInUse, IdentityInUse) as refusal:  # nothing was linked yet
+        return refusal
+
+
     owner = await customers.with_identity(tx, proven)
     if owner is not None and owner != actor.user_id:
         raise PhoneInUse if proven.kind is IdentityKind.PHONE else IdentityInUse

@@ -78,10 +78,15 @@ async def test_linked_identity_signs_in_to_the_same_account(
     assert listed["identities"] == ["a", "b"]
 
 
-async def test_identity_of_another_account_is_in_use(world: World, provider_a: IdentityServer) -> None:
+async def test_identity_of_another_account_is_in_use_and_its_token_is_used_up(
+    world: World, provider_a: IdentityServer
+) -> None:
     client, subject = await verified(world), new_subject()
     owner = store_tokens(other := device(world), await by_identity(other, provider_a, subject))
-    await refused(linking(client, provider_a, subject), 409, "IDENTITY_IN_USE")
+    body = {"identity_token": provider_a.token(subject, jti="once")}
+    await refused(client.post(f"{LINK}/identity-a", body), 409, "IDENTITY_IN_USE")
+    await refused(client.post(f"{LINK}/identity-a", body), 401, "IDENTITY_TOKEN_INVALID")
+    await refused(device(world).post("/api/client/auth/identity-a", body), 401, "IDENTITY_TOKEN_INVALID")
     assert (await client.get(ME))["identities"] == []
     assert (await owner.get(ME))["identities"] == ["a"]
     # The way of an anonymous customer is another one: they join that account.
@@ -198,13 +203,15 @@ async def test_phone_is_linked_to_an_account_with_an_identity(world: World, prov
     assert (await again(world, number)).user["id"] == client.user["id"]
 
 
-async def test_phone_of_another_account_is_in_use_and_its_code_still_signs_in_there(world: World) -> None:
+async def test_phone_of_another_account_is_in_use_and_its_code_is_used_up(world: World) -> None:
     client, number = await verified(world), new_number()
     owner = await verified(world, number)
     body = await proof(world, number)
     await refused(client.post(f"{LINK}/phone", body), 409, "PHONE_IN_USE")
     assert (await client.get(ME))["phone"] == client.user["phone"]
-    assert (await device(world).post(VERIFY, body))["customer"]["id"] == owner.user["id"]
+    await refused(client.post(f"{LINK}/phone", body), 400, "OTP_EXPIRED")
+    await refused(device(world).post(VERIFY, body), 400, "OTP_EXPIRED")
+    assert (await again(world, number)).user["id"] == owner.user["id"]
 
 
 async def test_phone_that_replaces_another_ends_all_other_auth_sessions(world: World) -> None:
