@@ -7,7 +7,14 @@ from litestar import Request, delete, post
 from api.auth import client_ip, customers
 from api.public.logins import VERIFYING, CodeBody, IdentityBody
 from api.request_bodies import Body
-from core.accounts.customers.rules import IdentityInUse, LastSignInMethod, PhoneInUse, Provider, VerifiedAccountRequired
+from core.accounts.customers.rules import (
+    AccountBlocked,
+    IdentityInUse,
+    LastSignInMethod,
+    PhoneInUse,
+    Provider,
+    VerifiedAccountRequired,
+)
 from core.accounts.logins import link
 from core.accounts.logins.callers import RecentSignInRequired
 from core.base.actor import Actor
@@ -16,7 +23,7 @@ from core.desk.people import CustomerView
 from core.runtime.container import Runtime
 from core.security.identity import IdentityTokenInvalid, ProviderDisabled
 
-NEEDS = (VerifiedAccountRequired, RecentSignInRequired)
+NEEDS = (VerifiedAccountRequired, RecentSignInRequired, AccountBlocked)
 LINKING: dict[str, Any] = {
     "status_code": 200, "dto": Body[IdentityBody], "return_dto": None,
     **customers(*NEEDS, IdentityTokenInvalid, ProviderDisabled, IdentityInUse),

@@ -56,7 +56,7 @@ class LastSignInMethod(DomainError):
 
 
 class AccountBlocked(DomainError):
-    """An operator has blocked the customer's account: it can't ask for payments, extensions or searches.
+    """An operator has blocked the customer's account: it can't pay, extend or search, nor give up a phone or identity.
 
     `details.until` is when the block ends; null: when an operator lifts it.
     """

@@ -6,10 +6,11 @@ account has is refused.
 
 import attrs
 
-from core.accounts.customers import erasing
+from core.accounts.customers import block_account, erasing
 from core.accounts.customers import store as customers
 from core.accounts.customers.rules import (
     KINDS,
+    AccountBlocked,
     Identity,
     IdentityInUse,
     IdentityKind,
@@ -44,7 +45,7 @@ async def link_identity(
 
     The same token again from the same device changes nothing. A refusal uses the token up. Raises
     VerifiedAccountRequired, RecentSignInRequired, ProviderDisabled, IdentityTokenInvalid, IdentityInUse,
-    Unauthenticated, Unavailable.
+    AccountBlocked, Unauthenticated, Unavailable.
     """
     configured = runtime.identity_providers.get(provider)
     if configured is None:
@@ -76,7 +77,7 @@ async def link_phone(runtime: Runtime, actor: Actor, *, otp_request_id: str, cod
 
     A phone that replaces another one ends the account's other auth sessions. A right code is used up, even if the link
     is refused. Raises VerifiedAccountRequired, RecentSignInRequired, OtpInvalid, OtpExpired, OtpAttemptsExceeded,
-    PhoneInUse, Unauthenticated, Unavailable.
+    PhoneInUse, AccountBlocked, Unauthenticated, Unavailable.
     """
     await _require(runtime, actor)
 
@@ -90,7 +91,7 @@ async def link_phone(runtime: Runtime, actor: Actor, *, otp_request_id: str, cod
 async def unlink_identity(runtime: Runtime, actor: Actor, *, provider: Provider) -> None:
     """Unlink an identity. If it is not linked, nothing changes.
 
-    Raises VerifiedAccountRequired, RecentSignInRequired, LastSignInMethod.
+    Raises VerifiedAccountRequired, RecentSignInRequired, LastSignInMethod, AccountBlocked.
     """
     await _require(runtime, actor)
     kind = KINDS[provider]
@@ -100,6 +101,7 @@ async def unlink_identity(runtime: Runtime, actor: Actor, *, provider: Provider)
         before = None if customer is None else getattr(customer, kind.value)
         if before is None:
             return
+        await block_account.check(tx, actor.user_id)
         if not await customers.unlink(tx, actor.user_id, kind):
             raise LastSignInMethod
         await _tell(runtime, tx, actor.user_id, kind, linked=False, given_up=before)
@@ -113,8 +115,6 @@ async def _require(runtime: Runtime, actor: Actor) -> None:
     await callers.require_recent_sign_in(runtime, actor)
 
 
-async def _link(runtime: Runtime, tx: Tx, actor: Actor, proven: Identity) -> Customer:
-    before = await _hold(tx, actor, proven)
 async def _linked_before(tx: Tx, actor: Actor, proven: Identity, *, auth_session_id: str) -> Customer:
     """Return the caller, if this device (`auth_session_id`) has linked the identity with the token that it repeats.
 
@@ -134,16 +134,17 @@ async def _link_or_refuse(runtime: Runtime, tx: Tx, actor: Actor, proven: Identi
     """
     try:
         return await _link(runtime, tx, actor, proven)
-    except (PhoneInUse, IdentityInUse) as refusal:  # nothing was linked yet
+    except (PhoneInUse, IdentityInUse, AccountBlocked) as refusal:  # nothing was linked yet
         return refusal
 
 
+async def _link(runtime: Runtime, tx: Tx, actor: Actor, proven: Identity) -> Customer:
+    before = await _hold(tx, actor, proven)
     owner = await customers.with_identity(tx, proven)
     if owner is not None and owner != actor.user_id:
         raise PhoneInUse if proven.kind is IdentityKind.PHONE else IdentityInUse
-    if before is not None and before != proven.value and proven.kind is IdentityKind.PHONE:
-        await logins.lock_all(tx, actor.user_id)
-        await sign_off.revoke_others(tx, actor)
+    if before is not None and before != proven.value:
+        await _give_up(tx, actor, proven.kind)
     customer = await customers.link(tx, actor.user_id, proven)
     if customer is None:  # within a second of the erasure, before its token is refused
         raise Unauthenticated
@@ -153,6 +154,20 @@ async def _link_or_refuse(runtime: Runtime, tx: Tx, actor: Actor, proven: Identi
         await erasing.set_had_first_session(tx, customer.id)
     await _tell(runtime, tx, customer.id, proven.kind, linked=True, given_up=before)
     return await customers.get(tx, customer.id) or customer
+
+
+async def _give_up(tx: Tx, actor: Actor, kind: IdentityKind) -> None:
+    """Prepare that another phone or identity replaces the caller's: a phone ends their other auth sessions.
+
+    A blocked account gives nothing up, because a new account could sign in with it. Raises AccountBlocked.
+    """
+    is_phone = kind is IdentityKind.PHONE
+    if is_phone:
+        await logins.lock_all(tx, actor.user_id)
+    await customers.lock(tx, actor.user_id)
+    await block_account.check(tx, actor.user_id)
+    if is_phone:
+        await sign_off.revoke_others(tx, actor)
 
 
 async def _hold(tx: Tx, actor: Actor, proven: Identity) -> str | None:

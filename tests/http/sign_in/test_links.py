@@ -237,6 +237,56 @@ async def test_two_accounts_that_swap_phones_at_once_do_not_block_each_other(wor
         assert await at_once(*calls) == ["PHONE_IN_USE"] * 2
 
 
+# -- blocked accounts
+
+
+async def blocking(world: World, client: Client) -> None:
+    path = f"/internal/customers/{client.user['id']}/block"
+    await (await world.operator()).post(path, {"reason": "Insulted three mitras"})
+
+
+async def test_blocked_account_gives_up_no_phone_or_identity_and_links_more(
+    world: World, provider_a: IdentityServer, provider_b: IdentityServer
+) -> None:
+    number, subject = new_number(), new_subject()
+    client = await verified(world, number)
+    await linking(client, provider_a, subject)
+    await blocking(world, client)
+    body = await proof(world, new_number())
+    await refused(client.post(f"{LINK}/phone", body), 403, "ACCOUNT_BLOCKED")
+    await refused(client.post(f"{LINK}/phone", body), 400, "OTP_EXPIRED")  # it is used up
+    await refused(linking(client, provider_a, new_subject()), 403, "ACCOUNT_BLOCKED")
+    await refused(unlinking(client), 403, "ACCOUNT_BLOCKED")
+    assert (await linking(client, provider_b, new_subject(), "b"))["identities"] == ["a", "b"]
+    fresh = device(world)
+    store_tokens(fresh, await by_identity(fresh, provider_b, new_subject(), "b"))
+    await refused(linking_phone(world, fresh, number), 409, "PHONE_IN_USE")
+    await refused(linking(fresh, provider_a, subject), 409, "IDENTITY_IN_USE")
+    await refused(world.request(await again(world, number)), 403, "ACCOUNT_BLOCKED")
+
+
+async def test_block_at_the_moment_of_a_new_phone_keeps_the_phone_or_comes_after(world: World) -> None:
+    for _ in range(4):
+        before, after = new_number(), new_number()
+        client = await verified(world, before)
+        body = await proof(world, after)
+        linked, blocked = await at_once(client.post(f"{LINK}/phone", body), blocking(world, client))
+        assert (linked in ("ok", "ACCOUNT_BLOCKED"), blocked) == (True, "ok")
+        assert (await client.get(ME))["phone"] == (after if linked == "ok" else before)
+
+
+async def test_anonymous_customer_on_the_device_of_a_blocked_one_is_new(world: World) -> None:
+    client = await anonymous(world)
+    await blocking(world, client)
+    fresh = await anonymous(world)
+    assert (await world.request(fresh))["status"] == "pending"
+    # A block is brought along into the account that a blocked anonymous customer joins.
+    number = new_number()
+    await verified(world, number)
+    joined = store_tokens(client, await by_phone(world, client, number))
+    await refused(world.request(joined), 403, "ACCOUNT_BLOCKED")
+
+
 # -- who may link
 
 
