@@ -1,7 +1,6 @@
 """The timers of the push fallback: events that no device acknowledges in time are pushed (docs/protocol.md#pushes)."""
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable
 
 from core.base.clock import real_sleep
@@ -31,9 +30,9 @@ async def run(runtime: Runtime, heard: Subscription) -> None:
         return {by_channel[name] for name in await heard.unheard(by_channel)}
 
     many = push_fallback.PLAN_AT_ONCE
-    plan_unheard = functools.partial(push_fallback.plan_unheard, unheard=unheard)
+    planner = push_fallback.UnheardPlanner(unheard)
     async with asyncio.TaskGroup() as group:  # separate tasks, so that a slow provider does not delay planning
-        group.create_task(_again_and_again(runtime, plan_unheard, many=many, every_s=TICK_S))
+        group.create_task(_again_and_again(runtime, planner.plan, many=many, every_s=TICK_S))
         group.create_task(_again_and_again(runtime, push_fallback.plan_events, many=many, every_s=TICK_S))
         group.create_task(_again_and_again(runtime, push_fallback.plan_chats, many=many, every_s=CHATS_S))
         group.create_task(_keep_sending(runtime))

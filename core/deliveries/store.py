@@ -5,15 +5,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import attrs
 
+from core.base.id_ranges import EPOCH
 from core.deliveries.stages import MOST, TrailStage
 from core.events.notices import Notice
 from core.storage import sql_files
 from core.storage.database import Database
+from core.storage.records import many
 from core.storage.transaction import Reader, Tx
 from core.telemetry import metrics
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 AT_ONCE = 5000  # rows per statement
+Place = tuple[dt.datetime, str]  # the real time at which a delivery was stored, and its id
+FIRST: Place = (EPOCH, NO_ID)
 SQL = sql_files.load(__file__)
 
 
@@ -118,12 +122,23 @@ async def claim_unacknowledged(tx: Tx, *, older_than_s: float, limit: int) -> li
     return [Notice(**dict(row)) for row in rows]
 
 
-async def unpushed(reader: Reader, *, within_s: float) -> list[tuple[str, str]]:
-    """Return (event id, recipient id) of unacknowledged deliveries of the last `within_s` real seconds without a push.
+@attrs.frozen(kw_only=True)
+class Unpushed:
+    """An event without a push, its recipient, and the real time at which it was stored."""
 
-    At most AT_ONCE, the oldest first.
-    """
-    return [(row["event_id"], row["recipient_id"]) for row in await reader.fetch(SQL["unpushed"], within_s, AT_ONCE)]
+    event_id: str
+    recipient_id: str
+    created_at: dt.datetime
+
+    @property
+    def place(self) -> Place:
+        """The place behind which `unpushed` goes on."""
+        return self.created_at, self.event_id
+
+
+async def unpushed(reader: Reader, *, within_s: float, after: Place, limit: int) -> list[Unpushed]:
+    """Return unacknowledged deliveries of the last `within_s` real seconds without a push, the oldest first."""
+    return many(Unpushed, await reader.fetch(SQL["unpushed"], within_s, limit, *after))
 
 
 async def claim_events(tx: Tx, event_ids: list[str]) -> list[Notice]:

@@ -152,13 +152,17 @@ SELECT EXISTS(
 );
 
 -- name: unpushed
--- Up to $2 deliveries of the last $1 seconds that are unacknowledged and not claimed, the oldest first.
+-- Up to $2 deliveries after ($3, $4) of the last $1 seconds that are unacknowledged and not claimed, the oldest first.
 SELECT
   id::text AS event_id,
-  recipient_id::text
+  recipient_id::text,
+  created_at
 FROM deliveries
-WHERE pushed_real_at IS NULL AND created_at >= statement_timestamp() - make_interval(secs => $1)
-ORDER BY created_at
+WHERE
+  pushed_real_at IS NULL
+  AND created_at >= statement_timestamp() - make_interval(secs => $1)
+  AND (created_at, id) > ($3, $4::uuid)
+ORDER BY created_at, id
 LIMIT $2;
 
 -- name: claim_events

@@ -27,6 +27,7 @@ from core.telemetry import logs, metrics
 
 MESSAGE = "message"  # in the place of an event's name
 PLAN_AT_ONCE = 1_000  # a large blast is planned in few transactions, each a few milliseconds of the event loop
+LOOKED_AT = 5_000  # new events in one look for recipients without a socket
 Unheard = Callable[[set[str]], Awaitable[set[str]]]  # of users, those who surely have no socket in any process
 log = logs.get("push")
 
@@ -45,21 +46,35 @@ async def plan_events(runtime: Runtime) -> int:
     return len(notices)
 
 
-async def plan_unheard(runtime: Runtime, *, unheard: Unheard) -> int:
-    """Plan a push for each device of the recipients of new events who have no socket: nothing could acknowledge them.
+class UnheardPlanner:
+    """Plans pushes for new events of recipients who have no socket: nothing could acknowledge those.
 
-    `unheard` says who surely has none. The others' events wait for `plan_events`. Returns the number of events. Raises
-    Unavailable.
+    `unheard` says who surely has none. The others' events wait for `plan_events`. Each look goes on behind the last one
+    and begins again at the end. So its cost is bounded, and recipients whose devices acknowledge nothing keep no event
+    of another one from being seen.
     """
-    new = await deliveries.unpushed(runtime.db, within_s=runtime.settings.push_ack_seconds)
-    away = await unheard({recipient_id for _, recipient_id in new}) if new else set()
-    event_ids = [event_id for event_id, recipient_id in new if recipient_id in away][:PLAN_AT_ONCE]
-    if not event_ids:
-        return 0
-    async with runtime.transaction() as tx:
-        notices = await deliveries.claim_events(tx, event_ids)
-        await _plan(runtime, tx, notices)
-    return len(notices)
+
+    def __init__(self, unheard: Unheard) -> None:
+        self._unheard = unheard
+        self._after = deliveries.FIRST
+
+    async def plan(self, runtime: Runtime) -> int:
+        """Plan a push for each device of these recipients among the next LOOKED_AT events. Return the number of events.
+
+        Raises Unavailable.
+        """
+        window_s = runtime.settings.push_ack_seconds
+        new = await deliveries.unpushed(runtime.db, within_s=window_s, after=self._after, limit=LOOKED_AT)
+        away = await self._unheard({one.recipient_id for one in new}) if new else set()
+        due = [one for one in new if one.recipient_id in away]
+        last = due[PLAN_AT_ONCE - 1] if len(due) > PLAN_AT_ONCE else new[-1] if len(new) == LOOKED_AT else None
+        self._after = deliveries.FIRST if last is None else last.place
+        if not due:
+            return 0
+        async with runtime.transaction() as tx:
+            notices = await deliveries.claim_events(tx, [one.event_id for one in due[:PLAN_AT_ONCE]])
+            await _plan(runtime, tx, notices)
+        return len(notices)
 
 
 async def _plan(runtime: Runtime, tx: Tx, notices: Sequence[Notice]) -> None:

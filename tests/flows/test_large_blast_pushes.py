@@ -21,6 +21,9 @@ UNACKNOWLEDGED = """INSERT INTO deliveries (id, recipient_id, recipient_type, ev
 SELECT event_id, m.id, 'mitra', 'chat_request', gen_random_uuid(), $1, now() - interval '1 minute'
 FROM unnest($2::uuid[]) WITH ORDINALITY AS e (event_id, n)
 JOIN (SELECT id, row_number() OVER () AS n FROM mitras) AS m USING (n)"""
+EARLIER = """INSERT INTO deliveries (id, recipient_id, recipient_type, event, session_id, payload, created_at)
+SELECT gen_random_uuid(), $2, 'mitra', 'chat_request', gen_random_uuid(), $1, now() - interval '2 seconds'
+FROM generate_series(1, $3::int)"""
 LEFT = "SELECT id::text, due_real_at > now() + interval '30 s' AS is_later FROM pushes ORDER BY id"
 TOKENS = "SELECT count(push_token)::int FROM auth_sessions WHERE user_type = 'mitra'"
 # One for each transaction of this process. The server's transaction ids also count those of autovacuum.
@@ -51,6 +54,33 @@ def test_events_of_a_large_blast_are_planned_once_in_a_few_transactions(devices:
         planned = "SELECT count(DISTINCT push_token)::int, count(*)::int FROM pushes"
         (row,) = await devices.runtime.db.fetch(planned)
         assert tuple(row) == (2_300, 2_300)
+
+    devices.run(play())
+
+
+def test_recipient_with_many_new_events_holds_up_no_push_of_another(
+    devices: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The devices of one mitra are connected and acknowledge nothing; the others have no socket."""
+    monkeypatch.setattr(push_fallback, "LOOKED_AT", 10)
+    monkeypatch.setattr(push_fallback, "PLAN_AT_ONCE", 3)
+
+    async def play() -> None:
+        runtime = devices.runtime
+        await unacknowledged(devices, 6)
+        connected, *away = [row["id"] for row in await runtime.db.fetch("SELECT id::text FROM mitras ORDER BY id")]
+        await runtime.db.fetch("UPDATE deliveries SET created_at = now()")
+        await runtime.db.fetch(EARLIER, REQUEST, connected, 34)
+
+        async def unheard(user_ids: set[str]) -> set[str]:
+            return user_ids - {connected}
+
+        planner = push_fallback.UnheardPlanner(unheard)
+        # Four parts of ten; the fourth has six new events more than those of the one mitra. Then it begins again.
+        assert [await planner.plan(runtime) for _ in range(4)] == [0, 0, 0, 3]
+        assert sum([await planner.plan(runtime) for _ in range(5)]) == 2
+        pushed = "SELECT array_agg(DISTINCT recipient_id::text) FROM deliveries WHERE pushed_real_at IS NOT NULL"
+        assert sorted(await runtime.db.fetchval(pushed)) == sorted(away)
 
     devices.run(play())
 
