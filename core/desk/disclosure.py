@@ -23,6 +23,7 @@ from core.base.errors import ValidationFailed
 from core.bus.rate_limit import RateLimited
 from core.runtime.container import Runtime
 from core.sessions.views import SessionView
+from core.telemetry import metrics
 
 PHONE_LOOK_UP = "customer.phone_searched"
 PHONES_AN_HOUR = 30  # for each operator without `customers.pii`
@@ -59,6 +60,7 @@ async def _count_look_up(runtime: Runtime, actor: Actor, number: str) -> None:
         await operators.lock(tx, actor.user_id)  # so that look-ups at the same moment are counted one after the other
         row = await tx.fetchrow(LOOKED_UP, PHONE_LOOK_UP, actor.user_id, tx.now - HOUR)
         if row["number"] >= PHONES_AN_HOUR:
+            metrics.LIMITED.labels("phone_look_ups").inc()
             wait = row["oldest_at"] + HOUR - tx.now
             raise RateLimited(retry_after_seconds=max(1, math.ceil(wait.total_seconds())))
         after = {"phone_hash": runtime.keys.account_hash(number)}

@@ -11,6 +11,7 @@ import pytest
 
 from core.base.phones import like_numbers
 from tests.http.operators.steps import an_operator, answer, at_once, audits, every, found, unique
+from tests.scrape import scrape
 from tests.stack import World, new_id, open_failure, payment_call, refused
 from tools.driving.client import Client
 
@@ -70,6 +71,11 @@ async def test_phone_and_email_are_shown_only_with_the_permission(world: World) 
     assert mine in await found(trusted, path, q="", limit=200)
 
 
+def refused_look_ups(world: World) -> float:
+    """Return how many look-ups of phone numbers the limit has refused."""
+    return scrape(world.stack.ports["INTERNAL"])["sesi_limited_total"].get(("phone_look_ups",), 0)
+
+
 async def test_look_ups_of_phone_numbers_are_thirty_an_hour_and_each_leaves_a_row_with_a_hash(world: World) -> None:
     customer = await world.customer(unique("Melati"))
     phone = f"+628130{int(new_id()[-7:], 16) % 10**7:07d}"
@@ -85,9 +91,11 @@ async def test_look_ups_of_phone_numbers_are_thirty_an_hour_and_each_leaves_a_ro
         assert [row["payment_request_id"] for row in rows] == [payment["payment_request_id"]]
     # A number that no customer has counts, too. Look-ups at the same moment are counted one after the other.
     other = "+6281300000000"
+    before = refused_look_ups(world)
     outcomes = await at_once(40, lambda _: support.client.get("/internal/customers", q=other))
     assert [one[0] for one in outcomes].count(200) == 27
     assert {one[1] for one in outcomes if one[0] != 200} == {"RATE_LIMITED"}
+    assert refused_look_ups(world) == before + 13
     mine = (
         "SELECT after FROM operator_audit_log WHERE operator_id = $1::text::uuid AND action = 'customer.phone_searched'"
     )
