@@ -3,14 +3,14 @@
 from typing import Any
 
 import attrs
-from litestar import get, patch, put
+from litestar import Request, get, patch, put
 
 from api.auth import operators
 from api.request_bodies import JsonObject, optional_number
 from core.accounts.logins import callers
 from core.accounts.operators.rules import require
 from core.accounts.operators.totp import TotpRequired
-from core.base import field_messages
+from core.base import field_messages, languages
 from core.base.actor import Actor
 from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
@@ -21,6 +21,10 @@ from core.runtime.container import Runtime
 
 # The handler decides by the row: sensitive ones are in the area `security`, and need a fresh code.
 WRITING = operators("config", "write", TotpRequired, or_area="security")
+
+
+def _language(request: Request[Any, Any, Any]) -> languages.Language:
+    return languages.of_errors(request.headers.get("Accept-Language"))
 
 
 @attrs.frozen(kw_only=True)
@@ -49,9 +53,14 @@ class MitraPingPatch:
 
 
 @get("/internal/config", **operators("config", or_area="security"))
-async def config_rows(runtime: Runtime, actor: Actor) -> Items[configuration.ConfigurationRow]:
-    """List all configuration rows of the areas that you may read."""
-    return Items(items=await configuration.rows(runtime, actor))
+async def config_rows(
+    request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> Items[configuration.ConfigurationRow]:
+    """List all configuration rows of the areas that you may read, by group.
+
+    Their words are in the language of `Accept-Language`.
+    """
+    return Items(items=await configuration.rows(runtime, actor, _language(request)))
 
 
 @get("/internal/config/mitra-ping", **operators("config"))
@@ -97,35 +106,40 @@ async def set_mitra_ping(data: dict[str, Any], runtime: Runtime, actor: Actor) -
 
 
 @get("/internal/config/{key:str}", **operators("config", or_area="security"))
-async def config_row(key: str, runtime: Runtime, actor: Actor) -> configuration.ConfigurationRow:
+async def config_row(
+    key: str, request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> configuration.ConfigurationRow:
     """Return a configuration row.
 
     A sensitive one needs `security`.
     """
-    return await configuration.row(runtime, actor, key)
+    return await configuration.row(runtime, actor, key, _language(request))
 
 
 @put("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **WRITING)
-async def put_config(key: str, data: dict[str, Any], runtime: Runtime, actor: Actor) -> configuration.ConfigurationRow:
+async def put_config(
+    key: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
+) -> configuration.ConfigurationRow:
     """Set the value of a configuration row.
 
     A sensitive one needs `security` and a fresh code.
     """
-    return await _set_config(runtime, actor, key, data)
+    await _set_config(runtime, actor, key, data)
+    return await configuration.row(runtime, actor, key, _language(request))
 
 
 @patch("/internal/config/{key:str}", dto=JsonObject, return_dto=None, body=ConfigValue, **WRITING)
 async def patch_config(
-    key: str, data: dict[str, Any], runtime: Runtime, actor: Actor
+    key: str, data: dict[str, Any], request: Request[Any, Any, Any], runtime: Runtime, actor: Actor
 ) -> configuration.ConfigurationRow:
     """Set the value of a configuration row.
 
     Same as PUT.
     """
-    return await _set_config(runtime, actor, key, data)
+    return await put_config.fn(key, data, request, runtime, actor)
 
 
-async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> configuration.ConfigurationRow:
+async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, Any]) -> None:
     if key not in KEYS:
         raise NotFound
     require(actor.permissions, KEYS[key].area, "write")
@@ -136,7 +150,6 @@ async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, 
             "value", Text(en="is required and must be the only field", id="wajib diisi, tanpa yang lain")
         )
     await operator_work.set_config(runtime, actor, {key: data["value"]})
-    return await configuration.row(runtime, actor, key)
 
 
 ROUTES = [config_rows, mitra_ping, set_mitra_ping, config_row, put_config, patch_config]

@@ -100,14 +100,14 @@ def most_bytes(high: int) -> Text:
     return Text(en=f"must be at most {most.en} bytes of JSON", id=f"paling banyak {most.id} bita JSON")
 
 
-def between(low: float | None, high: float | None, unit: str | None = None, *, whole: bool = True) -> Text:
-    """Return the message for a number out of bounds; None: no bound. `unit` is that of a configuration row."""
+def between(low: float | None, high: float | None, unit: Text | None = None, *, whole: bool = True) -> Text:
+    """Return the message for a number out of bounds; None: no bound. `unit` is what it counts."""
     least, most = _figure(low), _figure(high)
     if high is None:
         return Text(en=f"must be at least {least.en}", id=f"paling sedikit {least.id}")
     if low is None:
         return Text(en=f"must be at most {most.en}", id=f"paling banyak {most.id}")
-    of = Text(en=f" {unit}", id=f" {UNITS[unit]}") if unit else Text(en="", id="")
+    of = Text(en=f" {unit.en}", id=f" {unit.id}") if unit else Text(en="", id="")
     kind = Text(en="whole number", id="bilangan bulat") if whole else Text(en="number", id="bilangan")
     return Text(
         en=f"must be a {kind.en} from {least.en} to {most.en}{of.en}",
@@ -123,21 +123,6 @@ def _figure(value: float | None) -> Text:
     if value is None:
         return Text(en="", id="")
     return Text(en=f"{value:,}", id=f"{f'{value:,}'.translate(_SEPARATORS)}")
-
-
-UNITS = {
-    "sessions": "sesi",
-    "requests": "permintaan",
-    "codes": "kode",
-    "extensions": "perpanjangan",
-    "invoices": "faktur",
-    "mitras": "mitra",
-    "seconds": "detik",
-    "attempts": "percobaan",
-    "minutes": "menit",
-    "hours": "jam",
-    "days": "hari",
-}
 
 
 # The message for each type that msgspec's error texts name.

@@ -63,7 +63,7 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1, production: bool = 
     """
     if key.shape is Shape.FLAG and not isinstance(value, bool):
         raise _refusal(key, field_messages.FLAG)
-    if key.shape is Shape.CHOICE and value not in key.choices:
+    if key.shape is Shape.CHOICE and value not in list(key.choices):
         raise _refusal(key, field_messages.one_of(key.choices))
     if key.shape is Shape.NUMBER:
         _check_number(key, value, cadence_seconds, production)
@@ -106,7 +106,7 @@ def _is_text(value: dict[str, Any], name: str) -> bool:
 def _refuse(key: Key, part: str, fault: Text | None) -> None:
     if fault is not None:
         raise ValidationFailed.of(
-            "value", Text(en=f"{key.name}: {part} {fault.en}", id=f"{key.name}: {part} {fault.id}")
+            "value", Text(en=f"{key.label.en}: {part} {fault.en}", id=f"{key.label.id}: {part} {fault.id}")
         )
 
 
@@ -147,18 +147,20 @@ def notice_at(value: dict[str, Any] | None, *, now: dt.datetime) -> dict[str, An
 
 
 def _refusal(key: Key, rule: Text) -> ValidationFailed:
-    return ValidationFailed.of("value", Text(en=f"{key.name} {rule.en}", id=f"{key.name} {rule.id}"))
+    label = key.label
+    return ValidationFailed.of("value", Text(en=f"{label.en}: {rule.en}", id=f"{label.id}: {rule.id}"))
 
 
 def _check_number(key: Key, value: Any, cadence_seconds: int, production: bool) -> None:
     bounds = key.bounds_in(production=production)
     assert bounds is not None
+    assert key.unit is not None
     low, high = bounds
     if key.name == "mitra_stale_after_seconds":
         low = cadence_seconds
     kinds = (int, float) if key.fraction else int
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        raise _refusal(key, field_messages.between(low, high, key.unit, whole=not key.fraction))
+        raise _refusal(key, field_messages.between(low, high, key.unit.word, whole=not key.fraction))
 
 
 def _check_document(key: Key, value: Any) -> None:

@@ -79,8 +79,3 @@ def test_defaults_on_the_page_equal_those_of_rows_and_settings() -> None:
     for name, value in named:
         default = KEYS[name].default if name in KEYS else settings[name]
         assert str(default) == value.replace(",", ""), name
-
-
-def test_every_configuration_row_that_is_used_is_on_the_page() -> None:
-    text = PAGE.read_text()
-    assert [key for key, row in KEYS.items() if row.used and f"`{key}`" not in text] == []

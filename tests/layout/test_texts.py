@@ -6,9 +6,7 @@ import itertools
 import pathlib
 import re
 
-from core.base.field_messages import UNITS
 from core.base.languages import Text
-from core.config.keys import KEYS
 
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = sorted(path for package in ("api", "core", "realtime", "jobs") for path in (ROOT / package).rglob("*.py"))
@@ -59,14 +57,14 @@ def words_of(value: ast.expr) -> str:
 
 
 def filled_in(value: ast.expr) -> list[str]:
-    """Return the variables that are filled in; tables of units and of separators differ by language."""
+    """Return the variables that are filled in; the table of separators differs by language."""
     return sorted(
         {
             name.id
             for part in ast.walk(value)
             if isinstance(part, ast.FormattedValue)
             for name in ast.walk(part)
-            if isinstance(name, ast.Name) and name.id not in {"UNITS", "_SEPARATORS"}
+            if isinstance(name, ast.Name) and name.id != "_SEPARATORS"
         }
     )
 
@@ -124,7 +122,3 @@ def test_no_message_for_users_is_a_bare_string() -> None:
         if any(isinstance(one, strings) and isinstance(getattr(one, "value", ""), str) for one in message):
             bare.append(place)
     assert bare == []
-
-
-def test_each_unit_of_a_configuration_row_is_known_in_indonesian() -> None:
-    assert {key.unit for key in KEYS.values() if key.unit} == set(UNITS)

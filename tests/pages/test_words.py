@@ -5,7 +5,6 @@ import re
 
 from api.internal.control_center import FOLDER
 from api.static_files import SHARED
-from core.config.keys import KEYS
 from core.deliveries.stages import TrailStage
 from core.desk.timeline.entries import ORDER
 from core.payments.states import PaymentStatus
@@ -15,13 +14,6 @@ FILES = [path for folder in (FOLDER, SHARED) for path in sorted(folder.rglob("*.
 SCRIPTS = {path.name: path.read_text() for path in FILES if not path.name.endswith(".id.js")}
 DICTIONARY = "".join(path.read_text() for path in FILES if path.name.endswith(".id.js"))
 STRING = r'"((?:[^"\\]|\\.)*)"'
-# Texts of the service that the pages show: settings.
-SERVICE = {
-    *(name.replace("_", " ") for name in KEYS),
-    *(key.meaning for key in KEYS.values()),
-    *(key.unit for key in KEYS.values() if key.unit),
-    *(choice for key in KEYS.values() for choice in key.choices),
-}
 SAYS_NOTHING = {""}
 
 
@@ -43,7 +35,7 @@ def tables() -> set[str]:
     status, timeline, app = SCRIPTS["status.js"], SCRIPTS["timeline.js"], SCRIPTS["app.js"]
     words = set(re.findall(rf"\[{STRING}, \"(?:good|bad|warn|busy)?\"\]", status + timeline))
     words |= set(re.findall(rf"\[\"/[^\"]*\", {STRING}", app))
-    words |= set(re.findall(rf"^  \[{STRING}, \[", SCRIPTS["settings.js"], re.MULTILINE)) | {"primary", "secondary"}
+    words |= {"primary", "secondary"}
     for script, name in (
         ("roles.js", "AREAS"), ("roles.js", "ACCESS"), ("tier_history.js", "KINDS"), ("price.js", "WORDS"), ("sessions.js", "ENDED_BY"),
         ("audit_log.js", "ACTIONS"), ("audit_log.js", "OBJECTS"),
@@ -66,13 +58,13 @@ def entries() -> dict[str, str]:
 
 
 def test_every_english_text_has_an_indonesian_one() -> None:
-    said = set().union(*map(arguments, SCRIPTS.values())) | tables() | SERVICE
+    said = set().union(*map(arguments, SCRIPTS.values())) | tables()
     assert sorted(said - set(entries()) - SAYS_NOTHING) == []
 
 
 def test_dictionary_has_no_unused_entries() -> None:
     literal = set(re.findall(STRING, "\n".join(SCRIPTS.values())))
-    kinds = {json.loads(f'"{text}"') for text in literal} | SERVICE
+    kinds = {json.loads(f'"{text}"') for text in literal}
     # The service's error messages are looked up by their English text.
     errors = {text for text in entries() if text.endswith(".")}
     assert sorted(set(entries()) - kinds - errors) == []

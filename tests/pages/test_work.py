@@ -686,8 +686,8 @@ async def test_long_search_shows_its_rounds_closed_and_in_the_operators_language
         await rounds.first.locator("summary").click()
         await expect(rounds.first.get_by_text("Ayu diminta (putaran 1).")).to_be_visible()
         await window.open("#/settings")
-        await expect(page.get_by_role("heading", name="lama putaran pencarian")).to_be_visible()
-        await expect(page.get_by_text("bila “ukuran gelombang pencarian” bukan 0")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Lama putaran pencarian")).to_be_visible()
+        await expect(page.get_by_text("bila tidak semua ditanya sekaligus")).to_be_visible()
 
 
 async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world: World) -> None:

@@ -31,7 +31,7 @@ def _row(key: Key) -> str:
     default = json.dumps(key.default, ensure_ascii=False)
     shown = default if len(default) <= 40 else "see `core/config/keys.py`"
     name = f"`{key.name}`" + (" (sensitive)" if key.sensitive else "")
-    return f"| {name} | {key.meaning} | {shown} | {key.unit or ''} | {_bounds(key)} |"
+    return f"| {name} | {key.meaning} | {shown} | {key.unit.word if key.unit else ''} | {_bounds(key)} |"
 
 
 def rows() -> str:

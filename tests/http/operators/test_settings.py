@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.config.keys import KEYS
+from core.base.languages import Language
+from core.config.keys import KEYS, Shape
 from tests.http.operators.second_factor import an_enrolled_operator
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, refused, within
@@ -16,67 +17,17 @@ from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
 
-LIMIT, SECONDS, MINUTES = (0, 1_000_000), (1, 3_600), (1, 1_440)
-# key -> (default, unit, bounds); a switch has no unit.
+CADENCE = 30  # the heartbeat cadence, which bounds the silence after which a mitra is offline
 NUMBERS = {
-    "max_customers_per_mitra": (3, "sessions", (1, 100)),
-    "otp_max_per_phone_per_hour": (3, "requests", LIMIT),
-    "no_reply_minutes": (5, "minutes", (0, 1_440)),
-    "otp_max_per_ip_per_hour": (10, "requests", LIMIT),
-    "otp_max_per_hour": (2000, "codes", LIMIT),
-    "anonymous_max_per_address_per_hour": (3_000, "requests", LIMIT),
-    "otp_resend_cooldown_seconds": (60, "seconds", SECONDS),
-    "otp_verify_max_attempts": (5, "attempts", LIMIT),
-    "cc_login_max_attempts": (5, "attempts", LIMIT),
-    "cc_login_lockout_minutes": (15, "minutes", MINUTES),
-    "cc_login_max_attempts_everywhere": (50, "attempts", LIMIT),
-    "cc_login_lockout_everywhere_minutes": (60, "minutes", MINUTES),
-    "mitra_stale_after_seconds": (45, "seconds", (30, 3_600)),
-    "mitra_ping_interval_seconds": (15, "seconds", SECONDS),
-    "payment_session_timeout_minutes": (20, "minutes", MINUTES),
-    "invoices_max_per_account_per_hour": (10, "invoices", LIMIT),
-    "invoices_max_per_address_per_hour": (2000, "invoices", LIMIT),
-    "returning_chat_confirmation_timeout_seconds": (20, "seconds", SECONDS),
-    "pairing_blast_timeout_seconds": (60, "seconds", SECONDS),
-    "blast_size": (0, "mitras", (0, 10_000)),
-    "blast_wave_seconds": (10, "seconds", SECONDS),
-    "peer_absent_seconds": (0, "seconds", (0, 3_600)),
-    "fair_clock_max_seconds": (900, "seconds", SECONDS),
-    "failure_due_hours": (24, "hours", (1, 8_760)),
-    "extension_timeout_seconds": (60, "seconds", SECONDS),
-    "max_extensions_per_session": (0, "extensions", LIMIT),
-    "searching_timeout_minutes": (5, "minutes", MINUTES),
-    "retention_webhook_days": (400, "days", (0, 36_500)),
-    "retention_invalid_webhook_days": (7, "days", (0, 36_500)),
-    "retention_messages_days": (0, "days", (0, 36_500)),
-    "retention_otp_days": (30, "days", (0, 36_500)),
-    "retention_ended_auth_sessions_days": (90, "days", (0, 36_500)),
-    "retention_unused_anonymous_days": (90, "days", (0, 36_500)),
-    "free_trial_duration_minutes": (5, "minutes", MINUTES),
+    name: (
+        key.default,
+        str(key.unit.word),
+        (max(key.bounds[0], CADENCE) if key.fraction else key.bounds[0], key.bounds[1]),
+    )
+    for name, key in KEYS.items()
+    if key.unit is not None and key.bounds is not None
 }
-SWITCHES = {
-    "require_mitra_ping": True,
-    "early_end_mitra_enabled": False,
-    "early_end_customer_enabled": False,
-    "end_session_two_step_confirm": True,
-    "three_minute_warning_enabled": True,
-    "payment_method_qris_first": True,
-    "sensitive_flip_confirmation_enabled": True,
-    "sensitive_flag_one_way_latch": False,
-    "free_trial_enabled": True,
-    "first_session_discount_requires_identity": False,
-    "fair_clock": False,
-    "reachability_probe": False,
-    "refuse_unservable_payments": False,
-}
-VERSIONS = {"minimum_version_android", "minimum_version_ios", "minimum_version_web"}
-OTHERS = {
-    "extension_default_action_on_timeout", "cc_login_lockout_scope", "anonymity", "price_tiers", "support_handles",
-    "maintenance", *VERSIONS,
-}  # fmt: skip
-LEGACY = {
-    "mitra_ping_interval_seconds", "free_trial_enabled", "free_trial_duration_minutes", "anonymity", "price_tiers",
-}  # fmt: skip
+SWITCHES = {name: key.default for name, key in KEYS.items() if key.shape is Shape.FLAG}
 PING = "/internal/config/mitra-ping"
 
 
@@ -84,10 +35,10 @@ def path(key: str) -> str:
     return f"/internal/config/{key}"
 
 
-async def test_config_rows_are_exactly_the_documented_keys(world: World) -> None:
+async def test_config_rows_are_exactly_the_declared_ones(world: World) -> None:
     rows = {row["key"]: row for row in (await (await world.operator()).get("/internal/config"))["items"]}
-    assert set(rows) == {*NUMBERS, *SWITCHES, *OTHERS}
-    assert {key for key, row in rows.items() if not row["used"]} == LEGACY
+    assert list(rows) == list(KEYS)
+    assert {key: row["used"] for key, row in rows.items()} == {name: key.used for name, key in KEYS.items()}
     for key, (default, unit, bounds) in NUMBERS.items():
         row = rows[key]
         assert (row["default"], row["unit"], (row["min"], row["max"])) == (default, unit, bounds), key
@@ -99,7 +50,25 @@ async def test_config_rows_are_exactly_the_documented_keys(world: World) -> None
     assert rows["anonymity"]["default"] == {"enabled": False}
     assert all(set(tier) == {"duration_minutes", "price", "label"} for tier in rows["price_tiers"]["default"])
     assert set(rows["support_handles"]["default"]) == {"primary", "secondary"}
-    assert all(row["meaning"] for row in rows.values())
+
+
+async def test_words_of_config_rows_are_in_the_language_of_the_request(world: World) -> None:
+    operator = await world.operator()
+    for language in Language:
+        headers = {"Accept-Language": language.value}
+        rows = {row["key"]: row for row in (await operator.call("GET", "/internal/config", headers=headers))["items"]}
+        for name, key in KEYS.items():
+            words = [key.label, key.group.value, key.meaning, *([] if key.unit is None else [key.unit.word])]
+            shown = [rows[name][part] for part in ("label", "group", "meaning", "unit") if rows[name][part] is not None]
+            assert shown == [text.said_in(language) for text in words], name
+            assert rows[name]["choice_labels"] == {one: text.said_in(language) for one, text in key.choices.items()}
+        row = await operator.call("GET", path("blast_size"), headers=headers)
+        assert row == rows["blast_size"]
+        assert await operator.call("PUT", path("blast_size"), {"value": row["value"]}, headers=headers) == {
+            **row,
+            "updated_at": (await operator.get(path("blast_size")))["updated_at"],
+            "updated_by": {"id": operator.user["id"], "display_name": "Root"},
+        }
 
 
 @pytest.mark.parametrize("key", NUMBERS)

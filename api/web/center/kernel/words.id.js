@@ -454,14 +454,7 @@ export const INDONESIAN = {
   Address: "Alamat",
   primary: "utama",
   secondary: "kedua",
-  Pairing: "Pencarian",
-  Extensions: "Perpanjangan",
-  "Unresponsive mitras": "Mitra yang diam",
-  "Sign-in by code": "Masuk dengan kode",
-  "Operator sign-in": "Masuknya operator",
-  Retention: "Penyimpanan",
-  Contacts: "Kontak",
-  Other: "Lainnya",
+  sessions: "sesi",
 
   // Webhooks, ledger audit
   Received: "Datang",
@@ -667,7 +660,6 @@ export const INDONESIAN = {
   "Refund failed": "Pengembalian gagal",
   "Resolved by an operator": "Operator bertindak",
 
-  Apps: "Aplikasi",
   none: "tidak ada",
   Indonesian: "Bahasa Indonesia",
   English: "Bahasa Inggris",

@@ -17,46 +17,16 @@ import { t } from "../shared/words.js";
 
 const PATH = "/internal/config";
 
-// Groups by the beginning of a key. Other keys are shown in the last group.
-const GROUPS = [
-  ["Pairing", ["max_customers", "pairing_", "blast_", "searching_", "returning_"]],
-  ["Payment", ["payment_", "refuse_unservable", "failure_"]],
-  ["Extensions", ["extension_", "max_extensions"]],
-  ["Sessions", ["fair_clock", "early_end", "end_session", "three_minute", "sensitive_", "peer_", "no_reply"]],
-  ["Unresponsive mitras", ["require_mitra", "mitra_", "reachability_"]],
-  ["Sign-in by code", ["otp_", "anonymous_"]],
-  ["Operator sign-in", ["cc_login"]],
-  ["Contacts", ["support_"]],
-  ["Retention", ["retention_"]],
-  ["Apps", ["minimum_version_", "maintenance"]],
-];
-
-const grouped = (rows) => {
-  const left = new Set(rows.filter((row) => row.used));
-  const groups = GROUPS.map(([name, beginnings]) => {
-    const mine = [...left].filter((row) => beginnings.some((one) => row.key.startsWith(one)));
-    for (const row of mine) left.delete(row);
-    return [name, mine];
-  });
-  return [...groups, ["Other", [...left]]].filter(([, mine]) => mine.length);
-};
-
-/** The name of a setting, which is its key in words. */
-function nameOf(key) {
-  const words = key.replaceAll("_", " ");
-  return t(words);
-}
-
-/** Its meaning, with the names of other settings in place of their keys. */
-const meaningOf = ({ meaning }, keys) =>
-  t(meaning).replaceAll(/`(\w+)`/g, (_, key) => (keys.has(key) ? `“${nameOf(key)}”` : t(key)));
+/** The groups of rows, in the service's order: [name, rows]. */
+const grouped = (rows) =>
+  [...new Set(rows.map((row) => row.group))].map((group) => [group, rows.filter((row) => row.group === group)]);
 
 /** A formatted value with its unit. */
 function told(row, value) {
   if (value === null) return t("none");
   if (typeof value === "boolean") return value ? t("yes") : t("no");
-  if (typeof value === "number") return `${number(value)} ${t(row.unit ?? "")}`.trim();
-  return typeof value === "string" ? t(value) : JSON.stringify(value);
+  if (typeof value === "number") return `${number(value)} ${row.unit ?? ""}`.trim();
+  return typeof value === "string" ? (row.choice_labels[value] ?? value) : JSON.stringify(value);
 }
 
 const isAllowed = ({ min, max }, value) => typeof value === "number" && value >= min && value <= max;
@@ -70,14 +40,14 @@ function control(row) {
     const input = h("input", { name, value: row.value ?? "", inputmode: "decimal", autocomplete: "off" });
     const hint = t("A version such as 1.4.0; blank for none.");
     return {
-      shown: field(nameOf(row.key), input, hint, { hidden: true }),
+      shown: field(row.label, input, hint, { hidden: true }),
       read: (data) => data.get(name).trim() || null,
     };
   }
   if (row.choices.length) {
-    const options = row.choices.map((one) => [one, t(one)]);
+    const options = row.choices.map((one) => [one, row.choice_labels[one]]);
     return {
-      shown: field(nameOf(row.key), select({ name }, options, row.value), null, { hidden: true }),
+      shown: field(row.label, select({ name }, options, row.value), null, { hidden: true }),
       read: (data) => data.get(name),
     };
   }
@@ -85,10 +55,10 @@ function control(row) {
     return { shown: tick(t("Enabled"), { name, checked: row.value }), read: (data) => data.has(name) };
   }
   if (typeof row.default === "number") {
-    const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: t(row.unit ?? "") });
+    const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: row.unit ?? "" });
     const [inputmode, read] = row.fraction ? ["decimal", decimal] : ["numeric", integer];
     const input = h("input", { name, required: true, inputmode, value: row.value });
-    const asked = field(nameOf(row.key), input, bounds, { hidden: true });
+    const asked = field(row.label, input, bounds, { hidden: true });
     const shown = withDifference(asked, row.value, read, (value) => told(row, value));
     return { shown, read: (data) => read(data.get(name)) };
   }
@@ -146,19 +116,18 @@ class SettingsPage extends Page {
 
   render({ items }) {
     const unused = items.filter((row) => !row.used);
-    this.keys = new Set(items.map((row) => row.key));
     return [
       h(
         "p",
         { class: "quiet" },
         t("A change takes effect within two seconds, for sessions and requests that start after it."),
       ),
-      grouped(items).map(([name, rows]) =>
+      grouped(items.filter((row) => row.used)).map(([name, rows]) =>
         h(
           "section",
           { class: "card" },
-          h("h2", {}, t(name)),
-          name === "Retention" &&
+          h("h2", {}, name),
+          rows[0].key.startsWith("retention_") &&
             h(
               "p",
               { class: "quiet" },
@@ -187,8 +156,8 @@ class SettingsPage extends Page {
     const about = h(
       "div",
       { class: "about" },
-      h("h3", {}, nameOf(row.key), changed && [" ", chip(t("changed"), "busy")]),
-      h("p", {}, meaningOf(row, this.keys)),
+      h("h3", {}, row.label, changed && [" ", chip(t("changed"), "busy")]),
+      h("p", {}, row.meaning),
       h("small", {}, t("Default: {value}", { value: told(row, row.default) })),
       row.updated_by &&
         h("small", {}, t("Last changed by {name}", { name: row.updated_by.display_name }), ", ", time(row.updated_at)),
@@ -200,7 +169,7 @@ class SettingsPage extends Page {
     const can = row.used && session.may(row.area, "write") ? control(row) : null;
     if (!can) return h("p", {}, told(row, row.value));
     return form({
-      label: nameOf(row.key),
+      label: row.label,
       fields: [can.shown],
       submit: t("Save"),
       send: async (data) => {
