@@ -1,7 +1,10 @@
 """A service as operators see it: active chats, failed payments, webhook calls that made no sense."""
 
+import re
+
 import attrs
 
+from api.internal.control_center import FOLDER
 from tests.http.operators.steps import an_operator
 from tests.stack import World, new_id, payment_call
 from tools.driving.client import Client
@@ -22,6 +25,7 @@ class Scene:
     tier: str
 
 
+ROUTE = re.compile(r'^route\("/([\w-]+)"', re.MULTILINE)  # a page whose address has no id
 GOODBYES = {"customer": "Terima kasih, Kak Ayu.", "mitra": "Sama-sama, Sari. Jaga diri."}
 
 
@@ -73,8 +77,11 @@ async def play(world: World) -> Scene:
 
 
 def addresses(scene: Scene) -> dict[str, str]:
-    """Return the address of every page of the control center, by the name of its picture."""
-    return {
+    """Return the address of every page of the control center, by the name of its picture.
+
+    A page that shows something without an id or a filter needs no entry.
+    """
+    named = {
         "overview": "#/",
         "failed-pairings": "#/failed-pairings?operator_action=all",
         "failed-pairing": f"#/failed-pairings/{scene.failure}",
@@ -102,3 +109,6 @@ def addresses(scene: Scene) -> dict[str, str]:
         "ledger-audit": "#/ledger",
         "account": "#/account",
     }
+    shown = {re.split("[?/]", address.removeprefix("#/"))[0] for address in named.values()}
+    rest = [path for path in ROUTE.findall((FOLDER / "app.js").read_text()) if path not in shown]
+    return {**named, **{path: f"#/{path}" for path in rest}}
