@@ -254,6 +254,7 @@ def _error_example(refusal: Refusal) -> Schema:
         "INTERNAL_ERROR": {"request_id": examples.UUID},
         "SESSION_IN_PROGRESS": {"session_id": examples.UUID},
         "ACCOUNT_BLOCKED": {"until": examples.TIME},
+        "PRICE_CHANGED": {"amount": 30_000},
         "OTP_INVALID": {"attempts_remaining": 4},
     }.get(refusal.code)
     seconds = 1 if refusal.waits else None

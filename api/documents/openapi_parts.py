@@ -50,6 +50,7 @@ DETAILS: Schema = {
         "session_id": {**_ID, "description": "The session that is in the way, or was asked for."},
         "payment_request_id": {**_ID, "description": "The payment request that is in the way."},
         "attempts_remaining": {"type": "integer", "minimum": 0, "description": "Tries left for the phone code."},
+        "amount": {"type": "integer", "minimum": 0, "description": "The present price in Rupiah (PRICE_CHANGED)."},
         "until": {
             "type": ["string", "null"],
             "format": "date-time",

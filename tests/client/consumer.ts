@@ -52,11 +52,28 @@ async function run(): Promise<PaymentRequest> {
     return await client.pay(body);
   } catch (error) {
     if (!(error instanceof SesiError)) throw error;
+    if (error.code === "ACCOUNT_BLOCKED" || error.code === "PRICE_CHANGED") {
+      const { until, amount } = error.details;
+      // @ts-expect-error a price is a number
+      return Promise.reject([until?.toUpperCase(), amount?.toUpperCase()]);
+    }
     if (error.code === "SESSION_IN_PROGRESS") return Promise.reject(nothing);
     if (error.code === "NETWORK" || error.code === "A_NEW_CODE") return Promise.reject(error.retryAfterSeconds);
     // @ts-expect-error a status is a number
     return error.status === "409" ? Promise.reject(error) : Promise.reject(error.requestId);
   }
+}
+
+async function leave(sessionId: string): Promise<string[]> {
+  await client.report(sessionId, "rude");
+  // @ts-expect-error there is no such reason
+  await client.report(sessionId, "boring", "Kasar");
+  const blocked: string = (await client.block(sessionId)).blocked_at;
+  await client.unblock(sessionId);
+  const { items } = await client.blocks();
+  const { items: charged } = await client.call("GET /api/client/transactions");
+  const back = charged.filter((one) => one.type === "refund").map((one) => String(one.amount));
+  return [blocked, ...back, ...items.map((one) => one.display_name ?? one.session_id)];
 }
 
 type Answer<R extends keyof Routes> = Routes[R]["answer"];
@@ -66,4 +83,4 @@ const answer: (tokens: Answer<"POST /api/shared/auth/refresh">) => string = (tok
 const wrong: (answer: Answer<"GET /api/shared/config/otp">) => number = (otp) => otp.length;
 
 run().then(() => client.stop());
-export { answer, wrong };
+export { answer, leave, wrong };

@@ -198,6 +198,59 @@ test("the actions on a payment keep what the service answers", async () => {
   }
 });
 
+test("a party is reported, blocked and unblocked, and a refusal is an error with its code", async () => {
+  const { world, client } = await open();
+  const at = `/api/shared/chat/sessions/${S}`;
+  const reporting = client.report(S, "rude", "Kasar");
+  const { body } = await world.answer(`POST ${at}/report`, 201, { id: id("r", 1), session_id: S, reason: "rude" });
+  assert.deepEqual(body, { reason: "rude", message: "Kasar" });
+  assert.equal((await reporting).reason, "rude");
+  const again = client.report(S, "other");
+  assert.deepEqual((await world.answer(`POST ${at}/report`, 409, refusal("ALREADY_REPORTED"))).body, {
+    reason: "other",
+    message: null,
+  });
+  await assert.rejects(again, { code: "ALREADY_REPORTED", status: 409 });
+  const block = { session_id: S, display_name: "Ayu", blocked_at: "2026-11-21T06:30:00Z" };
+  const blocking = client.block(S);
+  await world.answer(`POST ${at}/block`, 201, block);
+  assert.deepEqual(await blocking, block);
+  const page = { items: [block], next_cursor: "c" };
+  for (const [cursor, route] of [
+    [undefined, "GET /api/shared/blocks"],
+    ["c", "GET /api/shared/blocks?cursor=c"],
+  ]) {
+    const listing = client.blocks(cursor);
+    await world.answer(route, 200, page);
+    assert.deepEqual(await listing, page);
+  }
+  const unblocking = client.unblock(S);
+  await world.answer(`DELETE ${at}/block`, 204);
+  assert.equal(await unblocking, undefined);
+});
+
+test("refusals of payments keep what an app shows: the new price, and until when an account is blocked", async () => {
+  const { world, client } = await open();
+  for (const [act, route, status, code, details] of [
+    [() => client.extend(S, 12, 12_000), PAY, 409, "PRICE_CHANGED", { amount: 15_000 }],
+    [() => client.pay({ duration_minutes: 12 }), PAY, 403, "ACCOUNT_BLOCKED", { until: "2026-11-22T06:30:00Z" }],
+    [() => client.retarget(P, "x"), "POST /api/client/chat/retarget", 409, "FAILURE_ACTIONED", {}],
+    [() => client.linkPhone("o", "1"), "POST /api/client/auth/link/phone", 403, "RECENT_SIGN_IN_REQUIRED", {}],
+  ]) {
+    const refused = act();
+    await world.answer(route, status, refusal(code, { details }));
+    await assert.rejects(refused, { code, status, details });
+  }
+});
+
+test("a refund of a payment is shown as the event reports it", async () => {
+  const { world, client } = await open();
+  const refund = { amount: 5_000, status: "succeeded", settled_at: "2026-11-21T06:40:00Z", refunded: 5_000 };
+  const updated = { type: "payment_updated", event_id: id("e", 1) };
+  await world.serve({ ...updated, payment_request: request({ status: "consumed", refund }) }, "/ws/pairing");
+  assert.deepEqual(client.state.payments[P].refund, refund);
+});
+
 test("links are shown and stored, also those of another device", async () => {
   const { world, client } = await open();
   const linked = user("customer", { identities: ["a"] });

@@ -3,7 +3,8 @@ import { Device } from "./device.js";
 import { verifyReceipt } from "./receipts.js";
 
 /** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
-/** @import { CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest, ReturningBody, Sensitivity, Session, SignedReceipt } from "./types.d.ts" */
+/** @import { Block, BlockItems, CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest } from "./types.d.ts" */
+/** @import { Report, ReportBody, ReturningBody, Sensitivity, Session, SignedReceipt } from "./types.d.ts" */
 
 const PAY = "POST /api/client/payment/requests";
 const RETURN = "POST /api/client/chat/returning";
@@ -253,7 +254,8 @@ export class Client {
   }
 
   /**
-   * Ask another mitra of the history, with the money of a request that the chosen one did not accept.
+   * Ask another mitra of the history, with the money of a request that the chosen one did not accept. Refused with
+   * `FAILURE_ACTIONED` when an operator has acted on the failure or a refund runs.
    * @param {string} paymentRequestId
    * @param {string} mitraId
    */
@@ -337,6 +339,44 @@ export class Client {
    */
   sayGoodbye(sessionId, message) {
     return this.#device.chats.act(`POST ${SESSION}/closure`, sessionId, { message });
+  }
+
+  /**
+   * Report the other party of a session to the operators, also after its end. Each party can do it once.
+   * @param {string} sessionId
+   * @param {ReportBody["reason"]} reason
+   * @param {string | null} [message] up to 1,000 characters
+   * @returns {Promise<Report>}
+   */
+  report(sessionId, reason, message = null) {
+    return this.call(`POST ${SESSION}/report`, { path: { session_id: sessionId }, body: { reason, message } });
+  }
+
+  /**
+   * Block the other party of a session: the two are never paired again. A running chat goes on, and the other party
+   * gets no event.
+   * @param {string} sessionId
+   * @returns {Promise<Block>}
+   */
+  block(sessionId) {
+    return this.call(`POST ${SESSION}/block`, { path: { session_id: sessionId } });
+  }
+
+  /**
+   * Lift the user's block of the other party, by any session of the two.
+   * @param {string} sessionId
+   */
+  async unblock(sessionId) {
+    await this.call(`DELETE ${SESSION}/block`, { path: { session_id: sessionId } });
+  }
+
+  /**
+   * Return a page of the blocks that the user has made, newest first.
+   * @param {string | null} [cursor] `next_cursor` of the page before
+   * @returns {Promise<BlockItems>}
+   */
+  blocks(cursor = null) {
+    return this.call("GET /api/shared/blocks", { query: cursor === null ? {} : { cursor } });
   }
 
   /**

@@ -1,7 +1,7 @@
 import { ignoreRefusal } from "./errors.js";
 import { isTransient } from "./rest.js";
 
-/** @import { Message } from "./types.d.ts" */
+/** @import { ErrorDetails, Message } from "./types.d.ts" */
 
 /**
  * @typedef {object} Unsent
@@ -9,7 +9,7 @@ import { isTransient } from "./rest.js";
  * @property {string} sessionId
  * @property {string} content
  * @property {Record<string, unknown> | null} metadata
- * @property {{ status: number, code: string, message: string, details: object } | null} refusal
+ * @property {{ status: number, code: string, message: string, details: ErrorDetails } | null} refusal
  */
 
 /**
