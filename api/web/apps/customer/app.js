@@ -1,6 +1,7 @@
 /** The customer app: the client, what it needs from the service at a cold start, and its screens by address. */
 
 import { browserStorage, createClient } from "/client/index.js";
+import { blocksScreen } from "/try/kit/screens/blocks.js";
 import { devicesScreen } from "/try/kit/screens/devices.js";
 import {
   loadingScreen,
@@ -49,6 +50,7 @@ route("/history", historyScreen);
 route("/history/:id", mitraScreen);
 route("/profile", profileScreen);
 route("/devices", devicesScreen("#/profile"));
+route("/blocks", blocksScreen("#/profile"));
 route("/payments", paymentsScreen);
 
 /** Return the screen that must be shown whatever the address says, or null. */

@@ -10,7 +10,6 @@ export const INDONESIAN = {
   "Do you want to wait? We ask every mitra who comes online. If none accepts in time, you get your money back.":
     "Mau menunggu? Kami bertanya kepada setiap mitra yang online. Bila tidak ada yang menerima tepat waktu, uangmu dikembalikan.",
   "Pay and wait": "Bayar dan tunggu",
-  "Not now": "Nanti saja",
   "The price has changed": "Harga sudah berubah",
   "It is {amount} now. Do you want to go on?": "Sekarang harganya {amount}. Mau lanjut?",
   Welcome: "Selamat datang",

@@ -1,6 +1,7 @@
 /** The mitra app: the client, what it needs from the service at a cold start, and its screens by address. */
 
 import { browserStorage, createClient } from "/client/index.js";
+import { blocksScreen } from "/try/kit/screens/blocks.js";
 import { devicesScreen } from "/try/kit/screens/devices.js";
 import {
   loadingScreen,
@@ -33,6 +34,7 @@ route("/chat/:id", withDesk(chatScreen));
 route("/history", withDesk(historyScreen));
 route("/account", withDesk(accountScreen));
 route("/devices", withDesk(devicesScreen("#/account")));
+route("/blocks", withDesk(blocksScreen("#/account")));
 
 /** Return the screen that must be shown whatever the address says, or null. */
 function gate() {

@@ -6,6 +6,7 @@ import { goodbyeForm, goodbyeOf, goodbyes } from "/try/kit/goodbyes.js";
 import { icon } from "/try/kit/icons.js";
 import { backLink } from "/try/kit/links.js";
 import { receiptButton } from "/try/kit/receipt.js";
+import { safetyButtons } from "/try/kit/safety.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { announce } from "/try/kit/status_line.js";
 import { h } from "/try/shared/dom.js";
@@ -75,6 +76,7 @@ function menu(context, session, watch) {
             )
           : null,
         helpButton(scope, { kind: "plain" }),
+        session.mitra ? safetyButtons(scope, session.id, session.mitra.display_name, sheet.close) : null,
       ),
   });
 }

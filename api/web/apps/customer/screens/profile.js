@@ -71,6 +71,7 @@ export function profileScreen({ app, client, scope }) {
         h("li", {}, rowLink("#/history", picture("people"), t("Mitras you know"))),
         h("li", {}, rowLink("#/payments", picture("wallet"), t("Payments"))),
         h("li", {}, rowLink("#/devices", picture("device"), t("Devices"))),
+        h("li", {}, rowLink("#/blocks", picture("block"), t("Blocked people"))),
       ),
       h("div", { class: "card" }, looks(app.refresh)),
       h(

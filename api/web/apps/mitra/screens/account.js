@@ -39,6 +39,7 @@ export function accountScreen({ app, client, scope }) {
         { class: "rows" },
         h("li", {}, rowLink("#/history", h("span", { class: "avatar" }, icon("clock")), t("Earlier chats"))),
         h("li", {}, rowLink("#/devices", h("span", { class: "avatar" }, icon("device")), t("Devices"))),
+        h("li", {}, rowLink("#/blocks", h("span", { class: "avatar" }, icon("block")), t("Blocked people"))),
       ),
       h("div", { class: "card" }, looks(app.refresh)),
       actionButton(t("Sign out"), signOut, { icon: icon("leave") }),

@@ -6,6 +6,7 @@ import { goodbyeForm, goodbyeOf, goodbyes } from "/try/kit/goodbyes.js";
 import { icon } from "/try/kit/icons.js";
 import { backLink } from "/try/kit/links.js";
 import { receiptButton } from "/try/kit/receipt.js";
+import { safetyButtons } from "/try/kit/safety.js";
 import { confirmSheet, openSheet } from "/try/kit/sheet.js";
 import { announce } from "/try/kit/status_line.js";
 import { topicName } from "/try/kit/topics.js";
@@ -98,6 +99,7 @@ function menu(context, id) {
               { icon: icon("leave") },
             )
           : null,
+        safetyButtons(scope, session.id, nameOf(session), sheet.close),
       ),
     ],
   });
