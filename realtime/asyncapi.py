@@ -73,8 +73,8 @@ until one device acknowledges it by `ack`. Ignore an `event_id` that you have al
 arrive late. The ids of the events of one order key (`x-order-key` of a message, with the fields in braces filled in) \
 increase in the order of the changes, whichever process made them: if an id is smaller than that of an event you have \
 of the same order key, acknowledge it and keep your state. Don't compare events of different order keys. A `message` \
-is not repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` returns the \
-ones you missed. Acknowledge them by `delivered` or `read`. Every device of a user gets every frame.
+is not repeated, although it has an `event_id`: messages arrive in the order of `seq`, without gaps, and `sync` \
+returns the ones you missed. Acknowledge them by `delivered` or `read`. Every device of a user gets every frame.
 
 **Epochs.** `auth_ok` and `sync` carry the `epoch` of the database's history. A failover to another server or a \
 restore changes it and closes the sockets with 1012; the messages that were acknowledged last may be lost. If the \

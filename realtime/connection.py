@@ -199,7 +199,9 @@ class Connection:
                 self._note_taken()
 
     def _note_taken(self) -> None:
-        """Note the events that the kernel has taken, and look again if some are left; forget all if the socket broke."""
+        """Note the events that the kernel has taken, and look again if some are left; forget all if the socket
+        broke.
+        """
         if self.transport.is_closing():
             self._unnoted.clear()
             return

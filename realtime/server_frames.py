@@ -90,8 +90,8 @@ class AnswerFrame(ServerFrame, kw_only=True):
 
 
 class EventFrame(ServerFrame, kw_only=True):
-    """An event. It is repeated after each `auth_ok` until one of the user's devices acknowledges it; only a `message` is
-    not repeated, because `sync` returns it."""
+    """An event. It is repeated after each `auth_ok` until one of the user's devices acknowledges it; only a `message`
+    is not repeated, because `sync` returns it."""
 
     event: ClassVar[type[Event]]
     event_id: Id
@@ -174,7 +174,8 @@ class SyncPage(AnswerFrame, kw_only=True, tag="sync"):
     """The messages after a `seq`, ascending, at most 200. If `more` is true, `sync` again after the last one.
 
     `digest` is the chat's digest up to the last message of this frame, or up to `after` if there is none. It is null if
-    the session is `blanked`, if `after` is above the last `seq`, and for a part of a long chat that was not hashed yet."""
+    the session is `blanked`, if `after` is above the last `seq`, and for a part of a long chat that was not hashed
+    yet."""
 
     session_id: Id
     messages: list[MessageView]

@@ -19,7 +19,8 @@ STATIC = ("/.well-known/", "/client/", "/try/", "/dev/inbox")
 INTERNAL_STATIC = ("/internal/static/", "/docs/", "/readyz/", "/metrics/")
 # Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS, STATIC_FILES = 12_000, 12_000, 12_000
-# Of refreshes and static files: as many as an address may have connections, because each may be a phone after an outage.
+# Of refreshes and static files: as many as an address may have connections, because each may be a phone after an
+# outage.
 BURST = 6_000
 
 

@@ -37,7 +37,9 @@ class Link:
     def __init__(
         self, bus: Bus, node: Node, channels: Set[str], handle: Handler, resubscribed: Callable[[], None]
     ) -> None:
-        """`channels` are those of all servers; the caller changes them, and tells of each change by `add` or `remove`."""
+        """`channels` are those of all servers; the caller changes them, and tells of each change by `add` or
+        `remove`.
+        """
         self.confirmed: set[str] = set()
         self.late: set[str] = set()  # not confirmed in time, so messages may be missing
         self.connected = False

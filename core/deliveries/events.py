@@ -69,8 +69,8 @@ async def notices(
 ) -> list[Notice]:
     """Return an event for each recipient; it is encoded once.
 
-    `parent` is the traceparent of its spans; None: of the current span. The caller must hold the lock of the session, so
-    that event ids follow the order of changes.
+    `parent` is the traceparent of its spans; None: of the current span. The caller must hold the lock of the session,
+    so that event ids follow the order of changes.
     """
     assert kind in event.sent_to
     at, payload, parent = await tx.event_time(), msgspec.json.encode(event).decode(), parent or traces.traceparent()

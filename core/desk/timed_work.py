@@ -1,8 +1,8 @@
 """Timed work: the flow that does what is due, and how operators see work that is late (docs/invariants.md#i7).
 
-The view `timed_work` of the database has one row for each piece of work that waits: (kind, id, due_at). `TIMED` says the
-rest about each kind, once. From both follow the next deadlines of the jobs process, late work on the overview and in
-the metrics, and rules of the audit. Flows that look for due rows read the view too. A statement that claims rows
+The view `timed_work` of the database has one row for each piece of work that waits: (kind, id, due_at). `TIMED` says
+the rest about each kind, once. From both follow the next deadlines of the jobs process, late work on the overview and
+in the metrics, and rules of the audit. Flows that look for due rows read the view too. A statement that claims rows
 repeats the condition, so that PostgreSQL checks it again on a row that changed before it was locked;
 tests/flows/test_timed_work.py compares each claim with the view.
 

@@ -41,8 +41,8 @@ async def block(runtime: Runtime, actor: Actor, *, session_id: str) -> tuple[Blo
     """Block the other party of a session. Return the block, and whether it is new.
 
     A running chat and its goodbyes go on. An open invitation of the two is closed as if the mitra were offline, and an
-    open extension is rejected. The other party gets no event about the block itself. Raises NotFound, also for a session
-    of an erased customer.
+    open extension is rejected. The other party gets no event about the block itself. Raises NotFound, also for a
+    session of an erased customer.
     """
     async with runtime.transaction() as tx:
         together = await _lock(tx, actor, session_id)

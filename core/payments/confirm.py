@@ -1,5 +1,5 @@
-"""An operator confirms a payment by hand (docs/product.md#how-a-payment-is-confirmed), because they have seen the money,
-or accepts a short payment for what it is (docs/product.md#short-payments)."""
+"""An operator confirms a payment by hand (docs/product.md#how-a-payment-is-confirmed), because they have seen the
+money, or accepts a short payment for what it is (docs/product.md#short-payments)."""
 
 from core.accounts.customers import store as customers
 from core.accounts.operators import store as operators

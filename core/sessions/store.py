@@ -153,7 +153,9 @@ async def any_between(reader: Reader, *, customer_ids: list[str], mitra_id: str)
 
 
 async def searching_or_held(reader: Reader, *, customer_ids: Sequence[str], mitra_id: str) -> list[str]:
-    """Return the ids of a customer's searching sessions and of their running chats with a mitra, in order of locking."""
+    """Return the ids of a customer's searching sessions and of their running chats with a mitra, in order of
+    locking.
+    """
     return [row["id"] for row in await reader.fetch(SQL["searching_or_held"], customer_ids, mitra_id)]
 
 

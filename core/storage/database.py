@@ -161,7 +161,9 @@ class Database:
         await self.pool.give_back(connection)
 
     async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """Return rows. Retry on another connection if one is lost. Raises Unavailable, at the latest at the deadline."""
+        """Return rows. Retry on another connection if one is lost. Raises Unavailable, at the latest at the
+        deadline.
+        """
         with as_unavailable():
             return await retry(lambda: self._fetch_once(sql, *args))
 

@@ -1,6 +1,7 @@
 """Read and write blocks between a customer and a mitra.
 
-Each statement about both sides asks the database function `blocked_mitras`, which knows that a customer's account counts.
+Each statement about both sides asks the database function `blocked_mitras`, which knows that a customer's account
+counts.
 """
 
 import datetime as dt

@@ -79,7 +79,8 @@ UPGRADE = {
     for kind in IdentityKind
 }
 
-# The e-mail of an identity goes with it: which one it came from is not stored, and a sign-in with the other brings its own.
+# The e-mail of an identity goes with it: which one it came from is not stored, and a sign-in with the other brings its
+# own.
 LINK = {
     kind: f"""
       UPDATE customers

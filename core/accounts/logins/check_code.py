@@ -25,8 +25,8 @@ from core.telemetry import logs, metrics
 
 log = logs.get("otp")
 T = TypeVar("T")
-# What follows the code of a phone, such as the sign-in of its user. Returns None if the code is for nothing of theirs, or
-# a refusal that uses the code up. A refusal that it raises leaves the code as it was.
+# What follows the code of a phone, such as the sign-in of its user. Returns None if the code is for nothing of theirs,
+# or a refusal that uses the code up. A refusal that it raises leaves the code as it was.
 Act = Callable[[Tx, str], Awaitable[T | DomainError | None]]
 
 
