@@ -255,7 +255,7 @@ def _messages() -> dict[str, Any]:
             "summary": re.split(r"(?<=[.?])\s", text)[0],
             "description": text,
             "payload": _ref("components", "schemas", frame.__name__),
-            "examples": [{"name": type_of(frame), "payload": _payload(example)}],
+            "examples": [{"name": type_of(frame), "payload": payload_of(example)}],
         }
         if issubclass(frame, server_frames.ServerFrame):
             message["x-sent-to"] = _sent_to(frame)
@@ -266,7 +266,7 @@ def _messages() -> dict[str, Any]:
     return made
 
 
-def _payload(example: msgspec.Struct) -> dict[str, Any]:
+def payload_of(example: msgspec.Struct) -> dict[str, Any]:
     """Return an example as JSON would carry it, without the optional fields of client frames that are None."""
     fields = msgspec.to_builtins(example)
     if isinstance(example, frames.Frame):

@@ -1,9 +1,16 @@
-"""The events of docs/events.md: every event with its meaning, what an app does, its recipients and its push, from the code."""
+"""The events and frames of docs/events.md: what each means, what an app does, who gets it, and an example, from the code."""
+
+import json
+
+import msgspec
 
 from core.base.languages import Language
 from core.deliveries.events import Event, declared
 from core.deliveries.pushes.rules import Words
-from realtime import asyncapi
+from realtime import asyncapi, server_frames
+from realtime.frame_examples import CLIENT, SERVER
+
+EVENTS = {frame.event: frame for frame in SERVER if isinstance(frame, server_frames.EventFrame)}
 
 
 def _push(push: Words | str) -> str:
@@ -18,7 +25,7 @@ def _section(event: type[Event]) -> list[str]:
     return [
         f"### {event.type_name()}",
         "",
-        " ".join(asyncapi.published(event.__doc__ or "").split()),
+        _meaning(event),
         "",
         f"- App: {event.app}",
         f"- Sent to: {', '.join(event.sent_to)}",
@@ -26,11 +33,32 @@ def _section(event: type[Event]) -> list[str]:
         f"- Acknowledged by: {' or '.join(f'`{name}`' for name in event.acknowledged_by)}",
         f"- Push: {_push(event.push)}",
         "",
+        *_example(EVENTS[event]),
     ]
 
 
+def _example(frame: msgspec.Struct) -> list[str]:
+    """Return a frame as JSON."""
+    return ["```json", *json.dumps(asyncapi.payload_of(frame), indent=2).splitlines(), "```", ""]
+
+
+def _frames() -> list[str]:
+    """Return a section for the frames that are no events, in both directions."""
+    answers = [frame for frame in SERVER if not isinstance(frame, server_frames.EventFrame)]
+    lines: list[str] = []
+    for title, frames in (("Frames of an app", CLIENT), ("Other frames of the service", answers)):
+        lines += [f"## {title}", ""]
+        for frame in frames:
+            lines += [f"**`{asyncapi.type_of(type(frame))}`**. " + _meaning(type(frame)), "", *_example(frame)]
+    return lines
+
+
+def _meaning(kind: type) -> str:
+    return " ".join(asyncapi.published(kind.__doc__ or "").split())
+
+
 def listed() -> str:
-    """Return the table of all events, and a section for each."""
+    """Return the table of all events, a section for each, and the other frames."""
     lines = ["## All events", "", "| event | socket | sent to | order key | pushed |", "|---|---|---|---|---|"]
     sections: list[str] = []
     for socket in asyncapi.CHANNELS:
@@ -42,4 +70,4 @@ def listed() -> str:
                 to, key = ", ".join(event.sent_to), event.order_key
                 lines.append(f"| [`{name}`](#{name}) | `/ws/{socket}` | {to} | `{key}` | {pushed} |")
                 sections += _section(event)
-    return "\n".join([*lines, "", *sections[:-1]]) + "\n"
+    return "\n".join([*lines, "", *sections, *_frames()[:-1]]) + "\n"
