@@ -124,6 +124,9 @@ def show(settings: Settings) -> None:
         "WebSockets", f"ws://{host_and_port(settings.realtime_host, settings.realtime_port)}/ws/chat, /ws/pairing"
     )
     table.add_row("jobs (health, metrics)", f"http://{host_and_port(settings.jobs_host, settings.jobs_port)}")
+    if not settings.production:
+        table.add_row("apps to try", f"http://{public}/try/")
+        table.add_row("codes, pushes and invoices", f"http://{public}/dev/inbox")
     table.add_row("logs", f"{settings.sesi_data_dir}/log")
     console.print(table)
     console.print("Try `sesi demo`. Ctrl-C stops everything.")
