@@ -7,6 +7,7 @@ can't express are in the texts and, for programs, in fields that begin with `x-`
 
 import inspect
 import re
+from importlib.metadata import version
 from typing import Any, get_args
 
 import msgspec
@@ -28,6 +29,7 @@ from realtime.frame_examples import CLIENT, SERVER
 from realtime.handshake import HANDSHAKE_S
 
 SCHEMA = "#/components/schemas/{name}"
+OR_NULL = "OrNull"  # ends the name of a component that is another one or null
 # References to the project's docs, which readers of the document do not have at hand.
 SOURCES = re.compile(r"\s*\(docs/[^)]*\)")
 REREAD_S = 10  # clients spread their re-reading after a failover over this many seconds
@@ -134,7 +136,7 @@ def document(settings: Settings) -> dict[str, Any]:
         "asyncapi": "3.0.0",
         "info": {
             "title": "Sesi WebSocket interface",
-            "version": "1.0.0",
+            "version": version("sesi"),
             "description": _description(settings),
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
         },
@@ -302,9 +304,11 @@ def _schemas() -> dict[str, Any]:
         schema.pop("additionalProperties", None)
         if name.endswith("View"):  # always sent whole; a default is for objects that earlier releases have stored
             schema["required"] = list(schema["properties"])
-    made = {_name_of(name): _renamed(schema) for name, schema in {**strict, **open_}.items()}
-    for name, schema in made.items():
-        schema["title"] = name
+    classes = {_name_of(name): schema for name, schema in {**strict, **open_}.items()}
+    made: dict[str, Any] = {}
+    for name, schema in classes.items():
+        made[name] = _plain(schema, name, made, classes)
+    for schema in made.values():
         if "description" in schema:
             schema["description"] = published(schema["description"])
     made["PairingStatus"]["allOf"] = _variants("status", FIELD_OF_STATUS)
@@ -315,10 +319,10 @@ def _variants(choice: str, field_of: dict[str, str]) -> list[dict[str, Any]]:
     """Return which field an object has for each value of `choice`, as conditions of JSON Schema."""
     return [
         {
-            "if": {"properties": {choice: {"enum": [value]}}},
+            "if": {"properties": {choice: {"const": value}}},
             "then": {
                 "required": [field],
-                "properties": dict.fromkeys(sorted(set(field_of.values()) - {field}), False),
+                "not": {"anyOf": [{"required": [one]} for one in sorted(set(field_of.values()) - {field})]},
             },
         }
         for value, field in field_of.items()
@@ -330,12 +334,57 @@ def _name_of(name: str) -> str:
     return name.removesuffix("View")
 
 
-def _renamed(schema: Any) -> Any:
-    """Return a schema whose references have the names of the document."""
-    if isinstance(schema, list):
-        return [_renamed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
+def _plain(schema: dict[str, Any], title: str, made: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema in the forms from which generators of code make types.
+
+    A value that may be null has a list of types, and an object that may be null is a component for that, added to
+    `made`; a single value is a `const`; an object or an enumeration has a title. References have the names of the
+    document.
+    """
     if isinstance(ref := schema.get("$ref"), str):
         return {**schema, "$ref": SCHEMA.format(name=_name_of(ref.rpartition("/")[2]))}
-    return {key: _renamed(value) for key, value in schema.items()}
+    found = _titled(schema, title)
+    for name, one in found.get("properties", {}).items():
+        found["properties"][name] = _plain(one, title + name.title().replace("_", ""), made, classes)
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(found.get(keyword), dict):
+            found[keyword] = _plain(found[keyword], title, made, classes)
+    if "anyOf" in found:
+        found["anyOf"] = [_plain(one, title, made, classes) for one in found["anyOf"]]
+        if len(found["anyOf"]) == 2 and found["anyOf"][1] == {"type": "null"}:
+            return _nullable(found, made, classes)
+    return found
+
+
+def _titled(schema: dict[str, Any], title: str) -> dict[str, Any]:
+    """Return a copy of a schema, with the type of its values, and a title if it is an object or an enumeration."""
+    found = dict(schema)
+    if "properties" in found:
+        found["properties"] = dict(found["properties"])
+    values = found.get("enum", ())
+    if values:
+        found["type"] = "integer" if isinstance(values[0], int) else "string"
+    if len(values) == 1:
+        found["const"] = found.pop("enum")[0]
+    elif values or found.get("type") == "object":
+        found["title"] = title
+    return found
+
+
+def _nullable(schema: dict[str, Any], made: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what is one thing or null."""
+    thing, rest = schema["anyOf"][0], {name: value for name, value in schema.items() if name != "anyOf"}
+    if "$ref" in thing:
+        name = thing["$ref"].rpartition("/")[2]
+        if name + OR_NULL not in made:
+            made[name + OR_NULL] = {}  # while its fields are read, which may refer to it
+            made[name + OR_NULL] = _or_null(_plain(classes[name], name, made, classes))
+        return {"$ref": SCHEMA.format(name=name + OR_NULL), **rest}
+    return {**_or_null(thing), **rest}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    found = {**schema, "type": [schema["type"], "null"]}
+    if "enum" in found:
+        found["enum"] = [*found["enum"], None]
+    return found

@@ -92,7 +92,7 @@ ALL = (
         code=NOT_AUTHENTICATED,
         meaning="No valid `auth` frame came in time, the token has expired, the anonymous customer has signed in and "
         "the socket has the earlier token, or a later `auth` had another user's token.",
-        reconnect=False,
+        reconnect=True,
         then="Connect with a newer token if you have one; else refresh the token first.",
     ),
     CloseCode(

@@ -22,7 +22,11 @@ def members(schema: Schema, document: Schema) -> list[str]:
         return members(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document)
     if "enum" in schema:
         return sorted("null" if value is None else repr(value) for value in schema["enum"])
+    if "const" in schema:
+        return [repr(schema["const"])]
     kinds = schema.get("type")
+    if kinds == "null":
+        return ["null"]
     alternatives = schema.get("anyOf", [{**schema, "type": kind} for kind in kinds] if isinstance(kinds, list) else [])
     if alternatives:
         return sorted({member for one in alternatives for member in members(one, document)})

@@ -103,6 +103,25 @@ def test_every_server_frame_is_a_reply_or_unsolicited() -> None:
         assert told == {kind.__name__ for kind in asyncapi.sent_on(path)}
 
 
+def test_schemas_have_the_forms_from_which_generators_make_types() -> None:
+    """Generators make no type of an alternative to null, of a list of one value, or of an enumeration without a name."""
+
+    def walk(schema: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(schema, dict):
+            yield schema
+        for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+            yield from walk(one)
+
+    found = list(walk(DOCUMENT["components"]["schemas"]))
+    assert any(schema.get("type") == ["string", "null"] for schema in found)
+    for schema in found:
+        assert {"type": "null"} not in (schema.get("anyOf") or ()), schema
+        if isinstance(schema.get("enum"), list):
+            assert len(schema["enum"]) > 1, schema
+            assert "title" in schema, schema
+            assert "type" in schema, schema
+
+
 def test_every_message_has_a_summary() -> None:
     for name, message in DOCUMENT["components"]["messages"].items():
         assert message["summary"], name

@@ -15,6 +15,7 @@ Direction = Literal["sent", "received"]  # by the client
 LOWER_BOUNDS = ("minLength", "minimum", "minItems", "minProperties", "exclusiveMinimum")
 UPPER_BOUNDS = ("maxLength", "maximum", "maxItems", "maxProperties", "exclusiveMaximum")
 SHAPES = ("pattern", "format")
+TYPES = {str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
 class SchemaPair:
@@ -60,14 +61,13 @@ class SchemaPair:
                 found[f"object {named}" if named and objects > 1 else kind] = branch
         if found:
             return found
-        kinds = schema.get("type", "anything")
-        for kind in [kinds] if isinstance(kinds, str) else kinds:
-            tags = schema.get("properties", {}).get("type", {}).get("enum", []) if kind == "object" else []
-            found[f"object {tags[0]!r}" if len(tags) == 1 else kind] = schema
+        for kind in _types(schema):
+            tags = _values(schema.get("properties", {}).get("type", {})) if kind == "object" else set()
+            found[f"object {min(tags)!r}" if len(tags) == 1 else kind] = schema if kind != "null" else {}
         return found
 
     def _branch_changes(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
-        for value in _values(old) - _values(new) if "enum" in new else ():
+        for value in _values(old) - _values(new) if _values(new) else ():
             yield f"{where} no longer {'accepts' if direction == 'sent' else 'has'} the value {value}"
         if direction == "sent":
             yield from _stricter(old, new, where)
@@ -107,7 +107,7 @@ def _kind_changes(
 def _stricter(old: Schema, new: Schema, where: str) -> Iterator[str]:
     """Yield what a schema of a request no longer accepts, apart from its fields."""
     yield from _tighter_bounds(old, new, where)
-    if "enum" in new and "enum" not in old:
+    if _values(new) and not _values(old):
         yield f"{where} accepts only {', '.join(sorted(_values(new)))} now"
     if new.get("additionalProperties") is False and old.get("additionalProperties") is not False:
         yield f"{where} no longer accepts other fields"
@@ -127,5 +127,14 @@ def _tighter_bounds(old: Schema, new: Schema, where: str) -> Iterator[str]:
             yield f"{where}: {keyword} changes from {old.get(keyword)} to {new[keyword]}"
 
 
+def _types(schema: Schema) -> list[str]:
+    """Return the JSON types of a schema without alternatives; those of its values, if it lists them alone."""
+    kinds = schema.get("type", [])
+    values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+    of_values = sorted({next(name for kind, name in TYPES.items() if isinstance(value, kind)) for value in values})
+    return ([kinds] if isinstance(kinds, str) else kinds) or of_values or ["anything"]
+
+
 def _values(schema: Schema) -> set[str]:
-    return {str(value) for value in schema.get("enum", ())}
+    single = {str(schema["const"])} if "const" in schema else set()
+    return single | {str(value) for value in schema.get("enum", ()) if value is not None}

@@ -43,7 +43,9 @@ class Interfaces:
         # Where both documents have a view, the AsyncAPI document's is taken, because it names the enumerations.
         self.views = {_view(name): one for name, one in rest["components"]["schemas"].items()}
         self.schemas = self.views | {
-            name + FRAME if name in frames else name: one for name, one in self.sockets["components"]["schemas"].items()
+            name + FRAME if name in frames else name: _short(one)
+            for name, one in self.sockets["components"]["schemas"].items()
+            if not name.endswith(asyncapi.OR_NULL)
         }
         self._enums = {frozenset(one["enum"]): name for name, one in self.schemas.items() if "enum" in one}
 
@@ -73,7 +75,7 @@ class Interfaces:
 
     def _variant(self, schema: Schema, condition: Schema) -> Schema:
         then = condition["then"]
-        absent = {field for field, allowed in then["properties"].items() if allowed is False}
+        absent = {field for one in then["not"]["anyOf"] for field in one["required"]}
         fields = {name: one for name, one in schema["properties"].items() if name not in absent}
         required = [*schema["required"], *then["required"]]
         return self._plain(_object(fields | condition["if"]["properties"], required))
@@ -185,6 +187,23 @@ def _union(text: str, names: list[str]) -> Schema:
 
 def _reference(name: str) -> Schema:
     return {"$ref": f"#/definitions/{name}"}
+
+
+def _short(schema: Any) -> Any:
+    """Return a schema of the AsyncAPI document as the compiler of types wants it.
+
+    A single value is an enumeration, and what may be null refers to the component that it is otherwise.
+    """
+    if isinstance(schema, list):
+        return [_short(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(schema.get("$ref"), str) and schema["$ref"].endswith(asyncapi.OR_NULL):
+        return {"anyOf": [{"$ref": schema["$ref"].removesuffix(asyncapi.OR_NULL)}, {"type": "null"}]}
+    found = {name: _short(one) for name, one in schema.items()}
+    if "const" in found:
+        found["enum"] = [found.pop("const")]
+    return found
 
 
 def _view(name: str) -> str:
