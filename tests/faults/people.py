@@ -164,9 +164,11 @@ async def end_now(world: World, session_ids: list[str], *, column: str = "expire
     starts = await world.stack.sql(STARTS) if column == "expires_at" else []
     moved = [f"{row['name']} = {row['name']} + ({end} - expires_at)" for row in starts]
     began = ", ".join(["", *moved, "warn_at = NULL"]) if starts else ""
-    # No deadline moves later, and a session that has just ended gets no deadline.
+    # No deadline moves later, and a session that has just ended gets no deadline. While the statement waited for a lock,
+    # a message could be stored after a deadline that is ahead now, so a locked session is left out.
+    which = f"ARRAY(SELECT id FROM chat_sessions WHERE id = ANY($2::uuid[]) FOR UPDATE{' SKIP LOCKED' if in_s else ''})"
     await world.stack.sql(
-        f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY($2::uuid[]) AND {column} > {end}",
+        f"UPDATE chat_sessions SET {column} = {end}{began} WHERE id = ANY({which}) AND {column} > {end}",
         world.stack.scale,
         session_ids,
         in_s,
