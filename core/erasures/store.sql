@@ -64,6 +64,13 @@ FROM (
     coalesce(reference, failure_id, id) AS named,
     payment_request_id
   FROM refunds
+  UNION ALL
+  SELECT
+    n.named,
+    e.payment_request_id
+  FROM refunds AS e
+  CROSS JOIN unnest(e.earlier_references) AS n (named)
+  WHERE e.earlier_references && $1::uuid[]
 ) AS r
 JOIN payment_requests AS p ON p.id = r.payment_request_id
 JOIN customers AS c ON c.id = p.customer_id

@@ -21,7 +21,7 @@ FROM pairing_failures
 WHERE customer_id = ANY($1::uuid[])
 UNION ALL
 SELECT
-  coalesce(r.reference, r.id)::text,
+  unnest(array_append(r.earlier_references, coalesce(r.reference, r.id)))::text,
   NULL
 FROM refunds AS r
 JOIN payment_requests AS p ON p.id = r.payment_request_id

@@ -165,6 +165,11 @@ def texts(*, null: bool = True, personal: Personal | None = UNSAID) -> Array:
     return declare(Array(base_column=Text(), default=None, null=null), personal=personal)
 
 
+def plain_ids() -> Array:
+    """Return a column with an array of UUIDs, null for none."""
+    return declare(Array(base_column=UUID(default=None), default=None, null=True), personal=None)
+
+
 def raw_bytes(*, null: bool = False, personal: Personal | None = UNSAID) -> Bytea:
     """Return a bytea column."""
     return declare(Bytea(default=None, null=null), personal=personal)

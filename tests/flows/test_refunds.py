@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import itertools
 import pathlib
 from typing import Any
 
@@ -21,7 +22,9 @@ from core.pairing import fallback as pairing_fallback
 from core.pairing import request as payment_request
 from core.pairing import start as pairing_start
 from core.payments import confirm as payment_confirm
+from core.payments import erasing as payments_erasing
 from core.payments.failures.rules import OperatorAction
+from core.payments.reconciliation.store import known_refund
 from core.payments.refunds import refund
 from core.payments.refunds.rules import MAY_BE_REFUNDED, STUCK_AFTER
 from core.payments.refunds.store import Refund
@@ -246,6 +249,55 @@ def test_refund_that_failed_for_want_of_balance_is_made_anew_by_another_referenc
         assert (await desk.view()).refundable is False
 
     desk.harness.run(play())
+
+
+@pytest.mark.parametrize("attempts", [2, 3, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 5))])
+def test_call_about_any_attempt_finds_its_refund_in_every_order(desk: Desk, attempts: int) -> None:
+    """The gateway has each attempt by another reference; its calls come late, and in any order."""
+    make = desk.simulated.call
+    refunds: list[dict[str, Any]] = []
+
+    async def fail() -> None:
+        """Ask for the refund, which fails at the gateway for want of balance."""
+        await desk.click()
+        sql = "SELECT coalesce(reference, failure_id)::text FROM refunds WHERE failure_id = $1"
+        reference = await desk.harness.runtime.db.fetchval(sql, desk.failure_id)
+        refunds.append({"id": f"rfd-{reference}", "reference_id": reference, "amount": 12000, "currency": "IDR"})
+        code = {"status": "FAILED", "failure_code": "INSUFFICIENT_BALANCE"}
+        assert await desk.harness.call(make({**refunds[-1], **code})) == "refund_failed"
+
+    async def play(order: tuple[int, ...], status: str) -> None:
+        refunds.clear()
+        await desk.begin()
+        for _ in range(attempts - 1):
+            await fail()
+        await desk.click()
+        last = await desk.harness.runtime.db.fetchval(
+            "SELECT reference::text FROM refunds WHERE failure_id = $1", desk.failure_id
+        )
+        refunds.append({**refunds[0], "id": f"rfd-{last}", "reference_id": last})
+        is_paid = False
+        for n in order:
+            result = await desk.harness.call(make({**refunds[n], "status": status}))
+            if n == attempts - 1:
+                assert result == ("refund_succeeded" if status == "SUCCEEDED" else "refund_failed")
+                is_paid = status == "SUCCEEDED"
+            else:
+                assert result == ("conflict" if status == "SUCCEEDED" else "duplicate")
+            found = await desk.view()
+            assert found.refund is not None
+            assert (found.refund.status.value == "succeeded", found.operator_action == "refunded") == (is_paid, is_paid)
+        reader = desk.harness.runtime.db
+        known = [await known_refund(reader, one["reference_id"]) for one in refunds]
+        assert [one and one.amount for one in known] == [12000] * attempts
+        customer = await reader.fetchval("SELECT customer_id FROM pairing_failures WHERE id = $1", desk.failure_id)
+        names, _ = await payments_erasing.external_ids(reader, [customer])
+        assert {one["reference_id"] for one in refunds} <= set(names)
+
+    for order in itertools.permutations(range(attempts)):
+        for status in ("SUCCEEDED", "FAILED") if attempts < 4 else ("SUCCEEDED",):
+            desk.harness.run(play(order, status))
+    check_books(desk.harness.run(audit(desk.harness.runtime, overdue=False)))
 
 
 @pytest.mark.parametrize("code", sorted(MAY_BE_REFUNDED))

@@ -53,7 +53,7 @@ PARTITIONED_BY = """SELECT c.relname, a.attname FROM pg_partitioned_table p JOIN
   JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = ANY (p.partattrs::int2[]) WHERE p.partstrat = 'r'"""
 TYPES = {
     "UUID": "uuid", "INTEGER": "int4", "BOOLEAN": "bool", "TEXT": "text", "TIMESTAMPTZ": "timestamptz",
-    "BIGINT": "int8", "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text",
+    "BIGINT": "int8", "JSONB": "jsonb", "BYTEA": "bytea", "TEXT[]": "_text", "UUID[]": "_uuid",
 }  # fmt: skip
 
 

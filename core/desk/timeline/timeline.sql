@@ -126,7 +126,7 @@ WHERE
       FROM pairing_failures AS f
       WHERE f.payment_request_id = $1::uuid
       UNION ALL
-      SELECT coalesce(r.reference, r.id)::text
+      SELECT unnest(array_append(r.earlier_references, coalesce(r.reference, r.id)))::text
       FROM refunds AS r
       WHERE r.payment_request_id = $1::uuid
     )

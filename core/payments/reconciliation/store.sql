@@ -76,8 +76,8 @@ SELECT
   );
 
 -- name: refund
--- What the gateway knows by the reference $1: a refund, or a pairing failure without one. A refund that was asked for
--- again by another reference had failed by this one.
+-- What the gateway knows by the reference $1: a refund, a failed attempt of one that was asked for again by another
+-- reference, or a pairing failure without a refund.
 SELECT
   f.operator_action AS action,
   r.status,
@@ -89,12 +89,24 @@ WHERE coalesce(r.reference, r.failure_id, r.id) = $1
 UNION ALL
 SELECT
   f.operator_action,
-  CASE WHEN r.id IS NOT NULL THEN 'failed' END,
+  'failed',
   r.amount,
   NULL
+FROM refunds AS r
+LEFT JOIN pairing_failures AS f ON f.id = r.failure_id
+WHERE r.earlier_references @> ARRAY[$1]::uuid[]
+UNION ALL
+SELECT
+  f.operator_action,
+  NULL,
+  NULL,
+  NULL
 FROM pairing_failures AS f
-LEFT JOIN refunds AS r ON r.failure_id = f.id
-WHERE f.id = $1 AND (r.id IS NULL OR r.reference IS NOT NULL);
+WHERE f.id = $1 AND NOT EXISTS (
+  SELECT 1
+  FROM refunds AS r
+  WHERE r.failure_id = f.id
+);
 
 -- name: failure_to_act_on
 -- The failure of the payment request $1 on which no operator has acted.

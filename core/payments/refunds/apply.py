@@ -56,8 +56,8 @@ async def apply(tx: Tx, report: RefundCall) -> Judgement:
 
 
 async def _judge_earlier(tx: Tx, report: RefundCall) -> Judgement:
-    """Judge a call about no refund of ours. It may be about one that had failed and was asked for by another name."""
-    if await store.of_failure(tx, report.reference) is None:
+    """Judge a call that names no refund of ours. It may name an attempt that had failed, before another one."""
+    if not await store.was_named(tx, report.reference):
         return Judgement(case=CallCase.UNKNOWN, note="the service has not asked for this refund")
     if report.state is RefundStateThere.SUCCEEDED:
         note = "an earlier try has succeeded after all: the customer may get the money twice"

@@ -103,14 +103,10 @@ async def request(runtime: Runtime, actor: Actor, *, failure_id: str, reason: st
                 operator_id=actor.user_id,
             )
         else:
-            made = refund.gateway_refund_id is not None  # a refund that has failed there keeps its reference
+            if refund.gateway_refund_id is not None:  # the one that has failed there keeps its reference
+                await store.rename(tx, refund.id, ids.new_id())
             await transitions.request_again(
-                tx,
-                refund.id,
-                attempt=refund.attempt + 1,
-                reference=ids.new_id() if made else refund.reference,
-                reason=words,
-                operator_id=actor.user_id,
+                tx, refund.id, attempt=refund.attempt + 1, reason=words, operator_id=actor.user_id
             )
         tx.count(metrics.REFUNDS.labels("requested"))
         events.deadline(tx, tx.now)

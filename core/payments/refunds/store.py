@@ -91,6 +91,7 @@ OF_EARNED = statement(
     Refund,
 )
 NAMED = f"SELECT {names_of(Refund)} FROM refunds WHERE coalesce(reference, failure_id, id) = $1"
+WAS_NAMED = "SELECT EXISTS(SELECT 1 FROM refunds WHERE earlier_references @> ARRAY[$1]::uuid[])"
 ASK_NOW = statement(
     Refunds.update(ask_at=p.now).where(
         Refunds.id == p.id, Refunds.status.is_in([RefundStatus.REQUESTED, RefundStatus.PENDING])
@@ -111,6 +112,16 @@ async def get(reader: Reader, refund_id: str) -> Refund | None:
 async def named(reader: Reader, name_there: str) -> Refund | None:
     """Return the refund that the gateway has by a reference; None if it is not ours."""
     return one(Refund, await reader.fetchrow(NAMED, name_there))
+
+
+async def was_named(reader: Reader, name_there: str) -> bool:
+    """Return whether the gateway has a failed attempt of a refund of ours by a reference."""
+    return await reader.fetchval(WAS_NAMED, name_there)
+
+
+async def rename(tx: Tx, refund_id: str, reference: str) -> None:
+    """Give a refund that has failed at the gateway another reference, and keep the present one."""
+    await tx.execute(SQL["rename"], refund_id, reference)
 
 
 async def by_hand(reader: Reader, payment_request_id: str, reference: str) -> str | None:

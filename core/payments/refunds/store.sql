@@ -30,6 +30,14 @@ UPDATE refunds
 SET asks = asks - 1, ask_at = $2
 WHERE id = ANY($1) AND is_open_refund(status) AND asks > 0;
 
+-- name: rename
+-- Give a failed refund ($1) the reference $2, and keep the one that it has.
+UPDATE refunds
+SET
+  earlier_references = array_append(earlier_references, coalesce(reference, failure_id, id)),
+  reference = $2
+WHERE id = $1 AND status = 'failed';
+
 -- name: paid
 -- How the payment request $1 was paid.
 SELECT

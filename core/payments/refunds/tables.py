@@ -31,6 +31,7 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     attempt = columns.number(default=1)  # how often operators have asked for it
     # The gateway's name for it, if that is not the id of the failure, or without one that of the refund.
     reference = columns.plain_id()
+    earlier_references = columns.plain_ids()  # its names in attempts that have failed there: a late call may have one
     gateway_refund_id = columns.string(255, null=True, unique=True, personal=REFUND)
     hand_reference = columns.string(255, null=True, personal=REFUND)  # of money that an operator has moved
     failure_code = columns.string(100, null=True, personal=REFUND)
@@ -47,6 +48,8 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     made_has_an_id = Check(
         "status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR hand_reference IS NOT NULL"
     )
+    names_are_kept = Check("reference IS NULL OR earlier_references IS NOT NULL")
+    one_name_an_attempt = Check("cardinality(earlier_references) <= attempt")
     by_hand_is_earned_and_done = Check(
         "hand_reference IS NULL OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL"
     )

@@ -36,7 +36,6 @@ REQUEST_AGAIN = statement(
         requested_by=p.operator_id,
         requested_at=p.now,
         attempt=p.attempt,
-        reference=p.reference,
         gateway_refund_id=None,
         failure_code=None,
         asks=0,
@@ -116,22 +115,11 @@ async def record(
     return refund_id
 
 
-async def request_again(
-    tx: Tx, refund_id: str, *, attempt: int, reference: str | None, reason: str | None, operator_id: str
-) -> bool:
-    """Move a failed refund to `requested`, as the attempt with this number, if the gateway can make it now.
-
-    `reference` is the name by which the gateway gets it, if that is not the failure's id.
-    """
+async def request_again(tx: Tx, refund_id: str, *, attempt: int, reason: str | None, operator_id: str) -> bool:
+    """Move a failed refund to `requested`, as the attempt with this number, if the gateway can make it now."""
     return bool(
         await REQUEST_AGAIN.execute(
-            tx,
-            id=refund_id,
-            attempt=attempt,
-            reference=reference,
-            reason=reason,
-            operator_id=operator_id,
-            now=tx.now,
+            tx, id=refund_id, attempt=attempt, reason=reason, operator_id=operator_id, now=tx.now
         )
     )
 
