@@ -10,7 +10,7 @@ from api import errors
 from api.auth import operators
 from api.idempotency import key_of
 from api.parameters import path_id, query_choice, query_time
-from api.request_bodies import Body, shown_text
+from api.request_bodies import Body, optional_text, shown_text
 from core.base import field_messages
 from core.base.actor import Actor
 from core.base.errors import ValidationFailed
@@ -26,6 +26,7 @@ from core.payments.refunds import make_good as refund_earned
 from core.payments.refunds.rules import (
     LONGEST_NOTE,
     LONGEST_REFERENCE,
+    REFERENCE,
     NotRefundable,
     PaymentNotConsumed,
     RefundExceedsPaid,
@@ -40,13 +41,16 @@ from core.runtime.container import Runtime
 class MakeGoodBody:
     """How much earned money goes back, and why. The customer does not see the reason.
 
-    `by_hand`: you have moved the money yourself. Then `reference` names that transfer, for example by its number.
+    `by_hand`: you have moved the money yourself. Then `reference` is the number of that transfer: letters and digits
+    with single separators between them, and no phone number.
     """
 
     amount: int  # one that is out of range is refused as REFUND_EXCEEDS_PAID
     reason: str = shown_text(LONGEST_NOTE)
     by_hand: bool = False
-    reference: str | None = shown_text(LONGEST_REFERENCE, optional=True)
+    reference: str | None = optional_text(
+        1, LONGEST_REFERENCE, metadata={"schema": {"pattern": f"^{REFERENCE.pattern}$"}}
+    )
 
 
 @get("/internal/payment-requests", **operators("payments"))

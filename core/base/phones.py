@@ -82,6 +82,18 @@ def normalise(text: str, *, countries: Collection[str]) -> str:
     return wanted
 
 
+def is_mobile(text: str, *, country: str) -> bool:
+    """Return whether a text is a mobile number of a country (ISO 3166), written with its prefix 0, 62 or a plus."""
+    typed = read(text)
+    if typed is None or not (typed.plus or typed.digits.startswith(("0", "62"))):
+        return False
+    try:
+        normalise(text, countries=(country,))
+    except ValidationFailed:
+        return False
+    return True
+
+
 def like_numbers(text: str | None) -> list[str]:
     """Return the digits to look for in E.164 numbers, so that all notations of a number find the same numbers.
 

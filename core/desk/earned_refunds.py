@@ -19,7 +19,7 @@ _REFUNDS = """SELECT
   r.payment_request_id,
   r.amount,
   r.status,
-  r.hand_reference IS NOT NULL AS by_hand,
+  r.by_hand,
   coalesce(r.hand_reference, coalesce(r.reference, r.id)::text) AS reference,
   r.reason,
   r.requested_by,
@@ -39,7 +39,8 @@ OF_PAYMENT = f"{_REFUNDS} r.payment_request_id = $1 ORDER BY r.id DESC"
 class EarnedRefund:
     """A refund of earned money, through the gateway or by hand. `amount` is in Rupiah.
 
-    `reference` is the name of the transfer that the operator gave, or the one by which the gateway has the refund.
+    `reference` is the name of the transfer that the operator gave, or the one by which the gateway has the refund. After
+    an erasure of the customer, a transfer's name is gone, and it is the id.
     `failure_code` is the gateway's reason. `reason` is what the operator wrote. `is_stuck` says that the gateway has
     not decided for more than two hours.
     """

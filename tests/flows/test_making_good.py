@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from core.accounts.customers import erasing
 from core.base import ids
 from core.base.actor import Actor
 from core.base.errors import DomainError
@@ -17,6 +18,7 @@ from core.desk.timeline.timeline import timeline
 from core.idempotency.rules import KeyedRequest, keyed_request
 from core.pairing import presence
 from core.payments.refunds import make_good, refund
+from core.privacy import erase_columns
 from core.sessions import end as end_session
 from core.sessions import own_lists
 from tests.flows.conftest import READER, WAITING, Harness
@@ -227,6 +229,77 @@ def test_refund_by_hand_is_done_at_once_and_a_repeat_gets_the_first(chat: Chat) 
     chat.harness.run(play())
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "",
+        " ",
+        "x" * 65,
+        "transfer to Dewi",
+        "dewi@example.test",
+        "TRF-1\n",
+        "TRF--1",
+        "-TRF",
+        "BCA 1234567890",
+        "\u0661",
+        "TRF\u200b1",
+        "081234567890",
+        "0812-3456-7890",
+        "6281234567890",
+        "62.812.3456.7890",
+        "00628123456789",
+    ],
+)
+def test_reference_that_is_no_number_of_a_transfer_is_refused(chat: Chat, reference: str) -> None:
+    async def play() -> None:
+        code, details = await refused(chat.by_hand(1, reference))
+        assert details is not None
+        assert (code, [one["field"] for one in details["fields"]]) == ("VALIDATION_ERROR", ["reference"])
+        assert await chat.refund_ids() == []
+
+    chat.harness.run(play())
+
+
+@pytest.mark.parametrize(
+    "reference", ["1", "TRF-1", "2026/11/28:BCA#77", "x" * 64, "1234567890", "20261128BRINIDJA010O0123456789"]
+)
+def test_reference_may_be_the_number_of_any_bank(chat: Chat, reference: str) -> None:
+    async def play() -> None:
+        await chat.by_hand(1, reference)
+        (found,) = (await earned_refunds.of_payment(chat.runtime, READER, chat.payment_id)).items
+        assert found.reference == reference
+
+    chat.harness.run(play())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_erasure_leaves_a_refund_by_hand_without_its_reference(chat: Chat, when: str) -> None:
+    async def play() -> None:
+        runtime, customer_id = chat.runtime, chat.customer.user_id
+        if when == "before":
+            await chat.by_hand(500, "ACCOUNT-1234567890")
+        async with runtime.transaction() as tx:
+            await erasing.mark_erased(tx, [customer_id])
+            await erase_columns.blank_identity(tx, [customer_id])
+        if when == "before":
+            async with runtime.transaction() as tx:
+                for sql in erase_columns.BLANK_LATER:
+                    await tx.execute(sql, [customer_id])
+        else:
+            await chat.by_hand(500, "ACCOUNT-1234567890")
+        (found,) = (await earned_refunds.of_payment(runtime, READER, chat.payment_id)).items
+        assert (found.by_hand, found.reference, found.reason, found.amount) == (True, found.id, None, 500)
+        told = await runtime.db.fetch(
+            "SELECT after::text FROM operator_audit_log WHERE object_id = $1", chat.payment_id
+        )
+        assert [row["after"] for row in told if "1234567890" in row["after"]] == []
+        story = [one.text for one in (await timeline(runtime, READER, chat.payment_id)).entries]
+        assert any("500" in text and "back" in text for text in story)
+        check_books(await audit(runtime, overdue=False))
+
+    chat.harness.run(play())
+
+
 def test_failed_refund_frees_its_amount_and_a_late_success_must_fit(chat: Chat) -> None:
     async def play() -> None:
         first = await chat.ask()
@@ -288,8 +361,8 @@ def test_parallel_refunds_of_both_kinds_give_at_most_what_was_paid(chat: Chat) -
     chat.harness.run(play())
 
 
-SUCCEEDED = """INSERT INTO refunds (id, payment_request_id, amount, status, requested_by, requested_at, settled_at, hand_reference)
-  VALUES ($1, $2, $3, 'succeeded', $4, now(), now(), gen_random_uuid()::text)"""
+SUCCEEDED = """INSERT INTO refunds (id, payment_request_id, amount, status, requested_by, requested_at, settled_at, by_hand, hand_reference)
+  VALUES ($1, $2, $3, 'succeeded', $4, now(), now(), true, gen_random_uuid()::text)"""
 BOOKED = """INSERT INTO customer_transactions (id, customer_id, session_id, payment_request_id, refund_id, type, amount)
   SELECT gen_random_uuid(), customer_id, id, payment_request_id, $2, 'refund', $3 FROM chat_sessions WHERE id = $1"""
 

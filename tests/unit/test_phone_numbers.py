@@ -150,3 +150,13 @@ def test_sign_that_is_neither_digit_nor_separator_is_refused_and_not_searched_as
 @pytest.mark.parametrize("text", ["Dewi", "+", "()", "tel:", "0812 Dewi", "62+812", "++62812", "", None])
 def test_text_that_is_no_number_is_searched_as_a_name_only(text: str | None):
     assert phones.like_numbers(text) == []
+
+
+@pytest.mark.parametrize("text", ["081234567890", "+62 812-3456-7890", "62.812.3456.7890", "0062/812/34567890"])
+def test_mobile_number_with_its_prefix_is_one(text: str):
+    assert phones.is_mobile(text, country="ID")
+
+
+@pytest.mark.parametrize("text", ["81234567890", "TRF-081234567890", "0212345678", "012345", "+6581234567", ""])
+def test_other_texts_are_no_mobile_numbers(text: str):
+    assert not phones.is_mobile(text, country="ID")

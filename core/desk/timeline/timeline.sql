@@ -177,7 +177,7 @@ SELECT
   failure_code,
   settled_at
 FROM refunds
-WHERE payment_request_id = $1 AND failure_id IS NULL AND hand_reference IS NULL AND settled_at IS NOT NULL;
+WHERE payment_request_id = $1 AND failure_id IS NULL AND NOT by_hand AND settled_at IS NOT NULL;
 
 
 -- name: extensions

@@ -6,7 +6,6 @@ The chat is not touched. All refunds of a payment are made under its lock, so to
 from typing import Any
 
 from core.accounts.operators import store as operators
-from core.base import shown_texts
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.deliveries import events
@@ -103,7 +102,7 @@ async def record(
     PaymentNotConsumed, RefundExceedsPaid, ValidationFailed, IdempotencyMismatch, IdempotencyInFlight.
     """
     words = rules.checked_note("reason", reason)
-    shown_texts.check_text("reference", reference, most=rules.LONGEST_REFERENCE)
+    rules.check_reference(reference)
     async with run_once.transaction(runtime, key) as idempotent:
         if (first := idempotent.repeated(str)) is not None:
             return first
@@ -127,11 +126,11 @@ async def _record_done(
         amount=amount,
         reason=reason,
         operator_id=actor.user_id,
-        reference=reference,
+        reference=await refund.kept_words(tx, payment, reference),
     )
     await ledger.refund(tx, payment_request_id=payment.id, refund_id=refund_id, amount=amount)
     tx.count(metrics.REFUNDS.labels("by_hand"))
-    after = {"refund_id": refund_id, "amount": amount, "reason": reason, "reference": reference}
+    after = {"refund_id": refund_id, "amount": amount, "reason": reason}  # the refund has the reference
     await _record(tx, actor, payment, "payment.refunded_by_hand", after=after)
     return refund_id
 

@@ -2,17 +2,19 @@
 (docs/product.md#refunds)."""
 
 import datetime as dt
+import re
 
 import attrs
 
-from core.base import shown_texts
-from core.base.errors import DomainError, Repeat
+from core.base import field_messages, phones, shown_texts
+from core.base.errors import DomainError, Repeat, ValidationFailed
 from core.base.languages import Text
 from core.payments.gateway_calls import CURRENCY, CallCase, RefundCall, RefundStateThere
 from core.payments.refunds.states import RefundStatus
 
 LONGEST_NOTE = 500  # characters of an operator's reason or note
-LONGEST_REFERENCE = 255  # characters by which an operator names a transfer
+LONGEST_REFERENCE = 64  # characters by which an operator names a transfer
+REFERENCE = re.compile(r"[A-Za-z0-9]+(?:[-_./:#][A-Za-z0-9]+)*")  # a bank's or wallet's number, but no sentence
 # When to ask the gateway again after the n-th time; the last one repeats.
 ASK_AFTER = tuple(dt.timedelta(seconds=seconds) for seconds in (15, 60, 180, 600, 1_800, 3_600))
 STUCK_AFTER = dt.timedelta(hours=2)  # the alert SesiRefundStuck (deploy/prometheus) has the same time
@@ -76,6 +78,31 @@ def checked_note(name: str, text: str | None) -> str | None:
     if text:
         shown_texts.check_text(name, text, most=LONGEST_NOTE)
     return text or None
+
+
+def check_reference(reference: str) -> None:
+    """Check the number of a transfer.
+
+    A customer's phone number, to which money of a wallet goes, and an e-mail address are none. Raises ValidationFailed.
+    """
+    if not 1 <= len(reference) <= LONGEST_REFERENCE:
+        raise ValidationFailed.of("reference", field_messages.length(1, LONGEST_REFERENCE))
+    if REFERENCE.fullmatch(reference) is None:
+        raise ValidationFailed.of(
+            "reference",
+            Text(
+                en="must be the number of a transfer: letters and digits with single - _ . / : # between them",
+                id="harus berupa nomor transfer: huruf dan angka, dengan satu - _ . / : # di antaranya",
+            ),
+        )
+    if phones.is_mobile(reference, country="ID"):
+        raise ValidationFailed.of(
+            "reference",
+            Text(
+                en="must be the number of a transfer, not a phone number",
+                id="harus berupa nomor transfer, bukan nomor telepon",
+            ),
+        )
 
 
 class RefundsDisabled(DomainError):

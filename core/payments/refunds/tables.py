@@ -8,7 +8,10 @@ from core.storage import columns
 from core.storage.personal import Erase, Personal
 
 REASON = Personal("what an operator wrote about a refund", "always", Erase.NULL)
-REFUND = Personal("the refund at the gateway or by hand, and why it failed", "always: money", Erase.KEEP)
+REFUND = Personal("the refund at the gateway, and why it failed", "always: money", Erase.KEEP)
+TRANSFER = Personal(
+    "the transfer by which an operator gave money back: it may name a bank account", "always: money", Erase.NULL
+)
 
 _OPEN = ", ".join(f"'{status}'" for status in RefundStatus if status in OPEN)
 
@@ -33,7 +36,8 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     reference = columns.plain_id()
     earlier_references = columns.plain_ids()  # its names in attempts that have failed there: a late call may have one
     gateway_refund_id = columns.string(255, null=True, unique=True, personal=REFUND)
-    hand_reference = columns.string(255, null=True, personal=REFUND)  # of money that an operator has moved
+    by_hand = columns.flag()  # an operator has moved the money, by the transfer with this reference
+    hand_reference = columns.string(255, null=True, personal=TRANSFER)
     failure_code = columns.string(100, null=True, personal=REFUND)
     asks = columns.number(default=0)  # how often the gateway was asked in this attempt
     ask_at = columns.moment()  # when to ask the gateway next
@@ -45,11 +49,10 @@ class Refund(Table, tablename="refunds", db=columns.ENGINE):
     settled_has_a_time = Check(f"(status IN ({_OPEN})) = (settled_at IS NULL)")
     open_is_asked_after = Check(f"(status IN ({_OPEN})) = (ask_at IS NOT NULL)")
     failed_has_a_code = Check("(status = 'failed') = (failure_code IS NOT NULL)")
-    made_has_an_id = Check(
-        "status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR hand_reference IS NOT NULL"
-    )
+    made_has_an_id = Check("status NOT IN ('pending', 'succeeded') OR gateway_refund_id IS NOT NULL OR by_hand")
     names_are_kept = Check("reference IS NULL OR earlier_references IS NOT NULL")
     one_name_an_attempt = Check("cardinality(earlier_references) <= attempt")
     by_hand_is_earned_and_done = Check(
-        "hand_reference IS NULL OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL"
+        "NOT by_hand OR status = 'succeeded' AND failure_id IS NULL AND gateway_refund_id IS NULL"
     )
+    transfer_is_by_hand = Check("hand_reference IS NULL OR by_hand")

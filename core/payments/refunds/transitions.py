@@ -24,6 +24,7 @@ RECORD = statement(
         Refunds,
         "id payment_request_id amount reason requested_by requested_at settled_at created_at hand_reference",
         status=R.SUCCEEDED,
+        by_hand=True,
     )
 )
 REQUEST_AGAIN = statement(
@@ -96,7 +97,7 @@ async def request(
 
 
 async def record(
-    tx: Tx, *, payment_request_id: str, amount: int, reason: str | None, operator_id: str, reference: str
+    tx: Tx, *, payment_request_id: str, amount: int, reason: str | None, operator_id: str, reference: str | None
 ) -> str:
     """Insert a refund of earned money that an operator has made by hand. Return its id."""
     refund_id = ids.new_id()

@@ -195,7 +195,7 @@ async def confirm(scene: Scene) -> Call:
 async def make_good(scene: Scene) -> Call:
     session_id = await scene.world.session(await scene.world.customer(), await scene.world.mitra())
     (paid,) = await scene.world.stack.sql("SELECT payment_request_id FROM chat_sessions WHERE id = $1", session_id)
-    body = {"amount": 1, "reason": "nobody answered", "by_hand": True, "reference": f"transfer {session_id}"}
+    body = {"amount": 1, "reason": "nobody answered", "by_hand": True, "reference": f"transfer-{session_id}"}
     return f"/internal/payment-requests/{paid['payment_request_id']}/refund", body
 
 
