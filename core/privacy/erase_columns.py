@@ -12,7 +12,7 @@ from core.accounts.customers.tables import Customer
 from core.accounts.logins.tables import AuthSession
 from core.accounts.mitras.tables import Mitra
 from core.storage.personal import Erase, belongs, personal_columns
-from core.storage.piccolo_app import APP_CONFIG
+from core.storage.table_list import declared_tables
 from core.storage.transaction import Tx
 
 ERASED = """IN (
@@ -23,7 +23,7 @@ ERASED = """IN (
 
 
 def _tables(erase: Erase) -> list[type[Table]]:
-    return [table for table in APP_CONFIG.table_classes if any(personal_columns(table, erase))]
+    return [table for table in declared_tables() if any(personal_columns(table, erase))]
 
 
 def _of(table: type[Table], condition: str, lock: str) -> str:

@@ -8,11 +8,11 @@ from piccolo.columns import JSONB, Array, Bytea, Text, Varchar
 from core.privacy import export
 from core.settings import settings
 from core.storage.personal import UNSAID, Erase, belongs, mark_of, personal_columns
-from core.storage.piccolo_app import APP_CONFIG
+from core.storage.table_list import declared_tables
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
 FREE = (Varchar, Text, JSONB, Array, Bytea)
-TABLES = {table._meta.tablename: table for table in APP_CONFIG.table_classes}
+TABLES = {table._meta.tablename: table for table in declared_tables()}
 MARKED = [(table, name, mark) for table in TABLES.values() for name, mark in personal_columns(table)]
 
 

@@ -12,7 +12,7 @@ from core.pairing.rules import Response
 from core.payments.failures.rules import OperatorAction
 from core.sessions.sensitivity import Sensitivity
 from core.settings.settings import variables
-from core.storage.piccolo_app import APP_CONFIG
+from core.storage.table_list import declared_tables
 from tools.pages.product_page import MACHINES, START, Machine
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "product.md"
@@ -64,7 +64,7 @@ def rows_of(heading: str) -> list[list[str]]:
 
 def test_every_table_of_the_database_is_a_resource() -> None:
     named = [name for row in rows_of("Resources") for name in re.findall(r"`(\w+)`", row[1])]
-    assert sorted(named) == sorted(table._meta.tablename for table in APP_CONFIG.table_classes)
+    assert sorted(named) == sorted(table._meta.tablename for table in declared_tables())
 
 
 def test_every_permission_area_is_explained() -> None:

@@ -18,9 +18,9 @@ from piccolo.constraints import Unique
 from core.desk.timed_work import TIMED
 from core.payments.failures.causes import CauseTag
 from core.storage.partitions import PARTITIONED
-from core.storage.piccolo_app import CONCEPTS
+from core.storage.table_list import CONCEPTS, declared_tables
 from tests.stack import Stack, World, new_id
-from tools.checks.schema_drift import changed_checks, declared_checks, tables
+from tools.checks.schema_drift import changed_checks, declared_checks
 from tools.checks.state_triggers import TRIGGERS, StateTrigger, edges_in
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ TYPES = {
 
 
 async def test_database_has_every_column_as_declared(stack: Stack) -> None:
-    for table in tables():
+    for table in declared_tables():
         found = {row["column_name"]: row for row in await stack.sql(COLUMNS, table._meta.tablename)}
         names = {column._meta.db_column_name for column in table._meta.columns}
         assert set(found) == names, table._meta.tablename
@@ -76,7 +76,7 @@ async def test_database_has_every_column_as_declared(stack: Stack) -> None:
 
 async def test_database_has_only_declared_tables(stack: Stack) -> None:
     rows = await stack.sql(TABLES)
-    assert {row["relname"] for row in rows} == {t._meta.tablename for t in tables()} | {"migration"}
+    assert {row["relname"] for row in rows} == {t._meta.tablename for t in declared_tables()} | {"migration"}
 
 
 async def test_view_of_timed_work_has_the_kinds_that_are_declared(stack: Stack) -> None:
@@ -88,11 +88,11 @@ async def test_view_of_timed_work_has_the_kinds_that_are_declared(stack: Stack) 
 
 async def test_database_has_every_check_constraint_as_declared(stack: Stack) -> None:
     async with stack.transaction() as connection:
-        assert await changed_checks(connection, declared_checks(tables())) == []
+        assert await changed_checks(connection, declared_checks(declared_tables())) == []
 
 
 async def test_database_has_every_foreign_key_as_declared(stack: Stack) -> None:
-    for table in tables():
+    for table in declared_tables():
         rows = await stack.sql(FOREIGN_KEYS, f"public.{table._meta.tablename}")
         assert {tuple(row) for row in rows} == {
             (
@@ -112,7 +112,7 @@ async def test_each_reference_to_a_customer_has_an_index(stack: Stack) -> None:
 
 
 async def test_database_has_every_unique_constraint_as_declared(stack: Stack) -> None:
-    for table in tables():
+    for table in declared_tables():
         rows = await stack.sql(UNIQUES, f"public.{table._meta.tablename}")
         single = [
             [*month_of(table, c), c._meta.db_column_name]
@@ -134,7 +134,7 @@ async def test_database_partitions_the_declared_tables_by_month(stack: Stack) ->
 
 
 async def test_database_has_every_default_as_declared(stack: Stack) -> None:
-    for table in tables():
+    for table in declared_tables():
         found = {row["column_name"]: row["column_default"] for row in await stack.sql(COLUMNS, table._meta.tablename)}
         for column in table._meta.columns:
             where = f"{table._meta.tablename}.{column._meta.db_column_name}"
@@ -170,7 +170,7 @@ def records() -> Iterator[tuple[type[Any], Any]]:
             if not isinstance(record, type) or not attrs.has(record) or record.__module__ != f"core.{concept}.store":
                 continue
             fields = set(attrs.fields_dict(record))
-            for table in tables():
+            for table in declared_tables():
                 if table.__module__ == f"core.{concept}.tables" and fields <= {
                     c._meta.name for c in table._meta.columns
                 }:

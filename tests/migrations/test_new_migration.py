@@ -9,10 +9,11 @@ import pytest
 
 from core.sessions.states import SessionStatus
 from core.storage.migrations import NEXT_TRANSACTION, files
+from core.storage.table_list import declared_tables
 from tests.migrations import catalog
 from tests.stack import Stack
 from tools.checks import new_migration
-from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks, tables
+from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks
 from tools.checks.state_triggers import SETS, TRIGGERS, edges_in
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ def stack() -> Iterator[Stack]:
 
 async def test_migration_of_a_new_word_edge_and_state_of_a_set_makes_the_database_allow_them(stack: Stack) -> None:
     """As if an enum had another mode, the sessions' edges one from failed to searching, and a set the failed one."""
-    checks = declared_checks(tables())
+    checks = declared_checks(declared_tables())
     name = "chat_sessions_known_mode"
     checks["chat_sessions"][name] = checks["chat_sessions"][name].replace("(", "('video', ", 1)
     sessions = next(one for one in TRIGGERS if one.table == "chat_sessions")
@@ -56,7 +57,7 @@ async def test_migration_of_a_new_word_edge_and_state_of_a_set_makes_the_databas
 
 
 async def test_migration_drops_a_constraint_that_is_no_longer_declared(stack: Stack) -> None:
-    checks = declared_checks(tables())
+    checks = declared_checks(declared_tables())
     del checks["chat_messages"]["chat_messages_sane"]
     connection = await asyncpg.connect(stack.database_url)
     try:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import asyncpg
 
 from core.storage.migrations import MIGRATIONS, NEXT_TRANSACTION, files, migration_ids
-from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks, tables
+from core.storage.table_list import declared_tables
+from tools.checks.schema_drift import ChangedCheck, changed_checks, changed_functions, declared_checks
 from tools.checks.state_triggers import SETS, TRIGGERS, StateSet, StateTrigger
 from tools.driving.service import Service
 
@@ -78,7 +79,7 @@ async def _changes(url: str) -> tuple[list[ChangedCheck], list[StateSet | StateT
     connection = await asyncpg.connect(url)
     try:
         return (
-            await changed_checks(connection, declared_checks(tables())),
+            await changed_checks(connection, declared_checks(declared_tables())),
             await changed_functions(connection, [*SETS, *TRIGGERS]),
         )
     finally:

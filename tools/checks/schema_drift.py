@@ -1,7 +1,6 @@
 """The CHECK constraints and functions of states whose declaration differs from a database
 (CONTRIBUTING.md#add-a-migration)."""
 
-import importlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import attrs
 from piccolo.constraints import Check
 
-from core.storage.piccolo_app import CONCEPTS
 from tools.checks.state_triggers import StateSet, StateTrigger
 
 CHECKS = """SELECT conname::text AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
@@ -24,15 +22,6 @@ class ChangedCheck:
     table: str
     name: str
     condition: str | None
-
-
-def tables() -> list[Any]:
-    """Return the classes of all declared tables."""
-    found: list[Any] = []
-    for concept in CONCEPTS:
-        module = importlib.import_module(f"core.{concept}.tables")
-        found += [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
-    return found
 
 
 def declared_checks(declared: Iterable[Any]) -> dict[str, dict[str, str]]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from core.storage.personal import personal_columns
-from core.storage.piccolo_app import APP_CONFIG
+from core.storage.table_list import declared_tables
 
 
 def rows() -> Iterator[str]:
     """Yield a row for the columns of a table that are stored, kept and erased alike."""
-    for table in APP_CONFIG.table_classes:
+    for table in declared_tables():
         alike: dict[tuple[str, str, str], list[str]] = {}
         for column, mark in personal_columns(table):
             alike.setdefault((mark.why, mark.kept, mark.after), []).append(f"`{column}`")
