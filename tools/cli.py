@@ -1,6 +1,8 @@
 """The `sesi` command line. Exit codes: 0 success, 1 failure, 2 wrong usage."""
 
 import argparse
+import functools
+import importlib
 import io
 import os
 import pathlib
@@ -15,7 +17,7 @@ from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
 from tools.bench.commands import add_commands
-from tools.commands import backup, data, gateway, privacy, receipts, service
+from tools.commands import backup
 from tools.commands.arguments import between, moment
 from tools.commands.backups import BackupError
 from tools.commands.running import Failed
@@ -24,6 +26,18 @@ from tools.embedded.programs import EmbeddedError
 TRIAL = 10.0  # a person has time to type, and a session of 12 minutes ends after 72 seconds
 FASTEST_TRIAL = 60.0  # beyond it, configuration rows can't give people enough real time to react
 LONGEST_DEMO_SCALE = 120.0  # beyond it, human-like pauses are too long in service time
+
+
+def of(name: str) -> Callable[[argparse.Namespace], int]:
+    """Return a command by its module in tools/commands and its function.
+
+    The module is imported when the command runs: a process of the service needs none of the other commands.
+    """
+    return functools.partial(_run, *name.split("."))
+
+
+def _run(module: str, function: str, args: argparse.Namespace) -> int:
+    return getattr(importlib.import_module(f"tools.commands.{module}"), function)(args)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,25 +54,25 @@ def parser() -> argparse.ArgumentParser:
 
     add(
         "up",
-        service.up,
+        of("service.up"),
         "run the whole service on this machine; uses embedded PostgreSQL and Valkey unless URLs are set",
     )
-    trial = add("try", service.trial, "run a temporary service with two mitras, to try it out in a browser")
+    trial = add("try", of("service.trial"), "run a temporary service with two mitras, to try it out in a browser")
     trial.add_argument(
         "--scale",
         type=between(float, 1.0, FASTEST_TRIAL),
         default=TRIAL,
         help="speed of service time, 1 to 60 (default 10)",
     )
-    add("api", service.api, "run an API process: the public and the internal listener")
-    add("realtime", service.realtime, "run a realtime process: WebSockets and pushes")
-    add("jobs", service.jobs, "run a jobs process: deadlines and sweeps")
-    made = add("migrate", data.run_migrations, "bring the database up to date; safe to repeat")
+    add("api", of("service.api"), "run an API process: the public and the internal listener")
+    add("realtime", of("service.realtime"), "run a realtime process: WebSockets and pushes")
+    add("jobs", of("service.jobs"), "run a jobs process: deadlines and sweeps")
+    made = add("migrate", of("data.run_migrations"), "bring the database up to date; safe to repeat")
     made.add_argument("--check", action="store_true", help="change nothing; exit with 1 if there are migrations to run")
     seed = commands.add_parser("seed", help="add prices, or users for development").add_subparsers(
         required=True, metavar="WHAT"
     )
-    tiers = add("tiers", data.seed_tiers, "add missing price tiers and the first-session discount", seed)
+    tiers = add("tiers", of("data.seed_tiers"), "add missing price tiers and the first-session discount", seed)
     tiers.add_argument(
         "file",
         nargs="?",
@@ -66,23 +80,23 @@ def parser() -> argparse.ArgumentParser:
         help='JSON: {"tiers": [{"mode", "minutes", "price_idr", "tag"?}], "first_session_discount": {"enabled", '
         '"price_idr", "gimmick_price_idr", "duration_minutes", "modes"}?}; the default prices if omitted',
     )
-    add("demo", data.seed_demo, "add some mitras and customers for development; refused in production", seed)
+    add("demo", of("data.seed_demo"), "add some mitras and customers for development; refused in production", seed)
     operator = commands.add_parser("operator", help="manage operators").add_subparsers(required=True, metavar="WHAT")
-    create = add("create", data.operator, "add an operator; the password is read from standard input", operator)
+    create = add("create", of("data.operator"), "add an operator; the password is read from standard input", operator)
     create.add_argument("--email", required=True)
     create.add_argument("--display-name", required=True)
     create.add_argument("--role", required=True)
     create.add_argument("--password-stdin", action="store_true", required=True)
-    reset = add("reset-totp", data.reset_totp, "remove an operator's second factor and sign them out", operator)
+    reset = add("reset-totp", of("data.reset_totp"), "remove an operator's second factor and sign them out", operator)
     reset.add_argument("--email", required=True)
-    unlock = add("unlock", data.unlock, "end the lockout of an operator after too many failed sign-ins", operator)
+    unlock = add("unlock", of("data.unlock"), "end the lockout of an operator after too many failed sign-ins", operator)
     unlock.add_argument("--email", required=True)
     with_gateway = commands.add_parser(
         "gateway", help="compare with the payment gateway, or act as it for development"
     ).add_subparsers(required=True, metavar="WHAT")
     reconcile = add(
         "reconcile",
-        gateway.reconcile_invoices,
+        of("gateway.reconcile_invoices"),
         "compare the gateway's invoices and refunds with the service's; exit with 1 if they differ",
         with_gateway,
     )
@@ -97,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     add_receipts(add, commands)
     pay = add(
         "pay",
-        data.pay,
+        of("data.pay"),
         "call the webhook as the gateway would, for a payment request; refused in production",
         with_gateway,
     )
@@ -107,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     pay.add_argument("--late", action="store_true", help="date the payment one day from now")
     import_call = add(
         "import",
-        data.webhooks_import,
+        of("data.webhooks_import"),
         "process the webhook calls in a fallback file; safe to repeat",
         commands.add_parser("webhooks", help="import webhook calls of the gateway").add_subparsers(
             required=True, metavar="WHAT"
@@ -119,7 +133,9 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="accept lines without a valid seal of the service, which are old or whose secret has been removed",
     )
-    demo = add("demo", service.demo, "play a whole paid session through the public interfaces, then audit the ledger")
+    demo = add(
+        "demo", of("service.demo"), "play a whole paid session through the public interfaces, then audit the ledger"
+    )
     demo.add_argument(
         "--scale",
         type=between(float, 1.0, LONGEST_DEMO_SCALE),
@@ -128,20 +144,26 @@ def parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--running", action="store_true", help="use the running service instead of a temporary one")
     add_commands(add)
-    audit = add("audit", data.audit_ledger, "check the whole database for violations of the invariants")
+    audit = add("audit", of("data.audit_ledger"), "check the whole database for violations of the invariants")
     audit.add_argument("--rules", action="store_true", help="only list the rules and what each one checks")
     proof = add(
         "restore-proof",
-        backup.restore_proof,
+        of("backup.restore_proof"),
         "restore the latest backup into a temporary server, audit it and compare it with the gateway",
     )
     backup.add_arguments(proof)
-    add("settings", service.settings, "show every setting with its default and effective value; secrets are masked")
-    listener = add("openapi", service.openapi, "print the OpenAPI 3.1 document of a listener (JSON)")
+    add(
+        "settings",
+        of("service.settings"),
+        "show every setting with its default and effective value; secrets are masked",
+    )
+    listener = add("openapi", of("service.openapi"), "print the OpenAPI 3.1 document of a listener (JSON)")
     listener.add_argument("listener", choices=["public", "internal"], help="for apps and the gateway, or for operators")
-    add("asyncapi", service.asyncapi, "print the AsyncAPI 3.0 document of the WebSocket interface (JSON)")
+    add("asyncapi", of("service.asyncapi"), "print the AsyncAPI 3.0 document of the WebSocket interface (JSON)")
     examine = add(
-        "doctor", service.run_doctor, "check settings, machine, servers and providers, and say how to fix problems"
+        "doctor",
+        of("service.run_doctor"),
+        "check settings, machine, servers and providers, and say how to fix problems",
     )
     examine.add_argument(
         "--url", metavar="URL", help="the public address of the service, which is then checked as well"
@@ -163,9 +185,9 @@ def add_privacy(add: Any, commands: Any) -> None:
     )
     mitra = commands.add_parser("mitra", help="erase a mitra's data").add_subparsers(required=True, metavar="WHAT")
     for made in (
-        add("export", privacy.export_customer, "print everything that is stored of a customer (JSON)", customer),
-        add("erase", privacy.erase_customer, "erase a customer's personal data; this can't be undone", customer),
-        add("erase", privacy.erase_mitra, "erase the personal data of a deactivated mitra", mitra),
+        add("export", of("privacy.export_customer"), "print everything that is stored of a customer (JSON)", customer),
+        add("erase", of("privacy.erase_customer"), "erase a customer's personal data; this can't be undone", customer),
+        add("erase", of("privacy.erase_mitra"), "erase the personal data of a deactivated mitra", mitra),
     ):
         made.add_argument("id", metavar="ID")
         made.add_argument("--operator", metavar="EMAIL", help="the operator to name in the audit log")
@@ -174,11 +196,11 @@ def add_privacy(add: Any, commands: Any) -> None:
     )
     add(
         "list",
-        privacy.list_erasures,
+        of("privacy.list_erasures"),
         "print all erasures, one JSON object a line, to keep outside the backups",
         erasures,
     )
-    again = add("reapply", privacy.reapply, "erase the users of a list again; safe to repeat", erasures)
+    again = add("reapply", of("privacy.reapply"), "erase the users of a list again; safe to repeat", erasures)
     again.add_argument("file", metavar="FILE", help="the output of `sesi erasures list`, or logs of the service")
 
 
@@ -187,7 +209,7 @@ def add_receipts(add: Any, commands: Any) -> None:
     receipt = commands.add_parser("receipt", help="verify receipts of sessions").add_subparsers(
         required=True, metavar="WHAT"
     )
-    verify = add("verify", receipts.verify, "verify a receipt; needs no service with a file of keys", receipt)
+    verify = add("verify", of("receipts.verify"), "verify a receipt; needs no service with a file of keys", receipt)
     verify.add_argument("file", metavar="FILE", help="the answer of `…/chat/sessions/:id/receipt`")
     verify.add_argument(
         "--keys",
@@ -195,7 +217,9 @@ def add_receipts(add: Any, commands: Any) -> None:
         help="the key set of `/.well-known/sesi-receipts.json`, or its address; without it RECEIPT_SIGNING_KEYS",
     )
     session = commands.add_parser("session", help="look into a session").add_subparsers(required=True, metavar="WHAT")
-    digest = add("digest", receipts.digest, "print the digest of a session's chat, to compare with a phone's", session)
+    digest = add(
+        "digest", of("receipts.digest"), "print the digest of a session's chat, to compare with a phone's", session
+    )
     digest.add_argument("id", metavar="ID")
     digest.add_argument("--seq", type=between(int, 1, MAX_INT), metavar="N", help="up to this message only")
 

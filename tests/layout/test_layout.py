@@ -1,8 +1,10 @@
 """Rules for the whole tree: tables and SQL agree, errors and events are complete, files are documented."""
 
+import argparse
 import ast
 import datetime as dt
 import functools
+import importlib
 import itertools
 import json
 import pathlib
@@ -23,6 +25,7 @@ from core.base.errors import DomainError, Kind
 from core.desk.timed_work import DEADLINES, TIMED
 from core.events import notices, signals
 from jobs.schedule import SWEEPS
+from tools import cli
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("core", "api", "realtime", "jobs", "tools")
@@ -191,6 +194,26 @@ def test_limited_subqueries_use_any_array():
         if "LIMIT" in (inner := in_brackets(text[match.end() :]))
     ]
     assert found == []
+
+
+# -- commands
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[Any]:
+    """Yield what runs each command of a parser and of those below it."""
+    if parser.get_default("run") is not None:
+        yield parser.get_default("run")
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from commands(below)
+
+
+def test_every_command_has_its_function():
+    named = [run.args for run in commands(cli.parser()) if isinstance(run, functools.partial)]
+    assert len(named) > 20
+    for module, function in named:
+        assert callable(getattr(importlib.import_module(f"tools.commands.{module}"), function))
 
 
 # -- files

@@ -37,6 +37,14 @@ def test_each_process_starts_by_its_command_and_stops_gracefully(service: Servic
     assert service.stop(name) == 0, service.log(name)
 
 
+@pytest.mark.parametrize("name", PROCESSES)
+def test_each_process_imports_no_tool_of_development_and_no_other_command(name: str) -> None:
+    code = f"import sys, tools.cli, tools.commands.service, {name}.server; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    others = {"black", "httpx", "tools.bench.main", "tools.commands.data", "tools.commands.restore_proof"}
+    assert others & set(done.stdout.split()) == set()
+
+
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     """Yield a service whose processes are not started, and are forked when they are."""

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from core.base.process import end_as_by_hand
 from tools.bench.names import NAMES
-from tools.commands import environment, migrate, progress
 from tools.commands.arguments import between
 
 console = Console(highlight=False)
@@ -74,6 +73,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _grow(args: argparse.Namespace) -> int:
     from tools.bench import grow
+    from tools.commands import environment, migrate, progress
 
     settings = environment.read()
     if settings.environment == "production":

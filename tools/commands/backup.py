@@ -11,8 +11,6 @@ from core.base.process import end_as_by_hand
 from tools.commands import environment
 from tools.commands.arguments import between, moment
 from tools.commands.backups import STANZA
-from tools.commands.restore_proof import Order, prove
-from tools.commands.running import console
 
 
 def add_arguments(parser: Any) -> None:
@@ -48,6 +46,9 @@ def add_arguments(parser: Any) -> None:
 
 def restore_proof(args: argparse.Namespace) -> int:
     """Restore a backup and check it; return 1 if something is wrong with it."""
+    from tools.commands.restore_proof import Order, prove
+    from tools.commands.running import console
+
     end_as_by_hand()
     order = Order(
         config=args.config,
