@@ -118,9 +118,7 @@ def main(tier: str, workers: int, more: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if tier == "quick":
         os.environ[QUICK] = "1"
-    first = run_pytest(
-        "--tier", tier, "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder", *more
-    )  # fmt: skip
+    first = run_pytest("--tier", tier, "--workers", str(workers), *more)
     if first.code not in (0, 1):
         return first.code
     second = None
@@ -129,7 +127,7 @@ def main(tier: str, workers: int, more: list[str]) -> int:
         with tempfile.NamedTemporaryFile("w", suffix=".args") as file:
             file.write("\n".join(tests))
             file.flush()
-            second = run_pytest(f"@{file.name}", "-p", "no:xdist")
+            second = run_pytest(f"@{file.name}")
         if second.code not in (0, 1):
             return second.code
     judged = judge(first, second)
@@ -140,6 +138,6 @@ def main(tier: str, workers: int, more: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", choices=("quick", "all"))
-    parser.add_argument("-n", "--workers", type=int, default=WORKERS)
+    parser.add_argument("--workers", type=int, default=WORKERS)
     options, rest = parser.parse_known_args()
     sys.exit(main(options.tier, options.workers, rest))
