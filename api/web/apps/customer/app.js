@@ -13,8 +13,11 @@ import {
 import { createShell } from "/try/kit/shell.js";
 import { connectShared, prepare, readConfig, reportPush } from "/try/kit/start.js";
 import { needsUpdate } from "/try/kit/versions.js";
+import { rupiah } from "/try/shared/format.js";
 import { preferences } from "/try/shared/preferences.js";
 import { go, route } from "/try/shared/router.js";
+import { toast } from "/try/shared/toast.js";
+import { t } from "/try/shared/words.js";
 import { Draft } from "./draft.js";
 import { chatScreen } from "./screens/chat.js";
 import { historyScreen, mitraScreen } from "./screens/history.js";
@@ -137,6 +140,13 @@ async function start() {
 }
 
 await start();
+
+client.on((frame) => {
+  if (frame.type !== "payment_updated") return;
+  const { refund, failure, status } = frame.payment_request;
+  if (status !== "consumed" || failure || refund?.status !== "succeeded") return;
+  toast(t("{amount} was given back to you.", { amount: rupiah(refund.amount) }));
+});
 
 let user = client.state.user;
 client.subscribe((state) => {

@@ -1,9 +1,12 @@
 /** Making a payment request, and where its refusals lead. */
 
-import { confirmSheet } from "/try/kit/sheet.js";
+import { explain } from "/try/kit/errors.js";
+import { confirmSheet, openSheet } from "/try/kit/sheet.js";
+import { h } from "/try/shared/dom.js";
 import { rupiah } from "/try/shared/format.js";
 import { go } from "/try/shared/router.js";
 import { t } from "/try/shared/words.js";
+import { helpButton } from "./help_sheet.js";
 import { targetedPopup } from "./targeted_popup.js";
 
 const MITRA_CODES = ["MITRA_OFFLINE", "MITRA_AT_CAPACITY"];
@@ -29,9 +32,22 @@ const QUESTIONS = {
   }),
 };
 
+/** Say that operators have blocked the account, until when, and who can help. */
+function showBlocked(scope, error) {
+  openSheet(scope, {
+    title: t("Your account is blocked"),
+    content: () => [
+      h("p", {}, explain(error)),
+      h("p", {}, t("A chat that runs goes on. You can still read your chats and payments.")),
+      h("div", { class: "stack-buttons" }, helpButton(scope, { kind: "primary" })),
+    ],
+  });
+}
+
 /**
- * Return the answer of `make(more)`, or null if the customer doesn't want what has changed. While a refusal leads to a
- * question, the customer is asked, and `make` is called again with what they agreed to. Throws other refusals.
+ * Return the answer of `make(more)`, or null if the customer doesn't want what has changed, or is blocked, which a sheet
+ * says. While a refusal leads to a question, the customer is asked, and `make` is called again with what they agreed to.
+ * Throws other refusals.
  */
 export async function makeAsking(scope, make) {
   let more = {};
@@ -39,6 +55,10 @@ export async function makeAsking(scope, make) {
     try {
       return await make(more);
     } catch (error) {
+      if (error.code === "ACCOUNT_BLOCKED") {
+        showBlocked(scope, error);
+        return null;
+      }
       const question = QUESTIONS[error.code]?.(error.details);
       if (!question) throw error;
       if (!(await confirmSheet(scope, { ...question, cancel: t("Not now") }))) return null;
@@ -49,7 +69,7 @@ export async function makeAsking(scope, make) {
 
 /**
  * Make a payment request with `make(more)` and go to its payment. A customer who has a live session or payment is led to
- * it; if the chosen mitra can't be asked, the popup is shown. Return false if the customer did not want what has changed.
+ * it; if the chosen mitra can't be asked, the popup is shown. Return false if there is no request, as with `makeAsking`.
  * Throws other refusals.
  */
 export async function startPayment(context, make) {

@@ -1,9 +1,14 @@
 /** The popup when the chosen mitra is offline or declines: another mitra they know, or someone new. */
 
 import { actionButton } from "/try/kit/buttons.js";
+import { explain } from "/try/kit/errors.js";
+import { avatar } from "/try/kit/links.js";
+import { pagedList } from "/try/kit/paged_list.js";
 import { openSheet } from "/try/kit/sheet.js";
+import { day } from "/try/kit/times.js";
 import { h } from "/try/shared/dom.js";
 import { go } from "/try/shared/router.js";
+import { toast } from "/try/shared/toast.js";
 import { t } from "/try/shared/words.js";
 import { helpButton } from "./help_sheet.js";
 
@@ -27,8 +32,67 @@ function variant(scope, title, text, label, act, kind) {
 }
 
 /**
+ * Try again with a payment that was made. If an operator was faster, the sheet closes, and the payment says what was done.
+ */
+async function tryAgain(client, paid, sheet, act) {
+  try {
+    await act();
+  } catch (error) {
+    if (error.code !== "FAILURE_ACTIONED") throw error;
+    toast(explain(error));
+    await client.readPayment(paid);
+  }
+  sheet.close();
+}
+
+/** Open the list of the mitras of earlier chats: one who is online is asked with the payment that was made. */
+function openKnownMitras({ app, client, scope }, { paid, asked }) {
+  const last = client.state.payments[paid]?.targeted_mitra_id;
+
+  async function ask({ mitra_id: id, display_name }, sheet) {
+    const before = app.draft.choices.mitra;
+    asked();
+    await app.draft.set({ mitra: { id, display_name } }); // the search shows their name
+    try {
+      await tryAgain(client, paid, sheet, () => client.retarget(paid, id));
+    } catch (error) {
+      await app.draft.set({ mitra: before });
+      throw error;
+    }
+  }
+
+  const row = (one, sheet) =>
+    h(
+      "div",
+      { class: "row-link" },
+      avatar(one.display_name, one.mitra_is_online),
+      h(
+        "span",
+        { class: "row-main" },
+        h("strong", { dir: "auto" }, one.display_name),
+        h("small", {}, day(one.last_session_at)),
+      ),
+      one.mitra_id === last || !one.mitra_is_online
+        ? h("span", { class: "badge" }, one.mitra_id === last ? t("Asked already") : t("Offline"))
+        : actionButton(t("Ask"), () => ask(one, sheet), { name: t("Ask {name}", { name: one.display_name }) }),
+    );
+  openSheet(scope, {
+    title: t("Ask another mitra you know"),
+    content: (sheet) => [
+      h("p", {}, t("Your payment counts; you don't pay again.")),
+      pagedList(scope, {
+        read: (cursor) => client.call("GET /api/client/chat/history", { query: cursor ? { cursor } : {} }),
+        row: (one) => row(one, sheet),
+        empty: h("p", { class: "empty" }, t("Your chats will be here.")),
+      }),
+    ],
+  });
+}
+
+/**
  * Open the popup. `cause` is the search's cause tag, or the code with which the mitra could not be asked. After a payment,
- * `paid` is its id: someone new is then asked with the same money. The returning variant leads to the list of known mitras.
+ * `paid` is its id: someone new, or another mitra that the customer knows, is then asked with the same money. `asked()` is
+ * called before that.
  */
 export function targetedPopup(
   { app, client, scope },
@@ -53,8 +117,7 @@ export function targetedPopup(
         async () => {
           if (!paid) return leave(sheet, "/prices");
           asked();
-          await client.fallBackToBlast(paid);
-          sheet.close();
+          await tryAgain(client, paid, sheet, () => client.fallBackToBlast(paid));
         },
         "primary",
       ),
@@ -62,10 +125,10 @@ export function targetedPopup(
         scope,
         t("A mitra you know"),
         paid
-          ? t("You choose and pay for a new session. Our team looks after the payment that you made.")
+          ? t("You choose another mitra of your earlier chats. Your payment counts; you don't pay again.")
           : t("Look who of your earlier mitras is online."),
         t("Choose another mitra"),
-        () => leave(sheet, "/history"),
+        () => (paid ? openKnownMitras({ app, client, scope }, { paid, asked }) : leave(sheet, "/history")),
         "plain",
       ),
     ],

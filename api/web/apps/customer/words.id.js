@@ -12,6 +12,10 @@ export const INDONESIAN = {
   "Pay and wait": "Bayar dan tunggu",
   "The price has changed": "Harga sudah berubah",
   "It is {amount} now. Do you want to go on?": "Sekarang harganya {amount}. Mau lanjut?",
+  "Your account is blocked": "Akunmu diblokir",
+  "A chat that runs goes on. You can still read your chats and payments.":
+    "Obrolan yang sedang berjalan tetap lanjut. Obrolan dan pembayaranmu tetap bisa dibaca.",
+  "{amount} was given back to you.": "Uang {amount} sudah dikembalikan kepadamu.",
   Welcome: "Selamat datang",
   "Someone is here for you": "Ada yang mau mendengarkan",
   "Write with a trained listener, a mitra, about whatever is on your mind.":
@@ -155,8 +159,14 @@ export const INDONESIAN = {
   "The first mitra who is free takes your chat.": "Mitra pertama yang senggang menerima obrolanmu.",
   "Find someone new": "Cari mitra baru",
   "A mitra you know": "Mitra yang kamu kenal",
-  "You choose and pay for a new session. Our team looks after the payment that you made.":
-    "Kamu memilih dan membayar sesi baru. Tim kami mengurus pembayaran yang sudah kamu lakukan.",
+  "You choose another mitra of your earlier chats. Your payment counts; you don't pay again.":
+    "Kamu memilih mitra lain dari obrolanmu sebelumnya. Pembayaranmu tetap berlaku; kamu tidak membayar lagi.",
+  "Ask another mitra": "Tanya mitra lain",
+  "Ask another mitra you know": "Tanya mitra lain yang kamu kenal",
+  "Your payment counts; you don't pay again.": "Pembayaranmu tetap berlaku; kamu tidak membayar lagi.",
+  "Asked already": "Sudah ditanya",
+  Ask: "Tanya",
+  "Ask {name}": "Tanya {name}",
   "Look who of your earlier mitras is online.": "Lihat siapa mitramu sebelumnya yang sedang online.",
   "Choose another mitra": "Pilih mitra lain",
   "Ask our team for help": "Minta bantuan tim kami",
@@ -232,6 +242,8 @@ export const INDONESIAN = {
   "Given up": "Dibatalkan",
   "Not paid in time": "Tidak dibayar pada waktunya",
   Refunded: "Dikembalikan",
+  Refund: "Pengembalian",
+  "{amount} refunded": "{amount} dikembalikan",
   Credited: "Dikreditkan",
   Closed: "Ditutup",
 };

@@ -2,12 +2,17 @@
 
 import { wait } from "/try/shared/format.js";
 import { t } from "/try/shared/words.js";
+import { moment } from "./times.js";
 
 const TEXTS = {
   NETWORK: () => t("There is no connection. Check it and try again."),
   UNAVAILABLE: () => t("The service is busy. Try again in a moment."),
   INTERNAL_ERROR: () => t("Something went wrong on our side. Try again in a moment."),
   RATE_LIMITED: (seconds) => t("That was too fast. Try again in {time}.", { time: wait(seconds ?? 1) }),
+  ACCOUNT_BLOCKED: (_, { until }) =>
+    until
+      ? t("Our team has blocked your account until {time}. You can't start or extend chats.", { time: moment(until) })
+      : t("Our team has blocked your account until they lift the block. You can't start or extend chats."),
   OTP_INVALID: (_, { attempts_remaining: left }) =>
     left === undefined ? t("The code is not right.") : t("The code is not right. {n} tries left.", { n: left }),
   OTP_EXPIRED: () => t("The code is too old. Ask for a new one."),
@@ -37,6 +42,6 @@ export const BLOCKING = new Set([
 export function explain(error) {
   const text = TEXTS[error.code];
   if (text) return text(error.retryAfterSeconds, error.details ?? {});
-  const { fields } = /** @type {import("/client/index.js").ErrorDetails} */ (error.details ?? {});
+  const { fields } = error.details ?? {};
   return fields?.length ? fields.map((one) => one.message).join(" ") : error.message;
 }

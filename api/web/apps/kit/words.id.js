@@ -54,6 +54,10 @@ export const INDONESIAN = {
   "The service is busy. Try again in a moment.": "Layanan sedang sibuk. Coba lagi sebentar lagi.",
   "Something went wrong on our side. Try again in a moment.": "Ada gangguan di pihak kami. Coba lagi sebentar lagi.",
   "That was too fast. Try again in {time}.": "Terlalu cepat. Coba lagi dalam {time}.",
+  "Our team has blocked your account until {time}. You can't start or extend chats.":
+    "Tim kami memblokir akunmu sampai {time}. Kamu tidak bisa memulai atau memperpanjang obrolan.",
+  "Our team has blocked your account until they lift the block. You can't start or extend chats.":
+    "Tim kami memblokir akunmu sampai blokirnya dibuka. Kamu tidak bisa memulai atau memperpanjang obrolan.",
   "The code is not right.": "Kodenya tidak cocok.",
   "The code is not right. {n} tries left.": "Kodenya tidak cocok. Sisa {n} percobaan.",
   "The code is too old. Ask for a new one.": "Kodenya sudah kedaluwarsa. Minta kode baru.",

@@ -28,12 +28,23 @@ const REFUNDS = () => ({
   pending: [t("Refund under way"), "accent"],
 });
 
+/** Return what went back of a payment that was earned, or undefined. */
+function refundOf({ amount, refund }) {
+  if (!refund) return undefined;
+  if (refund.status in REFUNDS()) return REFUNDS()[refund.status];
+  if (refund.refunded === 0) return undefined;
+  return [
+    refund.refunded < amount ? t("{amount} refunded", { amount: rupiah(refund.refunded) }) : t("Refunded"),
+    "good",
+  ];
+}
+
 const row = (title, text, amount, [name, kind] = [null, ""]) => [
   h("span", { class: "row-main" }, h("strong", {}, title), h("small", {}, text)),
   h(
     "span",
     { class: "row-amount" },
-    h("strong", {}, rupiah(amount)),
+    h("strong", {}, amount < 0 ? `−${rupiah(-amount)}` : rupiah(amount)),
     name && h("span", { class: `badge ${kind}` }, name),
   ),
 ];
@@ -41,22 +52,23 @@ const row = (title, text, amount, [name, kind] = [null, ""]) => [
 function requestRow(request) {
   const { payment_request_id: id, duration_minutes: minutes, is_extension: extension, status } = request;
   const state =
-    ACTIONS()[request.failure?.operator_action] ?? REFUNDS()[request.failure?.refund_status] ?? STATES()[status];
+    ACTIONS()[request.failure?.operator_action] ??
+    REFUNDS()[request.failure?.refund_status] ??
+    refundOf(request) ??
+    STATES()[status];
   const title = extension ? t("{n} more minutes", { n: minutes }) : t("{n} minutes", { n: minutes });
   const content = row(title, moment(request.created_at), request.amount, state);
   const href = extension && request.session_id ? `#/chat/${request.session_id}` : `#/payment/${id}`;
   return h("a", { class: "row-link amount-row", href }, content);
 }
 
+const TRANSACTIONS = () => ({ session: t("Session"), extension: t("More time"), refund: t("Refund") });
+
 const transactionRow = (transaction) =>
   h(
     "a",
     { class: "row-link amount-row", href: `#/chat/${transaction.session_id}` },
-    row(
-      transaction.type === "extension" ? t("More time") : t("Session"),
-      moment(transaction.created_at),
-      transaction.amount,
-    ),
+    row(TRANSACTIONS()[transaction.type], moment(transaction.created_at), transaction.amount),
   );
 
 export function paymentsScreen({ client, scope }) {

@@ -126,12 +126,20 @@ function searching({ app, client, scope }, id) {
   ];
 }
 
-function failed({ client, scope }, id, cause) {
+/** Return what was done about a failed request, or null: the customer can still try again with its money. */
+function doneAbout(request) {
+  const { operator_action: done, refund_status: refund } = request?.failure ?? {};
+  return ACTIONS()[done] ?? REFUNDS()[refund] ?? null;
+}
+
+/** `tryAgain()`, if given, asks whom to try next with the same money. */
+function failed({ client, scope }, id, cause, tryAgain) {
   const money = h("p", { class: "notice" });
+  const again = tryAgain && actionButton(t("Ask another mitra"), tryAgain, { kind: "primary" });
   scope.watch((state) => {
     const request = state.payments[id];
-    const { operator_action: done, refund_status: refund } = request?.failure ?? {};
-    const action = ACTIONS()[done] ?? REFUNDS()[refund];
+    const action = doneAbout(request);
+    if (again) again.hidden = action !== null;
     const amount = request ? rupiah(request.amount) : "";
     money.hidden = !request || (request.amount === 0 && !action);
     money.textContent = action ?? t("Your {amount} is safe: our team gives it back to you.", { amount });
@@ -149,7 +157,8 @@ function failed({ client, scope }, id, cause) {
     h(
       "div",
       { class: "stack-buttons" },
-      h("a", { class: "button primary", href: "#/" }, t("To the start")),
+      again,
+      h("a", { class: `button ${again ? "plain" : "primary"}`, href: "#/" }, t("To the start")),
       helpButton(scope),
     ),
   ];
@@ -181,17 +190,21 @@ export function searchScreen(context) {
   }
 
   function show(state) {
-    const { stage, session, cause } = stageOf(state, id, ignoredEnd);
+    const { stage, session, cause, request } = stageOf(state, id, ignoredEnd);
     if (stage === shown) return;
+    const before = shown;
     shown = stage;
     stageScope.end();
     stageScope = scope.child();
     const inner = { ...context, scope: stageScope };
-    if (stage === "searching") place.replaceChildren(...searching(inner, id));
-    else if (stage === "failed") {
-      place.replaceChildren(...failed(inner, id, cause));
+    if (stage === "searching") {
+      place.replaceChildren(...searching(inner, id));
+      if (before === "failed") place.querySelector("h1").focus(); // the button that was pressed is gone
+    } else if (stage === "failed") {
+      const tryAgain = cause.startsWith("targeted_") ? () => popup(cause) : null;
+      place.replaceChildren(...failed(inner, id, cause, tryAgain));
       announce(t("There is no chat this time"));
-      if (cause.startsWith("targeted_")) popup(cause);
+      if (doneAbout(request) === null) tryAgain?.();
     } else if (stage === "paired") {
       app.draft.reset();
       go(`/chat/${session}`, {}, { replace: true });
