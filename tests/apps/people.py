@@ -128,7 +128,7 @@ class CustomerApp(App):
 
     async def ask_for_code(self, number: str) -> None:
         """Have a code sent."""
-        await self.page.get_by_label("Phone number").fill(number)
+        await self.page.get_by_role("textbox", name="Phone number").fill(number)
         await self.press("Send the code")
 
     async def customer_id(self) -> str:

@@ -31,6 +31,7 @@ import { profileScreen } from "./screens/profile.js";
 import { searchScreen } from "./screens/search.js";
 import { phoneScreen, signInScreen } from "./screens/sign_in.js";
 import { topicsScreen } from "./screens/topics.js";
+import { waysScreen } from "./screens/ways.js";
 import { INDONESIAN } from "./words.id.js";
 
 const APP_VERSION = "1.0.0";
@@ -52,6 +53,7 @@ route("/chat/:id", chatScreen);
 route("/history", historyScreen);
 route("/history/:id", mitraScreen);
 route("/profile", profileScreen);
+route("/ways", waysScreen);
 route("/devices", devicesScreen("#/profile"));
 route("/blocks", blocksScreen("#/profile"));
 route("/payments", paymentsScreen);

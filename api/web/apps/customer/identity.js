@@ -1,4 +1,4 @@
-/** Sign-in by an identity provider, in a page inside the app that posts the signed token. */
+/** The identity providers: a page inside the app posts the signed token, for a sign-in or a link to the account. */
 
 import { preferences } from "/try/shared/preferences.js";
 import { t } from "/try/shared/words.js";
@@ -12,10 +12,10 @@ const nonce = () => {
 };
 
 /**
- * Ask a provider ("a" or "b") for a token and sign in with it. Returns whether the customer is signed in; false if they
- * closed the page.
+ * Ask a provider ("a" or "b") for a token, and use it: `use(provider, token, nonce)`. Returns whether it was used; false if
+ * the customer closed the page.
  */
-export async function signInByIdentity(scope, provider) {
+export async function withIdentity(scope, provider, use) {
   const asked = nonce();
   const { language: lang, theme } = preferences;
   const query = new URLSearchParams({ origin: location.origin, nonce: asked, lang, theme });
@@ -30,6 +30,6 @@ export async function signInByIdentity(scope, provider) {
   });
   const token = await sheet.closed;
   if (!token) return false;
-  await scope.client.signInWithIdentity(provider, token, asked);
+  await use(provider, token, asked);
   return true;
 }

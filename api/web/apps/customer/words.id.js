@@ -219,6 +219,24 @@ export const INDONESIAN = {
   "{n} sessions": "{n} sesi",
 
   // Profile
+  "Ways to sign in": "Cara masuk",
+  "Each of them opens the same account.": "Semuanya membuka akun yang sama.",
+  "Sign in again first": "Masuk lagi dulu",
+  "Your last sign-in was a while ago. To keep your account safe, we ask you again.":
+    "Kamu sudah agak lama masuk. Agar akunmu aman, kami memintanya sekali lagi.",
+  "You are signed in again. You can change your ways to sign in now.":
+    "Kamu sudah masuk lagi. Sekarang cara masuk bisa diubah.",
+  "With another number all your other devices are signed out.":
+    "Dengan nomor lain, semua perangkatmu yang lain dikeluarkan.",
+  "Your phone number is linked.": "Nomor teleponmu sudah ditautkan.",
+  "{provider} is linked.": "{provider} sudah ditautkan.",
+  "Unlink {provider}?": "Lepas {provider}?",
+  "You can't sign in with it after this.": "Setelah ini kamu tidak bisa masuk dengan cara itu.",
+  Link: "Tautkan",
+  Unlink: "Lepas",
+  Linked: "Tertaut",
+  "Not linked": "Belum tertaut",
+  "The only way": "Satu-satunya cara",
   "Change your name": "Ganti nama",
   Change: "Ganti",
   Save: "Simpan",

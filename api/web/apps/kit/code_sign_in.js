@@ -1,4 +1,4 @@
-/** Sign-in by a code: the phone number, then six digits, which are sent at the sixth. */
+/** A code that proves a phone number: the number, then six digits, which are sent at the sixth. */
 
 import { freshId, h } from "/try/shared/dom.js";
 import { wait } from "/try/shared/format.js";
@@ -10,11 +10,13 @@ import { BLOCKING } from "./errors.js";
 const CODE_LENGTH = 6;
 
 /**
- * Make the two steps. `signedIn(user)` is called at the end; `blocked(error)`, if given, is called when no code can be
- * sent or tried for some time, with an error of BLOCKING. `phone` fills the number in.
+ * Make the two steps. `use(otpRequestId, code)` uses the code, by default to sign in, and `signedIn(user)` is called at
+ * the end; `blocked(error)`, if given, is called when no code can be sent or tried for some time, with an error of
+ * BLOCKING. `phone` fills the number in, and can't be changed if it is `fixed`.
  */
-export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
+export function codeSignIn(scope, { phone = "", fixed = false, signedIn, blocked = null, use = null }) {
   const client = scope.client;
+  const useCode = use ?? ((otpRequestId, code) => client.verifyCode(otpRequestId, code));
   const place = h("div", { class: "code-sign-in" });
   let resendAt = null; // a time of the service: no code can be asked for before it
 
@@ -46,6 +48,7 @@ export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
       placeholder: "0812 3456 7890",
       maxlength: 40,
       required: true,
+      readonly: fixed,
       value: phone,
     });
     const next = actionButton(
@@ -89,7 +92,7 @@ export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
       sending = input.readOnly = true;
       showProblem(input, null);
       try {
-        signedIn(await client.verifyCode(code.otp_request_id, digits).catch(fail));
+        signedIn(await useCode(code.otp_request_id, digits).catch(fail));
       } catch (error) {
         input.value = "";
         showProblem(input, error);
@@ -118,7 +121,7 @@ export function codeSignIn(scope, { phone = "", signedIn, blocked = null }) {
       h("p", { id: `${id}-hint` }, t("We have sent a code to {phone}.", { phone })),
       h("div", { class: "field" }, h("label", { for: id }, t("6-digit code")), input),
       h("div", { class: "resend" }, waiting, resend),
-      actionButton(t("Use another number"), showPhone, { kind: "plain" }),
+      fixed ? "" : actionButton(t("Use another number"), showPhone, { kind: "plain" }),
     );
     input.focus({ preventScroll: true });
   }

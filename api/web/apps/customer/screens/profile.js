@@ -67,7 +67,7 @@ export function profileScreen({ app, client, scope }) {
                 t("Sign in, so that you find them on any device"),
               ),
             )
-          : null,
+          : h("li", {}, rowLink("#/ways", picture("lock"), t("Ways to sign in"))),
         h("li", {}, rowLink("#/history", picture("people"), t("Mitras you know"))),
         h("li", {}, rowLink("#/payments", picture("wallet"), t("Payments"))),
         h("li", {}, rowLink("#/devices", picture("device"), t("Devices"))),

@@ -11,18 +11,20 @@ import { openSheet } from "/try/kit/sheet.js";
 import { topBar } from "/try/kit/shell.js";
 import { h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
-import { PROVIDERS, signInByIdentity } from "../identity.js";
+import { PROVIDERS, withIdentity } from "../identity.js";
 
 const SIGNED_OUT = () => ({
   revoked: t("You were signed out on another device."),
   expired: t("Your sign-in has ended. Please sign in again."),
 });
 
-function providerButton({ app, scope }, provider) {
+/** Make the button that signs in by a provider; `signedIn()` is called at the end. */
+export function providerButton({ client, scope }, provider, signedIn) {
+  const use = (...proof) => client.signInWithIdentity(...proof);
   return actionButton(
     t("Continue with {provider}", { provider: PROVIDERS[provider] }),
     async () => {
-      if (await signInByIdentity(scope, provider)) await app.signedIn();
+      if (await withIdentity(scope, provider, use)) await signedIn();
     },
     { icon: h("span", { class: "provider", "aria-hidden": "true" }, provider.toUpperCase()) },
   );
@@ -67,7 +69,9 @@ export function signInScreen(context) {
         "div",
         { class: "stack-buttons" },
         h("a", { class: "button primary", href: "#/sign-in/phone" }, icon("device"), t("Continue with your phone")),
-        ["a", "b"].filter((one) => providers[`identity_${one}`].enabled).map((one) => providerButton(context, one)),
+        ["a", "b"]
+          .filter((one) => providers[`identity_${one}`].enabled)
+          .map((one) => providerButton(context, one, app.signedIn)),
         anonymous ? anonymousButton(context, "quiet") : null,
       ),
     ),
