@@ -28,7 +28,7 @@ class Access:
     our format. `enrolling`: operators who have yet to set up a second factor may call it. `password_due`: operators who
     have yet to replace a password that another person chose may call it. `step_up`: an operator with a second factor
     must have entered a code within the last 5 minutes. `or_area`: this area admits like `area`; the handler decides
-    about each object by its own area. `by_itself`: a phone calls it without a human, so the handler decides whether the
+    about each object by its own area. `and_area`: reading this area is needed as well. `by_itself`: a phone calls it without a human, so the handler decides whether the
     request is a sign of life (`note_sign`). `refusals` leaves out those that follow from the rest (no token, wrong
     kind, invalid body).
     """
@@ -38,6 +38,7 @@ class Access:
     area: str | None = None
     level: str = "read"
     or_area: str | None = None
+    and_area: str | None = None
     optional: bool = False
     foreign_body: bool = False
     enrolling: bool = False
@@ -86,6 +87,7 @@ def operators(
     password_due: bool = False,
     step_up: bool = False,
     or_area: str | None = None,
+    and_area: str | None = None,
 ) -> dict[str, Any]:
     """Declare a route for operators with a permission; without an `area`, for any operator."""
     return _declare(
@@ -95,6 +97,7 @@ def operators(
             area=area,
             level=level,
             or_area=or_area,
+            and_area=and_area,
             enrolling=enrolling,
             password_due=password_due,
             step_up=step_up,
@@ -142,13 +145,19 @@ async def guard(request: Request[Any, Any, Any], access: Access) -> None:
             raise PasswordChangeRequired
     elif actor.must_enrol and not access.enrolling:
         raise TotpEnrolmentRequired
-    if access.area is not None and not (access.or_area and allows(actor.permissions, access.or_area, access.level)):
-        require(actor.permissions, access.area, access.level)
+    _require_areas(actor, access)
     if access.step_up:
         await callers.require_step_up(state.runtime, actor)
     if not access.by_itself:
         note_sign(request, actor)
     request.scope["actor"] = actor  # type: ignore[typeddict-unknown-key]
+
+
+def _require_areas(actor: Actor, access: Access) -> None:
+    if access.area is not None and not (access.or_area and allows(actor.permissions, access.or_area, access.level)):
+        require(actor.permissions, access.area, access.level)
+    if access.and_area is not None:
+        require(actor.permissions, access.and_area, "read")
 
 
 def note_sign(request: Request[Any, Any, Any], actor: Actor) -> None:

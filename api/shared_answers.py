@@ -1,10 +1,15 @@
 """Answers that several routes share."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
+from litestar import Response
+from litestar.response import Stream
 
 from core.desk.people import CustomerView, MitraView, OperatorView
+from core.privacy import export
+from core.privacy.export import Export
+from core.runtime.container import Runtime
 from core.security.access import Tokens
 
 T = TypeVar("T")
@@ -60,3 +65,13 @@ def mitra_tokens(tokens: Tokens, mitra: MitraView) -> MitraTokens:
 def operator_tokens(tokens: Tokens, operator: OperatorView) -> OperatorTokens:
     """Return an operator's tokens with the operator."""
     return OperatorTokens(**attrs.asdict(tokens), operator=operator)
+
+
+def export_answer(runtime: Runtime, customer_id: str) -> Response[Export]:
+    """Return a file with everything that is stored of a customer, in parts."""
+    answer: Any = Stream(
+        export.parts(runtime, customer_id),
+        media_type="application/json",
+        headers={"Content-Disposition": 'attachment; filename="sesi-export.json"', "Cache-Control": "no-store"},
+    )
+    return answer

@@ -154,7 +154,8 @@ def _description(handler: Any, access: Access) -> str:
     rest = " ".join((handler.fn.__doc__ or "").partition("\n\n")[2].split())
     if access.area:
         areas = " or ".join(f"`{area}`" for area in (access.area, access.or_area) if area)
-        who = f"For operators with {areas}: `{access.level}`."
+        also = f", and `{access.and_area}`: `read`" if access.and_area else ""
+        who = f"For operators with {areas}: `{access.level}`{also}."
     elif access.kinds:
         who = f"For {' and '.join(sorted(WHO[kind] for kind in access.kinds))}."
     elif access.optional:

@@ -1,16 +1,23 @@
 """Routes for customers, as operators see them."""
 
 import attrs
-from litestar import get, post
+from litestar import Response, get, patch, post
 
 from api.auth import operators
 from api.parameters import path_id, query_time
-from api.request_bodies import Body, optional_text, shown_text
+from api.request_bodies import Body, optional_text, shown_text, text
+from api.shared_answers import export_answer
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
 from core.desk import operator_work, people, support
 from core.desk.operator_work import LONGEST_REASON
 from core.desk.support import LookUp
+from core.erasures.rules import RequestedBy
+from core.payments.rules import SessionInProgress
+from core.privacy import erase as erasure
+from core.privacy import export
+from core.privacy.erase import Requester
+from core.privacy.export import Export
 from core.runtime.container import Runtime
 
 
@@ -20,6 +27,13 @@ class BlockBody:
 
     reason: str = shown_text(LONGEST_REASON)
     until: str | None = optional_text(1, 40, metadata={"schema": {"format": "date-time"}})
+
+
+@attrs.frozen(kw_only=True)
+class CustomerPatch:
+    """The corrected name of a customer."""
+
+    display_name: str = text(1, 400)
 
 
 @get("/internal/customers/{customer_id:str}", **operators("customers"))
@@ -42,6 +56,21 @@ async def customers(
     it, one audit row records whose were read.
     """
     return await support.customers(runtime, actor, read_page(cursor, limit), LookUp(q=q))
+
+
+@patch(
+    "/internal/customers/{customer_id:str}",
+    dto=Body[CustomerPatch],
+    return_dto=None,
+    **operators("customers", "write"),
+)
+async def correct_name(
+    customer_id: str, data: CustomerPatch, runtime: Runtime, actor: Actor
+) -> people.CustomerForOperators:
+    """Correct the name of a customer's account. The mitras of their open chats get it."""
+    found = path_id(customer_id)
+    await operator_work.rename_customer(runtime, actor, customer_id=found, display_name=data.display_name)
+    return await people.customer_for_operator(runtime, actor, found, has_written=True)
 
 
 @post(
@@ -70,4 +99,41 @@ async def unblock(customer_id: str, runtime: Runtime, actor: Actor) -> people.Cu
     return await people.customer_for_operator(runtime, actor, found)
 
 
-ROUTES = [customers, customer, block, unblock]
+@get("/internal/customers/{customer_id:str}/sums", **operators("payments"))
+async def sums(customer_id: str, runtime: Runtime) -> people.Sums:
+    """Return the money and the chats of a customer's account."""
+    return await people.sums_of_customer(runtime, path_id(customer_id))
+
+
+@post(
+    "/internal/customers/{customer_id:str}/export",
+    status_code=200,
+    **operators("customers", "write", and_area="customers.pii", step_up=True),
+)
+async def export_customer(customer_id: str, runtime: Runtime, actor: Actor) -> Response[Export]:
+    """Return everything that is stored of a customer's account, with the texts of their chats, for the customer.
+
+    The answer comes in parts; if it ends early, its JSON is incomplete.
+    """
+    account_id = await export.begin_for_operator(runtime, actor, path_id(customer_id))
+    return export_answer(runtime, account_id)
+
+
+@post(
+    "/internal/customers/{customer_id:str}/erase",
+    status_code=202,
+    **operators("customers", "write", SessionInProgress, step_up=True),
+)
+async def erase_customer(customer_id: str, runtime: Runtime, actor: Actor) -> people.CustomerForOperators:
+    """Erase the personal data of a customer's account and sign all its devices out.
+
+    The identity is erased at once, the texts within minutes. Records of money stay. This can't be undone. A repeat
+    changes nothing.
+    """
+    found = path_id(customer_id)
+    requester = Requester(by=RequestedBy.OPERATOR, operator_id=actor.user_id)
+    await erasure.erase_customer(runtime, found, requester)
+    return await people.customer_for_operator(runtime, actor, found, has_written=True)
+
+
+ROUTES = [customers, customer, correct_name, block, unblock, sums, export_customer, erase_customer]

@@ -89,8 +89,8 @@ async def failed_pairings(
 
     With `sort=oldest` the customer who has waited longest is first, with `sort=amount` the largest amount; `order` is
     an earlier name of `sort`. `q` is a part of the customer's name, their phone number, an amount, or the id of a
-    failure, payment request or customer. `assigned_to` is an operator's id, or `none`. `snoozed=false` leaves out those
-    that are put aside now.
+    failure, payment request, customer or targeted mitra. `assigned_to` is an operator's id, or `none`. `snoozed=false`
+    leaves out those that are put aside now.
     """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))

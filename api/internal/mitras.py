@@ -103,4 +103,10 @@ async def force_offline(mitra_id: str, runtime: Runtime, actor: Actor) -> people
     return await people.mitra_for_operator(runtime, found)
 
 
-ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline]
+@get("/internal/mitras/{mitra_id:str}/sums", **operators("payments"))
+async def sums(mitra_id: str, runtime: Runtime) -> people.Sums:
+    """Return the money of a mitra's chats, and how many they had."""
+    return await people.sums_of_mitra(runtime, path_id(mitra_id))
+
+
+ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline, sums]

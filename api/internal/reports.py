@@ -4,7 +4,7 @@ import attrs
 from litestar import get, patch
 
 from api.auth import operators
-from api.parameters import path_id, query_choice
+from api.parameters import path_id, query_choice, query_id
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
@@ -30,13 +30,14 @@ async def reports(
     actor: Actor,
     status: str | None = None,
     reason: str | None = None,
+    user_id: str | None = None,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[SessionReportView]:
     """List reports, newest first.
 
-    `status` is `open` or `resolved`. Messages and notes are hidden without `customers.pii`; with it, one audit row
-    records that they were read.
+    `status` is `open` or `resolved`. `user_id` finds the reports about sessions of this customer or mitra, by either
+    party. Messages and notes are hidden without `customers.pii`; with it, one audit row records that they were read.
     """
     return await session_reports.reports(
         runtime,
@@ -44,6 +45,7 @@ async def reports(
         read_page(cursor, limit),
         status=query_choice("status", status, ReportStatus),
         reason=query_choice("reason", reason, Reason),
+        user_id=query_id("user_id", user_id),
     )
 
 

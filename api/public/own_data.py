@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import attrs
 from litestar import Request, Response, get, post
-from litestar.response import Stream
 
 from api.auth import client_ip, customers
 from api.request_bodies import Body, optional_text, phone_code
+from api.shared_answers import export_answer
 from core.accounts.logins.callers import RecentSignInRequired, require_recent_sign_in
 from core.accounts.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.base import field_messages
@@ -85,12 +85,7 @@ async def export_me(runtime: Runtime, actor: Actor) -> Response[Export]:
     """
     await require_recent_sign_in(runtime, actor)
     await export.begin_own(runtime, actor)
-    answer: Any = Stream(
-        export.parts(runtime, actor.user_id),
-        media_type="application/json",
-        headers={"Content-Disposition": 'attachment; filename="sesi-export.json"', "Cache-Control": "no-store"},
-    )
-    return answer
+    return export_answer(runtime, actor.user_id)
 
 
 ROUTES = [erase_me, export_me]

@@ -208,8 +208,8 @@ class FailureFilter:
     """Which failed pairings to list. The `operator_action` `none` finds those on which no operator has acted.
 
     So does `assigned_to` `none` with those that no operator works on. `snoozed`: whether they are put aside now.
-    `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request or
-    customer; `accounts` as in `LookUp`.
+    `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request,
+    customer or targeted mitra; `accounts` as in `LookUp`.
     """
 
     cause_tag: str | None = None
@@ -266,7 +266,8 @@ async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: Failure
         return
     ways = [f"f.customer_id = ANY({where.arg(customers)}::uuid[])"]
     if (one := parse_id(q)) is not None:
-        ways += [f"{column} = {where.arg(one)}::uuid" for column in ("f.id", "f.payment_request_id")]
+        columns = ("f.id", "f.payment_request_id", "f.targeted_mitra_id")
+        ways += [f"{column} = {where.arg(one)}::uuid" for column in columns]
     if (amount := amount_in(q)) is not None:
         ways.append(f"f.amount = {where.arg(amount)}")
     where.plain(f"({' OR '.join(ways)})")

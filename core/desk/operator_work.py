@@ -26,6 +26,7 @@ from core.config import store as config_store
 from core.config.keys import KEYS
 from core.config.rules import check, with_checked_texts
 from core.deliveries.pushes import plan as plan_pushes
+from core.events.changes import Renaming
 from core.events.signals import ConfigChanged
 from core.pairing import presence
 from core.payments import money
@@ -300,6 +301,17 @@ async def unblock_customer(runtime: Runtime, actor: Actor, *, customer_id: str) 
                 before=before,
                 after={"is_blocked": False},
             )
+
+
+async def rename_customer(runtime: Runtime, actor: Actor, *, customer_id: str, display_name: str) -> None:
+    """Correct the name of a customer's account. The mitras of open chats get it. Raises NotFound, ValidationFailed."""
+    name = names.checked(display_name)
+    async with runtime.transaction() as tx:
+        account, _ = await _lock_customer(tx, customer_id)
+        async with tx.during(Renaming(party_ids=account, side=UserType.CUSTOMER)):
+            await customers.set_display_name(tx, account[0], name)
+        after = {"fields": ["display_name"]}
+        await operators.audit(tx, actor.user_id, "customer.changed", "customer", account[0], after=after)
 
 
 async def _lock_customer(tx: Tx, customer_id: str) -> tuple[tuple[str, ...], dict[str, Any] | None]:

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from core.accounts.customers import block_account
+from core.accounts.customers import erasing as customer_erasing
 from core.accounts.customers import store as customer_store
 from core.accounts.customers.block_account import AccountBlock
 from core.accounts.customers.rules import KINDS, Provider
@@ -18,7 +19,7 @@ from core.accounts.operators.rules import Permissions, locks_by_address, require
 from core.accounts.operators.store import Operator
 from core.base.actor import Actor
 from core.base.errors import NotFound
-from core.base.field_types import CustomerId, MitraId, OperatorId, RoleId
+from core.base.field_types import Count, CustomerId, MitraId, OperatorId, RoleId
 from core.base.pages import Items, Page, cut
 from core.base.phones import like_numbers
 from core.desk import disclosure
@@ -71,9 +72,13 @@ class CustomerView:
 
 @attrs.frozen(kw_only=True)
 class CustomerForOperators(CustomerView):
-    """A customer, as operators see them. `block` is that of their account by an operator; null: it is not blocked."""
+    """A customer, as operators see them. `block` is that of their account by an operator; null: it is not blocked.
+
+    `erased_at` is when their personal data was erased.
+    """
 
     block: AccountBlock | None
+    erased_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)
@@ -183,8 +188,13 @@ async def shown_to(
     `has_written`: the operator has just written the reason of the block, so it does not count as read.
     Raises Unavailable if the audit row can't be written.
     """
-    blocks = await block_account.of_all(runtime.db, [view.id for view in views], now=runtime.now())
-    shown = [CustomerForOperators(**attrs.asdict(view), block=blocks.get(view.id)) for view in views]
+    of_all = [view.id for view in views]
+    blocks = await block_account.of_all(runtime.db, of_all, now=runtime.now())
+    erased = await customer_erasing.erased_at(runtime.db, of_all)
+    shown = [
+        CustomerForOperators(**attrs.asdict(view), block=blocks.get(view.id), erased_at=erased.get(view.id))
+        for view in views
+    ]
     if not disclosure.readable(actor):
         return [masked(view) for view in shown]
     fields = [name for name in ("phone", "email") if any(getattr(view, name) for view in views)]
@@ -247,6 +257,39 @@ async def mitras_for_operator(
         [part_of(number) for number in like_numbers(q)],
     )
     return cut(many(MitraForOperators, rows), page, at="created_at")
+
+
+@attrs.frozen(kw_only=True)
+class Sums:
+    """What a person's payments came to, and how many chats they had. Amounts are in Rupiah.
+
+    Those of a customer are of their whole account, those of a mitra of the chats that they had. `earned` still has what
+    was refunded of it later.
+    """
+
+    paid: Count
+    earned: Count
+    refunded: Count
+    chats: Count
+
+
+async def sums_of_customer(runtime: Runtime, customer_id: str) -> Sums:
+    """Return the sums of a customer's account. Raises NotFound."""
+    customer = await customer_store.get(runtime.db, customer_id)
+    if customer is None:
+        raise NotFound
+    return await _sums(runtime, customer.account_belongs_to or customer_id)
+
+
+async def sums_of_mitra(runtime: Runtime, mitra_id: str) -> Sums:
+    """Return the sums of a mitra. Raises NotFound."""
+    if await mitra_store.get(runtime.db, mitra_id) is None:
+        raise NotFound
+    return await _sums(runtime, mitra_id)
+
+
+async def _sums(runtime: Runtime, person_id: str) -> Sums:
+    return many(Sums, await runtime.db.fetch(SQL["sums"], person_id))[0]
 
 
 @attrs.frozen(kw_only=True)

@@ -58,3 +58,74 @@ SELECT
   ) AS operator_count,
   r.created_at
 FROM roles AS r;
+
+-- name: sums
+-- The money and the chats of the account of a customer, or of a mitra ($1).
+WITH account AS (
+  SELECT id
+  FROM customers
+  WHERE id = $1 OR account_belongs_to = $1
+),
+
+chats AS (
+  SELECT
+    s.id,
+    s.payment_request_id
+  FROM chat_sessions AS s
+  JOIN account AS a ON a.id = s.customer_id
+  WHERE s.paired_at IS NOT NULL
+  UNION ALL
+  SELECT
+    id,
+    payment_request_id
+  FROM chat_sessions
+  WHERE mitra_id = $1 AND paired_at IS NOT NULL
+),
+
+requests AS (
+  SELECT p.id
+  FROM payment_requests AS p
+  JOIN account AS a ON a.id = p.customer_id
+  UNION
+  SELECT payment_request_id
+  FROM chats
+  UNION
+  SELECT p.id
+  FROM payment_requests AS p
+  JOIN chats AS c ON c.id = p.extends_session_id
+)
+
+SELECT
+  (
+    SELECT coalesce(sum(p.amount), 0)::bigint
+    FROM requests AS r
+    JOIN payment_requests AS p ON p.id = r.id
+    WHERE p.confirmed_at IS NOT NULL
+  ) AS paid,
+  (
+    SELECT coalesce(sum(t.amount), 0)::bigint
+    FROM requests AS r
+    JOIN customer_transactions AS t ON t.payment_request_id = r.id
+    WHERE t.amount > 0
+  ) AS earned,
+  (
+    SELECT coalesce(sum(d.amount), 0)::bigint
+    FROM requests AS r
+    JOIN refunds AS d ON d.payment_request_id = r.id
+    WHERE d.status = 'succeeded'
+  ) + (
+    SELECT coalesce(sum(f.amount), 0)::bigint
+    FROM requests AS r
+    JOIN pairing_failures AS f ON f.payment_request_id = r.id
+    WHERE
+      f.operator_action = 'refunded'
+      AND NOT EXISTS (
+        SELECT 1
+        FROM refunds AS d
+        WHERE d.failure_id = f.id AND d.status = 'succeeded'
+      )
+  ) AS refunded,
+  (
+    SELECT count(*)::int
+    FROM chats
+  ) AS chats;

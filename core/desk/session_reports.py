@@ -36,6 +36,14 @@ WHERE {{where}}
 ORDER BY r.created_at DESC, r.id DESC
 LIMIT {{limit}}"""
 
+# Reports about sessions of a customer's account or of a mitra.
+OF_PERSON = """EXISTS (
+  SELECT
+  FROM chat_sessions AS s
+  JOIN customers AS c ON c.id = s.customer_id
+  WHERE s.id = r.session_id AND {0}::uuid IN (s.mitra_id, s.customer_id, c.account_belongs_to)
+)"""
+
 
 @attrs.frozen(kw_only=True)
 class SessionReportView:
@@ -76,15 +84,17 @@ async def _note(runtime: Runtime, actor: Actor, shown: list[SessionReportView], 
 
 
 async def reports(
-    runtime: Runtime, actor: Actor, page: Page, *, status: str | None, reason: str | None
+    runtime: Runtime, actor: Actor, page: Page, *, status: str | None, reason: str | None, user_id: str | None
 ) -> Items[SessionReportView]:
-    """List reports, newest first; optionally only open or resolved ones, or those with one reason.
+    """List reports, newest first; optionally only open or resolved ones, those with one reason, or those about sessions
+    of one customer, with all of their account, or mitra.
 
     Without `customers.pii`, messages and notes are hidden; with it, an audit row records that they were read. Raises
     Unavailable if it can't be written.
     """
     where = Conditions()
     where.add("r.reason = {0}", reason)
+    where.add(OF_PERSON, user_id)
     if status is not None:
         where.plain("r.resolution IS NULL" if status == ReportStatus.OPEN else "r.resolution IS NOT NULL")
     where.behind("r.created_at", "r.id", before_at=page.before_at, before_id=page.before_id)

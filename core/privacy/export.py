@@ -269,6 +269,16 @@ async def note_export(runtime: Runtime, customer_id: str, *, operator_id: str | 
         await operators.audit(tx, operator_id, "customer.exported", "customer", customer_id)
 
 
+async def begin_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> str:
+    """Write the audit row of an export that an operator takes, and return the id of the customer's account.
+
+    Raises NotFound.
+    """
+    account_id = await customers.account_of(runtime.db, customer_id)
+    await note_export(runtime, account_id, operator_id=actor.user_id)
+    return account_id
+
+
 async def operator_named(runtime: Runtime, email: str) -> str:
     """Return the id of the operator with this e-mail. Raises LookupError."""
     found = await operators.by_email(runtime.db, email)

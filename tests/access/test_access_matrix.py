@@ -127,9 +127,12 @@ async def test_operator_without_permission_is_403(all_callers: MatrixCallers, ro
     refused = [{}, others, {area: "none"}, {area: ""}, {area.upper(): "write"}, {"": "write"}, {"**": "write"}]
     if level == "write":
         refused += [{area: "read"}, {"*": "read"}, {**others, area: "read"}]
+    also = {route.access.and_area: "read"} if route.access.and_area else {}
+    if also:
+        refused += [{area: "write"}, also]
     for permissions in refused:
         assert (await all_callers.call(route, await all_callers.desk.may(permissions))).said == FORBIDDEN, permissions
-    for permissions in ({area: level}, {area: "write"}, {"*": level}):
+    for permissions in ({area: level, **also}, {area: "write", **also}, {"*": level}):
         answer = await all_callers.call(route, await all_callers.desk.may(permissions))
         assert answer.said not in {UNAUTHENTICATED, FORBIDDEN}, (permissions, answer)
         assert answer.status < 500, answer

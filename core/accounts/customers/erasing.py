@@ -59,6 +59,11 @@ async def is_erased(reader: Reader, customer_id: str) -> bool:
     return await IS_ERASED.value(reader, id=customer_id) is not None
 
 
+async def erased_at(reader: Reader, customer_ids: Sequence[str]) -> dict[str, dt.datetime]:
+    """Return customer -> when they were erased, for those who were."""
+    return {row["id"]: row["erased_at"] for row in await reader.fetch(SQL["erased_at"], customer_ids)}
+
+
 async def set_had_first_session(tx: Tx, customer_id: str) -> None:
     """Record that an erased customer with the same identity had used up the first-session discount."""
     await SET_HAD_FIRST_SESSION.execute(tx, id=customer_id)

@@ -19,6 +19,14 @@ UPDATE customers
 SET erased_at = coalesce(erased_at, $2)
 WHERE id = ANY($1::uuid[]);
 
+-- name: erased_at
+-- When the customers among $1 who were erased were.
+SELECT
+  id::text,
+  erased_at
+FROM customers
+WHERE id = ANY($1::uuid[]) AND erased_at IS NOT NULL;
+
 -- name: begin_export
 -- Record an export at $2, unless there was one after $3.
 UPDATE customers

@@ -126,6 +126,18 @@ async def unblock(scene: Scene) -> Call:
     return path.replace("/block", "/unblock"), None
 
 
+async def correct_name(scene: Scene) -> Call:
+    return f"/internal/customers/{(await scene.world.customer()).user['id']}", {"display_name": "Dewi"}
+
+
+async def export(scene: Scene) -> Call:
+    return f"/internal/customers/{(await scene.world.customer()).user['id']}/export", None
+
+
+async def erase(scene: Scene) -> Call:
+    return f"/internal/customers/{(await scene.world.customer()).user['id']}/erase", None
+
+
 async def sign_customer_out(scene: Scene) -> Call:
     return f"/internal/customers/{(await scene.world.customer()).user['id']}/sign-out", {"confirm": True}
 
@@ -240,6 +252,9 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PATCH /internal/failed-pairings/{failure_id}": act_on_failure,
     "POST /internal/failed-pairings/{failure_id}/refund": refund,
     "POST /internal/failed-pairings/refund": refund_several,
+    "PATCH /internal/customers/{customer_id}": correct_name,
+    "POST /internal/customers/{customer_id}/export": export,
+    "POST /internal/customers/{customer_id}/erase": erase,
     "POST /internal/customers/{customer_id}/block": block,
     "POST /internal/customers/{customer_id}/unblock": unblock,
     "POST /internal/customers/{customer_id}/sign-out": sign_customer_out,
