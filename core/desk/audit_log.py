@@ -13,19 +13,26 @@ from core.base.pages import Page, ReportItems, as_report, cut
 from core.desk import disclosure
 from core.runtime.container import Runtime
 from core.storage.conditions import Conditions
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 
 
 @attrs.frozen(kw_only=True)
 class AuditEntry:
     """One row of the audit log. For a row about several objects, `object_id` is `list` and `after.ids` has their
-    ids."""
+    ids.
+
+    `object_name`: the name of the customer, mitra, operator or role; of a tier its minutes and mode, such as
+    `60 min, chat`; of a payment, session or failure the customer's name. Null without one, and without the object's
+    area.
+    """
 
     id: Id
     operator: Person
     action: str
     object_type: str
     object_id: str
+    object_name: str | None
     before: Any
     after: Any
     created_at: dt.datetime
@@ -43,6 +50,24 @@ class AuditFilter:
     until: dt.datetime | None = None
 
 
+def _of_customer(table: str) -> str:
+    """Return the SQL of the name of the customer of a row of `table`."""
+    return f"SELECT {NAME} FROM {table} AS t JOIN customers AS c ON c.id = t.customer_id {ACCOUNT} WHERE t.id = x.id"
+
+
+# Type of object -> its area, and the SQL of its name. `x.id` is the id of the object.
+NAMED = {
+    "customer": ("customers", f"SELECT {NAME} FROM customers AS c {ACCOUNT} WHERE c.id = x.id"),
+    "mitra": ("mitras", "SELECT m.display_name FROM mitras AS m WHERE m.id = x.id"),
+    "operator": ("operators", "SELECT n.display_name FROM control_center_users AS n WHERE n.id = x.id"),
+    "role": ("operators", "SELECT r.name FROM roles AS r WHERE r.id = x.id"),
+    "pricing_tier": ("pricing", "SELECT t.minutes || ' min, ' || t.mode FROM pricing_tiers AS t WHERE t.id = x.id"),
+    "payment_request": ("payments", _of_customer("payment_requests")),
+    "chat_session": ("sessions", _of_customer("chat_sessions")),
+    "session": ("sessions", _of_customer("chat_sessions")),  # its texts were read
+    "pairing_failure": ("failed_pairings", _of_customer("pairing_failures")),
+}
+NAMES = "\n".join(f"    WHEN '{kind}' THEN ({name})" for kind, (_, name) in NAMED.items())
 # Names the command line where an operator stands: rows that it wrote have none.
 COMMAND_LINE = "00000000-0000-7000-8000-000000000000"
 # The newest rows of the audit log, each with its operator.
@@ -53,11 +78,17 @@ PAGE = f"""SELECT
   a.action,
   a.object_type,
   a.object_id,
+  CASE a.object_type
+{NAMES}
+  END AS object_name,
   a.before,
   a.after,
   a.created_at
 FROM operator_audit_log AS a
 LEFT JOIN control_center_users AS o ON o.id = a.operator_id
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN pg_input_is_valid(a.object_id, 'uuid') THEN a.object_id::uuid END AS id
+) AS x
 WHERE {{where}}
 ORDER BY a.created_at DESC, a.id DESC
 LIMIT {{limit}}"""
@@ -97,6 +128,9 @@ def _texts(entry: AuditEntry) -> dict[str, Any]:
 def _entry(actor: Actor, row: Any) -> AuditEntry:
     values = as_dict(row)
     values |= {name: _shown(actor, values[name]) for name in ("before", "after")}
+    area, _ = NAMED.get(values["object_type"], (None, None))
+    if area is None or not allows(actor.permissions, area, "read"):
+        values["object_name"] = None
     operator = Person(id=values.pop("operator_id"), display_name=values.pop("operator_name"))
     return AuditEntry(**values, operator=operator)
 

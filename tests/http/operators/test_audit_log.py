@@ -8,11 +8,12 @@ import pytest
 
 from tests.http.operators.steps import an_operator, audit_count, audits, every, found
 from tests.stack import World, new_id, refused
+from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 
 LOG = "/internal/audit-log"
-FIELDS = {"id", "operator", "action", "object_type", "object_id", "before", "after", "created_at"}
+FIELDS = {"id", "operator", "action", "object_type", "object_id", "object_name", "before", "after", "created_at"}
 
 
 # -- the list
@@ -39,6 +40,29 @@ async def test_audit_log_filters_find_their_rows_across_pages(world: World) -> N
     assert await found(root, LOG, operator_id=new_id()) == await found(root, LOG, action="no.action") == []
     for query in ({"operator_id": "x"}, {"from": "yesterday"}, {"limit": 0}, {"cursor": "x"}):
         await refused(root.get(LOG, **query), 422, "VALIDATION_ERROR")
+
+
+async def test_audit_log_names_objects_for_those_who_may_read_them(world: World) -> None:
+    root, reader = await world.operator(), (await an_operator(world, {"audit": "read", "mitras": "read"})).client
+    customer, mitra = await world.customer("Dewi"), await world.mitra("Ayu")
+    session_id = await world.session(customer, mitra)
+    await root.post(f"/internal/sessions/{session_id}/end", {"reason": "asked by the customer"})
+    await root.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
+    tier = (await root.get("/internal/pricing/tiers", mode="chat"))["items"][0]
+    await root.call("PATCH", f"/internal/pricing/tiers/{tier['id']}", {"updated_at": tier["updated_at"], "tag": "x"})
+    clerk = await an_operator(world, {})
+
+    async def name(object_id: str, client: Client = root) -> str | None:
+        return (await client.get(LOG, object_id=object_id))["items"][0]["object_name"]
+
+    assert await name(session_id) == "Dewi"
+    assert await name(mitra.user["id"]) == await name(mitra.user["id"], reader) == "Ayu"
+    assert await name(tier["id"]) == f"{tier['minutes']} min, chat"
+    assert await name(clerk.id) == "Sari"
+    for hidden in (session_id, tier["id"], clerk.id):
+        assert await name(hidden, reader) is None
+    await root.call("PUT", "/internal/config/mitra_ping_interval_seconds", {"value": 15})
+    assert await name("mitra_ping_interval_seconds") is None
 
 
 async def test_audit_log_requires_its_own_permission(world: World) -> None:
