@@ -191,7 +191,7 @@ async def test_filters_survive_back_button_and_reload(window: BrowserWindow, wor
     await page.get_by_label("Name or id").fill(scene.pending)
     await page.get_by_role("button", name="Search").click()
     await expect(page).to_have_url(f"{window.home}/internal/#/payments?q={scene.pending}&status=pending")
-    await page.get_by_role("table").get_by_role("link").click()
+    await page.get_by_role("table").get_by_role("link").first.click()
     await expect(page.get_by_role("heading", name="Payment", exact=True)).to_be_focused()
     await page.go_back()
     await expect(page.get_by_label("Name or id")).to_have_value(scene.pending)

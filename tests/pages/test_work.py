@@ -646,7 +646,7 @@ async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow
     await page.get_by_role("link", name="Payments", exact=True).click()
     await page.get_by_label("Name or id").fill("Wulan")
     await page.get_by_role("button", name="Search").click()
-    await page.get_by_role("row").filter(has_text="Wulan Purnama").get_by_role("link").click()
+    await page.get_by_role("row").filter(has_text="Wulan Purnama").get_by_role("link").first.click()
     await expect(page).to_have_url(f"{window.home}/internal/#/payments/{failure['payment_request_id']}")
     await expect(page.locator(".why")).to_contain_text("The customer paid and cancelled before a mitra accepted.")
     story = page.locator(".timeline li .what")

@@ -5,7 +5,7 @@ import { session } from "../kernel/session.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
-import { action, cause, chip, mode, payment, refund } from "../parts/status.js";
+import { back, cause, mode, moneyBack, payment, refund } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 import { confirm } from "../shared/dialog.js";
@@ -20,12 +20,9 @@ const PATH = "/internal/payment-requests";
 const kind = (one) =>
   t(one.is_extension ? "extension" : one.is_first_session_discount ? "first session, discount" : "session");
 
-/** The state of a payment, and what became of its money if it led to no chat. */
-const state = ({ status, failure }) => {
-  const { operator_action: acted, refund_status: refunding } = failure ?? {};
-  const money = acted ? action.chip(acted) : refunding && chip(t("refund: {state}", { state: refund.say(refunding) }));
-  return h("span", { class: "row" }, payment.chip(status), money);
-};
+/** The state of a payment, and what goes back of its money. */
+const state = (one) => h("span", { class: "row" }, payment.chip(one.status), moneyBack(one));
+const customer = (one) => linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer));
 
 class PaymentsPage extends ListPage {
   path = PATH;
@@ -38,6 +35,7 @@ class PaymentsPage extends ListPage {
     return [
       search("q", t("Name or id"), t("of the request, customer, mitra, session or invoice")),
       pick("status", t("State"), payment.options()),
+      pick("refund", t("Refunds"), back.options()),
       instant("from", t("From")),
       instant("to", t("To")),
     ];
@@ -49,7 +47,7 @@ class PaymentsPage extends ListPage {
         label: t("Created"),
         cell: (one) => h("a", { href: address(`/payments/${one.payment_request_id}`) }, time(one.created_at)),
       },
-      { label: t("Customer"), cell: (one) => nameOf(one.customer) },
+      { label: t("Customer"), cell: customer },
       {
         label: t("For"),
         cell: (one) => `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`,
@@ -90,10 +88,12 @@ class PaymentPage extends Page {
       h("h2", {}, nameOf(one.customer), ", ", rupiah(one.amount)),
       facts([
         [t("State"), state(one)],
-        one.failure && [t("Cause"), cause.chip(one.failure.cause_tag)],
-        one.failure?.actioned_at && [t("Resolved"), time(one.failure.actioned_at)],
+        ...this.#failure(one),
+        ...this.#refund(one),
         [t("For"), `${kind(one)}, ${t("{n} min", { n: one.duration_minutes })}, ${mode(one.mode)}`],
-        [t("Customer"), linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer))],
+        [t("Customer"), customer(one)],
+        one.asked_amount && [t("Asked for"), rupiah(one.asked_amount)],
+        one.twin_id && [t("Paid twice"), linked("payments", `/payments/${one.twin_id}`, t("the other payment"))],
         one.targeted_mitra_id && [
           t("Chosen mitra"),
           linked("mitras", `/mitras/${one.targeted_mitra_id}`, one.targeted_mitra_id),
@@ -106,6 +106,7 @@ class PaymentPage extends Page {
           t("p50 {p50}, p90 {p90}", { p50: wait(one.promised.p50), p90: wait(one.promised.p90) }),
         ],
         [t("Paid"), time(one.confirmed_at)],
+        one.payment_channel && [t("Channel"), one.payment_channel],
         [t("Earned"), time(one.consumed_at)],
         [t("Invoice"), h("span", { class: "id" }, one.gateway_invoice_id ?? "–")],
         [t("Id"), h("span", { class: "id" }, one.payment_request_id)],
@@ -115,6 +116,28 @@ class PaymentPage extends Page {
         ],
       ]),
     );
+  }
+
+  #failure({ failure, failure_id: id }) {
+    if (!failure) return [];
+    return [
+      [t("Cause"), cause.chip(failure.cause_tag)],
+      [t("Failed pairing"), linked("failed_pairings", `/failed-pairings/${id}`, t("What to do about it"))],
+      failure.actioned_at && [t("Resolved"), time(failure.actioned_at)],
+    ];
+  }
+
+  /** The newest refund, with what the customer can ask their bank or wallet about. */
+  #refund({ refund: newest, refund_reference: reference, gateway_refund_id: id }) {
+    if (!newest) return [];
+    return [
+      [
+        t("Newest refund"),
+        h("span", {}, refund.chip(newest.status), " ", rupiah(newest.amount), ", ", time(newest.settled_at)),
+      ],
+      reference && [t("Reference of the refund"), h("span", { class: "id" }, reference)],
+      id && [t("Refund at the gateway"), h("span", { class: "id" }, id)],
+    ];
   }
 
   #byHand(one) {

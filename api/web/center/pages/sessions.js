@@ -44,8 +44,8 @@ class SessionsPage extends ListPage {
   columns() {
     return [
       { label: t("Created"), cell: (one) => h("a", { href: address(`/sessions/${one.id}`) }, time(one.created_at)) },
-      { label: t("Customer"), cell: (one) => nameOf(one.customer) },
-      { label: t("Mitra"), cell: (one) => one.mitra && nameOf(one.mitra) },
+      { label: t("Customer"), cell: (one) => person("customers", "/customers", one.customer) },
+      { label: t("Mitra"), cell: (one) => person("mitras", "/mitras", one.mitra) },
       {
         label: t("Minutes"),
         cell: (one) =>

@@ -7,7 +7,7 @@ import { field } from "../shared/form.js";
 import { rupiah } from "../shared/format.js";
 import { age, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
-import { written } from "./linked.js";
+import { linked, written } from "./linked.js";
 import { refund } from "./status.js";
 
 const OPEN = ["requested", "pending"];
@@ -35,6 +35,7 @@ export function refundFacts(failure) {
   const { refund: made, payment_channel: channel, refundable_until: until } = failure;
   const outlook = h("span", {}, OUTLOOKS()[failure.refundability], until && [" ", t("Until"), " ", time(until), "."]);
   return [
+    failure.twin_id && [t("Paid twice"), linked("payments", `/payments/${failure.twin_id}`, t("the other payment"))],
     [t("Channel"), channel ?? t("not known")],
     !failure.operator_action && [t("Refund possible"), outlook],
     made && [
@@ -50,6 +51,7 @@ export function refundFacts(failure) {
         isOpen(failure) && [" (", age(made.requested_at), ")"],
       ),
     ],
+    made?.gateway_refund_id && [t("Refund at the gateway"), h("span", { class: "id" }, made.gateway_refund_id)],
     made?.reason && [t("Reason"), written(made.reason)],
     made?.failure_code && [t("The gateway's reason"), h("code", {}, made.failure_code)],
   ];

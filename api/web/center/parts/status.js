@@ -2,6 +2,7 @@
 
 import { CAUSES, PAYMENTS, REFUNDS, RESULTS, SESSIONS } from "../kernel/words.core.js";
 import { h } from "../shared/dom.js";
+import { rupiah } from "../shared/format.js";
 import { t } from "../shared/words.js";
 
 /** Return a table of labels: value -> [English label, style]. A value without a style gets `other`. */
@@ -52,6 +53,15 @@ const maker = (words) => ({
   options: () => Object.entries(words).map(([value, [word]]) => [value, t(word)]),
 });
 
+// What goes back of a payment's money -> [label, style]; the values are those of the list's filter.
+const BACK = {
+  to_refund: ["to refund", "bad"],
+  refunding: ["refunding", "busy"],
+  refunded: ["refunded", "good"],
+  failed: ["refund failed", "bad"],
+};
+const OPEN_REFUND = ["requested", "pending"];
+
 export const payment = maker(PAYMENT);
 export const chat = maker(SESSION);
 export const refund = maker(REFUND);
@@ -60,5 +70,27 @@ export const action = maker(ACTION);
 export const response = maker(RESPONSE);
 export const result = maker(RESULT);
 
+export const back = maker(BACK);
 export const chip = (words, look = "") => h("span", { class: `chip ${look}` }, words);
 export const mode = (value) => t(value === "call" ? "call" : "chat");
+
+/** What becomes of the money of a payment without a chat, as the state of a filter or an operator's action. */
+function backOfFailure({ operator_action: acted, refund_status: refunding }) {
+  if (acted) return action.chip(acted);
+  if (OPEN_REFUND.includes(refunding)) return back.chip("refunding");
+  return back.chip(refunding === "failed" ? "failed" : "to_refund");
+}
+
+/** What became of earned money that an operator gives back, in whole or in part. */
+function backOfEarned({ status, refunded }, amount) {
+  if (OPEN_REFUND.includes(status)) return back.chip("refunding");
+  if (refunded === amount) return back.chip("refunded");
+  if (refunded > 0) return chip(t("refunded {amount}", { amount: rupiah(refunded) }), "good");
+  return back.chip("failed");
+}
+
+/** What goes back of a payment's money, as a chip; null for nothing. */
+export function moneyBack({ failure, refund: newest, amount }) {
+  if (failure) return backOfFailure(failure);
+  return newest ? backOfEarned(newest, amount) : null;
+}
