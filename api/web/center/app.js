@@ -5,6 +5,7 @@ import { DICTIONARY } from "./kernel/dictionary.js";
 import { onSignedOut, session } from "./kernel/session.js";
 import "./parts/audit_banner.js";
 import { trouble } from "./parts/page.js";
+import "./parts/search.js";
 import { stepUp } from "./parts/second_factor.js";
 import { h } from "./shared/dom.js";
 import { field, select } from "./shared/form.js";
@@ -149,6 +150,7 @@ class App extends HTMLElement {
         { class: "bar" },
         this.button,
         h("a", { class: "brand", href: "#/" }, h("img", { src: "/internal/static/icon.svg", alt: "" }), "Sesi"),
+        !session.confined && h("search-button"),
         h("div", { class: "who" }, h("div", {}, display_name), h("small", {}, role)),
         h("button", { class: "plain", type: "button", onclick: () => api.signOut() }, t("Sign out")),
       ),

@@ -329,6 +329,20 @@ export const INDONESIAN = {
   "Session ended.": "Sesi diakhiri.",
 
   // Search, and the pages of people
+  "Find anything": "Cari apa saja",
+  "Search for": "Cari apa",
+  "Searching…": "Mencari…",
+  Close: "Tutup",
+  "Nothing found.": "Tidak ada yang ditemukan.",
+  "{n} found. Choose with the arrow keys.": "{n} ditemukan. Pilih dengan tombol panah.",
+  "More: {kind}": "Lainnya: {kind}",
+  "Your role doesn't see: {kinds}.": "Peran Anda tidak melihat: {kinds}.",
+  "a name, phone, e-mail, id, invoice or amount": "nama, telepon, e-mail, id, faktur, atau jumlah",
+  "a name, id, invoice, amount, or a whole phone number (30 an hour)":
+    "nama, id, faktur, jumlah, atau nomor telepon utuh (30 per jam)",
+  "You have looked up 30 phone numbers within an hour. Search by a name, an id or an amount, or look the number up in {time}.":
+    "Anda sudah mencari 30 nomor telepon dalam satu jam. Cari dengan nama, id, atau jumlah, atau cari nomornya dalam {time}.",
+  "Webhook calls": "Panggilan webhook",
   paid: "dibayar",
   earned: "menjadi pendapatan",
   chats: "obrolan",

@@ -17,13 +17,18 @@ export function keyed(key, element) {
   return element;
 }
 
+/** Whether a key is pressed for the page: alone, outside of inputs and dialogs, with the keys switched on. */
+export function isForPage({ target, ctrlKey, metaKey, altKey, repeat, defaultPrevented }) {
+  if (!preferences.shortcuts || ctrlKey || metaKey || altKey || repeat || defaultPrevented) return false;
+  return !target.closest?.(TYPING) && !document.querySelector("dialog[open]");
+}
+
 /** Press the visible element of `root` that has the key of an event, while `signal` has not aborted. */
 export function followKeys(root, signal) {
   const press = (event) => {
-    const { key, target, ctrlKey, metaKey, altKey, repeat } = event;
-    if (!preferences.shortcuts || ctrlKey || metaKey || altKey || repeat || event.defaultPrevented) return;
-    if (target.closest?.(TYPING) || document.querySelector("dialog[open]")) return;
-    const found = [...root.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key.toLowerCase());
+    if (!isForPage(event)) return;
+    const key = event.key.toLowerCase();
+    const found = [...root.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
     if (!found) return;
     event.preventDefault();
     found.focus();
