@@ -1,11 +1,15 @@
 """A person's case in a browser: the search of every page, the page of a customer or mitra, and the acts on them."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from tests.http.operators.second_factor import an_enrolled_operator
 from tests.http.operators.steps import an_operator, unique
+from tests.http.privacy.steps import phone_customer
 from tests.pages.browser import PHONE, BrowserWindow, open_window
 from tests.pages.test_pages import check_page_fits_window, no_violations, no_violations_in_both_themes
 from tests.pages.test_work import FAILURES, a_failure
@@ -141,3 +145,141 @@ async def test_payment_failure_and_refund_lead_to_each_other(window: BrowserWind
     facts = page.locator(".facts")
     await expect(facts.get_by_text(given["refund_reference"], exact=True)).to_be_visible()
     await expect(facts.get_by_text(given["gateway_refund_id"], exact=True)).to_be_visible()
+
+
+async def test_partly_refunded_chat_shows_how_much_and_its_reference(window: BrowserWindow, world: World) -> None:
+    page, root = window.page, await world.operator()
+    customer, mitra = await world.customer("Wati"), await world.mitra("Ayu")
+    session = await root.get(f"/internal/sessions/{await world.session(customer, mitra)}")
+    paid = f"/internal/payment-requests/{session['payment_request_id']}"
+    body = {"amount": 5_000, "reason": "late", "by_hand": True, "reference": "BCA 20261128"}
+    await root.post(f"{paid}/refund", body)
+    await window.open(f"#/payments/{session['payment_request_id']}")
+    await expect(page.locator(".facts").get_by_text("refunded Rp 5.000")).to_be_visible()
+    await expect(page.locator(".facts").get_by_text("BCA 20261128")).to_be_visible()
+    await page.locator(".facts").get_by_role("link", name="Wati").click()
+    tiles = page.get_by_role("region", name="Sums").locator(".tile")
+    await expect(tiles).to_have_text(["Rp 12.000paid", "Rp 12.000earned", "Rp 5.000refunded", "1chats"])
+
+
+async def test_names_in_lists_lead_to_their_people(window: BrowserWindow, world: World) -> None:
+    page, name = window.page, unique("Tini")
+    customer, mitra = await world.customer(name), await world.mitra("Ayu Lestari")
+    session_id = await world.session(customer, mitra)
+    await window.open(f"#/payments?q={name}")
+    await page.get_by_role("row").get_by_role("link", name=name).click()
+    await expect(page.get_by_role("heading", name=name)).to_be_visible()
+    await page.get_by_role("table", name="Chats").get_by_role("link", name="Ayu Lestari").click()
+    await expect(page).to_have_url(re.compile(f"#/mitras/{mitra.user['id']}$"))
+    await expect(page.get_by_role("table", name="Chats").get_by_role("link", name=name)).to_be_visible()
+    await window.open(f"#/sessions?q={session_id}")
+    await page.get_by_role("row").get_by_role("link", name="Ayu Lestari").click()
+    await expect(page.get_by_role("heading", name="Ayu Lestari")).to_be_visible()
+
+
+# -- acts on a customer
+
+
+async def test_customer_is_renamed_blocked_and_unblocked(window: BrowserWindow, world: World) -> None:
+    page, customer = window.page, await world.customer("Dwei")
+    path = f"/internal/customers/{customer.user['id']}"
+    root = await world.operator()
+    await window.open(f"#/customers/{customer.user['id']}")
+    await page.get_by_role("button", name="Correct the name…").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_label("Name")).to_have_value("Dwei")
+    await dialog.get_by_label("Name").fill("Dewi")
+    await no_violations(window, "name")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("heading", name="Dewi", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Block…").click()
+    await dialog.get_by_role("button", name="Block", exact=True).click()
+    await expect(dialog.get_by_label("Reason")).to_have_attribute("aria-invalid", "true")
+    await dialog.get_by_label("Reason").fill("Insulted three mitras")
+    await dialog.get_by_label("Until").fill("2020-01-31T22:00")
+    await dialog.get_by_role("button", name="Block", exact=True).click()
+    await expect(dialog.get_by_label("Until")).to_have_attribute("aria-invalid", "true")  # it is over
+    await dialog.get_by_label("Until").fill("2099-01-31T22:00")
+    await no_violations(window, "block")
+    await dialog.get_by_role("button", name="Block", exact=True).click()
+    await expect(page.get_by_text("Dewi is blocked.")).to_be_visible()
+    await expect(page.get_by_text(re.compile("blocked until 31 Jan 2099, 22:00"))).to_be_visible()
+    await expect(page.locator(".facts").get_by_text("Insulted three mitras")).to_be_visible()
+    assert (await root.get(path))["block"]["until"] == "2099-01-31T15:00:00Z"
+    await page.get_by_role("button", name="Lift the block…").click()
+    await dialog.get_by_role("button", name="Lift the block").click()
+    await expect(page.get_by_text("The block is lifted.")).to_be_visible()
+    assert (await root.get(path))["block"] is None
+
+
+async def test_last_device_of_an_anonymous_customer_is_asked_about_twice(window: BrowserWindow, world: World) -> None:
+    page, customer = window.page, await world.customer("Eka")
+    await window.open(f"#/customers/{customer.user['id']}")
+    for wanted in ("Cancel", "Sign out for good"):
+        await page.get_by_role("button", name="Sign out everywhere…").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Sign out").click()
+        again = page.get_by_role("dialog", name="End the only way into this account?")
+        await expect(again).to_contain_text("They can never enter this account again")
+        await again.get_by_role("button", name=wanted).click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(page.get_by_text("Not signed in on any device.")).to_be_visible()
+    await expect(page.get_by_text("Signed out.")).to_have_count(1)
+
+
+async def test_device_of_a_mitra_is_signed_out(window: BrowserWindow, world: World) -> None:
+    page, mitra = window.page, await world.mitra("Fitri")
+    await window.open(f"#/mitras/{mitra.user['id']}")
+    await page.get_by_role("table", name="Devices").get_by_role("button", name="Sign out…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_text("Not signed in on any device.")).to_be_visible()
+    await expect(page.locator(".chip").get_by_text("offline")).to_be_visible()
+
+
+async def test_customer_is_exported_and_erased_with_a_fresh_code(browser: Browser, world: World) -> None:
+    me = await an_enrolled_operator(world, {"customers": "write", "customers.pii": "read"})
+    customer = await phone_customer(world, name="Gita")
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page, dialog = window.page, window.page.get_by_role("dialog")
+        await window.signed_in(me.client)
+        await window.open(f"#/customers/{customer.user['id']}")
+        await page.get_by_role("button", name="Export…").click()
+        await no_violations(window, "export")
+        await dialog.get_by_role("button", name="Download").click()
+        code = page.get_by_role("dialog", name="Enter a code")
+        await code.get_by_label("Code").fill(await fresh_code(me))
+        async with page.expect_download() as saving:
+            await code.get_by_role("button", name="Confirm").click()
+        saved = await saving.value
+        assert saved.suggested_filename == f"sesi-{customer.user['id']}.json"
+        copy: dict[str, Any] = json.loads((await saved.path()).read_text())
+        assert copy["profiles"][0]["phone"] == customer.user["phone"]
+        await page.get_by_role("button", name="Erase…").click()
+        await no_violations(window, "erase")
+        await dialog.get_by_label("Type the name").fill("Gito")
+        await dialog.get_by_role("button", name="Erase").click()
+        await expect(dialog.get_by_text("This is not what is asked for.")).to_be_visible()
+        await dialog.get_by_label("Type the name").fill("Gita")
+        await dialog.get_by_role("button", name="Erase").click()
+        await expect(page.get_by_text("Gita is erased.")).to_be_visible()
+        await expect(page.get_by_role("heading", name="no name")).to_be_visible()
+        await expect(page.locator(".chip").get_by_text("erased")).to_be_visible()
+        await expect(page.get_by_role("button", name="Erase…")).to_have_count(0)
+
+
+async def fresh_code(me: Any) -> str:
+    await me.forget_steps()
+    return me.code()
+
+
+async def test_reader_of_customers_sees_the_case_without_the_acts(browser: Browser, world: World) -> None:
+    customer = await world.customer("Hana")
+    clerk = await an_operator(world, {"customers": "read"})
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(clerk.client)
+        await window.open(f"#/customers/{customer.user['id']}")
+        await expect(page.get_by_role("table", name="Devices")).to_be_visible()
+        for name in ("Block…", "Erase…", "Export…", "Sign out everywhere…", "Correct the name…"):
+            await expect(page.get_by_role("button", name=name)).to_have_count(0)
+        for heading in ("Payments", "Chats", "Reports", "Refunds"):
+            await expect(page.get_by_role("heading", name=heading)).to_have_count(0)

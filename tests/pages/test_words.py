@@ -38,7 +38,7 @@ def tables() -> set[str]:
     words |= {"primary", "secondary"}
     for script, name in (
         ("roles.js", "AREAS"), ("roles.js", "ACCESS"), ("tier_history.js", "KINDS"), ("price.js", "WORDS"), ("sessions.js", "ENDED_BY"),
-        ("audit_log.js", "ACTIONS"), ("audit_log.js", "OBJECTS"),
+        ("audit_log.js", "ACTIONS"), ("audit_log.js", "OBJECTS"), ("customers.js", "PROVIDERS"),
     ):  # fmt: skip
         table = re.search(rf"const {name} = (\{{.*?\}});", SCRIPTS[script], re.DOTALL)
         assert table is not None, name

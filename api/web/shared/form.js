@@ -59,7 +59,7 @@ function complain(form, error) {
     const id = freshId();
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-errormessage", id);
-    control.after(h("span", { class: "wrong", id }, t(one.message)));
+    control.after(h("span", { class: "wrong", id, "aria-live": "polite" }, t(one.message)));
     first ??= control;
   }
   if (first === null) form.querySelector(".form-error").append(h("div", { class: "notice bad" }, explain(error)));

@@ -120,7 +120,7 @@ async function renewing(method, path, options) {
 
 export const api = {
   get: (path, query, signal, patience) => call("GET", path, { query, signal, patience }),
-  post: (path, body) => call("POST", path, { body }),
+  post: (path, body, patience) => call("POST", path, { body, patience }),
   put: (path, body) => call("PUT", path, { body }),
   patch: (path, body) => call("PATCH", path, { body }),
   delete: (path, query, body) => call("DELETE", path, { query, body }),

@@ -7,6 +7,7 @@ import { session } from "../kernel/session.js";
 import { saveChanges } from "../parts/changes.js";
 import { ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
+import { caseOf, devices, lists, sumTiles } from "../parts/person.js";
 import { asked, outcome } from "../parts/requests.js";
 import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
@@ -20,7 +21,7 @@ import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 const PATH = "/internal/mitras";
-const LATELY = 20;
+const LATELY = 5;
 const yesNo = () => [
   ["true", t("yes")],
   ["false", t("no")],
@@ -104,22 +105,31 @@ class MitraPage extends Page {
     return [h("a", { class: "button", href: address("/mitras") }, t("All mitras"))];
   }
 
-  async load(signal) {
-    const id = this.params.id;
-    const mitra = await api.get(`${PATH}/${id}`, {}, signal);
-    const [summary, log] = session.may("activity")
-      ? await Promise.all([
-          api.get("/internal/mitra-activity/summary", { mitra_id: id }, signal),
-          api.get("/internal/mitra-activity/log", { mitra_id: id, limit: LATELY }, signal),
-        ])
-      : [null, null];
-    this.mitra = mitra;
-    return { mitra, summary: summary?.items.find((one) => one.mitra.id === id), log };
+  get #path() {
+    return `${PATH}/${this.params.id}`;
   }
 
-  render({ mitra, summary, log }) {
+  async load(signal) {
+    const id = this.params.id;
+    const mitra = await api.get(this.#path, {}, signal);
+    const seen = session.may("activity");
+    const [found, summary, log] = await Promise.all([
+      caseOf(this.#path, id, signal),
+      seen && api.get("/internal/mitra-activity/summary", { mitra_id: id }, signal),
+      seen && api.get("/internal/mitra-activity/log", { mitra_id: id, limit: LATELY }, signal),
+    ]);
+    this.mitra = mitra;
+    return { mitra, found, summary: summary?.items.find((one) => one.mitra.id === id), log };
+  }
+
+  render({ mitra, found, summary, log }) {
+    const may = session.may("mitras", "write");
+    const again = () => this.refresh({ quietly: true });
     return [
+      found.sums && sumTiles(found.sums),
       h("div", { class: "cards" }, this.#facts(mitra), summary && this.#summary(summary)),
+      ...lists(mitra.id, found, { isMitra: true }),
+      devices(this.#path, found.devices, { may, name: mitra.display_name, again }),
       log && h("h2", {}, t("Latest requests")),
       log &&
         (log.items.length
@@ -144,10 +154,6 @@ class MitraPage extends Page {
         [t("Sign during a check"), age(mitra.reachable_at)],
         [t("Since"), time(mitra.created_at)],
         [t("Id"), h("span", { class: "id" }, mitra.id)],
-        session.may("sessions") && [
-          t("Sessions"),
-          h("a", { href: address("/sessions", { q: mitra.id }) }, t("Sessions of this mitra")),
-        ],
       ]),
       may &&
         h(
@@ -194,7 +200,7 @@ class MitraPage extends Page {
       content: fields(mitra),
       submit: t("Save"),
       send: (data) =>
-        saveChanges(`${PATH}/${mitra.id}`, mitra, {
+        saveChanges(this.#path, mitra, {
           phone: data.get("phone").trim(),
           display_name: data.get("display_name").trim(),
         }),
@@ -204,7 +210,7 @@ class MitraPage extends Page {
   }
 
   async #switch(mitra) {
-    const change = () => api.patch(`${PATH}/${mitra.id}`, { is_active: !mitra.is_active });
+    const change = () => api.patch(this.#path, { is_active: !mitra.is_active });
     const title = mitra.is_active
       ? t("Deactivate {name}?", { name: mitra.display_name })
       : t("Activate {name}?", { name: mitra.display_name });
@@ -218,7 +224,7 @@ class MitraPage extends Page {
 
   async #offline(mitra) {
     const said = t("The mitra gets no requests until they go online again. Running chats continue.");
-    const act = () => api.post(`${PATH}/${mitra.id}/force-offline`);
+    const act = () => api.post(`${this.#path}/force-offline`);
     const done = await confirm(t("Take {name} offline?", { name: mitra.display_name }), said, t("Take offline"), act);
     if (done) toast(t("{name} is offline.", { name: mitra.display_name }));
     await this.refresh({ quietly: true });

@@ -23,6 +23,21 @@ const ACTION = {
   credited: ["credited", "good"],
   no_action: ["no action needed", ""],
 };
+const REASON = {
+  no_answer: ["no answer", ""],
+  rude: ["rude", ""],
+  harassment: ["harassment", ""],
+  sexual: ["sexual", ""],
+  self_harm: ["self-harm", ""],
+  scam: ["scam", ""],
+  other: ["another reason", ""],
+};
+const RESOLUTION = {
+  dismissed: ["dismissed", ""],
+  warned: ["warned", "warn"],
+  blocked: ["blocked", "bad"],
+  made_good: ["made good", "good"],
+};
 const RESPONSE = {
   ACCEPTED: ["accepted", "good"],
   REJECTED: ["rejected", "warn"],
@@ -71,6 +86,8 @@ export const response = maker(RESPONSE);
 export const result = maker(RESULT);
 
 export const back = maker(BACK);
+export const reason = maker(REASON);
+export const resolution = maker(RESOLUTION);
 export const chip = (words, look = "") => h("span", { class: `chip ${look}` }, words);
 export const mode = (value) => t(value === "call" ? "call" : "chat");
 
@@ -79,6 +96,12 @@ function backOfFailure({ operator_action: acted, refund_status: refunding }) {
   if (acted) return action.chip(acted);
   if (OPEN_REFUND.includes(refunding)) return back.chip("refunding");
   return back.chip(refunding === "failed" ? "failed" : "to_refund");
+}
+
+/** What becomes of a failed pairing, for lists. */
+export function failureState(one) {
+  if (one.superseded_at) return chip(t("retried"));
+  return backOfFailure({ operator_action: one.operator_action, refund_status: one.refund?.status });
 }
 
 /** What became of earned money that an operator gives back, in whole or in part. */
