@@ -283,3 +283,42 @@ async def test_reader_of_customers_sees_the_case_without_the_acts(browser: Brows
             await expect(page.get_by_role("button", name=name)).to_have_count(0)
         for heading in ("Payments", "Chats", "Reports", "Refunds"):
             await expect(page.get_by_role("heading", name=heading)).to_have_count(0)
+
+
+# -- the audit log and the requests, by names
+
+
+async def test_audit_log_shows_names_and_is_filtered_by_them(window: BrowserWindow, world: World) -> None:
+    page, root = window.page, await world.operator()
+    tier = await root.post("/internal/pricing/tiers", {"mode": "call", "minutes": 83, "price_idr": 60_000})
+    clerk = await an_operator(world, {"pricing": "write"})
+    body = {"updated_at": tier["updated_at"], "price_idr": 61_000}
+    changed = await clerk.client.call("PATCH", f"/internal/pricing/tiers/{tier['id']}", body)
+    await window.open("#/audit-log")
+    await window.settled()
+    await page.get_by_label("Operator").select_option(clerk.id)
+    await page.get_by_role("button", name="Search").click()
+    row = page.get_by_role("row").nth(1)
+    await expect(row).to_contain_text("Tier: 83 min, call")
+    await row.locator("summary").click()
+    await expect(row.locator("details")).to_contain_text("60000 → 61000")
+    await expect(row.locator("details")).not_to_contain_text("updated_at")
+    await expect(page.get_by_label("Operator")).to_have_value(clerk.id)
+    token = {"updated_at": changed["updated_at"]}
+    await root.call("DELETE", f"/internal/pricing/tiers/{tier['id']}", params=token)
+
+
+async def test_requests_are_filtered_by_the_name_of_a_mitra(window: BrowserWindow, world: World) -> None:
+    page, name = window.page, unique("Indah")
+    mitra = await world.mitra(name)
+    session_id = await world.session(await world.customer(), mitra)
+    await window.open("#/activity/log")
+    await window.settled()
+    await page.get_by_role("search").get_by_label("Mitra").select_option(name)
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await expect(page.get_by_role("row").nth(1).get_by_role("link", name=name)).to_be_visible()
+    await expect(page.get_by_role("row").nth(1).get_by_role("link").first).to_have_attribute(
+        "href", f"#/sessions/{session_id}"
+    )
+    await expect(page.get_by_text("Times are in the zone Asia/Jakarta.")).to_be_visible()

@@ -1,13 +1,16 @@
 /** The activity of mitras: figures of each mitra, and a list of their chat requests. */
 
+import { api } from "../kernel/api.js";
 import { linked } from "../parts/linked.js";
-import { instant, ListPage, search } from "../parts/list.js";
+import { instant, ListPage, person } from "../parts/list.js";
 import { asked, outcome } from "../parts/requests.js";
 import { h } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/format.js";
 import { address } from "../shared/router.js";
+import { service } from "../shared/service.js";
 import { t } from "../shared/words.js";
 
+const SHORT_MS = 60_000;
 const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);
 
 class ActivityPage extends ListPage {
@@ -60,8 +63,20 @@ class ActivityLogPage extends ListPage {
     return [h("a", { class: "button", href: address("/activity") }, t("By mitra"))];
   }
 
+  /** The mitras to choose from come from the summary, which the same area may read; a short one is soon made. */
+  async load(signal) {
+    const from = new Date(service.now() - SHORT_MS).toISOString();
+    const [found, mitras] = await Promise.all([
+      super.load(signal),
+      this.mitras ?? api.get("/internal/mitra-activity/summary", { from }, signal),
+    ]);
+    this.mitras = mitras;
+    return found;
+  }
+
   filters() {
-    return [search("mitra_id", t("Id of a mitra")), instant("from", t("From")), instant("to", t("To"))];
+    const mitras = (this.mitras?.items ?? []).map((one) => one.mitra);
+    return [person("mitra_id", t("Mitra"), mitras), instant("from", t("From")), instant("to", t("To"))];
   }
 
   columns() {

@@ -1,7 +1,10 @@
 /** The audit log: what operators changed, and which personal data they read. */
 
+import { api } from "../kernel/api.js";
+import { session } from "../kernel/session.js";
 import { linked } from "../parts/linked.js";
-import { instant, ListPage, pick, search } from "../parts/list.js";
+import { instant, ListPage, person, pick, search } from "../parts/list.js";
+import { mode } from "../parts/status.js";
 import { h } from "../shared/dom.js";
 import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
@@ -10,6 +13,17 @@ import { t } from "../shared/words.js";
 const PATH = "/audit-log";
 const ACTIONS = {
   "customer.read": "read a phone or e-mail",
+  "session.read": "read topics or goodbyes",
+  "payment_request.read": "read reasons of a payment",
+  "pairing_failure.read": "read notes or reasons",
+  "report.read": "read reports",
+  "operator_audit_log.read": "read texts of the audit log",
+  "customer.phone_searched": "looked up a phone number",
+  "customer.changed": "corrected a customer's name",
+  "customer.blocked": "blocked a customer",
+  "customer.unblocked": "lifted a block",
+  "customer.signed_out": "signed a customer out",
+  "mitra.signed_out": "signed a mitra out",
   "customer.exported": "exported a customer's data",
   "customer.erased": "erased a customer",
   "mitra.erased": "erased a mitra",
@@ -18,8 +32,13 @@ const ACTIONS = {
   "session.ended": "ended a session",
   "session.seeded": "imported a past session",
   "payment.confirmed": "confirmed a payment",
+  "payment.accepted_short": "accepted a short payment",
+  "payment.refund_requested": "asked for a refund of earned money",
+  "payment.refunded_by_hand": "recorded a refund of earned money",
   "failed_pairing.actioned": "resolved a failed pairing",
   "failed_pairing.refund_requested": "asked for a refund",
+  "failed_pairing.planned": "planned work on a failed pairing",
+  "report.resolved": "resolved a report",
   "mitra.created": "added a mitra",
   "mitra.changed": "changed a mitra",
   "mitra.forced_offline": "took a mitra offline",
@@ -32,6 +51,7 @@ const ACTIONS = {
   "config.set": "changed a setting",
   "operator.created": "added an operator",
   "operator.changed": "changed an operator",
+  "operator.unlocked": "unlocked an operator",
   "operator.password_changed": "changed their password",
   "operator.stepped_up": "entered a new code",
   "operator.recovery_code_used": "used a recovery code",
@@ -46,52 +66,66 @@ const OBJECTS = {
   customer: "Customer",
   mitra: "Mitra",
   chat_session: "Session",
+  session: "Texts of a session",
   payment_request: "Payment",
   pairing_failure: "Failed pairing",
+  report: "Report",
   webhook_log: "Webhook call",
   app_config: "Setting",
   pricing_tier: "Tier",
   pricing_promotion: "Discount",
   operator: "Operator",
   role: "Role",
+  operator_audit_log: "Audit log",
 };
 // Type of object -> [area, path] of its page.
 const PLACES = {
   customer: ["customers", "/customers"],
   mitra: ["mitras", "/mitras"],
   chat_session: ["sessions", "/sessions"],
+  session: ["sessions", "/sessions"],
   payment_request: ["payments", "/payments"],
   pairing_failure: ["failed_pairings", "/failed-pairings"],
   webhook_log: ["webhooks", "/webhooks"],
 };
 const QUIET = ["updated_at"]; // changes with each change
+const MOST = 200; // operators to choose from
 const LIST = "list"; // the object id of a row about several objects, whose ids are in its details
 
 const options = (words) => Object.entries(words).map(([value, word]) => [value, t(word)]);
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const fields = (value) => (isObject(value) ? value : value === null ? {} : { [t("value")]: value });
-const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-function link(type, id) {
+/** A link to an object, by its name if it has one. */
+function link(type, id, name) {
   const [area, path] = PLACES[type] ?? [];
-  return area ? linked(area, `${path}/${id}`, id, "id") : h("span", { class: "id" }, id);
+  const look = name ? null : "id";
+  return area ? linked(area, `${path}/${id}`, name ?? id, look) : h("span", { class: look }, name ?? id);
 }
 
-function object({ object_type, object_id }) {
+/** "60 min, chat" in the operator's language; other names stay. */
+function said(type, name) {
+  const [, minutes, kind] = (type === "pricing_tier" && /^(\d+) min, (\w+)$/.exec(name ?? "")) || [];
+  return minutes ? `${t("{n} min", { n: minutes })}, ${mode(kind)}` : name;
+}
+
+function object({ object_type, object_id, object_name }) {
   const type = OBJECTS[object_type] ? t(OBJECTS[object_type]) : object_type;
-  return h("span", {}, type, ": ", object_id === LIST ? t("several") : link(object_type, object_id));
+  const which = object_id === LIST ? t("several") : link(object_type, object_id, said(object_type, object_name));
+  return h("span", { title: object_id }, type, ": ", which);
 }
 
 /** The details of an entry: its list of objects, and each field with its old and new value. */
 function details({ object_type, object_id, before, after }) {
   const [old, fresh] = [fields(before), fields(after)];
   const changed = Object.keys({ ...old, ...fresh }).filter(
-    (name) => !QUIET.includes(name) && said(old[name]) !== said(fresh[name]),
+    (name) => !QUIET.includes(name) && written(old[name]) !== written(fresh[name]),
   );
   if (!changed.length) return null;
   const value = (name) => {
     if (object_id === LIST && name === "ids") return fresh.ids.map((id) => [link(object_type, id), " "]);
-    return name in old ? `${said(old[name])} → ${name in fresh ? said(fresh[name]) : "–"}` : said(fresh[name]);
+    return name in old ? `${written(old[name])} → ${name in fresh ? written(fresh[name]) : "–"}` : written(fresh[name]);
   };
   return h(
     "details",
@@ -108,12 +142,24 @@ class AuditLogPage extends ListPage {
     return t("Audit log");
   }
 
+  /** The operators to choose from are all of them, or without their area those of the page. */
+  async load(signal) {
+    const [found, all] = await Promise.all([
+      super.load(signal),
+      this.all ?? (session.may("operators") ? api.get("/internal/operators", { limit: MOST }, signal) : { items: [] }),
+    ]);
+    this.all = all;
+    const seen = [...all.items, ...found.items.map((one) => one.operator)];
+    this.operators = [...new Map(seen.map((one) => [one.id, one])).values()];
+    return found;
+  }
+
   filters() {
     return [
       pick("action", t("Action"), options(ACTIONS)),
       pick("object_type", t("Kind of object"), options(OBJECTS)),
       search("object_id", t("Object"), t("its id, or the name of a setting")),
-      search("operator_id", t("Operator"), t("the id; or choose a name in the list")),
+      person("operator_id", t("Operator"), this.operators ?? []),
       instant("from", t("From")),
       instant("to", t("To")),
     ];

@@ -34,7 +34,18 @@ export const instant = (name, label) => ({
   name,
   make: (value) => field(label, h("input", { type: "datetime-local", name, value: value ? localInput(value) : "" })),
   read: (written) => (written ? new Date(written).toISOString() : ""),
-  isTime: true,
+});
+
+/** A filter of people by name, of [{ id, display_name }]. One who is filtered for is offered also if they are missing. */
+export const person = (name, label, people) => ({
+  name,
+  make: (value) => {
+    const options = people
+      .map(({ id, display_name }) => [id, display_name])
+      .sort(([, one], [, other]) => one.localeCompare(other));
+    if (value && !people.some(({ id }) => id === value)) options.push([value, value]);
+    return field(label, select({ name }, [["", t("any")], ...options], value ?? ""));
+  },
 });
 
 export class ListPage extends Page {
@@ -73,7 +84,8 @@ export class ListPage extends Page {
     const shown = data.items.length
       ? this.list(data)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
-    return [this.#filterForm(), replicaNote(data), shown, this.#pager(data)];
+    const named = h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
+    return [this.#filterForm(), replicaNote(data), shown, this.#pager(data), named];
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */
@@ -100,8 +112,6 @@ export class ListPage extends Page {
         h("button", { type: "submit" }, t("Search")),
         this.query.size > 0 && h("a", { class: "button", href: address(here().path) }, t("Clear")),
       ),
-      filters.some((one) => one.isTime) &&
-        h("small", { class: "zone" }, t("Times are in the zone {zone}.", { zone: zone() })),
     );
   }
 
