@@ -1,3 +1,4 @@
+-- sha256 9e2817638a3c53dfc62d9f691adc5cd20f45613d0afe71b838491e9959038e8e
 -- A refund keeps the names by which the gateway has its failed attempts. One by hand says so itself, because an erasure
 -- empties the name of the transfer.
 ALTER TABLE refunds ADD COLUMN IF NOT EXISTS earlier_references UUID[];
