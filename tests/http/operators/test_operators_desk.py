@@ -339,7 +339,11 @@ async def test_unknown_ids_are_404_for_operators(world: World) -> None:
 
 async def test_operator_reads_a_customer_by_id(world: World) -> None:
     operator, customer = await world.operator(), await world.customer("Dewi")
-    assert await operator.get(f"/internal/customers/{customer.user['id']}") == {**customer.user, "block": None}
+    assert await operator.get(f"/internal/customers/{customer.user['id']}") == {
+        **customer.user,
+        "block": None,
+        "erased_at": None,
+    }
 
 
 # -- failed pairings
