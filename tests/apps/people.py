@@ -9,6 +9,7 @@ from playwright.async_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from tests.pages.browser import PHONE, open_window
 from tests.stack import World
+from tools.driving.client import Client
 
 CODE = "246810"
 NUMBERS = [f"+62812000000{n:02}" for n in range(1, 30)]
@@ -120,6 +121,15 @@ class CustomerApp(App):
         page = self.page.frame_locator("dialog iframe")
         await page.get_by_role("button", name="Pay").click()
 
+    async def chat_with(self, mitra: Client) -> str:
+        """Come to the first chat with a mitra, who accepts by the interface. Return its id."""
+        await self.start("Dewi")
+        await self.choose_minutes(12)
+        await self.pay()
+        session_id = await answered(self.world, mitra, "accept")
+        await expect(self.page.get_by_role("textbox", name="Message")).to_be_visible()
+        return session_id
+
     async def signed_in(self, number: str) -> None:
         """Sign in with a phone number, from the screen with the choices."""
         await self.page.get_by_role("link", name="Continue with your phone").click()
@@ -156,6 +166,14 @@ class MitraApp(App):
     async def accept(self, customer: str) -> None:
         """Accept a customer's request."""
         await self.press(f"Accept: {customer}")
+
+
+async def answered(world: World, mitra: Client, answer: str) -> str:
+    """Wait for a chat request of a mitra, and `accept` or `reject` it by the interface. Return the session's id."""
+    found = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: seen["items"])
+    session_id = found["items"][0]["session_id"]
+    await mitra.post(f"/api/mitra/chat-requests/{session_id}/{answer}")
+    return session_id
 
 
 async def mitra_account(world: World, name: str, number: str) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.apps.people import NUMBERS, TEST_NUMBERS, App, CustomerApp, MitraApp, customer_app, mitra_account, mitra_app
+from tests.apps.people import NUMBERS, TEST_NUMBERS, App, MitraApp, customer_app, mitra_account, mitra_app
 from tests.apps.test_accessibility import Inspector
 from tests.stack import Stack, World
-from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -19,17 +18,6 @@ def stack() -> Iterator[Stack]:
     made = Stack(**TEST_NUMBERS)
     yield made
     made.close()
-
-
-async def chat_with(world: World, app: CustomerApp, mitra: Client) -> str:
-    """Bring the customer who uses the app into a chat with a mitra, and return its id."""
-    await app.start("Dewi")
-    await app.choose_minutes(12)
-    await app.pay()
-    found = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: seen["items"])
-    session = await mitra.post(f"/api/mitra/chat-requests/{found['items'][0]['session_id']}/accept")
-    await expect(app.page.get_by_role("textbox", name="Message")).to_be_visible()
-    return session["id"]
 
 
 async def report(app: App, name: str, reason: str, see: Inspector | None = None) -> None:
@@ -77,7 +65,7 @@ async def test_customer_reports_and_blocks_the_mitra_from_the_chat(browser: Brow
     mitra = await world.mitra("Ayu")
     async with customer_app(browser, world) as dewi:
         see = Inspector(dewi)
-        session_id = await chat_with(world, dewi, mitra)
+        session_id = await dewi.chat_with(mitra)
         await report(dewi, "Ayu", "Harassment or threats", see)
         await dewi.press("Not now")
         assert await reports(world, session_id) == [("customer", "harassment", "Kasar sekali.")]

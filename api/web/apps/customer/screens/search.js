@@ -132,7 +132,7 @@ function doneAbout(request) {
   return ACTIONS()[done] ?? REFUNDS()[refund] ?? null;
 }
 
-/** `tryAgain()`, if given, lets the customer choose the next mitra for the same money. */
+/** Make the content of a failed search. With `tryAgain()` the customer can use its money for another one. */
 function failed({ client, scope }, id, cause, tryAgain) {
   const money = h("p", { class: "notice" });
   const again = tryAgain && actionButton(t("Ask another mitra"), tryAgain, { kind: "primary" });

@@ -46,6 +46,8 @@ function signInAgain(context, before) {
   });
 }
 
+const heading = () => /** @type {HTMLElement} */ (document.querySelector("main h1"));
+
 /** Make a button that changes a way to sign in, after a sign-in that is recent. */
 function changeButton(context, label, name, act) {
   const { client, scope } = context;
@@ -56,7 +58,7 @@ function changeButton(context, label, name, act) {
       if (scope.ended) return;
       if (client.now() - Date.parse(device.created_at) > RECENT_MS) signInAgain(context, device);
       else await act();
-      if (!button.isConnected) document.querySelector("main h1")?.focus(); // the row is another one
+      if (!button.isConnected) heading().focus(); // the row is another one
     },
     { kind: "quiet", name: `${label}: ${name}` },
   );
