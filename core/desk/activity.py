@@ -101,9 +101,15 @@ async def _log(runtime: Runtime, page: Page, which: ActivityFilter) -> ReportRow
 
 @attrs.frozen(kw_only=True)
 class ActivitySummary:
-    """One mitra's figures in a range of time. A search that asked the mitra in several rounds counts once, with their
-    last response. `acceptance_rate` is accepted / (accepted + rejected + ignored), from 0
-    to 1; null if all three are 0."""
+    """One mitra's figures in a range of time, which may be shown to them.
+
+    A search that asked the mitra in several rounds counts once, with their last response. `acceptance_rate` is
+    accepted / (accepted + rejected + ignored), from 0 to 1; null if all three are 0. `share_per_hour_online` is how many
+    sessions began for each hour online; null without online time. `median_answer_ms` is the median time from a request to
+    their acceptance or refusal, `lost_by_ms` the median time by which another mitra accepted before they did; null without
+    one. `earned_idr` is what was earned with the sessions that began in the range, with their extensions and less what
+    was refunded.
+    """
 
     mitra: Person
     notified: int
@@ -115,11 +121,15 @@ class ActivitySummary:
     sessions: int
     sensitive_sessions: int
     online_seconds: int
+    share_per_hour_online: float | None
+    median_answer_ms: int | None
+    lost_by_ms: int | None
+    earned_idr: int
 
 
 # Parameters: $1 and $2 the range, $3 now, $4 and $5 the bounds of the sessions that can have invitations in the range,
 # $6 the mitra. A search counts once for each mitra that it asked in the range, with the newest invitation of them.
-# Invitations and sessions of the range are counted from indexes alone. An online interval lasts from one log row to the
+# Invitations, answers and sessions of the range are read from indexes alone; each session takes a look-up of its earnings. An online interval lasts from one log row to the
 # next; the last row before the range gives the status at its start.
 _SUMMARY = """WITH searches AS (
   SELECT DISTINCT ON (session_id, mitra_id)
@@ -140,6 +150,22 @@ asked AS (
   FROM searches
   GROUP BY mitra_id
 ),
+answers AS (
+  SELECT
+    mitra_id,
+    percentile_disc(0.5) WITHIN GROUP (
+      ORDER BY CASE WHEN lost_by_ms IS NULL THEN round(extract(epoch FROM responded_at - notified_at) * 1000)::int END
+    ) AS median_answer_ms,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY lost_by_ms) AS lost_by_ms
+  FROM chat_request_notifications
+  WHERE
+    notified_at >= $1
+    AND notified_at < $2
+    AND session_id >= $4
+    AND session_id < $5
+    AND (response IN ('ACCEPTED', 'REJECTED') OR lost_by_ms IS NOT NULL){of_one}
+  GROUP BY mitra_id
+),
 chats AS (
   SELECT
     mitra_id,
@@ -148,6 +174,19 @@ chats AS (
   FROM chat_sessions
   WHERE paired_at >= $1 AND paired_at < $2{of_one}
   GROUP BY mitra_id
+),
+earned AS (
+  SELECT
+    s.mitra_id,
+    sum(t.amount)::bigint AS earned_idr
+  FROM chat_sessions AS s
+  CROSS JOIN LATERAL (
+    SELECT sum(amount) AS amount
+    FROM customer_transactions
+    WHERE session_id = s.id
+  ) AS t
+  WHERE s.paired_at >= $1 AND s.paired_at < $2{of_one}
+  GROUP BY s.mitra_id
 ),
 turns AS (
   SELECT
@@ -199,9 +238,15 @@ SELECT
   round(a.accepted::numeric / nullif(a.accepted + a.rejected + a.ignored, 0), 4)::float AS acceptance_rate,
   coalesce(c.sessions, 0) AS sessions,
   coalesce(c.sensitive_sessions, 0) AS sensitive_sessions,
-  coalesce(o.online_seconds, 0) AS online_seconds
+  coalesce(o.online_seconds, 0) AS online_seconds,
+  round(coalesce(c.sessions, 0) * 3600.0 / nullif(o.online_seconds, 0), 4)::float AS share_per_hour_online,
+  w.median_answer_ms,
+  w.lost_by_ms,
+  coalesce(e.earned_idr, 0) AS earned_idr
 FROM mitras AS m
 LEFT JOIN asked AS a ON a.mitra_id = m.id
+LEFT JOIN answers AS w ON w.mitra_id = m.id
+LEFT JOIN earned AS e ON e.mitra_id = m.id
 LEFT JOIN chats AS c ON c.mitra_id = m.id
 LEFT JOIN online AS o ON o.mitra_id = m.id
 {one}

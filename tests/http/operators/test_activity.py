@@ -5,6 +5,7 @@ import collections
 import datetime as dt
 import json
 import random
+import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -29,8 +30,10 @@ COPY_SESSIONS = """INSERT INTO chat_sessions (id, customer_id, mitra_id, status,
     duration_minutes, topic_sensitivity)
   SELECT $1::text::uuid, $2::text::uuid, $3::text::uuid, 'completed', $4, $4, $4, $4, 'timer', 12, $5"""
 ASKED = """INSERT INTO chat_request_notifications (id, session_id, mitra_id, notified_at, answer_by, response, responded_at,
-    active_session_count)
-  SELECT $1::text::uuid, $2::text::uuid, $3::text::uuid, $4, $4, $5, $6, $7"""
+    active_session_count, lost_by_ms)
+  SELECT $1::text::uuid, $2::text::uuid, $3::text::uuid, $4, $4, $5, $6, $7, $8"""
+EARNED = """INSERT INTO customer_transactions (id, session_id, customer_id, type, amount, refund_id)
+  SELECT gen_random_uuid(), $1::text::uuid, $2::text::uuid, $3, $4, CASE WHEN $4 < 0 THEN gen_random_uuid() END"""
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +86,21 @@ class Model:
                 rounds = sorted(began + (self.moment() - FIRST) / DAYS for _ in range(chance.choice((1, 1, 2, 4))))
                 for at in rounds:
                     response = last if at == rounds[-1] else "IGNORED"
+                    answer = dt.timedelta(milliseconds=chance.randrange(1, 30_000))
+                    lost_by = chance.randrange(9_000) if response == "MISSED" and chance.random() < 0.5 else None
                     self.asked.append(
                         {
                             "id": new_id(), "session_id": session, "mitra": mitra, "notified_at": at, "response": response,
-                            "responded_at": at + dt.timedelta(seconds=3) if response else None, "count": chance.randrange(4),
+                            "responded_at": at + answer if response else None, "count": chance.randrange(4), "lost_by": lost_by,
                         }
                     )  # fmt: skip
+
+        # What a session and an extension have earned, and what of it was refunded.
+        self.ledger = [
+            (session, kind, amount)
+            for session, *_ in self.sessions[::3]
+            for kind, amount in (("session", 12_000), ("extension", 9_000), ("refund", -chance.randrange(1, 12_000)))
+        ]
 
     def moment(self) -> dt.datetime:
         """Return a second of the period. Whole hours are frequent, so that ranges often end exactly at a row."""
@@ -122,10 +134,14 @@ class Model:
                 one["response"],
                 one["responded_at"],
                 one["count"],
+                one["lost_by"],
             )
             for one in self.asked
         ]
         await connection.executemany(ASKED, asked)
+        async with connection.transaction():
+            await connection.execute("SET LOCAL session_replication_role = replica")  # no payments belong to these rows
+            await connection.executemany(EARNED, [(session, self.customer, *row) for session, *row in self.ledger])
 
     def online_seconds(self, mitra: str, since: dt.datetime, until: dt.datetime) -> int:
         """Return how long the mitra was online in the range; each online interval ends at the next change."""
@@ -143,7 +159,12 @@ class Model:
         by_search = {one["session_id"]: one["response"] for one in sorted(mine, key=lambda one: one["notified_at"])}
         counted = collections.Counter(by_search.values())
         judged = counted["ACCEPTED"] + counted["REJECTED"] + counted["IGNORED"]
-        chats = [flag for _, winner, at, flag in self.sessions if winner == mitra and since <= at < until]
+        own = [one for one in self.sessions if one[1] == mitra and since <= one[2] < until]
+        chats, ids = [flag for *_, flag in own], {session for session, *_ in own}
+        online = self.online_seconds(mitra, since, until)
+        answered = [one for one in mine if one["response"] in ("ACCEPTED", "REJECTED")]
+        times = [(one["responded_at"] - one["notified_at"]) // dt.timedelta(milliseconds=1) for one in answered]
+        lost = [one["lost_by"] for one in mine if one["lost_by"] is not None]
         return {
             "notified": len(by_search),
             "accepted": counted["ACCEPTED"],
@@ -153,7 +174,11 @@ class Model:
             "acceptance_rate": round(counted["ACCEPTED"] / judged, 4) if judged else None,
             "sessions": len(chats),
             "sensitive_sessions": chats.count("sensitive"),
-            "online_seconds": self.online_seconds(mitra, since, until),
+            "online_seconds": online,
+            "share_per_hour_online": round(len(chats) * 3600 / online, 4) if online else None,
+            "median_answer_ms": statistics.median_low(times) if times else None,
+            "lost_by_ms": statistics.median_low(lost) if lost else None,
+            "earned_idr": sum(amount for session, _, amount in self.ledger if session in ids),
         }
 
 
@@ -364,8 +389,10 @@ async def test_activity_reads_of_many_rows_use_an_index(stack: Stack, many: None
             )
             print(f"summary, {name}: {took:.2f} ms")  # noqa: T201
             assert ("Index Only Scan", "chat_request_notifications", "chat_request_notifications_activity") in seen
+            assert ("Index Only Scan", "chat_request_notifications", "chat_request_notifications_answers") in seen
             assert ("Index Only Scan", "chat_sessions", "chat_sessions_paired") in seen
-            assert not {table for how, table, _ in seen if how == "Seq Scan"} - {"mitras"}, seen
+            whole = {table for how, table, _ in seen if how == "Seq Scan"}
+            assert not whole - {"mitras", "customer_transactions"}, seen  # the latter has few rows here
         began = time.perf_counter()
         await connection.fetch(activity.SUMMARY, *activity.summary_args(now - dt.timedelta(days=30), now, now))
         print(f"summary, thirty days: {(time.perf_counter() - began) * 1000:.0f} ms")  # noqa: T201
