@@ -6,8 +6,8 @@ most every 5 s while operators look, and by what happened to codes and webhook c
 
 import asyncio
 import datetime as dt
-from collections.abc import Awaitable
-from typing import Literal
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 import attrs
 
@@ -37,6 +37,7 @@ LOST_FOR = dt.timedelta(minutes=10)  # of real time; then a process that died wi
 CODES_OF = dt.timedelta(minutes=10)
 CALLS_OF = dt.timedelta(hours=1)
 ASK_S = 3.0
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +71,13 @@ class PartState:
 
 
 OK, OFF = PartState("ok"), PartState("off")
+UNREAD = PartState(
+    "degraded",
+    Text(
+        en="Unknown: the database does not answer in time.",
+        id="Tidak diketahui: basis data tidak menjawab tepat waktu.",
+    ),
+)
 READ_ONLY = Text(en="The database takes no writes.", id="Basis data tidak menerima penulisan.")
 DATABASE_AWAY = Text(en="The database does not answer.", id="Basis data tidak menjawab.")
 REPLICA_AWAY = Text(
@@ -89,23 +97,17 @@ FAULTS = {
 
 
 async def health(runtime: Runtime, language: Language) -> Health:
-    """Return the health of each part. Raises Unavailable if the database does not answer to reads."""
+    """Return the health of each part. It takes 5 s at most. A part that can't be judged fails no other."""
     async with asyncio.TaskGroup() as group:  # none of them raises
-        asked = [
-            group.create_task(ask(runtime)) for ask in (_database, _redis, _gateway, _code_provider, _push_provider)
-        ]
-    database, redis, gateway, codes, pushes = (task.result() for task in asked)
-    processes = await _processes(runtime, is_writable=database.status == "ok")
-    found: dict[PartName, PartState] = {
-        **processes,
-        "database": database,
-        "replica": _replica(runtime),
-        "redis": redis,
-        "gateway": gateway,
-        "code_provider": await _delivered(runtime) if codes is OK else codes,
-        "push_provider": pushes,
-        "webhooks": await _webhooks(runtime),
-    }
+        processes = group.create_task(_processes(runtime))
+        asked: dict[PartName, asyncio.Task[PartState]] = {}
+        for name, judge in JUDGES.items():
+            asked[name] = group.create_task(judge(runtime))
+    others: dict[PartName, PartState] = {name: task.result() for name, task in asked.items()}
+    is_writable = others["database"].status == "ok"
+    unknown: dict[PartName, PartState] = {kind.value: PartState("degraded", UNKNOWN) for kind in ProcessKind}
+    found = processes.result() if is_writable else unknown
+    found.update(others)
     parts = [
         Part(
             name=name,
@@ -119,12 +121,10 @@ async def health(runtime: Runtime, language: Language) -> Health:
     return Health(status="down" if "down" in statuses else "degraded" if "degraded" in statuses else "ok", parts=parts)
 
 
-async def _processes(runtime: Runtime, *, is_writable: bool) -> dict[PartName, PartState]:
-    if not is_writable:
-        return {kind.value: PartState("degraded", UNKNOWN) for kind in ProcessKind}
+async def _processes(runtime: Runtime) -> dict[PartName, PartState]:
     now = runtime.now()
-    rows = await runtime.db.fetch(SQL["processes"], now, now - LOST_FOR * runtime.clock.scale)
-    seen = {row["kind"]: row for row in rows}
+    rows = await _in_time(runtime.db.fetch(SQL["processes"], now, now - LOST_FOR * runtime.clock.scale))
+    seen = {row["kind"]: row for row in rows or ()}
 
     def judged(kind: ProcessKind) -> PartState:
         row = seen.get(kind)
@@ -139,10 +139,10 @@ async def _processes(runtime: Runtime, *, is_writable: bool) -> dict[PartName, P
         )
         return PartState("degraded", text)
 
-    return {kind.value: judged(kind) for kind in ProcessKind}
+    return {kind.value: UNREAD if rows is None else judged(kind) for kind in ProcessKind}
 
 
-async def _in_time(asked: Awaitable[bool]) -> bool | None:
+async def _in_time(asked: Awaitable[T]) -> T | None:
     """Return the answer; None if there is none within ASK_S."""
     try:
         async with asyncio.timeout(ASK_S):
@@ -158,7 +158,7 @@ async def _database(runtime: Runtime) -> PartState:
     return OK if writable else PartState("down", READ_ONLY)
 
 
-def _replica(runtime: Runtime) -> PartState:
+async def _replica(runtime: Runtime) -> PartState:
     if not runtime.settings.database_read_url:
         return OFF
     lag_s = runtime.reports.lag_s
@@ -202,12 +202,17 @@ async def _push_provider(runtime: Runtime) -> PartState:
 async def _code_provider(runtime: Runtime) -> PartState:
     settings = runtime.settings
     urls = {"http": settings.otp_http_url, "twilio_verify": settings.twilio_verify_base_url}
-    return await _provider(runtime, urls[settings.otp_sender]) if settings.otp_sender in urls else OFF
+    if settings.otp_sender not in urls:
+        return OFF
+    answers = await _provider(runtime, urls[settings.otp_sender])
+    return await _delivered(runtime) if answers is OK else answers
 
 
 async def _delivered(runtime: Runtime) -> PartState:
     """Judge a code provider that answers by the codes that it was given."""
-    rows = await runtime.db.fetch(SQL["codes"], runtime.now() - CODES_OF * runtime.clock.scale)
+    rows = await _in_time(runtime.db.fetch(SQL["codes"], runtime.now() - CODES_OF * runtime.clock.scale))
+    if rows is None:
+        return UNREAD
     if not any(row["delivery_failed"] for row in rows):
         return OK
     if not rows[0]["delivery_failed"]:
@@ -224,7 +229,10 @@ async def _webhooks(runtime: Runtime) -> PartState:
     if not runtime.settings.gateway_enabled:
         return OFF
     since = runtime.now() - CALLS_OF
-    row = await runtime.db.fetchrow(SQL["webhooks"], id_ranges.since(since, scale=runtime.clock.scale), since)
+    bound = id_ranges.since(since, scale=runtime.clock.scale)
+    row = await _in_time(runtime.db.fetchrow(SQL["webhooks"], bound, since))
+    if row is None:
+        return UNREAD
     refused, polled = row["refused"], row["polled"]
     if not refused and not polled:
         return OK
@@ -233,3 +241,14 @@ async def _webhooks(runtime: Runtime) -> PartState:
         id=f"Dalam satu jam terakhir {refused} panggilan gagal, dan {polled} pembayaran hanya ditemukan dengan tanya.",
     )
     return PartState("degraded", text)
+
+
+JUDGES: dict[PartName, Callable[[Runtime], Coroutine[Any, Any, PartState]]] = {
+    "database": _database,
+    "replica": _replica,
+    "redis": _redis,
+    "gateway": _gateway,
+    "code_provider": _code_provider,
+    "push_provider": _push_provider,
+    "webhooks": _webhooks,
+}

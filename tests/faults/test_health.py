@@ -181,3 +181,14 @@ async def test_read_only_database_is_down_and_the_processes_are_unknown(world: W
         found = await until(world, database="down", api="degraded", realtime="degraded", jobs="degraded")
         assert found["database"]["message"] == "The database takes no writes."
     await until(world)
+
+
+async def test_part_that_the_database_does_not_tell_in_time_fails_no_other(world: World, stack: Service) -> None:
+    await until(world)
+    async with stack.transaction() as connection:
+        await connection.execute("LOCK TABLE webhook_logs, otp_requests IN ACCESS EXCLUSIVE MODE")
+        found = await parts(world)
+    judged = {name: part["status"] for name, part in found.items() if part["status"] not in ("ok", "off")}
+    assert judged == {"code_provider": "degraded", "webhooks": "degraded"}
+    assert found["webhooks"]["message"] == "Unknown: the database does not answer in time."
+    await until(world)
