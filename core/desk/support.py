@@ -309,8 +309,8 @@ async def _sessions(runtime: Runtime, actor: Actor, rows: list[Any]) -> list[Sup
                 payment_request_id=two.payment_request_id,
                 customer_absent_since=away.get((view.id, "customer")) if view.status in HELD else None,
                 mitra_absent_since=away.get((view.id, "mitra")) if view.status in HELD else None,
-                messages_by_customer=wrote["by_customer"] if wrote else 0,
-                messages_by_mitra=wrote["by_mitra"] if wrote else 0,
+                messages_by_customer=wrote["messages_by_customer"] if wrote else 0,
+                messages_by_mitra=wrote["messages_by_mitra"] if wrote else 0,
                 first_reply_seconds=wrote and wrote["first_reply_seconds"],
                 longest_silence_seconds=wrote and wrote["longest_silence_seconds"],
             )

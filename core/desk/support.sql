@@ -19,43 +19,31 @@ SELECT
 FROM customers AS c;
 
 -- name: writing
--- Who wrote in the paired sessions $1, without texts. $2 is now. A silence ends with a message or with the paid time.
+-- Who wrote in the paired sessions $1, without texts. $2 is now. Those of completed sessions were stored when their
+-- receipts were signed; the messages of the others, which run or ended a few seconds ago, are read.
+WITH stored AS MATERIALIZED (
+  SELECT
+    session_id,
+    messages_by_customer,
+    messages_by_mitra,
+    first_reply_seconds,
+    longest_silence_seconds
+  FROM session_receipts
+  WHERE session_id = ANY($1::uuid[]) AND messages_by_customer IS NOT NULL
+)
+
+SELECT *
+FROM stored
+UNION ALL
 SELECT
-  s.id AS session_id,
-  w.by_customer,
-  w.by_mitra,
-  w.first_reply_seconds,
-  greatest(
-    w.longest_gap,
-    floor(
-      extract(
-        EPOCH FROM least(coalesce(s.ended_at, $2::timestamptz), s.expires_at) - coalesce(w.newest_at, s.paired_at)
-      )
-    ),
-    0
-  )::int AS longest_silence_seconds
-FROM chat_sessions AS s
-CROSS JOIN
-  LATERAL (
-    SELECT
-      count(*) FILTER (WHERE m.sender_type = 'customer')::int AS by_customer,
-      count(*) FILTER (WHERE m.sender_type = 'mitra')::int AS by_mitra,
-      floor(
-        extract(EPOCH FROM min(m.created_at - m.asked_at) FILTER (WHERE m.sender_type = 'mitra'))
-      )::int AS first_reply_seconds,
-      floor(extract(EPOCH FROM max(m.created_at - m.before_at)))::int AS longest_gap,
-      max(m.created_at) AS newest_at
-    FROM (
-      SELECT
-        x.sender_type,
-        x.created_at,
-        lag(x.created_at, 1, s.paired_at) OVER (ORDER BY x.seq) AS before_at,
-        min(x.created_at) FILTER (WHERE x.sender_type = 'customer') OVER (ORDER BY x.seq) AS asked_at
-      FROM chat_messages AS x
-      WHERE x.session_id = s.id AND x.sender_type <> 'system'
-    ) AS m
-  ) AS w
-WHERE s.id = ANY($1) AND s.paired_at IS NOT NULL;
+  one.id,
+  w.*
+FROM unnest($1::uuid[]) AS one (id)
+CROSS JOIN LATERAL who_wrote(one.id, $2) AS w
+WHERE one.id NOT IN (
+  SELECT session_id
+  FROM stored
+);
 
 -- name: paid_for
 -- The payment request that paid for the session $1.

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from core.base.pages import Page
 from core.desk import figures, support
 from core.desk.support import LookUp
-from tests.flows.chats import Chat, a_chat
+from core.sessions.receipts import show as show_receipts
+from tests.flows.chats import Chat, a_chat, completed_chat
 from tests.flows.conftest import READER, Harness, rows
 from tests.tiers import examples
 
@@ -55,6 +56,34 @@ def test_figures_of_a_chat_equal_those_of_its_log(harness: Harness, log: list[tu
 
     async def play() -> None:
         assert await wrote(await a_chat(harness), log) == expected(log)
+
+    harness.run(play())
+
+
+def test_figures_of_a_completed_chat_are_stored_with_its_receipt_and_its_messages_not_read_again(
+    harness: Harness,
+) -> None:
+    runtime = harness.runtime
+
+    async def play() -> None:
+        chat = await completed_chat(harness, messages=5)
+
+        async def seen() -> tuple[Any, ...]:
+            (of_list,) = (await support.sessions(runtime, READER, Page(limit=1), LookUp(q=chat.id))).items
+            of_one = await support.session(runtime, READER, chat.id)
+            figures_of = [tuple(getattr(view, name) for name in WROTE) for view in (of_list, of_one)]
+            assert figures_of[0] == figures_of[1]
+            return figures_of[0]
+
+        live = await seen()
+        assert live[:2] == (2, 3)
+        await chat.row(
+            "UPDATE session_receipts SET completed_at = completed_at - interval '1 minute' WHERE session_id = $1"
+        )
+        await show_receipts.sign_due(runtime)
+        assert await seen() == live
+        await runtime.db.fetch(MOVE, chat.id, [100 * n for n in range(5)])
+        assert await seen() == live
 
     harness.run(play())
 

@@ -29,9 +29,18 @@ FROM session_receipts
 WHERE session_id = $1;
 
 -- name: sign
--- Store the text and signature of a receipt.
+-- Store the text and signature of a receipt, and who wrote in the chat, which never changes from now on.
 UPDATE session_receipts
-SET body = $2, key_id = $3, signature = $4, signed_at = $5
+SET
+  body = $2,
+  key_id = $3,
+  signature = $4,
+  signed_at = $5,
+  messages_by_customer = w.messages_by_customer,
+  messages_by_mitra = w.messages_by_mitra,
+  first_reply_seconds = w.first_reply_seconds,
+  longest_silence_seconds = w.longest_silence_seconds
+FROM who_wrote($1, $5) AS w
 WHERE session_id = $1 AND signed_at IS NULL;
 
 -- name: paid_time

@@ -26,6 +26,11 @@ class SessionReceipt(Table, tablename="session_receipts", db=columns.ENGINE):
     key_id = columns.string(64, null=True, personal=RECEIPT)
     signature = columns.string(86, null=True, personal=RECEIPT)  # base64url of 64 bytes
     signed_at = columns.moment()
+    # Who wrote in the chat (database function who_wrote), stored with the signature; lists of operators read them.
+    messages_by_customer = columns.number(null=True)
+    messages_by_mitra = columns.number(null=True)
+    first_reply_seconds = columns.number(null=True)
+    longest_silence_seconds = columns.number(null=True)
 
     signed_is_whole = Check(
         "(signed_at IS NULL) = (body IS NULL) AND (signed_at IS NULL) = (key_id IS NULL) "
