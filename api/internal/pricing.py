@@ -7,7 +7,7 @@ from attrs import validators
 from litestar import delete, get, patch, post, put
 
 from api.auth import operators
-from api.parameters import path_id
+from api.parameters import path_id, query_time
 from api.request_bodies import Body, JsonObject, integer, no_nulls, optional_integer, shown_text, structure, text
 from core.base import field_messages
 from core.base.actor import Actor
@@ -15,10 +15,19 @@ from core.base.errors import NotFound, ValidationFailed
 from core.base.field_types import Mode, TierId
 from core.base.pages import Items, read_page
 from core.payments.pricing import edit as pricing_edit
+from core.payments.pricing import schedule as price_schedule
 from core.payments.pricing import views as prices
 from core.payments.pricing.admin_store import FirstSessionPromotion, TierForOperators
 from core.payments.pricing.edit import TierPosition
-from core.payments.pricing.rules import LONGEST_TAG, MAX_MINUTES, MODES, StaleWrite, TierExists
+from core.payments.pricing.rules import (
+    LONGEST_TAG,
+    MAX_MINUTES,
+    MODES,
+    PriceScheduled,
+    StaleWrite,
+    TierExists,
+    TierNotFound,
+)
 from core.runtime.container import Runtime
 
 TOKEN = 64
@@ -51,6 +60,15 @@ class TierPatch:
 class TokenBody:
     """The version token of the row, as it was read."""
 
+    updated_at: str = text(1, TOKEN)
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleBody:
+    """A price that the tier gets at `starts_at`, which is in the future. `updated_at` is the tier's version token."""
+
+    price_idr: int = integer(0)
+    starts_at: str = text(1, 40, metadata={"schema": {"format": "date-time"}})
     updated_at: str = text(1, TOKEN)
 
 
@@ -172,6 +190,36 @@ async def reactivate_tier(tier_id: str, data: TokenBody, runtime: Runtime, actor
     return await prices.tier(runtime, found)
 
 
+@post(
+    "/internal/pricing/tiers/{tier_id:str}/schedule",
+    status_code=201,
+    dto=Body[ScheduleBody],
+    return_dto=None,
+    **operators("pricing", "write", StaleWrite, TierNotFound, PriceScheduled),
+)
+async def schedule_price(tier_id: str, data: ScheduleBody, runtime: Runtime, actor: Actor) -> TierForOperators:
+    """Give a tier another price at a time.
+
+    Edits and a new order keep it; deleting the tier cancels it. Payment requests from before keep their price.
+    """
+    found, starts_at = path_id(tier_id), query_time("starts_at", data.starts_at)
+    assert starts_at is not None
+    await price_schedule.schedule(
+        runtime, actor, tier_id=found, token=data.updated_at, price_idr=data.price_idr, starts_at=starts_at
+    )
+    return await prices.tier(runtime, found)
+
+
+@delete(
+    "/internal/pricing/tiers/{tier_id:str}/schedule/{schedule_id:str}", status_code=200, **operators("pricing", "write")
+)
+async def cancel_price(tier_id: str, schedule_id: str, runtime: Runtime, actor: Actor) -> TierForOperators:
+    """Cancel a scheduled price that has not started."""
+    found = path_id(tier_id)
+    await price_schedule.cancel(runtime, actor, tier_id=found, schedule_id=path_id(schedule_id))
+    return await prices.tier(runtime, found)
+
+
 @put(
     "/internal/pricing/tiers/order",
     dto=Body[OrderBody],
@@ -225,6 +273,6 @@ async def promotion_history(
 
 
 ROUTES = [
-    tiers, add_tier, change_tier, delete_tier, reactivate_tier, order_tiers, tier_history, promotion, change_promotion,
-    promotion_history,
+    tiers, add_tier, change_tier, delete_tier, reactivate_tier, schedule_price, cancel_price, order_tiers, tier_history,
+    promotion, change_promotion, promotion_history,
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from core.config import store as config_store
 from core.pairing import advance as pairing_advance
 from core.pairing import check_presence, presence
 from core.payments import poll as invoice_poll
+from core.payments.pricing import schedule
 from core.payments.refunds import refund
 from core.providers.refunds import gateway_of
 from core.runtime.container import Runtime
@@ -117,6 +118,13 @@ TIMED = (
         applies=lambda runtime: gateway_of(runtime.settings, runtime.gateway) is not None,
         rule="the gateway is asked about an open refund",
         proves="I7 docs/product.md#refunds",
+    ),
+    TimedWork(
+        kind="price",
+        run=schedule.start_due,
+        label=Text(en="price start", id="awal harga"),
+        rule="a scheduled price starts by its time",
+        proves="docs/product.md#prices-at-a-time",
     ),
     TimedWork(
         kind="expire_payments",

@@ -267,6 +267,17 @@ HOUR = "interval '1 hour'"
 NO_RECEIPTS = "DELETE FROM session_receipts;"  # they agree with the session, so another rule would find the break, too
 # (rule, SQL that breaks it). Triggers and foreign keys are off while it runs. What a CHECK or an index refuses needs no
 # rule of the audit.
+# A tier that is on the price list or not, and a price of it at a time.
+SCHEDULED = """WITH tier AS (
+    INSERT INTO pricing_tiers (id, mode, minutes, price_idr, is_active, created_at, updated_at)
+    VALUES (gen_random_uuid(), 'chat', 1399, 1, {}, now(), now()) RETURNING *
+  ), history AS (
+    INSERT INTO pricing_tiers_history (id, pricing_tier_id, change_kind, changed_at, after)
+    SELECT gen_random_uuid(), id, 'created', now(), to_jsonb(tier) FROM tier
+  )
+  INSERT INTO pricing_schedules (id, pricing_tier_id, price_idr, starts_at, asked_by, asked_at)
+  SELECT gen_random_uuid(), t.id, 1, now() + interval '{}', o.id, now()
+  FROM tier AS t, (SELECT id FROM control_center_users LIMIT 1) AS o"""
 BROKEN: tuple[tuple[str, str], ...] = (
     (
         "a paid request is in exactly one place",
@@ -475,6 +486,8 @@ BROKEN: tuple[tuple[str, str], ...] = (
         "a price's history is complete and ends with its current row",
         "UPDATE pricing_promotions SET price_idr = price_idr + 1",
     ),
+    ("a scheduled price is of an active tier", SCHEDULED.format("false", "1000 days")),
+    ("a scheduled price starts by its time", SCHEDULED.format("true", "-1000 days")),
     (
         "a price's history is complete and ends with its current row",
         """DELETE FROM pricing_tiers_history WHERE change_kind = 'created' AND pricing_tier_id IN

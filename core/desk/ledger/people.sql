@@ -280,7 +280,8 @@ FROM (
     pricing_tier_id AS row_id,
     change_kind,
     changed_by,
-    changed_at,
+    -- A price that starts has the audit row of its schedule.
+    CASE change_kind WHEN 'started' THEN (schedule ->> 'asked_at')::timestamptz ELSE changed_at END AS changed_at,
     after
   FROM pricing_tiers_history
   UNION ALL
@@ -303,6 +304,18 @@ WHERE
       AND a.operator_id = h.changed_by
       AND a.created_at = h.changed_at
   ) <> 1;
+
+
+-- rule: a scheduled price is of an active tier
+-- proves: docs/product.md#prices-at-a-time
+-- reads: whole tables
+-- returns: scheduled prices of deleted tiers.
+SELECT
+  s.id::text,
+  format('tier %s, from %s', s.pricing_tier_id, s.starts_at)
+FROM pricing_schedules AS s
+JOIN pricing_tiers AS t ON t.id = s.pricing_tier_id
+WHERE NOT t.is_active;
 
 
 -- rule: a price's history is complete and ends with its current row

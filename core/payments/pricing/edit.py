@@ -9,16 +9,23 @@ import attrs
 
 from core.accounts.operators import store as operators
 from core.base.actor import Actor
+from core.base.clock import as_text
 from core.base.errors import NotFound, ValidationFailed
 from core.base.languages import Text
 from core.payments.pricing import admin_store
 from core.payments.pricing.admin_store import TierForOperators
-from core.payments.pricing.rules import StaleWrite, TierExists, checked_tag
+from core.payments.pricing.rules import ChangeKind, StaleWrite, TierExists, checked_tag
 from core.runtime.container import Runtime
 from core.storage.transaction import Tx
 
 
-async def _fresh(tx: Tx, tier_id: str, token: str) -> TierForOperators:
+def _seen(tier: TierForOperators) -> dict[str, Any]:
+    """Return a tier as audit rows have it: of its scheduled prices, only those and their times."""
+    scheduled = [{"price_idr": one.price_idr, "starts_at": as_text(one.starts_at)} for one in tier.scheduled]
+    return {**attrs.asdict(tier), "scheduled": scheduled}
+
+
+async def fresh(tx: Tx, tier_id: str, token: str) -> TierForOperators:
     """Lock a tier and check that its version is the one that the operator saw. Raises NotFound, StaleWrite."""
     found = (await admin_store.lock_tiers(tx, [tier_id])).get(tier_id)
     if found is None:
@@ -59,7 +66,7 @@ async def add_tier(
             raise TierExists(details={"id": await admin_store.tier_of(tx, mode=mode, minutes=minutes)})
         made = await admin_store.tier(tx, tier_id)
         assert made is not None
-        await _audit(tx, actor, "tier.created", tier_id, None, attrs.asdict(made))
+        await _audit(tx, actor, "tier.created", tier_id, None, _seen(made))
     return tier_id
 
 
@@ -71,7 +78,10 @@ async def change_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: st
 
 
 async def delete_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token: str) -> None:
-    """Remove a tier from the price list. It can be reactivated. Raises NotFound, StaleWrite."""
+    """Remove a tier from the price list, and cancel its scheduled prices. It can be reactivated.
+
+    Raises NotFound, StaleWrite.
+    """
     await _change(runtime, actor, tier_id, token, "deleted", {"is_active": False})
 
 
@@ -80,15 +90,19 @@ async def reactivate_tier(runtime: Runtime, actor: Actor, *, tier_id: str, token
     await _change(runtime, actor, tier_id, token, "reactivated", {"is_active": True})
 
 
-async def _change(runtime: Runtime, actor: Actor, tier_id: str, token: str, kind: str, values: dict[str, Any]) -> None:
+async def _change(
+    runtime: Runtime, actor: Actor, tier_id: str, token: str, kind: ChangeKind, values: dict[str, Any]
+) -> None:
     async with runtime.transaction() as tx:
-        before = await _fresh(tx, tier_id, token)
+        before = await fresh(tx, tier_id, token)
         if all(getattr(before, name) == value for name, value in values.items()):
             return  # nothing changes, so the version must not change either
+        if kind == "deleted":
+            await admin_store.delete_schedules(tx, tier_id)
         await admin_store.change_tier(tx, tier_id, kind=kind, operator_id=actor.user_id, **values)
         after = await admin_store.tier(tx, tier_id)
         assert after is not None
-        await _audit(tx, actor, f"tier.{kind}", tier_id, attrs.asdict(before), attrs.asdict(after))
+        await _audit(tx, actor, f"tier.{kind}", tier_id, _seen(before), _seen(after))
 
 
 @attrs.frozen(kw_only=True)

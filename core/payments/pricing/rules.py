@@ -12,6 +12,7 @@ from core.base.languages import Text
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 ChangeKind = Literal["created", "updated", "deleted", "reactivated", "reordered"]
+TierChangeKind = Literal[ChangeKind, "scheduled", "unscheduled", "started"]
 MAX_MINUTES = 1440
 MAX_IDR = MAX_INT
 LONGEST_TAG = 100
@@ -74,6 +75,16 @@ class TierExists(DomainError):
         en="A price for this mode and duration already exists.", id="Sudah ada harga untuk jenis dan menit ini."
     )
     advice = "Change or reactivate the tier that `details.id` names."
+
+
+class PriceScheduled(DomainError):
+    """The tier already gets a price in this minute. `details.id` is the id of that schedule."""
+
+    code = "PRICE_SCHEDULED"
+    message = Text(
+        en="This tier already gets a price in this minute.", id="Harga lain sudah dijadwalkan untuk menit ini."
+    )
+    advice = "Choose another minute, or cancel the schedule that `details.id` names first."
 
 
 @attrs.frozen(kw_only=True)

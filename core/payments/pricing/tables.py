@@ -4,7 +4,7 @@ from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
 from core.base.field_types import Mode
-from core.payments.pricing.rules import ChangeKind
+from core.payments.pricing.rules import ChangeKind, TierChangeKind
 from core.storage import columns
 from core.storage.personal import Erase, Personal
 
@@ -29,8 +29,24 @@ class PricingTier(Table, tablename="pricing_tiers", db=columns.ENGINE):
     sane = Check("minutes > 0 AND price_idr >= 0")
 
 
+class PricingSchedule(Table, tablename="pricing_schedules", db=columns.ENGINE):
+    """A price that a tier gets at a time. The row is deleted when the price starts, or is not wanted any longer."""
+
+    id = columns.identifier()
+    pricing_tier_id = columns.reference("PricingTier")
+    price_idr = columns.number()
+    starts_at = columns.moment(null=False)
+    asked_by = columns.reference("Operator")
+    asked_at = columns.moment(null=False)
+
+    sane = Check("price_idr >= 0")
+
+
 class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.ENGINE):
-    """One row for each change of a tier. `changed_by` is null for the service's own seed."""
+    """One row for each change of a tier. `changed_by` is null for the service's own seed.
+
+    `schedule` is the row of `pricing_schedules` that was made, cancelled or started.
+    """
 
     id = columns.identifier()
     pricing_tier_id = columns.reference("PricingTier")
@@ -39,8 +55,10 @@ class PricingTierHistory(Table, tablename="pricing_tiers_history", db=columns.EN
     changed_at = columns.moment(null=False)
     before = columns.json(personal=PRICE)
     after = columns.json(personal=PRICE)
+    schedule = columns.json(personal=PRICE)
 
-    known_kind = columns.words("change_kind", ChangeKind)
+    known_kind = columns.words("change_kind", TierChangeKind)
+    says_the_schedule = Check("(schedule IS NOT NULL) = (change_kind IN ('scheduled', 'unscheduled', 'started'))")
 
 
 class PricingPromotion(Table, tablename="pricing_promotions", db=columns.ENGINE):

@@ -5,6 +5,7 @@ Two operators never overwrite each other's changes.
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import random
 import re
@@ -16,13 +17,13 @@ import pytest
 
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.client import Client, Refused
 
 pytestmark = pytest.mark.anyio
 
 TIERS = "/internal/pricing/tiers"
 PROMOTION = "/internal/pricing/promotions/first-session"
-TIER_FIELDS = {"id", "mode", "minutes", "price_idr", "tag", "sort_order", "is_active", "updated_at"}
+TIER_FIELDS = {"id", "mode", "minutes", "price_idr", "tag", "sort_order", "is_active", "updated_at", "scheduled"}
 PROMOTION_FIELDS = {"enabled", "price_idr", "gimmick_price_idr", "duration_minutes", "modes", "updated_at"}
 TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 OF_NO_TIER = 1439  # a tier with these minutes is inserted, which the missing history refuses
@@ -64,6 +65,15 @@ def delete(operator: Client, tier: dict[str, Any]) -> Any:
 
 def reactivate(operator: Client, tier: dict[str, Any]) -> Any:
     return operator.post(f"{TIERS}/{tier['id']}/reactivate", {"updated_at": tier["updated_at"]})
+
+
+def schedule(operator: Client, tier: dict[str, Any], price: Any, starts_at: Any) -> Any:
+    body = {"price_idr": price, "starts_at": starts_at, "updated_at": tier["updated_at"]}
+    return operator.post(f"{TIERS}/{tier['id']}/schedule", body)
+
+
+def cancel(operator: Client, tier: dict[str, Any], schedule_id: str) -> Any:
+    return operator.call("DELETE", f"{TIERS}/{tier['id']}/schedule/{schedule_id}")
 
 
 def order(operator: Client, tiers: list[dict[str, Any]], mode: str = "chat") -> Any:
@@ -294,7 +304,7 @@ async def test_tier_history_is_complete_and_names_the_operators(world: World) ->
         changed = await patch(other.client, tier, price_idr=1, tag=None)
         assert await patch(root, changed, price_idr=1) == changed  # nothing changes, so no version token becomes stale
         newest, first = await history(root, tier["id"])
-        assert set(newest) == {"id", "change_kind", "changed_by", "changed_at", "before", "after"}
+        assert set(newest) == {"id", "change_kind", "changed_by", "changed_at", "before", "after", "schedule"}
         assert newest["changed_by"] == {"id": other.id, "display_name": "Sari"}
         assert (first["change_kind"], first["before"]) == ("created", None)
         assert newest["before"] == first["after"]
@@ -307,6 +317,104 @@ async def test_tier_history_is_complete_and_names_the_operators(world: World) ->
         assert [row["action"] for row in await audits(world, tier["id"])] == ["tier.created", "tier.updated"]
     seeded = [one for one in (await root.get(TIERS))["items"] if one["minutes"] == 12 and one["mode"] == "chat"]
     assert (await history(root, seeded[0]["id"]))[-1]["changed_by"] is None
+
+
+async def test_scheduled_price_starts_by_itself_and_is_cancelled_by_hand(world: World) -> None:
+    operator, customer = await an_operator(world, {"pricing": "write"}), await world.customer()
+    client = operator.client
+
+    async def price() -> int:
+        return next(one["price_idr"] for one in await on_sale(customer) if one["id"] == tier["id"])
+
+    async with a_tier(client) as tier:
+        soon, later = (operator.client.clock.now() + dt.timedelta(**wait) for wait in ({"seconds": 3}, {"days": 1}))
+        planned = await schedule(client, tier, 8_000, soon.isoformat())
+        assert planned == await find_tier(client, tier["id"])
+        assert planned["updated_at"] > tier["updated_at"]
+        (first,) = planned["scheduled"]
+        assert set(first) == {"id", "price_idr", "starts_at", "asked_by", "asked_at"}
+        assert (first["price_idr"], first["asked_by"]["id"]) == (8_000, operator.id)
+        assert dt.datetime.fromisoformat(first["starts_at"]) == soon
+        both = await schedule(client, planned, 9_500, later.isoformat())
+        assert [one["price_idr"] for one in both["scheduled"]] == [8_000, 9_500]
+        assert await price() == 9_000
+        await world.until(price, lambda seen: seen == 8_000)
+        started = await find_tier(client, tier["id"])
+        (left,) = started["scheduled"]
+        assert left == both["scheduled"][1]
+        await refused(cancel(client, tier, first["id"]), 404, "NOT_FOUND")
+        gone = await cancel(client, started, left["id"])
+        assert (gone["scheduled"], gone["price_idr"]) == ([], 8_000)
+        assert gone["updated_at"] > started["updated_at"]
+        await refused(cancel(client, gone, left["id"]), 404, "NOT_FOUND")
+        newest = await history(client, tier["id"])
+        assert [one["change_kind"] for one in newest] == [
+            "unscheduled",
+            "started",
+            "scheduled",
+            "scheduled",
+            "created",
+        ]
+        assert newest[1]["changed_by"]["id"] == operator.id
+        assert newest[1]["schedule"] == {name: first[name] for name in ("price_idr", "starts_at", "asked_at")}
+        assert newest[1]["changed_at"] >= first["starts_at"]
+        actions = [row["action"] for row in await audits(world, tier["id"])]
+        assert actions == ["tier.created", "tier.scheduled", "tier.scheduled", "tier.unscheduled"]
+
+
+async def test_scheduled_price_that_does_not_fit_is_refused(world: World) -> None:
+    operator = await world.operator()
+    now = operator.clock.now()
+    later = (now + dt.timedelta(days=1)).replace(second=1, microsecond=0)
+    async with a_tier(operator) as tier:
+        for price, starts_at, field in (
+            (1, now.isoformat(), "starts_at"),
+            (1, (now - dt.timedelta(days=1)).isoformat(), "starts_at"),
+            (1, later.replace(tzinfo=None).isoformat(), "starts_at"),
+            (1, "tomorrow", "starts_at"),
+            (1, None, "starts_at"),
+            (-1, later.isoformat(), "price_idr"),
+            ("1", later.isoformat(), "price_idr"),
+            (2**31, later.isoformat(), "price_idr"),
+        ):
+            error = await refused(schedule(operator, tier, price, starts_at), 422, "VALIDATION_ERROR")
+            assert [item["field"] for item in error["details"]["fields"]] == [field], (price, starts_at)
+        planned = await schedule(operator, tier, 1, later.isoformat())
+        taken = await refused(
+            schedule(operator, planned, 2, later.replace(second=59).isoformat()), 409, "PRICE_SCHEDULED"
+        )
+        assert taken["details"] == {"id": planned["scheduled"][0]["id"]}
+        stale = await refused(schedule(operator, tier, 2, later.isoformat()), 409, "STALE_WRITE")
+        assert stale["details"]["current"] == planned
+        kept = await patch(operator, planned, tag="nanti")
+        assert kept["scheduled"] == planned["scheduled"]
+        deleted = await delete(operator, kept)
+        assert deleted["scheduled"] == []
+        await refused(schedule(operator, deleted, 1, later.isoformat()), 409, "TIER_NOT_FOUND")
+        assert (await reactivate(operator, deleted))["scheduled"] == []
+    for one in (new_id(), "nonsense"):
+        await refused(schedule(operator, {"id": one, "updated_at": OLD}, 1, later.isoformat()), 404, "NOT_FOUND")
+        await refused(cancel(operator, {"id": one}, new_id()), 404, "NOT_FOUND")
+        await refused(cancel(operator, tier, one), 404, "NOT_FOUND")
+
+
+async def test_of_many_prices_for_one_minute_one_is_scheduled(world: World) -> None:
+    operator = await world.operator()
+    later = (operator.clock.now() + dt.timedelta(days=1)).isoformat()
+    async with a_tier(operator) as tier:
+
+        async def insist(n: int) -> Any:
+            while True:
+                try:
+                    return await schedule(operator, await find_tier(operator, tier["id"]), n, later)
+                except Refused as no:
+                    if no.code != "STALE_WRITE":
+                        raise
+
+        seen = await at_once(8, insist)
+        assert sorted(status for status, _ in seen) == [200] + [409] * 7
+        assert {code for status, code in seen if status == 409} == {"PRICE_SCHEDULED"}
+        assert len((await find_tier(operator, tier["id"]))["scheduled"]) == 1
 
 
 @pytest.mark.parametrize("table", ["pricing_tiers", "pricing_promotions"])

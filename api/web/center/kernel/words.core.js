@@ -118,6 +118,7 @@ export const CORE_WORDS = {
   "pairing wave": "gelombang pencarian",
   "extension answer": "jawaban perpanjangan",
   "time credit": "pengembalian waktu",
+  "price start": "awal harga",
   "payment expiry": "batas waktu pembayaran",
   "pairing start": "awal pencarian",
 };
