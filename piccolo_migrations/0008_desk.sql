@@ -1,3 +1,4 @@
+-- sha256 6d93bde4cbe491f73a57248a949eade228061851ff08c1a66100017b4f5180f0
 -- Who wrote in a paired session, without texts. A silence ends with a message or with the paid time. No row for
 -- a session that was never paired.
 CREATE OR REPLACE FUNCTION who_wrote(p_session UUID, p_now TIMESTAMPTZ) RETURNS TABLE (

@@ -1,3 +1,4 @@
+-- sha256 ab6476b51bdf8c8e53a48c91050cf078669401a36918aebeb69addcd065728d3
 -- Prices at a time (docs/product.md#prices-at-a-time): what operators asked for, until the jobs process sets the price.
 CREATE TABLE IF NOT EXISTS pricing_schedules (
   id UUID PRIMARY KEY NOT NULL,
