@@ -4,10 +4,11 @@ The first paragraph of a handler's docstring is the summary, and the rest its de
 `include_in_schema=False` is for people, not for programs, and is left out.
 """
 
+import datetime as dt
 import re
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
 
 from api import errors
 from api.auth import Access
@@ -64,6 +65,12 @@ QUERY: dict[str, dict[str, Any]] = {
     },
     "bodies": {"type": "boolean", "default": True, "description": "Whether to return the bodies of the calls."},
     "superseded": {"type": "boolean", "default": False},
+}
+
+# Query parameters whose values are days.
+DAYS: dict[str, dict[str, Any]] = {
+    name: {"type": "string", "format": "date", "description": "A day in the business's time zone; it is included."}
+    for name in ("from", "to")
 }
 
 
@@ -186,7 +193,8 @@ def _parameters(handler: Any, path: str, signature: Signature, schemas: Schemas)
             }
         )
     for name, kind in signature.query.items():
-        schema = QUERY.get(name) or schemas.answer(kind)
+        schema = DAYS.get(name) if dt.date in get_args(kind) else QUERY.get(name)
+        schema = schema or schemas.answer(kind)
         if isinstance(schema.get("type"), list):  # a query parameter may be absent, but never null
             schema = {**schema, "type": next(one for one in schema["type"] if one != "null")}
         made.append({"name": name, "in": "query", "schema": schema})

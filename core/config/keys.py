@@ -41,6 +41,7 @@ class Shape(enum.Enum):
     CHOICE = "choice"  # {"value": one of `choices`}
     VERSION = "version"  # {"value": text such as 1.4.0, or null}
     NOTICE = "notice"  # {"value": {"message_id", "message_en", "until"}, or null}
+    ZONE = "zone"  # {"value": a time zone such as Asia/Jakarta}
     DOCUMENT = "document"  # the JSON document itself
 
 
@@ -54,6 +55,7 @@ class Group(enum.Enum):
     PRESENCE = Text(en="Unresponsive mitras", id="Mitra yang diam")
     CODES = Text(en="Sign-in by code", id="Masuk dengan kode")
     OPERATORS = Text(en="Operator sign-in", id="Masuknya operator")
+    FIGURES = Text(en="Figures", id="Angka usaha")
     APPS = Text(en="Apps", id="Aplikasi")
     RETENTION = Text(en="Retention", id="Penyimpanan")
     UNUSED = Text(en="No effect", id="Tanpa pengaruh")
@@ -526,6 +528,15 @@ _ROWS: dict[Group, tuple[Key, ...]] = {
                 id="Lama alamat baru terkunci, bila hanya alamat yang dikunci.",
             ),
             in_production=(5, 1440),
+        ),
+    ),
+    Group.FIGURES: (
+        Key(
+            name="business_time_zone",
+            shape=Shape.ZONE,
+            default="Asia/Jakarta",
+            label=Text(en="Time zone of the business", id="Zona waktu usaha"),
+            meaning=Text(en="The time zone of the days of the figures.", id="Zona waktu hari-hari pada angka usaha."),
         ),
     ),
     Group.APPS: (

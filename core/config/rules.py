@@ -1,7 +1,9 @@
 """The rules of configuration values: what a row stores, and which values are valid (docs/configuration.md)."""
 
 import datetime as dt
+import functools
 import re
+import zoneinfo
 from typing import Any
 
 from core.base import field_messages, shown_texts
@@ -73,6 +75,10 @@ def check(key: Key, value: Any, *, cadence_seconds: int = 1, production: bool = 
         )
     if key.shape is Shape.NOTICE and not (value is None or _is_notice(value)):
         raise _refusal(key, NOTICE_RULE)
+    if key.shape is Shape.ZONE and not _is_zone(value):
+        raise _refusal(
+            key, Text(en="must be a time zone such as Asia/Jakarta", id="harus zona waktu seperti Asia/Jakarta")
+        )
     if key.shape is Shape.DOCUMENT:
         _check_document(key, value)
 
@@ -130,6 +136,15 @@ def _moment(text: Any) -> dt.datetime | None:
         return None if at.tzinfo is None else at.astimezone(dt.UTC)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+@functools.cache  # it reads a whole folder
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _is_zone(value: Any) -> bool:
+    return isinstance(value, str) and value in _zones()
 
 
 def has_placeholder(handles: dict[str, Any]) -> bool:

@@ -174,7 +174,7 @@ class Harness:
 
 
 @contextlib.contextmanager
-def rows(runtime: Runtime, **values: int) -> Iterator[None]:
+def rows(runtime: Runtime, **values: int | str) -> Iterator[None]:
     """Set configuration rows of this process for a while."""
     before = runtime.config.values
     runtime.config.values = {**before, **values}

@@ -19,7 +19,8 @@ from core.base import ids
 from core.base.actor import Actor, UserType
 from core.base.errors import DomainError
 from core.base.field_types import MitraId
-from core.desk import operator_work
+from core.desk import business_figures, operator_work
+from core.desk.business_figures import FIGURES, By
 from core.desk.ledger.audit import audit
 from core.desk.operator_work import MitraChange
 from core.pairing import advance as pairing_advance
@@ -211,6 +212,33 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.harness.run(work)
+
+    def _check_figures(self) -> None:
+        """Check that the figures of the business have the money of all rows, whatever they are counted by."""
+        first = self.clock.now().date() - dt.timedelta(days=business_figures.MOST - 1)
+        for by in By:
+            found = self.run(business_figures.figures(self.harness.runtime, first=first, last=None, by=by))
+            assert {name: sum(getattr(row, name) for row in found.items) for name in FIGURES} == self._figures(), by
+
+    def _figures(self) -> dict[str, int]:
+        """Return the figures of all payments, by the rules alone."""
+        seen, failures = self.seen, self.seen.failures.values()
+        paid = [p for p in seen.payments.values() if p["confirmed_at"] is not None]
+        earned = sum(p["amount"] for p in paid if p["status"] == "consumed")
+        failed = sum(f["amount"] for f in failures)
+        assert sum(p["amount"] for p in paid) == earned + failed + sum(
+            p["amount"] for p in paid if p["status"] == "confirmed"
+        )
+        by_failure = sum(f["amount"] for f in failures if f["operator_action"] == "refunded")
+        return {
+            "paid": sum(p["amount"] for p in paid),
+            "earned": earned,
+            "refunded": by_failure + sum(one["amount"] for one in seen.refunds if one["status"] == "succeeded"),
+            "failed": failed,
+            "open": sum(f["amount"] for f in failures if f["operator_action"] is None),
+            "chats": sum(s["paired_at"] is not None for s in seen.sessions.values()),
+            "unserved": sum(s["status"] == "failed" and s["targeted_mitra_id"] is None for s in seen.sessions.values()),
+        }
 
     async def _look(self) -> Seen:
         async def rows(sql: str) -> list[dict[str, Any]]:
@@ -1025,6 +1053,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """Check that at the end no money is in flight and no session is running."""
         if not hasattr(self, "seen"):
             return
+        self._check_figures()
         for n in range(len(self.seen.payments)):
             self.search_starts(n)
             self.extension_is_asked(n)
@@ -1043,6 +1072,7 @@ class MoneyMachine(RuleBasedStateMachine):
         }
         assert {s["status"] for s in self.seen.sessions.values()} <= {"completed", "cancelled", "failed"}
         assert not [e for e in self.seen.extensions.values() if e["status"] == "pending"]
+        self._check_figures()
 
 
 @pytest.mark.parametrize("part", parts(10))

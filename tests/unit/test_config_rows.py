@@ -35,7 +35,7 @@ DEFAULTS = {
     "free_trial_duration_minutes": 5, "anonymity": {"enabled": False},
     "refuse_unservable_payments": False,
     "minimum_version_android": None, "minimum_version_ios": None, "minimum_version_web": None, "maintenance": None,
-    "fair_clock": False, "fair_clock_max_seconds": 900,
+    "business_time_zone": "Asia/Jakarta", "fair_clock": False, "fair_clock_max_seconds": 900,
 }  # fmt: skip
 UNUSED = {
     "mitra_ping_interval_seconds",
@@ -235,6 +235,14 @@ def test_mitra_with_timely_heartbeats_is_never_stale(threshold: float, cadence: 
     values = {"mitra_stale_after_seconds": threshold, "require_mitra_ping": True}
     wanted = {"mitra_stale_after_seconds": holds, "require_mitra_ping": True}
     assert effective(values, cadence_seconds=cadence) == wanted
+
+
+@pytest.mark.parametrize("zone", ["Asia/Bandung", "UTC+7", "+07:00", "../etc/passwd", "", 7, None, ["UTC"]], ids=repr)
+def test_unknown_time_zone_is_refused(zone: Any):
+    key = KEYS["business_time_zone"]
+    refused(key, zone)
+    for good in ("Asia/Jakarta", "America/New_York", "UTC"):
+        check(key, good)
 
 
 NOTICE = {"message_id": "Kami segera kembali.", "message_en": "We are back soon.", "until": "2026-01-01T12:00:00+07:00"}

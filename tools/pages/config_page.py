@@ -22,6 +22,8 @@ def _bounds(key: Key) -> str:
         return "true, false"
     if key.shape is Shape.VERSION:
         return "a version such as 1.4.0, or null"
+    if key.shape is Shape.ZONE:
+        return "a time zone such as Asia/Jakarta"
     if key.shape is Shape.NOTICE:
         return "message_id, message_en, until; or null"
     return ", ".join(key.choices) or "a document"

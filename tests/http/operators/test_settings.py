@@ -119,6 +119,7 @@ async def test_structured_config_values_are_validated(world: World) -> None:
         ("price_tiers", [], [{}, "[]", None, {"value": []}]),
         ("extension_default_action_on_timeout", "reject", ["", "Reject", None, True]),
         ("minimum_version_android", "1.4.0", ["", "1.4", 1.4, {}]),
+        ("business_time_zone", "America/New_York", ["", "Asia/Bandung", "UTC+7", None]),
         ("maintenance", {"message_id": "a", "message_en": "b", "until": None}, [{}, "", {"message_id": "a"}]),
     ):
         before = (await operator.get(path(key)))["value"]

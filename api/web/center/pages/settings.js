@@ -54,6 +54,13 @@ function control(row) {
   if (typeof row.default === "boolean") {
     return { shown: tick(t("Enabled"), { name, checked: row.value }), read: (data) => data.has(name) };
   }
+  if (row.key === "business_time_zone") {
+    const input = h("input", { name, required: true, value: row.value, autocomplete: "off" });
+    return {
+      shown: field(row.label, input, t("A time zone such as Asia/Jakarta."), { hidden: true }),
+      read: (data) => data.get(name).trim(),
+    };
+  }
   if (typeof row.default === "number") {
     const bounds = t("{min} to {max} {unit}", { min: number(row.min), max: number(row.max), unit: row.unit ?? "" });
     const [inputmode, read] = row.fraction ? ["decimal", decimal] : ["numeric", integer];
