@@ -2,9 +2,10 @@
 
 import inspect
 import re
+from collections.abc import Iterator
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 from litestar import Response
@@ -65,3 +66,31 @@ def signature_of(handler: Any) -> Signature:
         answer=_answer(hints["return"]),
         status=_status(handler),
     )
+
+
+@cache
+def columns_of(handler: Any) -> list[str] | None:
+    """Return the columns of a list as a file; None for another answer than a list of objects.
+
+    The fields of an object in a field have its name before theirs, such as `mitra.display_name`.
+    """
+    item = _item_of(signature_of(handler).answer)
+    return None if item is None else list(_columns(item))
+
+
+def _item_of(answer: Any) -> Any:
+    """Return the class of the `items` of an answer; None if it has none."""
+    kind = get_origin(answer) or answer
+    if not attrs.has(kind) or "items" not in attrs.fields_dict(kind):
+        return None
+    (item,) = get_args(get_type_hints(kind)["items"])
+    item = get_args(answer)[0] if isinstance(item, TypeVar) else item
+    return item if attrs.has(item) else None
+
+
+def _columns(kind: Any) -> Iterator[str]:
+    hints = get_type_hints(kind)
+    for field in attrs.fields(kind):
+        inner = [one for one in (hints[field.name], *get_args(hints[field.name])) if attrs.has(one)]
+        is_object = len(inner) == 1 and get_origin(hints[field.name]) not in {list, dict}
+        yield from (f"{field.name}.{name}" for name in _columns(inner[0])) if is_object else (field.name,)

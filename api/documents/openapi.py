@@ -28,7 +28,7 @@ from api.documents.openapi_parts import (
 )
 from api.documents.schemas import Schema, Schemas, first_line
 from api.refusals import HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, Refusal, refusals_of
-from api.route_signatures import PATH, Signature, signature_of
+from api.route_signatures import PATH, Signature, columns_of, signature_of
 from core.base import field_messages, languages
 from core.base.actor import UserType
 from core.base.field_types import MAX_INT
@@ -67,6 +67,7 @@ QUERY: dict[str, dict[str, Any]] = {
     "superseded": {"type": "boolean", "default": False},
 }
 
+FILE: dict[str, Any] = {"schema": {"type": "string", "description": "All rows, below the names of the fields."}}
 # Query parameters whose values are days.
 DAYS: dict[str, dict[str, Any]] = {
     name: {"type": "string", "format": "date", "description": "A day in the business's time zone; it is included."}
@@ -234,6 +235,8 @@ def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: s
     produces: dict[str, Any] = handler.opt.get("produces", {})
     for other, kind in produces.items():
         made[str(signature.status)]["content"][other] = {"schema": schemas.answer(kind)}
+    if listener == "internal" and handler.http_methods == {"GET"} and columns_of(handler) is not None:
+        made["200"]["content"]["text/csv"] = FILE
     return made
 
 

@@ -17,6 +17,7 @@ from api.edge.admission import RequestAdmission, Slot
 from api.edge.answer_headers import finish
 from api.edge.asgi import App, Receive, Scope, Send, forwarded_of, headers_of, host_of, is_alias, is_preflight, path_of
 from api.edge.body_limits import MAX_BODY, MAX_READ, read_in_time, replay
+from api.edge.list_files import ListFiles
 from api.edge.plain_answers import Refused, fail, refusal_of_request, refuse
 from api.edge.plain_reads import PlainReads
 from api.edge.rate_limits import REFRESH, RateLimits
@@ -49,7 +50,8 @@ class Gatekeeper:
 
     def __init__(self, app: Litestar, runtime: Runtime, *, listener: str, cors: CORSConfig | None) -> None:
         self._app: App = app  # type: ignore[assignment]
-        self._plain_reads = PlainReads(app)
+        reads = PlainReads(app)
+        self._reads = ListFiles(app, reads, runtime) if listener == "internal" else reads
         self._runtime = runtime
         self._listener = listener
         self._cors = cors
@@ -157,7 +159,7 @@ class Gatekeeper:
                 await refuse(scope, answer, error)
             else:
                 if body is not None:
-                    await self._plain_reads(scope, replay(body, receive), answer_from_work)
+                    await self._reads(scope, replay(body, receive), answer_from_work)
 
     async def _admit(
         self, scope: Scope, receive: Receive, headers: dict[str, str], claims: AccessClaims | None, held: AsyncExitStack
