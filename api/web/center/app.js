@@ -17,6 +17,7 @@ import "./pages/activity.js";
 import "./pages/audit_log.js";
 import "./pages/customers.js";
 import "./pages/failed_pairings.js";
+import "./pages/figures.js";
 import "./pages/ledger.js";
 import "./pages/mitras.js";
 import "./pages/operators.js";
@@ -45,8 +46,12 @@ route("/mitras", "mitras-page", "mitras");
 route("/mitras/:id", "mitra-page", "mitras");
 route("/activity", "activity-page", "activity");
 route("/activity/log", "activity-log-page", "activity");
-route("/unserved", "unserved-page", "activity");
-route("/promises", "promises-page", "activity");
+route("/figures", "figures-page", ["payments", "activity"]);
+// The parts of the figures keep their earlier addresses.
+for (const parent of ["", "/figures"]) {
+  route(`${parent}/unserved`, "unserved-page", "activity");
+  route(`${parent}/promises`, "promises-page", "activity");
+}
 route("/customers", "customers-page", "customers");
 route("/customers/:id", "customer-page", "customers");
 route("/pricing", "pricing-page", "pricing");
@@ -71,13 +76,12 @@ const MENU = [
     ["/payments", "Payments", "payments"],
     ["/sessions", "Sessions", "sessions"],
     ["/webhooks", "Webhook log", "webhooks"],
+    ["/figures", "Figures", ["payments", "activity"]],
     ["/ledger", "Ledger audit", "payments"],
   ],
   [
     ["/mitras", "Mitras", "mitras"],
     ["/activity", "Mitra activity", "activity"],
-    ["/unserved", "Unserved searches", "activity"],
-    ["/promises", "Promises", "activity"],
     ["/customers", "Customers", "customers"],
   ],
   [

@@ -22,6 +22,9 @@ export class ApiError extends Error {
 
 const PATIENCE_MS = 30_000; // longer than the service takes for any request except the ledger audit
 
+const FILE_PATIENCE_MS = 270_000; // longer than the service takes to make a file
+const JSON_TYPE = "application/json";
+
 let askForCode = null; // asks for a fresh code of the second factor
 let ahead = 0; // milliseconds by which the service's clock is ahead of this machine's
 
@@ -38,12 +41,12 @@ export const serviceNow = () => Date.now() + ahead;
 
 Object.assign(service, { Failure: ApiError, now: serviceNow });
 
-async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS }) {
+async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS, accept = JSON_TYPE }) {
   const filled = Object.entries(query ?? {}).filter(
     ([, value]) => value !== null && value !== undefined && value !== "",
   );
   const address = filled.length ? `${path}?${new URLSearchParams(filled)}` : path;
-  const headers = { Accept: "application/json", "Accept-Language": preferences.language }; // of error messages
+  const headers = { Accept: accept, "Accept-Language": preferences.language }; // of error messages
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const ends = [AbortSignal.timeout(patience), signal].filter(Boolean);
@@ -52,6 +55,7 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
   let answer;
   try {
     response = await fetch(address, { ...options, signal: AbortSignal.any(ends), body: body && JSON.stringify(body) });
+    if (accept !== JSON_TYPE && response.ok) return await response.blob();
     answer = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -121,6 +125,8 @@ async function renewing(method, path, options) {
 export const api = {
   get: (path, query, signal, patience) => call("GET", path, { query, signal, patience }),
   post: (path, body, patience) => call("POST", path, { body, patience }),
+  /** Read a list as a CSV file, with all its rows. */
+  file: (path, query) => call("GET", path, { query, accept: "text/csv", patience: FILE_PATIENCE_MS }),
   put: (path, body) => call("PUT", path, { body }),
   patch: (path, body) => call("PATCH", path, { body }),
   delete: (path, query, body) => call("DELETE", path, { query, body }),

@@ -1,9 +1,8 @@
 /** What customers were promised, and how long they waited: a table by day. */
 
-import { instant, ListPage } from "../parts/list.js";
+import { instant, ListPage, sections } from "../parts/list.js";
 import { h } from "../shared/dom.js";
 import { number, percent, utcDay, wait } from "../shared/format.js";
-import { address } from "../shared/router.js";
 import { t } from "../shared/words.js";
 
 const judged = (one) => one.kept + one.late + one.not_found;
@@ -19,10 +18,6 @@ class PromisesPage extends ListPage {
 
   get heading() {
     return t("Promises");
-  }
-
-  actions() {
-    return [h("a", { class: "button", href: address("/unserved") }, t("Unserved searches"))];
   }
 
   filters() {
@@ -72,6 +67,7 @@ class PromisesPage extends ListPage {
 
   render(data) {
     return [
+      sections(),
       h(
         "p",
         { class: "quiet" },

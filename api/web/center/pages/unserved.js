@@ -1,6 +1,6 @@
 /** When customers searched and no mitra accepted: a table of the week by hour, coloured by the number. */
 
-import { instant, ListPage } from "../parts/list.js";
+import { instant, ListPage, sections } from "../parts/list.js";
 import { h } from "../shared/dom.js";
 import { number } from "../shared/format.js";
 import { preferences } from "../shared/preferences.js";
@@ -107,6 +107,7 @@ class UnservedPage extends ListPage {
 
   render(data) {
     return [
+      sections(),
       h(
         "p",
         { class: "quiet" },

@@ -1,10 +1,12 @@
 /** A page with a list: filters that are kept in the address, a table, and a button for older rows. */
 
 import { api } from "../kernel/api.js";
+import { session } from "../kernel/session.js";
 import { h } from "../shared/dom.js";
 import { field, select } from "../shared/form.js";
 import { address, go, here } from "../shared/router.js";
 import { t } from "../shared/words.js";
+import { download } from "./download.js";
 import { Page } from "./page.js";
 import { replicaNote } from "./replica.js";
 import { table } from "./table.js";
@@ -48,6 +50,19 @@ export const person = (name, label, people) => ({
   },
 });
 
+/** Links to the parts of the figures that the operator may see. */
+export function sections() {
+  const all = [
+    ["/figures", "Figures", "payments"],
+    ["/figures/promises", "Promises", "activity"],
+    ["/figures/unserved", "Unserved searches", "activity"],
+  ];
+  const link = ([path, words]) =>
+    h("a", { class: "button", href: address(path), "aria-current": path.endsWith(here().path) && "page" }, t(words));
+  const shown = all.filter(([, , area]) => session.may(area)).map(link);
+  return h("nav", { class: "row", "aria-label": t("Figures") }, shown);
+}
+
 export class ListPage extends Page {
   /** The route of the list. */
   get path() {
@@ -85,7 +100,7 @@ export class ListPage extends Page {
       ? this.list(data)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
     const named = h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
-    return [this.#filterForm(), replicaNote(data), shown, this.#pager(data), named];
+    return [this.#filterForm(), replicaNote(data), shown, this.foot(data), named];
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */
@@ -113,6 +128,14 @@ export class ListPage extends Page {
         this.query.size > 0 && h("a", { class: "button", href: address(here().path) }, t("Clear")),
       ),
     );
+  }
+
+  /** Return what stands below the list: other pages of it, and all of it as a file. */
+  foot(data) {
+    const query = { ...Object.fromEntries(this.query), ...this.fixed(), cursor: null, limit: null };
+    const file = data.items.length > 0 && download(this.path, query);
+    const pager = this.#pager(data);
+    return (file || pager) && h("div", { class: "row spread" }, file, pager);
   }
 
   #pager(data) {
