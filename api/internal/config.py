@@ -6,7 +6,8 @@ import attrs
 from litestar import Request, get, patch, put
 
 from api.auth import operators
-from api.request_bodies import JsonObject, optional_number
+from api.parameters import query_time
+from api.request_bodies import JsonObject, optional_number, optional_text, structure
 from core.accounts.logins import callers
 from core.accounts.operators.rules import require
 from core.accounts.operators.totp import TotpRequired
@@ -17,10 +18,11 @@ from core.base.languages import Text
 from core.base.pages import Items
 from core.config.keys import KEYS
 from core.desk import configuration, operator_work
+from core.payments.pricing.rules import StaleWrite
 from core.runtime.container import Runtime
 
 # The handler decides by the row: sensitive ones are in the area `security`, and need a fresh code.
-WRITING = operators("config", "write", TotpRequired, or_area="security")
+WRITING = operators("config", "write", TotpRequired, StaleWrite, or_area="security")
 
 
 def _language(request: Request[Any, Any, Any]) -> languages.Language:
@@ -29,9 +31,13 @@ def _language(request: Request[Any, Any, Any]) -> languages.Language:
 
 @attrs.frozen(kw_only=True)
 class ConfigValue:
-    """The new value of a configuration row. Its type depends on the key: number, boolean, string or object."""
+    """The new value of a configuration row. Its type depends on the key: number, boolean, string or object.
+
+    With the `updated_at` that you read, the change is refused if another operator was faster.
+    """
 
     value: Any
+    updated_at: str | None = optional_text(1, 40, metadata={"schema": {"format": "date-time"}})
 
 
 @attrs.frozen(kw_only=True)
@@ -145,11 +151,9 @@ async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, 
     require(actor.permissions, KEYS[key].area, "write")
     if KEYS[key].sensitive:
         await callers.require_step_up(runtime, actor)
-    if set(data) != {"value"}:
-        raise ValidationFailed.of(
-            "value", Text(en="is required and must be the only field", id="wajib diisi, tanpa yang lain")
-        )
-    await operator_work.set_config(runtime, actor, {key: data["value"]})
+    body = structure(data, ConfigValue)
+    seen = query_time("updated_at", body.updated_at)
+    await operator_work.set_config(runtime, actor, {key: body.value}, seen=seen)
 
 
 ROUTES = [config_rows, mitra_ping, set_mitra_ping, config_row, put_config, patch_config]

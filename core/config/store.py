@@ -22,7 +22,9 @@ ALL = f"""
 """
 SQL = sql_files.load(__file__)
 CHANGED = "config.set"  # the action of audit rows about changed rows
-LOCK = statement(AppConfig.select(AppConfig.value).where(AppConfig.key == p.key).lock_rows("UPDATE"))
+LOCK = statement(
+    AppConfig.select(AppConfig.value, AppConfig.updated_at).where(AppConfig.key == p.key).lock_rows("UPDATE")
+)
 WRITE = statement(
     insert(AppConfig, "key value updated_at updated_by").on_conflict(
         AppConfig.key, "DO UPDATE", [AppConfig.value, AppConfig.updated_at, AppConfig.updated_by]
@@ -49,10 +51,10 @@ async def values_before(reader: Reader, row: str, *, since: dt.datetime) -> list
     return [found["value"] for found in await reader.fetch(SQL["values_before"], row, since, CHANGED)]
 
 
-async def lock(tx: Tx, key: Key) -> Any:
-    """Lock a row and return its value before the change; None if the row is missing."""
+async def lock(tx: Tx, key: Key) -> tuple[Any, dt.datetime | None]:
+    """Lock a row and return (its value, when it was changed) before the change; (None, None) if the row is missing."""
     row = await LOCK.first(tx, key=key.name)
-    return loaded(key, row["value"]) if row else None
+    return (loaded(key, row["value"]), row["updated_at"]) if row else (None, None)
 
 
 async def write(tx: Tx, key: Key, value: Any, *, operator_id: str) -> None:

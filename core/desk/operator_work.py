@@ -33,6 +33,7 @@ from core.payments import money
 from core.payments.failures import store as failures
 from core.payments.failures.causes import SubCause
 from core.payments.failures.rules import AlreadyAssigned, OperatorAction
+from core.payments.pricing.rules import StaleWrite
 from core.payments.refunds import refund
 from core.payments.refunds.rules import RefundPending, RefundsDisabled, checked_note
 from core.runtime.container import Runtime
@@ -153,10 +154,12 @@ async def refund_failures(
     return outcomes
 
 
-async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> None:
+async def set_config(
+    runtime: Runtime, actor: Actor, values: dict[str, Any], *, seen: dt.datetime | None = None
+) -> None:
     """Set configuration rows, all or none. All processes have the new values within a second.
 
-    Raises NotFound, ValidationFailed.
+    With `seen`, the rows must have been changed last at that time. Raises NotFound, StaleWrite, ValidationFailed.
     """
     settings = runtime.settings
     cadence, production = settings.mitra_heartbeat_cadence_seconds, settings.production
@@ -167,7 +170,10 @@ async def set_config(runtime: Runtime, actor: Actor, values: dict[str, Any]) -> 
         check(KEYS[name], value, cadence_seconds=cadence, production=production)
     async with runtime.transaction() as tx:
         for name, value in sorted(values.items()):  # always lock rows in the same order
-            before = await config_store.lock(tx, KEYS[name])
+            before, changed_at = await config_store.lock(tx, KEYS[name])
+            if seen is not None and changed_at != seen:
+                current = {"value": before, "updated_at": changed_at and as_text(changed_at)}
+                raise StaleWrite(details={"current": current})
             await config_store.write(tx, KEYS[name], value, operator_id=actor.user_id)
             await operators.audit(
                 tx,

@@ -112,6 +112,27 @@ async def test_switch_accepts_only_true_or_false(world: World, key: str) -> None
         await operator.call("PUT", path(key), {"value": before})
 
 
+async def test_setting_that_another_operator_changed_is_not_overwritten(world: World) -> None:
+    operator = await world.operator()
+    for method in ("PUT", "PATCH"):
+        before = await operator.get(path("blast_size"))
+        seen = before["updated_at"]
+        now = await operator.call(method, path("blast_size"), {"value": before["value"] + 1, "updated_at": seen})
+        assert now["updated_at"] > seen
+        stale = {"value": before["value"], "updated_at": seen}
+        error = await refused(operator.call(method, path("blast_size"), stale), 409, "STALE_WRITE")
+        assert error["details"]["current"] == {"value": now["value"], "updated_at": now["updated_at"]}
+        assert await operator.get(path("blast_size")) == now
+        back = {"value": before["value"], "updated_at": now["updated_at"]}
+        assert (await operator.call(method, path("blast_size"), back))["value"] == before["value"]
+        for wrong in ("yesterday", "2026-01-01T00:00:00", 5):
+            body = {"value": before["value"], "updated_at": wrong}
+            error = await refused(operator.call(method, path("blast_size"), body), 422, "VALIDATION_ERROR")
+            assert [one["field"] for one in error["details"]["fields"]] == ["updated_at"]
+        for body in ({}, {"value": 0, "more": 1}):
+            await refused(operator.call(method, path("blast_size"), body), 422, "VALIDATION_ERROR")
+
+
 async def test_structured_config_values_are_validated(world: World) -> None:
     operator = await world.operator()
     for key, good, bad in (
