@@ -509,6 +509,11 @@ async def test_move_of_a_price_that_waits_for_another_is_shown(window: BrowserWi
     await world.until(order, lambda seen: seen == before)
 
 
+def group_of(window: BrowserWindow, setting: Locator) -> Locator:
+    """Return the group of a setting, which is saved at once."""
+    return window.page.locator("form").filter(has=setting)
+
+
 async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow, world: World) -> None:
     path = "/internal/config/mitra_stale_after_seconds"
     operator = await world.operator()
@@ -520,7 +525,7 @@ async def test_fractional_setting_accepts_point_and_comma(window: BrowserWindow,
             await setting.get_by_role("textbox").fill(written)
             field = await setting.get_by_role("textbox").element_handle()
             assert field is not None
-            await setting.get_by_role("button", name="Save").click()
+            await group_of(window, setting).get_by_role("button", name="Save").click()
             await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
             await field.wait_for_element_state("hidden")  # the page shows the saved setting in a new field
     finally:
@@ -531,10 +536,11 @@ async def test_operator_writes_and_removes_the_maintenance_notice(window: Browse
     page, operator = window.page, await world.operator()
     await window.open("#/settings")
     setting = page.locator("[data-key=maintenance]")
-    save = setting.get_by_role("button", name="Save")
+    group = group_of(window, setting)
+    save = group.get_by_role("button", name="Save")
     await setting.get_by_label("English").fill("We are back soon.")
     await save.click()
-    await expect(setting.get_by_role("alert")).to_contain_text("message_id, message_en, until")
+    await expect(group.get_by_role("alert")).to_contain_text("message_id, message_en, until")
     await setting.get_by_label("Indonesian").fill("Kami segera kembali.")
     await setting.get_by_label("Until").fill("2030-01-31T22:00")
     await save.click()
@@ -561,7 +567,7 @@ async def test_operator_sets_and_clears_the_oldest_usable_version(window: Browse
         field = await setting.get_by_role("textbox").element_handle()
         assert field is not None
         await field.fill(written)
-        await setting.get_by_role("button", name="Save").click()
+        await group_of(window, setting).get_by_role("button", name="Save").click()
         await world.until(lambda: operator.get(path), lambda row, value=value: row["value"] == value)
         await field.wait_for_element_state("hidden")  # the page shows the saved setting in a new field
 
@@ -574,19 +580,19 @@ async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWind
     await expect(setting).to_contain_text("Lifetime of a payment request.")
     await expect(setting).to_contain_text("Default: 20 minutes")
     await setting.get_by_role("textbox").fill("1441")
-    await setting.get_by_role("button", name="Save").click()
+    await group_of(window, setting).get_by_role("button", name="Save").click()
     await expect(setting.locator(".wrong")).to_contain_text("whole number from 1 to 1,440 minutes")
     await setting.get_by_role("textbox").fill("19")
     await expect(setting.get_by_role("status")).to_have_text("20 minutes → 19 minutes (-5%)")
     # A change by more than half is asked about.
     await setting.get_by_role("textbox").fill("7")
-    await setting.get_by_role("button", name="Save").click()
+    await group_of(window, setting).get_by_role("button", name="Save").click()
     asked = page.get_by_role("dialog", name="Change by more than half?")
     await expect(asked).to_contain_text("20 minutes → 7 minutes (-65%)")
     await asked.get_by_role("button", name="Cancel").click()
-    await expect(setting.get_by_role("alert")).to_contain_text("Nothing was saved. Check the value.")
+    await expect(group_of(window, setting).get_by_role("alert")).to_contain_text("Nothing was saved. Check the value.")
     await expect(setting.get_by_role("textbox")).to_have_value("7")
-    await setting.get_by_role("button", name="Save").click()
+    await group_of(window, setting).get_by_role("button", name="Save").click()
     await asked.get_by_role("button", name="Save the change").click()
     await expect(setting).to_contain_text("Last changed by Root")
     await expect(setting.get_by_text("changed", exact=True)).to_be_visible()
@@ -598,6 +604,49 @@ async def test_setting_takes_effect_and_its_bounds_are_shown(window: BrowserWind
 
     await world.until(lifetime, lambda minutes: round(minutes) == 7)
     await world.config("payment_session_timeout_minutes", 20)
+
+
+async def test_group_of_settings_is_found_saved_at_once_and_set_back_in_the_audit_log(
+    window: BrowserWindow, world: World
+) -> None:
+    page, operator = window.page, await world.operator()
+    path = "/internal/config/{}".format
+    await world.config("failure_due_hours", 24)
+    await window.open("#/settings")
+    await page.get_by_label("Search settings").fill("resolve failed pairing")
+    await expect(page.locator(".setting:visible")).to_have_count(1)
+    await expect(page.get_by_role("heading", name="Retention")).to_be_hidden()
+    await page.get_by_label("Search settings").fill("no such thing")
+    await expect(page.get_by_text("No setting has these words.")).to_be_visible()
+    await page.get_by_label("Search settings").fill("")
+    group = page.get_by_role("region", name="Payment")
+    hours, first = (group.locator(f"[data-key={key}]") for key in ("failure_due_hours", "payment_method_qris_first"))
+    await hours.get_by_role("textbox").fill("23")
+    await first.get_by_role("checkbox").uncheck()
+    await expect(hours.get_by_role("status")).to_have_text("24 hours → 23 hours (-4.2%)")
+    await expect(first.get_by_role("status")).to_have_text("yes → no")
+    other = await operator.get(path("failure_due_hours"))
+    await operator.call("PUT", path("failure_due_hours"), {"value": 24})  # another operator is faster
+    await group.get_by_role("button", name="Save").click()
+    await expect(group.get_by_role("alert")).to_contain_text("Another operator has changed this.")
+    assert (await operator.get(path("failure_due_hours")))["updated_at"] != other["updated_at"]
+    await window.open("#/settings?q=failure_due_hours")
+    await expect(page.locator(".setting:visible")).to_have_count(1)
+    await hours.get_by_role("textbox").fill("23")
+    await group.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Saved.")).to_be_visible()
+    assert (await operator.get(path("failure_due_hours")))["value"] == 23
+    await window.open("#/audit-log?object_id=failure_due_hours")
+    newest = page.get_by_role("row").nth(1)
+    await expect(newest).to_contain_text("24 hours → 23 hours (-4.2%)")
+    await expect(newest.get_by_role("link", name="Time to resolve a failed pairing")).to_be_visible()
+    await newest.get_by_role("button", name="Set Time to resolve a failed pairing back").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("23 hours → 24 hours (+4.3%)")
+    await dialog.get_by_role("button", name="Save").click()
+    await world.until(lambda: operator.get(path("failure_due_hours")), lambda row: row["value"] == 24)
+    await expect(newest).to_contain_text("23 hours → 24 hours")
+    await world.config("payment_method_qris_first", True)
 
 
 async def test_unserved_searches_are_shown_by_the_hour_in_the_operators_time_zone(

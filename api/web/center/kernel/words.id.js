@@ -566,6 +566,13 @@ export const INDONESIAN = {
   "A change takes effect within two seconds, for sessions and requests that start after it.":
     "Perubahan berlaku dalam satu atau dua detik, untuk yang dimulai sejak itu.",
   "No effect ({n})": "Tanpa pengaruh ({n})",
+  "Search settings": "Cari pengaturan",
+  "No setting has these words.": "Tidak ada pengaturan dengan kata-kata ini.",
+  "Nothing has changed.": "Tidak ada yang berubah.",
+  "Set {name} back": "Kembalikan {name}",
+  "Set back…": "Kembalikan…",
+  "scheduled a price": "menjadwalkan harga",
+  "cancelled a scheduled price": "membatalkan harga terjadwal",
   "Default: {value}": "Bawaan: {value}",
   "Last changed by {name}": "Terakhir diubah oleh {name}",
   "{min} to {max} {unit}": "{min} sampai {max} {unit}",

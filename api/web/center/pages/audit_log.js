@@ -2,12 +2,15 @@
 
 import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
+import { difference, plain, settingValue, sure } from "../parts/changes.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, person, pick, search } from "../parts/list.js";
 import { mode } from "../parts/status.js";
+import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
+import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 const PATH = "/audit-log";
@@ -47,6 +50,8 @@ const ACTIONS = {
   "tier.deleted": "removed a tier from the list",
   "tier.reactivated": "restored a tier to the list",
   "tier.reordered": "changed the order of tiers",
+  "tier.scheduled": "scheduled a price",
+  "tier.unscheduled": "cancelled a scheduled price",
   "promotion.updated": "changed the discount",
   "config.set": "changed a setting",
   "operator.created": "added an operator",
@@ -110,7 +115,9 @@ function said(type, name) {
   return minutes ? `${t("{n} min", { n: minutes })}, ${mode(kind)}` : name;
 }
 
-function object({ object_type, object_id, object_name }) {
+function object({ object_type, object_id, object_name }, settings) {
+  const setting = object_type === "app_config" && settings.get(object_id);
+  if (setting) return linked(setting.area, `/settings?q=${object_id}`, setting.label);
   const type = OBJECTS[object_type] ? t(OBJECTS[object_type]) : object_type;
   const which = object_id === LIST ? t("several") : link(object_type, object_id, said(object_type, object_name));
   return h("span", { title: object_id }, type, ": ", which);
@@ -135,8 +142,17 @@ function details({ object_type, object_id, before, after }) {
   );
 }
 
+/** What a changed setting was and became. */
+function changedSetting(row, { before, after }) {
+  const [old, fresh] = [before?.value, after.value];
+  const words = typeof old === "number" && difference(old, fresh, (one) => settingValue(row, one));
+  return words || `${old === undefined ? "–" : settingValue(row, old)} → ${settingValue(row, fresh)}`;
+}
+
 class AuditLogPage extends ListPage {
   path = "/internal/audit-log";
+  /** The settings that the operator may read, by key. */
+  settings = new Map();
 
   get heading() {
     return t("Audit log");
@@ -144,14 +160,53 @@ class AuditLogPage extends ListPage {
 
   /** The operators to choose from are all of them, or without their area those of the page. */
   async load(signal) {
-    const [found, all] = await Promise.all([
+    const mayRead = session.may("config") || session.may("security");
+    const [found, all, rows] = await Promise.all([
       super.load(signal),
       this.all ?? (session.may("operators") ? api.get("/internal/operators", { limit: MOST }, signal) : { items: [] }),
+      mayRead ? api.get("/internal/config", {}, signal) : { items: [] },
     ]);
     this.all = all;
+    this.settings = new Map(rows.items.map((row) => [row.key, row]));
     const seen = [...all.items, ...found.items.map((one) => one.operator)];
     this.operators = [...new Map(seen.map((one) => [one.id, one])).values()];
     return found;
+  }
+
+  /** A button that sets a setting to its value before this change, unless it has that value. */
+  #back(entry) {
+    const row = entry.action === "config.set" && this.settings.get(entry.object_id);
+    const earlier = entry.before?.value;
+    if (!row?.used || !session.may(row.area, "write") || earlier === undefined) return null;
+    if (plain(earlier) === plain(row.value)) return null;
+    const words = t("Set {name} back", { name: row.label });
+    return h(
+      "button",
+      { type: "button", "aria-label": words, onclick: () => this.#setBack(row, earlier) },
+      t("Set back…"),
+    );
+  }
+
+  async #setBack(row, earlier) {
+    const say = (value) => settingValue(row, value);
+    const change = difference(row.value, earlier, say) || `${say(row.value)} → ${say(earlier)}`;
+    const done = await ask({
+      title: t("Set {name} back", { name: row.label }),
+      content: [h("p", {}, change)],
+      submit: t("Save"),
+      send: async () => {
+        await sure([[row.value, earlier, say]]);
+        return api.patch(`/internal/config/${row.key}`, { value: earlier, updated_at: row.updated_at ?? undefined });
+      },
+    });
+    if (done) toast(t("Saved."));
+    if (done) await this.refresh({ quietly: true });
+  }
+
+  /** The details of an entry, in words if it is about a setting. */
+  #details(entry) {
+    const row = entry.action === "config.set" && this.settings.get(entry.object_id);
+    return row ? [h("p", {}, changedSetting(row, entry)), this.#back(entry)] : details(entry);
   }
 
   filters() {
@@ -176,8 +231,8 @@ class AuditLogPage extends ListPage {
       { label: t("When"), cell: (one) => time(one.created_at) },
       { label: t("Operator"), cell: (one) => own(one.operator) },
       { label: t("Action"), cell: (one) => (ACTIONS[one.action] ? t(ACTIONS[one.action]) : one.action) },
-      { label: t("Object"), cell: object },
-      { label: t("Details"), cell: details },
+      { label: t("Object"), cell: (one) => object(one, this.settings) },
+      { label: t("Details"), cell: (one) => this.#details(one) },
     ];
   }
 }

@@ -7,12 +7,12 @@
 import { ApiError, api } from "../kernel/api.js";
 import { confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
-import { percent } from "../shared/format.js";
+import { number, percent } from "../shared/format.js";
 import { t } from "../shared/words.js";
 
 const LARGE = 0.5; // a change by more than this part of the old value is asked about
 
-const plain = (value) =>
+export const plain = (value) =>
   value !== null && typeof value === "object" ? JSON.stringify(Object.entries(value).sort()) : value;
 
 /**
@@ -22,6 +22,14 @@ const plain = (value) =>
 export function saveChanges(path, before, values) {
   const changed = Object.entries(values).filter(([name, value]) => plain(value) !== plain(before[name]));
   return changed.length ? api.patch(path, Object.fromEntries(changed)) : before;
+}
+
+/** The formatted value of a setting, with its unit. `row` is the setting as the service answers it. */
+export function settingValue(row, value) {
+  if (value === null) return t("none");
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  if (typeof value === "number") return `${number(value)} ${row.unit ?? ""}`.trim();
+  return typeof value === "string" ? (row.choice_labels[value] ?? value) : JSON.stringify(value);
 }
 
 /** "Rp 48.000 → Rp 48 (−99.9%)"; empty without a change. `say` formats a number. */
