@@ -26,6 +26,6 @@ def tsc() -> str:
     assert path.exists(), "`make test` installs TypeScript into node_modules"
     with (ROOT / "node_modules" / ".types").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # against another worker
-        if not client_package.TYPES.exists():
+        if not client_package.LICENSE.exists():  # written last
             client_package.write_types()
     return str(path)

@@ -18,6 +18,8 @@ function show(state: State): string[] {
   // @ts-expect-error a chat that is not open is undefined
   chat.messages;
   if (state.connection === "open" && chat) {
+    // @ts-expect-error an error is an object
+    chat.messages[0]?.error?.toFixed();
     const refused = chat.messages.filter((message) => message.state === "refused");
     return refused.map((message) => message.error?.code ?? message.content);
   }

