@@ -14,7 +14,7 @@ import pytest
 
 from core.providers.http_client import HttpClient
 from tests import tiers, workers
-from tests.forked import PATIENT, Forked
+from tests.forked import PATIENT, Forked, share_parent
 from tests.memory import use_memory
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
@@ -149,6 +149,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = session.config.getoption("workers")
     if count == 0 or session.config.option.collectonly or session.testsfailed:
         return None
+    share_parent()
     workers.Run(session, lambda tests: (uses(tests), tests[0].path.parent)).run(count)
     return True
 
