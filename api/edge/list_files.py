@@ -37,7 +37,7 @@ def wants_file(accept: str) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class Page:
+class ListAnswer:
     """What the route answered for a page: the messages, and the scope that they were made for."""
 
     scope: Scope
@@ -99,7 +99,7 @@ class ListFiles:
         except DomainError as error:
             await refuse(scope, send, error)
 
-    async def _fill(self, file: ListFile, scope: Scope, query: dict[str, str], page: Page) -> Page | None:
+    async def _fill(self, file: ListFile, scope: Scope, query: dict[str, str], page: ListAnswer) -> ListAnswer | None:
         """Add the first page and all others to a file. Return a refusal of the route, or None."""
         try:
             async with asyncio.timeout(LONGEST_S):
@@ -116,7 +116,7 @@ class ListFiles:
         filters = {name: value for name, value in query.items() if name != "limit"}
         await list_files.note(self._runtime, scope["actor"], listing=listing, query=filters, rows=file.rows)
 
-    async def _page(self, scope: Scope, query: dict[str, str]) -> Page:
+    async def _page(self, scope: Scope, query: dict[str, str]) -> ListAnswer:
         """Ask the route for a page, as JSON."""
         headers = [header for header in scope["headers"] if header[0] != b"accept"]
         asked = {
@@ -131,7 +131,7 @@ class ListFiles:
             messages.append(message)
 
         await self._inner(asked, _no_body, keep)
-        return Page(scope=asked, messages=messages)
+        return ListAnswer(scope=asked, messages=messages)
 
 
 async def _no_body() -> MutableMapping[str, Any]:
@@ -145,7 +145,7 @@ def _added(file: ListFile, answer: Any) -> str | None:
     return cursor
 
 
-async def _pass_on(scope: Scope, send: Send, page: Page) -> None:
+async def _pass_on(scope: Scope, send: Send, page: ListAnswer) -> None:
     """Answer as the route did."""
     scope.update({name: page.scope[name] for name in FROM_ROUTING if name in page.scope})
     scope["state"].update(page.scope["state"])

@@ -201,6 +201,9 @@ class Facts:
 
     `by_hand_at`: when an operator confirmed the request by hand; None if none did. `is_blocked`: money in time could
     not lead to a chat, for example because the customer has another session by now.
+
+    `recorded` is what the books have of a short payment, in Rupiah; None if it was not short. `may_grow`: it is a failed
+    pairing on which no operator has acted, so more money of its invoice belongs to it.
     """
 
     issued: Issued
@@ -208,6 +211,8 @@ class Facts:
     owner: InvoiceOwner = InvoiceOwner.THIS_OR_NONE
     by_hand_at: dt.datetime | None = None
     is_blocked: bool = False
+    recorded: int | None = None
+    may_grow: bool = False
 
 
 class Effect(enum.Enum):
@@ -219,6 +224,9 @@ class Effect(enum.Enum):
     FAIL = enum.auto()  # the money is recorded as that of a failed pairing
     FAIL_SHORT = enum.auto()  # the same, for less money than the invoice asked for
     RECORD_MORE = enum.auto()  # the money is another payment, and gets a separate failed request
+    GROW = enum.auto()  # there is more of a short payment, but still less than the invoice asked for
+    COMPLETE = enum.auto()  # the rest of a short payment is there, and its search or extension begins
+    FAIL_WHOLE = enum.auto()  # the rest of a short payment is there, but can't lead to a chat
     KEEP = enum.auto()  # of a payment that is recorded: its invoice and channel, if they are not known
 
 
@@ -388,6 +396,8 @@ def judge(call: InvoiceCall, facts: Facts) -> Judgement:
 
 def _judge_confirmed(call: InvoiceCall, facts: Facts) -> Judgement:
     """Judge the payment of the request's invoice, if the request was confirmed before."""
+    if facts.recorded is not None:
+        return _judge_short(call, facts, facts.recorded)
     fits = covers(call, facts.issued.amount)
     if facts.issued.invoice_id is None and not fits:  # confirmed by hand: this is not the payment the operator had seen
         return Judgement(case=CallCase.CONFLICT)
@@ -396,7 +406,30 @@ def _judge_confirmed(call: InvoiceCall, facts: Facts) -> Judgement:
             note = "paid after an operator had confirmed the request by hand, in another currency"
             return Judgement(case=CallCase.CONFLICT, note=note)
         return Judgement(case=CallCase.LATE, effect=Effect.RECORD_MORE)
-    return Judgement(case=CallCase.DUPLICATE, effect=Effect.KEEP if fits else Effect.NONE)
+    return Judgement(
+        case=CallCase.DUPLICATE, effect=Effect.KEEP if fits else Effect.NONE, note=_overpaid(call, facts.issued)
+    )
+
+
+def _judge_short(call: InvoiceCall, facts: Facts, recorded: int) -> Judgement:
+    """Judge a call about an invoice of which less was paid than it asked for. The gateway reports the whole sum."""
+    asked, paid = facts.issued.asked_amount, paid_by(call)
+    assert asked is not None
+    if paid == recorded:
+        return Judgement(case=CallCase.DUPLICATE, effect=Effect.KEEP)
+    if paid < recorded:
+        return Judgement(case=CallCase.CONFLICT, note=f"paid {paid}, but {recorded} before")
+    if not facts.may_grow:
+        note = f"paid {paid - recorded} more of a short payment that was decided"
+        return Judgement(case=CallCase.CONFLICT, effect=Effect.RECORD_MORE, note=note)
+    if not covers(call, asked):
+        return Judgement(case=CallCase.CONFLICT, effect=Effect.GROW, note=f"paid {paid} of {asked}: too little")
+    over = f"overpaid by {paid - asked}" if paid > asked else None
+    if (call.paid_at or facts.received_at) > facts.issued.expires_at + LATE_TOLERANCE:
+        return Judgement(case=CallCase.LATE, effect=Effect.FAIL_WHOLE, note=over)
+    if facts.is_blocked:
+        return Judgement(case=CallCase.NOT_PAIRABLE, effect=Effect.FAIL_WHOLE, note=over)
+    return Judgement(case=CallCase.CONFIRMED, effect=Effect.COMPLETE, note=over)
 
 
 def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
@@ -404,8 +437,7 @@ def _judge_payment(call: InvoiceCall, facts: Facts) -> Judgement:
     issued = facts.issued
     if not covers(call, issued.amount):
         return _judge_misfit(call, issued)
-    over = overpaid_by(call, issued)
-    note = f"overpaid by {over}" if over else None
+    note = _overpaid(call, issued)
     paid_at = call.paid_at or facts.received_at
     in_time = issued.status is PaymentStatus.EXPIRED and paid_at <= issued.expires_at + LATE_TOLERANCE
     if issued.status is not PaymentStatus.PENDING and not in_time:
@@ -437,6 +469,11 @@ def paid_by(call: InvoiceCall) -> int:
     """Return how many Rupiah a call reports as paid; 0 if it is another currency."""
     paid = call.paid_amount if call.paid_amount is not None else call.amount
     return (paid or 0) if (call.currency or CURRENCY) == CURRENCY else 0
+
+
+def _overpaid(call: InvoiceCall, issued: Issued) -> str | None:
+    over = overpaid_by(call, issued)
+    return f"overpaid by {over}" if over else None
 
 
 def overpaid_by(call: InvoiceCall, issued: Issued) -> int:

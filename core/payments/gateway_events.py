@@ -13,7 +13,7 @@ import attrs
 from core.accounts.customers import store as customers
 from core.base import ids
 from core.base.plain_json import plain_text
-from core.payments import gateway_calls, money, payer_data, store
+from core.payments import gateway_calls, money, payer_data, short, store
 from core.payments.gateway_calls import (
     CallCase,
     Effect,
@@ -31,6 +31,7 @@ from core.providers.gateway import Invoice
 from core.storage.transaction import Reader, Tx
 from core.telemetry import logs
 
+OF_SHORT = frozenset({Effect.GROW, Effect.COMPLETE, Effect.FAIL_WHOLE})
 FITS = frozenset({CallCase.CONFIRMED, CallCase.NOT_PAIRABLE, CallCase.LATE, CallCase.DUPLICATE})
 log = logs.get("payments")
 
@@ -50,13 +51,14 @@ def issued(payment: PaymentRequest) -> Issued:
 async def apply_call(tx: Tx, call: InvoiceCall, *, received_at: dt.datetime) -> Judgement:
     """Judge a call of the webhook and apply its effect.
 
-    A call about a confirmed request whose invoice is known takes no lock, unless it reports other money: it can only
-    add the channel of the payment.
+    A call about a confirmed request whose invoice is known takes no lock, unless it reports other money or less was
+    paid: it can only add the channel of the payment.
     """
     payment = await store.get(tx, call.external_id)
     if payment is None:
         return Judgement(case=CallCase.UNKNOWN)
-    if payment.confirmed_at is not None and payment.gateway_invoice_id is not None:
+    is_known = payment.confirmed_at is not None and payment.gateway_invoice_id is not None
+    if is_known and payment.asked_amount is None:
         by_hand_at = await _by_hand_at(tx, payment, call)
         facts = Facts(issued=issued(payment), received_at=received_at, by_hand_at=by_hand_at)
         judgement = gateway_calls.judge(call, facts)
@@ -77,18 +79,23 @@ async def _apply(
 
 
 async def _facts(
-    reader: Reader, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, *, received_at: dt.datetime
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, *, received_at: dt.datetime
 ) -> Facts:
     """Return what a call about a locked request is judged by. Only what its status makes necessary is read."""
     if not call.is_paid:
         return Facts(issued=issued(payment), received_at=received_at)
-    may_confirm = payment.status in (PaymentStatus.PENDING, PaymentStatus.EXPIRED)
+    is_short = payment.asked_amount is not None
+    undecided = await short.lock_undecided(tx, payment) if is_short else None
+    may_confirm = undecided is not None or payment.status in (PaymentStatus.PENDING, PaymentStatus.EXPIRED)
+    is_given_up = undecided is not None and short.was_given_up(undecided)
     return Facts(
         issued=issued(payment),
         received_at=received_at,
-        owner=await _owner(reader, payment, call),
-        by_hand_at=await _by_hand_at(reader, payment, call),
-        is_blocked=may_confirm and await money.obstacle(reader, payment, account) is not None,
+        owner=await _owner(tx, payment, call),
+        by_hand_at=await _by_hand_at(tx, payment, call),
+        is_blocked=is_given_up or (may_confirm and await money.obstacle(tx, payment, account) is not None),
+        recorded=await short.recorded(tx, payment, call.invoice_id) if is_short else None,
+        may_grow=undecided is not None,
     )
 
 
@@ -116,9 +123,23 @@ async def _carry_out(
         await money.expire(tx, payment)
     elif judgement.effect is Effect.RECORD_MORE:
         return await _record_more(tx, payment, call, judgement)
+    elif judgement.effect in OF_SHORT:
+        await _record_rest(tx, payment, account, call, judgement)
     elif judgement.effect is not Effect.NONE:
         await _record(tx, payment, account, call, judgement)
     return judgement
+
+
+async def _record_rest(
+    tx: Tx, payment: PaymentRequest, account: tuple[str, ...], call: InvoiceCall, judgement: Judgement
+) -> None:
+    """Record more money of a short payment on which no operator has acted."""
+    if judgement.effect is Effect.GROW:
+        await short.grow(tx, payment, amount=gateway_calls.paid_by(call))
+    elif judgement.effect is Effect.COMPLETE:
+        await short.complete(tx, payment)
+    else:
+        await short.fail_whole(tx, payment, account, is_late=judgement.case is CallCase.LATE)
 
 
 async def _record(
@@ -142,6 +163,9 @@ async def _record(
 async def _record_more(tx: Tx, payment: PaymentRequest, call: InvoiceCall, judgement: Judgement) -> Judgement:
     """Record the payment that a call reports as another payment."""
     amount = gateway_calls.paid_by(call)
+    if payment.asked_amount is not None:
+        rest = await short.record_rest(tx, payment, paid=amount, invoice_id=call.invoice_id)
+        return attrs.evolve(judgement, note=f"{judgement.note}; this money is the request {rest}")
     more = await money.record_more(tx, payment, amount=amount, invoice_id=call.invoice_id)
     if call.channel is not None:
         await store.keep_channel(tx, more, call.channel)

@@ -97,7 +97,8 @@ async def _create_failure(tx: Tx, payment: PaymentRequest, why: Why) -> None:
     )
 
 
-def _cause_of_late_money(payment: PaymentRequest) -> CauseTag:
+def cause_of_late_money(payment: PaymentRequest) -> CauseTag:
+    """Return the cause of money that comes too late, or while it can't lead to a chat."""
     return CauseTag.EXTENSION_SAFEGUARD_TRIPPED if payment.is_extension else CauseTag.PAYMENT_SESSION_EXPIRED
 
 
@@ -106,7 +107,7 @@ async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, 
 
     The caller must hold the customer's account, whose ids are `account`.
     """
-    cause = _cause_of_late_money(payment)
+    cause = cause_of_late_money(payment)
     if payment.extends_session_id is not None:
         # The money was paid in time but reported late, and another extension is under way. Only one can be.
         other = await payments.extension_under_way(reader, payment.extends_session_id, but=payment.id)
@@ -125,7 +126,7 @@ async def obstacle(reader: Reader, payment: PaymentRequest, account: tuple[str, 
 
 async def _why_late(reader: Reader, payment: PaymentRequest, account: tuple[str, ...]) -> Why:
     """Return what happened to money that came when its request was expired or abandoned."""
-    cause = _cause_of_late_money(payment)
+    cause = cause_of_late_money(payment)
     twin_id = await payments.paid_after(reader, list(account), payment)
     if twin_id is not None:
         return Why(cause, SubCause.DOUBLE, twin_id)
@@ -154,9 +155,15 @@ async def fail_paid(
 
     The caller must hold the customer's account, whose ids are `account`.
     """
-    why = await _why_late(tx, payment, account) if is_late else await obstacle(tx, payment, account)
-    assert why is not None
+    why = await why_failed(tx, payment, account, is_late=is_late)
     await _fail_paid(tx, payment, why, invoice_id=invoice_id)
+
+
+async def why_failed(reader: Reader, payment: PaymentRequest, account: tuple[str, ...], *, is_late: bool) -> Why:
+    """Return why money that is late or blocked can't lead to a chat."""
+    why = await _why_late(reader, payment, account) if is_late else await obstacle(reader, payment, account)
+    assert why is not None
+    return why
 
 
 async def _fail_paid(tx: Tx, payment: PaymentRequest, why: Why, *, invoice_id: str | None) -> None:
@@ -166,16 +173,20 @@ async def _fail_paid(tx: Tx, payment: PaymentRequest, why: Why, *, invoice_id: s
 
 async def fail_short(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_id: str) -> None:
     """Record money for a locked request that is less than its invoice asked for, for an operator. Raises MoneyMoved."""
-    await fail(tx, payment, Why(CauseTag.PAYMENT_SHORT), invoice_id=invoice_id, short_amount=amount)
+    sub_cause = SubCause.GIVEN_UP if payment.status is PaymentStatus.ABANDONED else None
+    await fail(tx, payment, Why(CauseTag.PAYMENT_SHORT, sub_cause), invoice_id=invoice_id, short_amount=amount)
     await announce.payment_updated(tx, [payment])
 
 
-async def accept(tx: Tx, payment: PaymentRequest, *, failure_id: str) -> None:
-    """Accept a short payment for what it is: its failure is superseded, and its pairing follows the commit.
+async def accept(tx: Tx, payment: PaymentRequest, *, failure_id: str, amount: int | None = None) -> None:
+    """Accept a short payment: its failure is superseded, and its pairing follows the commit.
 
-    The caller must hold the locks of both. Raises MoneyMoved.
+    For what it is, or with `amount` as one that is complete now. The caller must hold the locks of both. Raises
+    MoneyMoved.
     """
     await failures.supersede(tx, failure_id)
+    if amount is not None and not await transitions.change_short(tx, payment.id, amount=amount):
+        raise MoneyMoved(payment.id)
     if not await transitions.accept(tx, payment.id):
         raise MoneyMoved(payment.id)
     await _announce_confirmed(tx, payment)
@@ -235,11 +246,16 @@ async def record_more(tx: Tx, payment: PaymentRequest, *, amount: int, invoice_i
         confirmed_at=tx.now,
         gateway_invoice_id=invoice_id,
     )
+    await record_twin(tx, more, of=payment.id)
+    return more.id
+
+
+async def record_twin(tx: Tx, more: PaymentRequest, *, of: str) -> None:
+    """Insert a failed request for money that came after what was paid for another request (`of`)."""
     await transitions.create_failed(tx, more)
     _count(tx, "failed", more)
-    await _create_failure(tx, more, Why(_cause_of_late_money(more), SubCause.DOUBLE, payment.id))
+    await _create_failure(tx, more, Why(cause_of_late_money(more), SubCause.DOUBLE, of))
     await announce.payment_updated(tx, [more])
-    return more.id
 
 
 async def confirm_again(

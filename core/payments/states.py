@@ -48,7 +48,9 @@ INITIAL: Mapping[PaymentStatus, tuple[EdgeCause, ...]] = {
     P.PENDING: (EdgeCause("A payment request is created.", CUSTOMER),),
     P.FAILED_PAIRING: (
         EdgeCause(
-            "A request that an operator had confirmed by hand is paid: this money gets a separate request.", GATEWAY
+            "A request that an operator had confirmed by hand is paid, or more of a short payment that was decided: this "
+            "money gets a separate request.",
+            GATEWAY,
         ),
     ),
 }
@@ -100,6 +102,7 @@ EDGES: Edges[PaymentStatus] = {
     (P.FAILED_PAIRING, P.CONFIRMED): (
         EdgeCause("The customer falls back from a targeted request to a blast, or asks another mitra.", CUSTOMER),
         EdgeCause("An operator accepts a short payment for what it is.", OPERATOR),
+        EdgeCause("The rest of a short payment comes in time, before an operator has acted.", GATEWAY),
     ),
 }
 PAID = frozenset({P.CONFIRMED, P.CONSUMED, P.FAILED_PAIRING})

@@ -66,6 +66,11 @@ async def accept(tx: Tx, payment_request_id: str) -> bool:
     return bool(await ACCEPT.execute(tx, id=payment_request_id, now=tx.now))
 
 
+async def change_short(tx: Tx, payment_request_id: str, *, amount: int) -> bool:
+    """Store how much of a failed short payment is there now. Once it is what was asked for, it is short no more."""
+    return bool(await tx.execute(SQL["change_short"], payment_request_id, amount))
+
+
 async def consume(tx: Tx, payment_request_id: str) -> bool:
     """Move a request from `confirmed` to `consumed`."""
     return bool(await CONSUME.execute(tx, id=payment_request_id, now=tx.now))

@@ -19,6 +19,14 @@ SET
   asked_amount = CASE WHEN $5::int IS NULL THEN asked_amount ELSE amount END
 WHERE id = $1 AND status = $2;
 
+-- name: change_short
+-- Store the new amount ($2) of a failed short payment ($1), from which on it is complete if that was asked for.
+UPDATE payment_requests
+SET
+  amount = $2,
+  asked_amount = nullif(asked_amount, $2)
+WHERE id = $1 AND status = 'failed_pairing' AND asked_amount >= $2;
+
 -- name: abandon_pending
 -- Abandon the pending requests of customers ($1) that are not for an extension.
 UPDATE payment_requests

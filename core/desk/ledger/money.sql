@@ -168,7 +168,8 @@ WHERE s.id IS NOT NULL AND s.n > coalesce(f.n, 0);
 -- rule: a pairing failure matches its payment request
 -- proves: I3 docs/product.md#cause-tags
 -- reads: whole tables
--- returns: failures whose customer, kind of request or targeted mitra does not fit their cause tag.
+-- returns: failures whose customer, kind of request or targeted mitra does not fit their cause tag, and short payments
+-- of more than the request has, or of a request that asked for no more.
 SELECT
   f.id::text,
   format('%s of %s request %s', f.cause_tag, CASE WHEN p.is_extension THEN 'extension' ELSE 'ordinary' END, p.id)
@@ -177,7 +178,8 @@ JOIN payment_requests AS p ON p.id = f.payment_request_id
 WHERE
   f.customer_id <> p.customer_id
   OR f.cause_tag <> 'payment_short' AND starts_with(f.cause_tag, 'extension_') <> p.is_extension
-  OR f.cause_tag = 'payment_short' AND p.asked_amount IS NULL
+  OR f.cause_tag = 'payment_short' AND f.superseded_at IS NULL AND p.asked_amount IS NULL
+  OR f.cause_tag = 'payment_short' AND f.amount > p.amount
   OR f.sub_cause = 'double' AND f.twin_id IS NULL
   OR starts_with(f.cause_tag, 'targeted_') AND f.targeted_mitra_id IS NULL
   OR NOT (starts_with(f.cause_tag, 'targeted_') OR f.cause_tag = 'payment_short') AND f.superseded_at IS NOT NULL;

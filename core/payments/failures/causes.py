@@ -292,4 +292,6 @@ class Why:
 
 def explanation(cause: CauseTag, sub_cause: str | None) -> Text:
     """Return the sentence for an operator: what exactly happened if that is known, else what the cause says."""
-    return cause.cause.explanation if sub_cause is None else SubCause(sub_cause).texts.explanation
+    if sub_cause is None or cause is CauseTag.PAYMENT_SHORT:
+        return cause.cause.explanation
+    return SubCause(sub_cause).texts.explanation

@@ -5,7 +5,7 @@ import datetime as dt
 import attrs
 
 from core.base import ids
-from core.payments.failures.causes import CauseTag, Why
+from core.payments.failures.causes import CauseTag, SubCause, Why
 from core.payments.failures.rules import OperatorAction
 from core.payments.failures.tables import KnownCause
 from core.payments.failures.tables import PairingFailure as Failures
@@ -19,6 +19,7 @@ class Live:
 
     id: str
     cause_tag: CauseTag = attrs.field(converter=CauseTag)
+    sub_cause: SubCause | None = attrs.field(converter=attrs.converters.optional(SubCause))
     operator_action: str | None
 
 
@@ -51,6 +52,11 @@ LOCK_LIVE = statement(
     .where(Failures.payment_request_id == p.payment_request_id, Failures.superseded_at.is_null())
     .lock_rows("UPDATE"),
     Live,
+)
+CHANGE = statement(
+    Failures.update(cause_tag=p.cause_tag, sub_cause=p.sub_cause, twin_id=p.twin_id, amount=p.amount).where(
+        Failures.id == p.id, Failures.operator_action.is_null(), Failures.superseded_at.is_null()
+    )
 )
 PLAN = statement(Failures.update(assigned_to=p.assigned_to, snoozed_until=p.snoozed_until).where(Failures.id == p.id))
 SUPERSEDE = statement(
@@ -101,6 +107,13 @@ async def act(tx: Tx, failure_id: str, action: OperatorAction, *, operator_id: s
     Return None for an unknown id, or if an operator has acted on it or it is superseded.
     """
     return await ACT.value(tx, id=failure_id, action=action, operator_id=operator_id, now=tx.now, note=note)
+
+
+async def change(tx: Tx, failure_id: str, why: Why, *, amount: int) -> None:
+    """Change the cause and the amount of a failure on which no operator has acted. The caller must hold its lock."""
+    await CHANGE.execute(
+        tx, id=failure_id, cause_tag=why.cause, sub_cause=why.sub_cause, twin_id=why.twin_id, amount=amount
+    )
 
 
 async def plan(tx: Tx, failure_id: str, *, assigned_to: str | None, snoozed_until: dt.datetime | None) -> None:

@@ -70,11 +70,15 @@ MONEY = frozenset(
 
 @attrs.frozen(kw_only=True)
 class KnownRequest:
-    """A payment request. `by_hand`: an operator confirmed it at `confirmed_at`, who had seen the money elsewhere."""
+    """A payment request. `by_hand`: an operator confirmed it at `confirmed_at`, who had seen the money elsewhere.
+
+    Or its money came by the invoice of another request. `may_grow` as in `Facts`.
+    """
 
     issued: Issued
     by_hand: bool
     confirmed_at: dt.datetime | None = None
+    may_grow: bool = False
 
 
 def is_invoice_under_way(
@@ -106,7 +110,8 @@ def invoice_difference(call: InvoiceCall, known: KnownRequest | None, *, now: dt
 
 def _paid(call: InvoiceCall, known: KnownRequest, *, now: dt.datetime) -> InvoiceDifference | None:
     issued = known.issued
-    case = judge(call, Facts(issued=issued, received_at=now)).case
+    recorded = None if issued.asked_amount is None else issued.amount
+    case = judge(call, Facts(issued=issued, received_at=now, recorded=recorded, may_grow=known.may_grow)).case
     if case is CallCase.CONFLICT:
         return InvoiceDifference.PAID_NOT_FITTING
     if case is not CallCase.DUPLICATE:

@@ -46,7 +46,12 @@ def _known_request(row: dict[str, Any]) -> KnownRequest:
         was_confirmed=row["confirmed_at"] is not None,
         asked_amount=row["asked_amount"],
     )
-    return KnownRequest(issued=issued, by_hand=row["by_hand"], confirmed_at=row["confirmed_at"])
+    return KnownRequest(
+        issued=issued,
+        by_hand=row["by_hand"] or bool(row["by_twin"]),
+        confirmed_at=row["confirmed_at"],
+        may_grow=bool(row["may_grow"]),
+    )
 
 
 async def known_refund(reader: Reader, reference: str) -> KnownRefund | None:

@@ -13,8 +13,18 @@ SELECT
     SELECT 1
     FROM operator_audit_log AS a
     WHERE a.object_id = p.id::text AND a.action = 'payment.confirmed'
-  ) AS by_hand
+  ) AS by_hand,
+  p.gateway_invoice_id IS NULL AND f.twin_id IS NOT NULL AS by_twin,
+  p.asked_amount IS NOT NULL
+  AND f.cause_tag = 'payment_short'
+  AND f.operator_action IS NULL
+  AND NOT EXISTS (
+    SELECT 1
+    FROM refunds AS r
+    WHERE r.failure_id = f.id
+  ) AS may_grow
 FROM payment_requests AS p
+LEFT JOIN pairing_failures AS f ON f.payment_request_id = p.id AND f.superseded_at IS NULL
 WHERE p.id = ANY($1::uuid[]);
 
 -- name: requests_since
