@@ -65,7 +65,10 @@ async def play(world: World) -> Scene:
     await root.call("PATCH", f"/internal/failed-pairings/{done}", {"operator_action": "refunded"})
     tier = (await root.get("/internal/pricing/tiers", mode="chat"))["items"][0]
     changed = {"updated_at": tier["updated_at"], "tag": "new" if tier["tag"] is None else None}
-    await root.call("PATCH", f"/internal/pricing/tiers/{tier['id']}", changed)
+    tier = await root.call("PATCH", f"/internal/pricing/tiers/{tier['id']}", changed)
+    if not tier["scheduled"]:
+        planned = {"price_idr": 48_000, "starts_at": "2030-11-29T00:00:00+07:00", "updated_at": tier["updated_at"]}
+        await root.post(f"/internal/pricing/tiers/{tier['id']}/schedule", planned)
     await world.config("max_customers_per_mitra", 4)
     await an_operator(world, {"failed_pairings": "write", "payments": "read", "activity": "read"})
     calls = (await root.get("/internal/webhook-logs", limit=1))["items"]

@@ -649,6 +649,37 @@ async def test_group_of_settings_is_found_saved_at_once_and_set_back_in_the_audi
     await world.config("payment_method_qris_first", True)
 
 
+async def test_operator_schedules_a_price_sees_the_difference_and_cancels_it(
+    window: BrowserWindow, world: World
+) -> None:
+    page, operator = window.page, await world.operator()
+    tiers = (await operator.get("/internal/pricing/tiers", mode="call"))["items"]
+    tier = next(one for one in tiers if one["is_active"])
+    await window.open("#/pricing")
+    row = page.locator(f"[data-id='{tier['id']}']")
+    await row.get_by_role("button", name="Schedule a price of").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("From").fill("2030-11-29T00:00")
+    await dialog.get_by_label("Price (Rp)").fill("48")
+    await expect(dialog.get_by_role("status")).to_contain_text("→ Rp 48")
+    await dialog.get_by_role("button", name="Schedule").click()
+    asked = page.get_by_role("dialog", name="Change by more than half?")
+    await asked.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_label("Price (Rp)").fill(str(tier["price_idr"] + 1_000))
+    await dialog.get_by_role("button", name="Schedule").click()
+    await expect(row.locator(".scheduled")).to_contain_text("29")
+    await expect(row.locator(".scheduled")).to_contain_text("→ Rp")
+    (planned,) = next(
+        one for one in (await operator.get("/internal/pricing/tiers"))["items"] if one["id"] == tier["id"]
+    )["scheduled"]
+    assert planned["starts_at"].startswith("2030-11-28T17:00:00")  # the browser is in Jakarta
+    await row.get_by_role("button", name="Cancel the price of").click()
+    await expect(row.locator(".scheduled")).to_have_count(0)
+    await window.open(f"#/pricing/tiers/{tier['id']}")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("schedule cancelled")
+    await expect(page.get_by_role("row").nth(2)).to_contain_text("asked for on")
+
+
 async def test_unserved_searches_are_shown_by_the_hour_in_the_operators_time_zone(
     window: BrowserWindow, world: World
 ) -> None:

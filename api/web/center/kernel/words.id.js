@@ -561,6 +561,18 @@ export const INDONESIAN = {
   removed: "dikeluarkan",
   restored: "dikembalikan",
   moved: "dipindahkan",
+  scheduled: "dijadwalkan",
+  "schedule cancelled": "jadwal dibatalkan",
+  "started as scheduled": "mulai sesuai jadwal",
+  "asked for on {moment}": "diminta pada {moment}",
+  "from {moment}: {price}": "mulai {moment}: {price}",
+  "Schedule…": "Jadwalkan…",
+  Schedule: "Jadwalkan",
+  "Schedule a price of {name}": "Jadwalkan harga {name}",
+  "Cancel the price of {name} from {moment}": "Batalkan harga {name} mulai {moment}",
+  "Payment requests from before keep their price.": "Permintaan pembayaran sebelumnya tetap dengan harganya.",
+  "Price scheduled.": "Harga dijadwalkan.",
+  "The scheduled price was cancelled.": "Harga terjadwal dibatalkan.",
 
   // Settings
   "A change takes effect within two seconds, for sessions and requests that start after it.":

@@ -5,7 +5,7 @@
 
 import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
-import { sure, withDifference } from "../parts/changes.js";
+import { difference, sure, withDifference } from "../parts/changes.js";
 import { Page } from "../parts/page.js";
 import { called, told, words } from "../parts/price.js";
 import { grip, sortable } from "../parts/sortable.js";
@@ -14,7 +14,7 @@ import { facts } from "../parts/table.js";
 import { ask, confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { explain, field, integer, tick } from "../shared/form.js";
-import { rupiah } from "../shared/format.js";
+import { moment, rupiah } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
@@ -193,6 +193,16 @@ class PricingPage extends Page {
         this.may &&
           h(
             "button",
+            {
+              type: "button",
+              "aria-label": t("Schedule a price of {name}", { name }),
+              onclick: () => this.#schedule(tier.id),
+            },
+            t("Schedule…"),
+          ),
+        this.may &&
+          h(
+            "button",
             { type: "button", "aria-label": t("Edit {name}", { name }), onclick: () => this.#edit(tier.id) },
             t("Edit…"),
           ),
@@ -208,7 +218,70 @@ class PricingPage extends Page {
             t("Remove from list…"),
           ),
       ),
+      tier.scheduled.length > 0 &&
+        h(
+          "ul",
+          { class: "scheduled" },
+          tier.scheduled.map((one) => this.#scheduled(tier, one)),
+        ),
     );
+  }
+
+  /** "from 29 Nov 2026, 00:00: Rp 27.000 → Rp 48.000 (+77.8%)", with the price that holds before. */
+  #scheduled(tier, planned) {
+    const at = tier.scheduled.indexOf(planned);
+    const before = at > 0 ? tier.scheduled[at - 1].price_idr : tier.price_idr;
+    const price = difference(before, planned.price_idr, rupiah) || rupiah(planned.price_idr);
+    const from = moment(planned.starts_at);
+    return h(
+      "li",
+      {},
+      h("span", {}, t("from {moment}: {price}", { moment: from, price })),
+      this.may &&
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-label": t("Cancel the price of {name} from {moment}", { name: called(tier), moment: from }),
+            onclick: () => this.#cancel(tier.id, planned.id),
+          },
+          t("Cancel"),
+        ),
+    );
+  }
+
+  #schedule(id) {
+    const work = () => {
+      const tier = this.#row(id, true);
+      if (!tier) return null;
+      const price = h("input", { name: "price_idr", required: true, inputmode: "numeric" });
+      const from = h("input", { name: "starts_at", type: "datetime-local", required: true });
+      return ask({
+        title: t("Schedule a price of {name}", { name: called(tier) }),
+        content: [
+          field(t("From"), from, t("Payment requests from before keep their price.")),
+          withDifference(
+            field(t("Price (Rp)"), price, t("whole rupiah, without points")),
+            tier.price_idr,
+            integer,
+            rupiah,
+          ),
+        ],
+        submit: t("Schedule"),
+        send: async (data) => {
+          const price_idr = integer(data.get("price_idr"));
+          const starts_at = new Date(data.get("starts_at")).toISOString();
+          await sure([[tier.price_idr, price_idr, rupiah]]);
+          return api.post(`${TIERS}/${tier.id}/schedule`, { price_idr, starts_at, updated_at: tier.updated_at });
+        },
+      });
+    };
+    return this.#done(work, t("Price scheduled."));
+  }
+
+  #cancel(id, planned) {
+    const work = () => api.delete(`${TIERS}/${id}/schedule/${planned}`);
+    return this.#done(work, t("The scheduled price was cancelled."), `schedule ${planned}`);
   }
 
   #gone(tier) {

@@ -4,6 +4,7 @@ import { ListPage } from "../parts/list.js";
 import { told, words } from "../parts/price.js";
 import { chip } from "../parts/status.js";
 import { h } from "../shared/dom.js";
+import { moment, rupiah } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
@@ -14,16 +15,26 @@ const KINDS = {
   deleted: "removed",
   reactivated: "restored",
   reordered: "moved",
+  scheduled: "scheduled",
+  unscheduled: "schedule cancelled",
+  started: "started as scheduled",
 };
 const QUIET = new Set(["updated_at", "created_at", "id"]);
 
+/** What was asked for, and when. */
+function planned(schedule) {
+  const price = t("from {moment}: {price}", { moment: moment(schedule.starts_at), price: rupiah(schedule.price_idr) });
+  return h("li", {}, price, "; ", t("asked for on {moment}", { moment: moment(schedule.asked_at) }));
+}
+
 /** Return the differences between two versions, one line each. */
-function differences({ before, after }) {
+function differences({ before, after, schedule }) {
   const names = Object.keys(after ?? before ?? {}).filter((name) => !QUIET.has(name));
   const changed = names.filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
   const lines = changed.map((name) =>
     h("li", {}, `${words(name)}: ${before ? `${told(name, before[name])} → ` : ""}${told(name, after?.[name])}`),
   );
+  if (schedule) lines.push(planned(schedule));
   return lines.length ? h("ul", { class: "changes" }, lines) : "–";
 }
 
