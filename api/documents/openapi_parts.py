@@ -56,7 +56,11 @@ DETAILS: Schema = {
             "format": "date-time",
             "description": "When a block ends (ACCOUNT_BLOCKED).",
         },
-        "id": {"type": "string", "format": "uuid", "description": "The object that exists already (TIER_EXISTS)."},
+        "id": {
+            "type": "string",
+            "format": "uuid",
+            "description": "The object that exists already (TIER_EXISTS, PRICE_SCHEDULED).",
+        },
         "request_id": {"type": "string", "description": "The request's id, as in the log (INTERNAL_ERROR)."},
     },
 }

@@ -5,6 +5,7 @@ import { session } from "../kernel/session.js";
 import { difference, plain, settingValue, sure } from "../parts/changes.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, person, pick, search } from "../parts/list.js";
+import { words as nameOf } from "../parts/price.js";
 import { mode } from "../parts/status.js";
 import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
@@ -137,8 +138,8 @@ function details({ object_type, object_id, before, after }) {
   return h(
     "details",
     {},
-    h("summary", {}, changed.join(", ")),
-    changed.map((name) => h("p", {}, h("small", {}, name, ": "), value(name))),
+    h("summary", {}, changed.map(nameOf).join(", ")),
+    changed.map((name) => h("p", {}, h("small", {}, nameOf(name), ": "), value(name))),
   );
 }
 
