@@ -184,16 +184,33 @@ test("a message of more than 16 KiB does not overtake an earlier one", async () 
   assert.equal(world.requests[0].body.client_message_id, large);
 });
 
+test("a message that can never be sent is refused at once, and not stored", async () => {
+  const { world, client } = await chatting();
+  for (const content of ["", "x".repeat(4001), "bell\u0007", "\u0085", "half \ud83d"]) {
+    assert.throws(() => client.send(S, content), { code: "VALIDATION_ERROR", status: 0 });
+  }
+  assert.equal(client.state.chats[S].messages.length, 0);
+  for (const content of ["a\t\r\nb", "\u{1F600}".repeat(4000), "e\u0301".repeat(4000)]) {
+    client.send(S, content);
+  }
+  await settle();
+  assert.deepEqual(
+    client.state.chats[S].messages.map((message) => message.state),
+    ["sending", "sending", "sending"],
+  );
+  assert.equal(world.socket().take().length > 0, true);
+});
+
 test("a message of exactly 16 KiB goes over the socket", async () => {
   const { world, client } = await chatting();
-  client.send(S, "x");
+  client.send(S, "x", { mood: "" });
   await settle();
   const [frame] = world.socket().take();
-  const room = 16_384 - JSON.stringify({ ...frame, content: "" }).length;
-  client.send(S, "x".repeat(room));
+  const room = 16_384 - JSON.stringify(frame).length;
+  client.send(S, "x", { mood: "x".repeat(room) });
   await settle();
   assert.equal(JSON.stringify(world.socket().take()[0]).length, 16_384);
-  client.send(S, "x".repeat(room + 1));
+  client.send(S, "x", { mood: "x".repeat(room + 1) });
   await settle();
   assert.deepEqual(sent(world), []);
 });

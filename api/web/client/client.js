@@ -1,5 +1,6 @@
 import { ANONYMOUS } from "./account.js";
 import { Device } from "./device.js";
+import { checkContent } from "./outbox.js";
 import { verifyReceipt } from "./receipts.js";
 
 /** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
@@ -18,6 +19,9 @@ export class Client {
   /** @param {ClientOptions} options */
   constructor(options) {
     this.#device = new Device(options);
+    // Frameworks take them as functions: useSyncExternalStore(client.subscribe, () => client.state).
+    this.subscribe = this.subscribe.bind(this);
+    this.on = this.on.bind(this);
   }
 
   /** What an app shows; a new frozen object after each change. */
@@ -281,12 +285,14 @@ export class Client {
   }
 
   /**
-   * Send a message, now or as soon as there is a connection, and return its `clientMessageId`.
+   * Send a message, now or as soon as there is a connection, and return its `clientMessageId`. Throws a SesiError
+   * `VALIDATION_ERROR` at once if the service would refuse its length or a control character.
    * @param {string} sessionId
    * @param {string} content 1 to 4,000 characters
    * @param {Record<string, unknown> | null} [metadata]
    */
   send(sessionId, content, metadata = null) {
+    checkContent(content);
     const id = this.#device.ports.id();
     void this.#device.outbox.add({ id, sessionId, content, metadata, refusal: null });
     return id;

@@ -1,4 +1,4 @@
-import { ignoreRefusal } from "./errors.js";
+import { ignoreRefusal, SesiError } from "./errors.js";
 import { isTransient } from "./rest.js";
 
 /** @import { ErrorDetails, Message } from "./types.d.ts" */
@@ -17,9 +17,31 @@ import { isTransient } from "./rest.js";
  * @typedef {{ inFlight: Set<string>, slow: boolean, held: boolean, timer: unknown }} Line
  */
 
+const LONGEST = 4000;
 const RESEND_MS = 2000;
 const FRAME_BYTES = 16_384;
 const POST = "POST /api/shared/chat/sessions/{session_id}/messages";
+
+/**
+ * Return whether messages may not have a character: controls but tabs and line breaks, and halves of characters.
+ * @param {string} sign
+ */
+function isControl(sign) {
+  const code = sign.codePointAt(0) ?? 0;
+  return (code < 32 && !"\t\n\r".includes(sign)) || (code > 126 && code < 160) || (code >= 0xd800 && code < 0xe000);
+}
+
+/**
+ * Check what can never be sent. That something is visible is left to the service. Throws SesiError.
+ * @param {string} content
+ */
+export function checkContent(content) {
+  const signs = [...content.normalize()];
+  if (signs.length > 0 && signs.length <= LONGEST && !signs.some(isControl)) return;
+  const message = "must be 1 to 4,000 characters long, without control characters";
+  const details = { fields: [{ field: "content", message }] };
+  throw new SesiError(0, { code: "VALIDATION_ERROR", message: `The message ${message}.`, details });
+}
 
 /** Own messages without an acknowledgement: stored before they are sent, and repeated unchanged. */
 export class Outbox {

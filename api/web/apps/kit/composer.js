@@ -2,6 +2,7 @@
 
 import { freshId, h } from "/try/shared/dom.js";
 import { t } from "/try/shared/words.js";
+import { showProblem } from "./buttons.js";
 import { icon } from "./icons.js";
 
 const MAX_CHARACTERS = 4000;
@@ -59,7 +60,12 @@ export function composer(sessionId, { send, typing }) {
   function submit() {
     const text = input.value.trim();
     if (text === "" || input.readOnly) return;
-    send(text);
+    try {
+      send(text);
+    } catch (error) {
+      return showProblem(form, error); // the text stays
+    }
+    showProblem(form, null);
     input.value = "";
     drafts.delete(sessionId);
     told = 0;
