@@ -8,7 +8,7 @@ from attrs.validators import max_len, min_len
 from litestar import Request, get, patch, post
 
 from api.auth import operators
-from api.parameters import path_id, query_id
+from api.parameters import path_id, query_choice, query_id
 from api.request_bodies import Body, JsonObject, no_nulls, shown_text, structure
 from core.accounts.logins import callers
 from core.accounts.operators.totp import TotpRequired
@@ -20,7 +20,7 @@ from core.base.languages import Text
 from core.base.pages import Items, read_page
 from core.desk import failed_pairings as desk_failed_pairings
 from core.desk import operator_work
-from core.desk.failed_pairings import ORDERS, FailedPairing, FailureFilter, Sort
+from core.desk.failed_pairings import ORDERS, FailedPairing, FailureFilter, Problem, Sort, Worklist
 from core.payments.failures.causes import CauseTag
 from core.payments.failures.rules import AlreadyActioned, AlreadyAssigned, FailureSuperseded, OperatorAction
 from core.payments.refunds import refund
@@ -79,6 +79,7 @@ async def failed_pairings(
     superseded: bool = False,
     assigned_to: str | None = None,
     snoozed: bool | None = None,
+    problem: str | None = None,
     q: str | None = None,
     sort: str | None = None,
     order: str | None = None,
@@ -91,6 +92,9 @@ async def failed_pairings(
     an earlier name of `sort`. `q` is a part of the customer's name, their phone number, an amount, or the id of a
     failure, payment request, customer or targeted mitra. `assigned_to` is an operator's id, or `none`. `snoozed=false`
     leaves out those that are put aside now.
+
+    `problem` finds, among failures without an action, those past their due time (`late`), those about whose refund the
+    gateway does not decide (`stuck`), and those whose refund has failed (`refund_failed`).
     """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
@@ -109,6 +113,7 @@ async def failed_pairings(
         superseded=superseded,
         assigned_to=assigned_to if assigned_to == "none" else query_id("assigned_to", assigned_to),
         snoozed=snoozed,
+        problem=query_choice("problem", problem, Problem),
         q=q,
         sort=cast("Sort", sort or order or "newest"),
     )
@@ -211,4 +216,10 @@ async def refund_failures(
     )
 
 
-ROUTES = [failed_pairings, failed_pairing, act_on_failure, refund_failure, refund_failures]
+@get("/internal/worklist", **operators(None))
+async def worklist(runtime: Runtime, actor: Actor) -> Worklist:
+    """Return how much waits for an operator: failed pairings, reports, and chats without a reply."""
+    return await desk_failed_pairings.worklist(runtime, actor)
+
+
+ROUTES = [worklist, failed_pairings, failed_pairing, act_on_failure, refund_failure, refund_failures]

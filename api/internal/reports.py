@@ -49,6 +49,15 @@ async def reports(
     )
 
 
+@get("/internal/reports/{report_id:str}", **operators("reports"))
+async def report(report_id: str, runtime: Runtime, actor: Actor) -> SessionReportView:
+    """Return a report.
+
+    Without `customers.pii`, its message and note are hidden.
+    """
+    return await session_reports.report(runtime, actor, path_id(report_id))
+
+
 @patch(
     "/internal/reports/{report_id:str}",
     dto=Body[ResolutionBody],
@@ -62,7 +71,7 @@ async def resolve(report_id: str, data: ResolutionBody, runtime: Runtime, actor:
     """
     found = path_id(report_id)
     await session_report.resolve(runtime, actor, report_id=found, resolution=data.resolution, note=data.note)
-    return await session_reports.report(runtime, actor, found)
+    return await session_reports.report(runtime, actor, found, noted=False)
 
 
-ROUTES = [reports, resolve]
+ROUTES = [reports, report, resolve]

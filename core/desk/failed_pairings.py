@@ -1,17 +1,19 @@
 """Reads of failed pairings: their age, whether the gateway can refund them, and their refunds."""
 
 import datetime as dt
+import enum
 from typing import Any, Literal
 
 import attrs
 
+from core.accounts.operators.rules import allows
 from core.base.actor import Actor
 from core.base.errors import NotFound
 from core.base.field_types import Count, Id, MitraId, PaymentRequestId, Person
 from core.base.ids import parse_id
 from core.base.pages import Items, Page, cut
-from core.desk import disclosure
-from core.desk.support import CALLED, FoundAccounts, accounts_found, amount_in
+from core.desk import disclosure, session_reports
+from core.desk.support import CALLED, FoundAccounts, accounts_found, amount_in, unanswered
 from core.payments.channels import ALLOWED, Refundability, outlook
 from core.payments.failures.causes import CauseTag, SubCause, explanation
 from core.payments.failures.rules import OperatorAction
@@ -88,6 +90,45 @@ FAILURES_PAGE = f"""{FAILURES}
 WHERE {{where}}
 ORDER BY {{order}}
 LIMIT {{limit}}"""
+
+
+class Problem(enum.StrEnum):
+    """What an operator should look at first: a failure past its due time, an undecided or a failed refund."""
+
+    LATE = "late"
+    STUCK = "stuck"
+    REFUND_FAILED = "refund_failed"
+
+
+# Each needs the time before which its failure or refund was made.
+PROBLEMS: dict[str, str] = {
+    Problem.LATE: "f.created_at <= {0} AND is_open_refund(r.status) IS NOT TRUE",
+    Problem.STUCK: "r.requested_at < {0} AND is_open_refund(r.status)",
+    Problem.REFUND_FAILED: "r.requested_at <= {0} AND r.status = 'failed'",
+}
+UNDECIDED = "f.operator_action IS NULL AND f.superseded_at IS NULL"
+# How many failures wait, of each kind. $1 is now, $2 is the operator, $3 and $4 are the bounds of `late` and `stuck`.
+WAITING = f"""SELECT
+  count(*) FILTER (WHERE is_shown AND NOT is_open)::int AS failures,
+  count(*) FILTER (WHERE is_shown AND is_late)::int AS late,
+  count(*) FILTER (WHERE is_shown AND is_stuck)::int AS stuck,
+  count(*) FILTER (WHERE is_shown AND has_failed)::int AS refund_failed,
+  count(*) FILTER (WHERE is_shown AND NOT is_open AND cause_tag = 'payment_short')::int AS short,
+  count(*) FILTER (WHERE is_shown AND is_mine)::int AS mine,
+  count(*) FILTER (WHERE NOT is_shown)::int AS snoozed
+FROM (
+  SELECT
+    f.cause_tag,
+    coalesce(f.snoozed_until <= $1, true) AS is_shown,
+    f.assigned_to IS NOT DISTINCT FROM $2::uuid AS is_mine,
+    is_open_refund(r.status) IS TRUE AS is_open,
+    {PROBLEMS[Problem.LATE].format("$3")} AS is_late,
+    ({PROBLEMS[Problem.STUCK].format("$4")}) IS TRUE AS is_stuck,
+    ({PROBLEMS[Problem.REFUND_FAILED].format("$1")}) IS TRUE AS has_failed
+  FROM pairing_failures AS f
+  LEFT JOIN refunds AS r ON r.failure_id = f.id
+  WHERE {UNDECIDED}
+) AS w"""
 
 
 @attrs.frozen(kw_only=True)
@@ -210,9 +251,12 @@ class FailureFilter:
     So does `assigned_to` `none` with those that no operator works on. `snoozed`: whether they are put aside now.
     `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request,
     customer or targeted mitra; `accounts` as in `LookUp`.
+
+    With a `problem`, only failures without an action are found.
     """
 
     cause_tag: str | None = None
+    problem: str | None = None
     operator_action: str | None = None
     superseded: bool | None = False
     sort: Sort = "newest"
@@ -240,6 +284,9 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
         where.plain("f.assigned_to IS NULL")
     else:
         where.add("f.assigned_to = {0}::uuid", which.assigned_to)
+    if which.problem is not None:
+        where.plain(UNDECIDED)
+        where.add(PROBLEMS[which.problem], _bounds(runtime)[which.problem])
     if which.snoozed is not None:
         where.add(f"coalesce(f.snoozed_until > {{0}}, false) = {str(which.snoozed).lower()}", runtime.now())
     if which.q:
@@ -255,6 +302,54 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
     found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
     await _note_texts(runtime, actor, found.items, listed=True)
     return found
+
+
+def _bounds(runtime: Runtime) -> dict[str, dt.datetime]:
+    """Return the time before which a failure or its refund must have been made to have each problem."""
+    now = runtime.now()
+    return {
+        Problem.LATE: now - dt.timedelta(hours=runtime.config.number("failure_due_hours")),
+        Problem.STUCK: now - rules.STUCK_AFTER,
+        Problem.REFUND_FAILED: now,
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Worklist:
+    """How much waits for an operator. Kinds of areas that the operator may not read are null.
+
+    `failures` are those without an action, a refund under way, or a later time until which they are put aside; `late`,
+    `stuck` (the gateway does not decide about the refund), `refund_failed`, `short` (paid too little) and `mine` are
+    among the failures without an action that are not put aside, and `snoozed` counts the others. `reports` are the open
+    ones, and `no_reply` the running chats whose customer has waited `no_reply_minutes` for a reply.
+    """
+
+    failures: Count | None
+    late: Count | None
+    stuck: Count | None
+    refund_failed: Count | None
+    short: Count | None
+    mine: Count | None
+    snoozed: Count | None
+    reports: Count | None
+    no_reply: Count | None
+
+
+KINDS = ("failures", "late", "stuck", "refund_failed", "short", "mine", "snoozed")
+
+
+async def worklist(runtime: Runtime, actor: Actor) -> Worklist:
+    """Return how much waits for an operator."""
+    counts: dict[str, int | None] = dict.fromkeys(KINDS)
+    if allows(actor.permissions, "failed_pairings", "read"):
+        bounds = _bounds(runtime)
+        late, stuck = bounds[Problem.LATE], bounds[Problem.STUCK]
+        counts |= dict(await runtime.db.fetchrow(WAITING, runtime.now(), actor.user_id, late, stuck))
+    return Worklist(
+        **counts,
+        reports=await session_reports.open_reports(runtime) if allows(actor.permissions, "reports", "read") else None,
+        no_reply=await unanswered(runtime) if allows(actor.permissions, "sessions", "read") else None,
+    )
 
 
 async def _fit(runtime: Runtime, actor: Actor, where: Conditions, which: FailureFilter) -> None:

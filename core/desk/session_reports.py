@@ -13,11 +13,16 @@ from core.desk import disclosure
 from core.runtime.container import Runtime
 from core.sessions.reports.rules import Reason, ReportStatus, Resolution
 from core.storage.conditions import Conditions
+from core.storage.fragments import ACCOUNT, NAME
 from core.storage.records import as_dict
 
-REPORTS = """SELECT
+REPORTS = f"""SELECT
   r.id,
   r.session_id,
+  s.customer_id,
+  {NAME} AS customer_name,
+  s.mitra_id,
+  m.display_name AS mitra_name,
   r.reporter,
   r.reason,
   r.message,
@@ -28,9 +33,16 @@ REPORTS = """SELECT
   r.resolved_at,
   r.created_at
 FROM session_reports AS r
+JOIN chat_sessions AS s ON s.id = r.session_id
+JOIN customers AS c ON c.id = s.customer_id
+{ACCOUNT}
+JOIN mitras AS m ON m.id = s.mitra_id
 LEFT JOIN control_center_users AS o ON o.id = r.resolved_by"""
 REPORT = f"""{REPORTS}
 WHERE r.id = $1"""
+OPEN_REPORTS = """SELECT count(*)::int
+FROM session_reports
+WHERE resolution IS NULL"""
 REPORTS_PAGE = f"""{REPORTS}
 WHERE {{where}}
 ORDER BY r.created_at DESC, r.id DESC
@@ -54,6 +66,8 @@ class SessionReportView:
 
     id: Id
     session_id: SessionId
+    customer: Person
+    mitra: Person
     reporter: Party
     reason: Reason = attrs.field(converter=Reason)
     message: str | None
@@ -68,8 +82,13 @@ class SessionReportView:
 def _view(actor: Actor, row: Any) -> SessionReportView:
     values = as_dict(disclosure.row_as(row, "message", "note", may_read=disclosure.readable(actor)))
     by, name = values.pop("resolved_by"), values.pop("operator_name")
+    customer, mitra = [
+        Person(id=values.pop(f"{one}_id"), display_name=values.pop(f"{one}_name")) for one in ("customer", "mitra")
+    ]
     return SessionReportView(
         **values,
+        customer=customer,
+        mitra=mitra,
         status=ReportStatus.OPEN if values["resolution"] is None else ReportStatus.RESOLVED,
         resolved_by=None if by is None else Person(id=by, display_name=name),
     )
@@ -105,12 +124,21 @@ async def reports(
     return found
 
 
-async def report(runtime: Runtime, actor: Actor, report_id: str) -> SessionReportView:
-    """Return a report that the operator has just resolved: the audit row of that covers the reading.
+async def open_reports(runtime: Runtime) -> int:
+    """Return how many reports no operator has resolved."""
+    return await runtime.db.fetchval(OPEN_REPORTS)
 
-    Raises NotFound.
+
+async def report(runtime: Runtime, actor: Actor, report_id: str, *, noted: bool = True) -> SessionReportView:
+    """Return a report.
+
+    Without `noted`, the audit row of the operator's write covers the reading. Raises NotFound, and Unavailable if the
+    audit row can't be written.
     """
     row = await runtime.db.fetchrow(REPORT, report_id)
     if row is None:
         raise NotFound
-    return _view(actor, row)
+    found = _view(actor, row)
+    if noted:
+        await _note(runtime, actor, [found], listed=False)
+    return found

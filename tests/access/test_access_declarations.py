@@ -59,7 +59,10 @@ OPEN_TO_ALL = {
 }
 # Routes of the operator's own account, which need no permission.
 OWN_ACCOUNT = "/internal/auth/"
-BY_AREA = ("/internal/search",)  # for any operator; each part of the answer needs the permission of its area
+BY_AREA = (
+    "/internal/search",
+    "/internal/worklist",
+)  # for any operator; each part of the answer needs the permission of its area
 
 
 @get("/undeclared")

@@ -223,3 +223,48 @@ async def test_concurrent_action_and_retry_apply_one(world: World) -> None:
         assert tried[0] == 200 or tried == (409, "FAILURE_ACTIONED")
         if tried[0] == 200:
             await customer.post("/api/client/chat/cancel", again)
+
+
+async def test_worklist_counts_failures_by_their_problem(world: World) -> None:
+    mine = await an_operator(world, {"failed_pairings": "write"})
+    before = await mine.client.get("/internal/worklist")
+    late, stuck, declined, open_refund, aside, acted = [await a_failure(world) for _ in range(6)]
+    operator = await world.operator()
+    for one in (stuck, declined, open_refund):
+        await operator.post(f"{FAILURES}/{one['id']}/refund", {})
+    await world.stack.sql(
+        "UPDATE refunds SET requested_at = requested_at - interval '3 hours', ask_at = now() + interval '1 day'"
+        " WHERE failure_id = $1::uuid",
+        stuck["id"],
+    )
+    await world.stack.sql(
+        "UPDATE refunds SET status = 'failed', failure_code = 'INSUFFICIENT_BALANCE', ask_at = NULL, settled_at = now()"
+        " WHERE failure_id = $1::uuid",
+        declined["id"],
+    )
+    await world.stack.sql(
+        "UPDATE pairing_failures SET created_at = created_at - interval '25 hours' WHERE id = ANY($1::uuid[])",
+        [late["id"], open_refund["id"]],
+    )
+    until = (await world.service_time() + dt.timedelta(hours=1)).isoformat()
+    await mine.client.call("PATCH", f"{FAILURES}/{aside['id']}", {"snoozed_until": until})
+    await mine.client.call("PATCH", f"{FAILURES}/{late['id']}", {"assigned_to": mine.id})
+    await operator.call("PATCH", f"{FAILURES}/{acted['id']}", {"operator_action": "no_action"})
+
+    async def ids(**query: Any) -> set[str]:
+        return {row["id"] for row in await every(mine.client, FAILURES, limit=100, **query)}
+
+    made = {one["id"] for one in (late, stuck, declined, open_refund, aside, acted)}
+    assert await ids(problem="late") & made == {late["id"]}
+    assert await ids(problem="stuck") & made == {stuck["id"]}
+    assert await ids(problem="refund_failed") & made == {declined["id"]}
+    after = await mine.client.get("/internal/worklist")
+    more = {kind: after[kind] - before[kind] for kind in after if after[kind] is not None}
+    assert more == {
+        "failures": 2, "late": 1, "stuck": 1, "refund_failed": 1, "short": 0, "mine": 1, "snoozed": 1,
+    }  # fmt: skip
+    assert (after["reports"], after["no_reply"]) == (None, None)
+    clerk = await an_operator(world, {"reports": "read", "sessions": "read"})
+    seen = await clerk.client.get("/internal/worklist")
+    assert {kind for kind in seen if seen[kind] is not None} == {"reports", "no_reply"}
+    await refused(mine.client.get(FAILURES, problem="odd"), 422, "VALIDATION_ERROR")

@@ -6,7 +6,7 @@ import pytest
 
 from core.base import ids
 from core.sessions.reports.rules import Reason
-from tests.http.operators.steps import an_operator
+from tests.http.operators.steps import an_operator, audits
 from tests.http.operators.test_operators_desk import audit_rows
 from tests.http.pairing.steps import end_now, friends
 from tests.stack import World, at_once, refused
@@ -14,7 +14,7 @@ from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 FIELDS = {
-    "id", "session_id", "reporter", "reason", "message", "status", "resolution", "note", "resolved_by", "resolved_at",
+    "id", "session_id", "customer", "mitra", "reporter", "reason", "message", "status", "resolution", "note", "resolved_by", "resolved_at",
     "created_at",
 }  # fmt: skip
 
@@ -43,6 +43,7 @@ async def test_each_party_reports_a_session_once_while_it_runs_and_after_its_end
     newest, oldest = await listed(await world.operator(), session_id)
     assert set(oldest) == FIELDS
     assert [newest["reporter"], oldest["reporter"]] == ["mitra", "customer"]
+    assert (oldest["customer"]["id"], oldest["mitra"]["id"]) == (customer.user["id"], mitra.user["id"])
     assert (oldest["id"], oldest["message"], oldest["status"], oldest["resolution"], oldest["note"]) == (
         made["id"], "Kasar sekali.\nTolong!", "open", None, None,
     )  # fmt: skip
@@ -116,3 +117,20 @@ async def test_messages_need_customers_pii_and_reports_their_area(world: World) 
     assert len(read) == 1
     other = (await an_operator(world, {"sessions": "write", "customers": "write"})).client
     await refused(other.get("/internal/reports"), 403, "FORBIDDEN")
+
+
+async def test_one_report_is_read_with_an_audit_row_or_hidden(world: World) -> None:
+    customer, _ = await friends(world)
+    (row,) = (await customer.get("/api/client/chat/history"))["items"]
+    made = await reporting(customer, row["last_session_id"], message="Kasar sekali.")
+    path = f"/internal/reports/{made['id']}"
+    readers = {
+        "2 words, hidden": await an_operator(world, {"reports": "read"}),
+        "Kasar sekali.": await an_operator(world, {"reports": "read", "customers.pii": "read"}),
+    }
+    for message, reader in readers.items():
+        assert (await reader.client.get(path))["message"] == message
+    assert [one["operator_id"] for one in await audits(world, made["id"])] == [readers["Kasar sekali."].id]
+    await refused((await world.operator()).get(f"/internal/reports/{ids.new_id()}"), 404, "NOT_FOUND")
+    clerk = await an_operator(world, {"sessions": "read"})
+    await refused(clerk.client.get(path), 403, "FORBIDDEN")
