@@ -80,6 +80,7 @@ async def failed_pairings(
     assigned_to: str | None = None,
     snoozed: bool | None = None,
     problem: str | None = None,
+    texts: bool = True,
     q: str | None = None,
     sort: str | None = None,
     order: str | None = None,
@@ -95,6 +96,8 @@ async def failed_pairings(
 
     `problem` finds, among failures without an action, those past their due time (`late`), those about whose refund the
     gateway does not decide (`stuck`), and those whose refund has failed (`refund_failed`).
+
+    Notes and reasons are hidden without `customers.pii`, and with `texts=false`, which leaves no audit row.
     """
     if cause_tag is not None and cause_tag not in set(CauseTag):
         raise ValidationFailed.of("cause_tag", field_messages.one_of(CauseTag))
@@ -114,6 +117,7 @@ async def failed_pairings(
         assigned_to=assigned_to if assigned_to == "none" else query_id("assigned_to", assigned_to),
         snoozed=snoozed,
         problem=query_choice("problem", problem, Problem),
+        texts=texts,
         q=q,
         sort=cast("Sort", sort or order or "newest"),
     )
@@ -143,7 +147,8 @@ async def act_on_failure(failure_id: str, data: dict[str, Any], runtime: Runtime
 
     With `operator_action`: this is possible once for each failed pairing, and not while its refund is under way.
     `refunded` needs a fresh code of the second factor, if you have one. Without it: `assigned_to` takes the failure for
-    an operator, if no other one works on it, and `snoozed_until` puts it aside for at most 30 days.
+    an operator, if no other one works on it, and `snoozed_until` puts it aside for at most 30 days. Without a `note` an
+    earlier one stays.
     """
     found = path_id(failure_id)
     no_nulls(data, but=("note", *PLANNED))
@@ -152,7 +157,7 @@ async def act_on_failure(failure_id: str, data: dict[str, Any], runtime: Runtime
     if (body.operator_action is None) == (not planned):
         raise ValidationFailed.of("operator_action", ONE_OF_BOTH)
     if body.operator_action is None:
-        await operator_work.plan_failure(runtime, actor, failure_id=found, change=planned)
+        await operator_work.plan_failure(runtime, actor, failure_id=found, change=planned, note=body.note)
         return await desk_failed_pairings.failed_pairing(runtime, actor, found, noted=False)
     if body.operator_action is OperatorAction.REFUNDED:
         await callers.require_step_up(runtime, actor)

@@ -11,7 +11,7 @@ from api.parameters import path_id, query_choice, query_time
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.desk import support
+from core.desk import disclosure, support
 from core.desk.support import LookUp
 from core.pairing import end_by_operator
 from core.runtime.container import Runtime
@@ -49,12 +49,13 @@ async def sessions(
 
 
 @get("/internal/sessions/{session_id:str}", **operators("sessions"))
-async def session(session_id: str, runtime: Runtime, actor: Actor) -> support.SupportSession:
+async def session(session_id: str, runtime: Runtime, actor: Actor, texts: bool = True) -> support.SupportSession:
     """Return a session.
 
-    Without `customers.pii`, goodbyes and topics are hidden.
+    Goodbyes and topics are hidden without `customers.pii`, and with `texts=false`, which leaves no audit row.
     """
-    return await support.session(runtime, actor, path_id(session_id))
+    reader = actor if texts else disclosure.unread(actor)
+    return await support.session(runtime, reader, path_id(session_id))
 
 
 @get(

@@ -114,11 +114,13 @@ WAITING = f"""SELECT
   count(*) FILTER (WHERE is_shown AND is_stuck)::int AS stuck,
   count(*) FILTER (WHERE is_shown AND has_failed)::int AS refund_failed,
   count(*) FILTER (WHERE is_shown AND NOT is_open AND cause_tag = 'payment_short')::int AS short,
+  count(*) FILTER (WHERE is_shown AND assigned_to IS NOT NULL)::int AS taken,
   count(*) FILTER (WHERE is_shown AND is_mine)::int AS mine,
   count(*) FILTER (WHERE NOT is_shown)::int AS snoozed
 FROM (
   SELECT
     f.cause_tag,
+    f.assigned_to,
     coalesce(f.snoozed_until <= $1, true) AS is_shown,
     f.assigned_to IS NOT DISTINCT FROM $2::uuid AS is_mine,
     is_open_refund(r.status) IS TRUE AS is_open,
@@ -252,7 +254,7 @@ class FailureFilter:
     `q` is a part of the customer's name, their phone number, an amount, or the id of a failure, payment request,
     customer or targeted mitra; `accounts` as in `LookUp`.
 
-    With a `problem`, only failures without an action are found.
+    With a `problem`, only failures without an action are found. Without `texts`, notes and reasons are hidden.
     """
 
     cause_tag: str | None = None
@@ -264,6 +266,7 @@ class FailureFilter:
     snoozed: bool | None = None
     q: str | None = None
     accounts: FoundAccounts | None = None
+    texts: bool = True
 
 
 async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: FailureFilter) -> Items[FailedPairing]:
@@ -299,8 +302,9 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
     limit = where.arg(page.limit + 1)
     statement = FAILURES_PAGE.format(where=where, order=ORDERS[which.sort], limit=limit)
     rows = await runtime.db.fetch(statement, *where.args)
-    found = cut([_failed_pairing(runtime, actor, row) for row in rows], page, at="created_at")
-    await _note_texts(runtime, actor, found.items, listed=True)
+    reader = actor if which.texts else disclosure.unread(actor)
+    found = cut([_failed_pairing(runtime, reader, row) for row in rows], page, at="created_at")
+    await _note_texts(runtime, reader, found.items, listed=True)
     return found
 
 
@@ -319,8 +323,9 @@ class Worklist:
     """How much waits for an operator. Kinds of areas that the operator may not read are null.
 
     `failures` are those without an action, a refund under way, or a later time until which they are put aside; `late`,
-    `stuck` (the gateway does not decide about the refund), `refund_failed`, `short` (paid too little) and `mine` are
-    among the failures without an action that are not put aside, and `snoozed` counts the others. `reports` are the open
+    `stuck` (the gateway does not decide about the refund), `refund_failed`, `short` (paid too little), `taken` (by an
+    operator) and `mine` are among the failures without an action that are not put aside, and `snoozed` counts the
+    others. `reports` are the open
     ones, and `no_reply` the running chats whose customer has waited `no_reply_minutes` for a reply.
     """
 
@@ -329,13 +334,14 @@ class Worklist:
     stuck: Count | None
     refund_failed: Count | None
     short: Count | None
+    taken: Count | None
     mine: Count | None
     snoozed: Count | None
     reports: Count | None
     no_reply: Count | None
 
 
-KINDS = ("failures", "late", "stuck", "refund_failed", "short", "mine", "snoozed")
+KINDS = ("failures", "late", "stuck", "refund_failed", "short", "taken", "mine", "snoozed")
 
 
 async def worklist(runtime: Runtime, actor: Actor) -> Worklist:

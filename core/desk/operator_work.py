@@ -67,7 +67,8 @@ async def act_on_failure(
         if undecided.refund is not None and undecided.refund.is_open:
             raise RefundPending
         words = undecided.words
-        await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=words)
+        kept = undecided.failure.note if words is None else words
+        await failures.act(tx, failure_id, action, operator_id=actor.user_id, note=kept)
         await undecided.record(
             tx,
             actor,
@@ -77,21 +78,26 @@ async def act_on_failure(
         )
 
 
-async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, change: Mapping[str, Any]) -> None:
+async def plan_failure(
+    runtime: Runtime, actor: Actor, *, failure_id: str, change: Mapping[str, Any], note: str | None
+) -> None:
     """Set who works on a failure (`assigned_to`), or until when it is put aside (`snoozed_until`); None ends either.
 
-    An absent key leaves it unchanged. Raises NotFound, AlreadyActioned, FailureSuperseded, AlreadyAssigned,
+    An absent key leaves it unchanged, and so does a `note` that is None. Raises NotFound, AlreadyActioned, FailureSuperseded, AlreadyAssigned,
     ValidationFailed.
     """
+    words = checked_note("note", note)
     async with runtime.transaction() as tx:
         failure = await refund.lock_failure(tx, failure_id)
+        if words is not None:
+            words = (await refund.lock_undecided(tx, failure_id, words=words)).words
         before = {"assigned_to": failure.assigned_to, "snoozed_until": failure.snoozed_until}
         after = {**before, **change}
         if after["assigned_to"] not in (None, failure.assigned_to):
             await _may_assign(tx, holder=failure.assigned_to, to=after["assigned_to"])
         if change.get("snoozed_until") is not None:
             _check_snooze(change["snoozed_until"], now=tx.now)
-        await failures.plan(tx, failure_id, **after)
+        await failures.plan(tx, failure_id, **after, note=failure.note if words is None else words)
         # Nothing has changed for the customer, so no event is sent.
         await operators.audit(
             tx,
@@ -100,7 +106,7 @@ async def plan_failure(runtime: Runtime, actor: Actor, *, failure_id: str, chang
             "pairing_failure",
             failure_id,
             before=_as_json(before),
-            after=_as_json(after),
+            after=_as_json(after) | ({} if words is None else {"note": words}),
         )
 
 

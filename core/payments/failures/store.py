@@ -34,6 +34,7 @@ class Failure:
     superseded_at: dt.datetime | None
     assigned_to: str | None
     snoozed_until: dt.datetime | None
+    note: str | None
 
 
 KNOW = statement(insert(KnownCause, "tag").on_conflict(KnownCause.tag, "DO NOTHING"))
@@ -58,7 +59,9 @@ CHANGE = statement(
         Failures.id == p.id, Failures.operator_action.is_null(), Failures.superseded_at.is_null()
     )
 )
-PLAN = statement(Failures.update(assigned_to=p.assigned_to, snoozed_until=p.snoozed_until).where(Failures.id == p.id))
+PLAN = statement(
+    Failures.update(assigned_to=p.assigned_to, snoozed_until=p.snoozed_until, note=p.note).where(Failures.id == p.id)
+)
 SUPERSEDE = statement(
     Failures.update(superseded_at=p.now).where(
         Failures.id == p.id, Failures.superseded_at.is_null(), Failures.operator_action.is_null()
@@ -116,9 +119,11 @@ async def change(tx: Tx, failure_id: str, why: Why, *, amount: int) -> None:
     )
 
 
-async def plan(tx: Tx, failure_id: str, *, assigned_to: str | None, snoozed_until: dt.datetime | None) -> None:
-    """Store who works on a failure, and until when it is put aside. The caller must hold its lock."""
-    await PLAN.execute(tx, id=failure_id, assigned_to=assigned_to, snoozed_until=snoozed_until)
+async def plan(
+    tx: Tx, failure_id: str, *, assigned_to: str | None, snoozed_until: dt.datetime | None, note: str | None
+) -> None:
+    """Store who works on a failure, until when it is put aside, and a note. The caller must hold its lock."""
+    await PLAN.execute(tx, id=failure_id, assigned_to=assigned_to, snoozed_until=snoozed_until, note=note)
 
 
 async def lock_live(tx: Tx, payment_request_id: str) -> Live | None:

@@ -97,6 +97,16 @@ async def test_read_of_webhook_body_adds_an_audit_row(world: World) -> None:
     assert "melati" not in str(await world.stack.sql("SELECT after FROM operator_audit_log"))
 
 
+async def test_session_without_texts_hides_them_and_adds_no_audit_row(world: World) -> None:
+    session_id = await world.session(await world.customer(), await world.mitra(), topics=["Rindu rumah"])
+    client = (await an_operator(world, {"sessions": "read", "customers.pii": "read"})).client
+    before = await audit_count(world)
+    assert (await client.get(f"/internal/sessions/{session_id}", texts="false"))["topics"] == ["2 words, hidden"]
+    assert await audit_count(world) == before
+    assert (await client.get(f"/internal/sessions/{session_id}"))["topics"] == ["Rindu rumah"]
+    assert await audit_count(world) == before + 1
+
+
 @contextlib.asynccontextmanager
 async def unwritable(world: World) -> AsyncIterator[None]:
     """Block inserts into the audit log, which can still be read."""

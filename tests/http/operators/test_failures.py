@@ -144,6 +144,27 @@ async def test_failure_is_put_aside_for_at_most_thirty_days(world: World) -> Non
         await refused(operator.call("PATCH", path, body), 422, "VALIDATION_ERROR")
 
 
+async def test_note_of_a_plan_stays_until_another_is_written_and_a_list_without_texts_hides_it(world: World) -> None:
+    operator, failure = await world.operator(), await a_failure(world)
+    path = f"{FAILURES}/{failure['id']}"
+    until = (await world.service_time() + dt.timedelta(hours=1)).isoformat()
+    seen = await operator.call("PATCH", path, {"snoozed_until": until, "note": "asked for their account"})
+    assert seen["note"] == "asked for their account"
+    (row,) = await audits(world, failure["id"])
+    assert row["after"]["note"] == "asked for their account"
+    assert (await operator.call("PATCH", path, {"snoozed_until": None}))["note"] == "asked for their account"
+    before = len(await audits(world, failure["id"]))
+    listed = await every(operator, FAILURES, limit=100, q=failure["id"], texts="false")
+    assert [row["note"] for row in listed] == ["4 words, hidden"]
+    assert len(await audits(world, failure["id"])) == before
+    seen = await operator.call("PATCH", path, {"operator_action": "credited"})
+    assert seen["note"] == "asked for their account"
+    other = await a_failure(world)
+    await operator.call("PATCH", f"{FAILURES}/{other['id']}", {"snoozed_until": until, "note": "first"})
+    done = {"operator_action": "credited", "note": "second"}
+    assert (await operator.call("PATCH", f"{FAILURES}/{other['id']}", done))["note"] == "second"
+
+
 async def test_failures_are_found_by_name_phone_id_and_amount_in_each_order(world: World) -> None:
     operator = await world.operator()
     made = [await a_failure(world, duration_minutes=minutes) for minutes in (60, 30)]
@@ -261,7 +282,7 @@ async def test_worklist_counts_failures_by_their_problem(world: World) -> None:
     after = await mine.client.get("/internal/worklist")
     more = {kind: after[kind] - before[kind] for kind in after if after[kind] is not None}
     assert more == {
-        "failures": 2, "late": 1, "stuck": 1, "refund_failed": 1, "short": 0, "mine": 1, "snoozed": 1,
+        "failures": 2, "late": 1, "stuck": 1, "refund_failed": 1, "short": 0, "taken": 1, "mine": 1, "snoozed": 1,
     }  # fmt: skip
     assert (after["reports"], after["no_reply"]) == (None, None)
     clerk = await an_operator(world, {"reports": "read", "sessions": "read"})
