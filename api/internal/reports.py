@@ -8,7 +8,7 @@ from api.parameters import path_id, query_choice, query_id
 from api.request_bodies import Body, shown_text
 from core.base.actor import Actor
 from core.base.pages import Items, read_page
-from core.desk import session_reports
+from core.desk import disclosure, session_reports
 from core.desk.session_reports import SessionReportView
 from core.payments.refunds.rules import LONGEST_NOTE
 from core.runtime.container import Runtime
@@ -31,17 +31,19 @@ async def reports(
     status: str | None = None,
     reason: str | None = None,
     user_id: str | None = None,
+    texts: bool = True,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[SessionReportView]:
     """List reports, newest first.
 
     `status` is `open` or `resolved`. `user_id` finds the reports about sessions of this customer or mitra, by either
-    party. Messages and notes are hidden without `customers.pii`; with it, one audit row records that they were read.
+    party. Messages and notes are hidden without `customers.pii`, and with `texts=false`; otherwise one audit row
+    records that they were read.
     """
     return await session_reports.reports(
         runtime,
-        actor,
+        actor if texts else disclosure.unread(actor),
         read_page(cursor, limit),
         status=query_choice("status", status, ReportStatus),
         reason=query_choice("reason", reason, Reason),

@@ -29,14 +29,15 @@ async def sessions(
     to: str | None = None,
     status: str | None = None,
     no_reply: bool = False,
+    texts: bool = True,
     cursor: str | None = None,
     limit: int | None = None,
 ) -> Items[support.SupportSession]:
     """List sessions, newest first.
 
     `q` is a part of a party's name, the customer's phone number, or the id of a session, party or payment request.
-    Without `customers.pii`, goodbyes and topics are hidden. `no_reply=true` finds running chats whose
-    customer wrote last and has waited `no_reply_minutes` for a reply.
+    `no_reply=true` finds running chats whose customer wrote last and has waited `no_reply_minutes` for a reply. Goodbyes
+    and topics are hidden without `customers.pii`, and with `texts=false`, which leaves no audit row.
     """
     which = LookUp(
         q=q,
@@ -45,7 +46,8 @@ async def sessions(
         status=query_choice("status", status, SessionStatus),
         no_reply=no_reply,
     )
-    return await support.sessions(runtime, actor, read_page(cursor, limit), which)
+    reader = actor if texts else disclosure.unread(actor)
+    return await support.sessions(runtime, reader, read_page(cursor, limit), which)
 
 
 @get("/internal/sessions/{session_id:str}", **operators("sessions"))

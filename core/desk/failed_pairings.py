@@ -110,6 +110,7 @@ UNDECIDED = "f.operator_action IS NULL AND f.superseded_at IS NULL"
 # How many failures wait, of each kind. $1 is now, $2 is the operator, $3 and $4 are the bounds of `late` and `stuck`.
 WAITING = f"""SELECT
   count(*) FILTER (WHERE is_shown AND NOT is_open)::int AS failures,
+  count(*) FILTER (WHERE is_open)::int AS refunding,
   count(*) FILTER (WHERE is_shown AND is_late)::int AS late,
   count(*) FILTER (WHERE is_shown AND is_stuck)::int AS stuck,
   count(*) FILTER (WHERE is_shown AND has_failed)::int AS refund_failed,
@@ -290,8 +291,9 @@ async def failed_pairings(runtime: Runtime, actor: Actor, page: Page, which: Fai
     if which.problem is not None:
         where.plain(UNDECIDED)
         where.add(PROBLEMS[which.problem], _bounds(runtime)[which.problem])
-    if which.snoozed is not None:
-        where.add(f"coalesce(f.snoozed_until > {{0}}, false) = {str(which.snoozed).lower()}", runtime.now())
+    snoozed = False if which.problem == Problem.LATE else which.snoozed  # one that is put aside is not late
+    if snoozed is not None:
+        where.add(f"coalesce(f.snoozed_until > {{0}}, false) = {str(snoozed).lower()}", runtime.now())
     if which.q:
         await _fit(runtime, actor, where, which)
     if which.sort == "amount":
@@ -322,14 +324,15 @@ def _bounds(runtime: Runtime) -> dict[str, dt.datetime]:
 class Worklist:
     """How much waits for an operator. Kinds of areas that the operator may not read are null.
 
-    `failures` are those without an action, a refund under way, or a later time until which they are put aside; `late`,
-    `stuck` (the gateway does not decide about the refund), `refund_failed`, `short` (paid too little), `taken` (by an
-    operator) and `mine` are among the failures without an action that are not put aside, and `snoozed` counts the
-    others. `reports` are the open
-    ones, and `no_reply` the running chats whose customer has waited `no_reply_minutes` for a reply.
+    `failures` are those without an action, a refund under way, or a later time until which they are put aside, and
+    `refunding` those with a refund under way. `late`, `stuck` (the gateway does not decide about the refund),
+    `refund_failed`, `short` (paid too little), `taken` (by an operator) and `mine` are among the failures without an
+    action that are not put aside, and `snoozed` counts the others. `reports` are the open ones, and `no_reply` the
+    running chats whose customer has waited `no_reply_minutes` for a reply.
     """
 
     failures: Count | None
+    refunding: Count | None
     late: Count | None
     stuck: Count | None
     refund_failed: Count | None
@@ -341,7 +344,7 @@ class Worklist:
     no_reply: Count | None
 
 
-KINDS = ("failures", "late", "stuck", "refund_failed", "short", "taken", "mine", "snoozed")
+KINDS = ("failures", "refunding", "late", "stuck", "refund_failed", "short", "taken", "mine", "snoozed")
 
 
 async def worklist(runtime: Runtime, actor: Actor) -> Worklist:
