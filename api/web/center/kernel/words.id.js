@@ -270,6 +270,33 @@ export const INDONESIAN = {
   "View the call": "Lihat panggilannya",
   "{n} mitras invited": "{n} mitra diminta",
 
+  // The work list, reports, who wrote, and making good
+  "{customer} by the customer, {mitra} by the mitra": "{customer} dari pelanggan, {mitra} dari mitra",
+  "First reply": "Balasan pertama",
+  "after {time}": "setelah {time}",
+  "Longest silence": "Diam terlama",
+  "no reply": "belum dibalas",
+  "Without a reply": "Belum dibalas",
+  "Time left": "Sisa waktu",
+  "With its extensions": "Dengan perpanjangannya",
+  "Making good": "Ganti rugi",
+  "{left} of {amount} can still go back.": "{left} dari {amount} masih dapat dikembalikan.",
+  "Give money back…": "Kembalikan uang…",
+  "Give back": "Kembalikan",
+  "Give back money of {name}?": "Kembalikan uang {name}?",
+  "The chat goes on, if it still runs. The customer sees the refund among their payments.":
+    "Obrolan berlanjut, jika masih berjalan. Pelanggan melihat pengembaliannya di antara pembayarannya.",
+  "Amount (Rp)": "Jumlah (Rp)",
+  "at most {amount}": "paling banyak {amount}",
+  "At most {amount} can still go back.": "Paling banyak {amount} masih dapat dikembalikan.",
+  Way: "Cara",
+  "through the gateway": "melalui gateway",
+  "by hand": "manual",
+  "by hand: I have moved the money": "manual: uangnya sudah saya pindahkan",
+  "of the transfer, for example its number": "dari transfernya, misalnya nomornya",
+  "The refund is recorded.": "Pengembalian sudah dicatat.",
+  "Top up your balance at the gateway, and give it back again.": "Isi saldo Anda di gateway, lalu kembalikan lagi.",
+
   // Payments and sessions
   "of the request, customer, mitra, session or invoice": "dari permintaan, pelanggan, mitra, sesi atau faktur",
   extension: "perpanjangan",

@@ -4,6 +4,7 @@ import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
+import { makingGood } from "../parts/making_good.js";
 import { Page } from "../parts/page.js";
 import { back, cause, mode, moneyBack, payment, refund } from "../parts/status.js";
 import { facts } from "../parts/table.js";
@@ -76,7 +77,13 @@ class PaymentPage extends Page {
     return h(
       "div",
       { class: "work" },
-      h("div", { class: "page-body" }, this.#facts(one), this.#byHand(one)),
+      h(
+        "div",
+        { class: "page-body" },
+        this.#facts(one),
+        this.#byHand(one),
+        makingGood(one, () => this.refresh({ quietly: true })),
+      ),
       timeline(story),
     );
   }

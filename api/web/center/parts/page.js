@@ -124,12 +124,15 @@ export class Page extends HTMLElement {
     return [trouble(error, () => this.refresh())];
   }
 
-  /** Show the data on the page. */
+  /** Show the data on the page. What the operator has opened or closed, and the focus, stay. */
   show(data) {
     this.headline.textContent = this.heading;
     document.title = `${this.heading} · Sesi`;
     const held = this.body.contains(document.activeElement) ? document.activeElement : null;
+    const summaries = () => [...this.body.querySelectorAll("details > summary")];
+    const opened = new Map(summaries().map((one) => [one.textContent, one.parentElement.open]));
     this.body.replaceChildren(...[this.render(data)].flat(Infinity).filter(Boolean));
+    for (const one of summaries()) one.parentElement.open = opened.get(one.textContent) ?? one.parentElement.open;
     if (held) this.twin(held).focus();
   }
 
