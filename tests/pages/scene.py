@@ -23,6 +23,7 @@ class Scene:
     customer: str
     webhook: str
     tier: str
+    report: str
 
 
 ROUTE = re.compile(r'^route\("/([\w-]+)"', re.MULTILINE)  # a page whose address has no id
@@ -56,6 +57,8 @@ async def play(world: World) -> Scene:
     acted = await world.paid(budi)
     await budi.post("/api/client/chat/cancel", {"payment_request_id": acted["payment_request_id"]})
     pending = await world.request(sari, duration_minutes=30)
+    said = {"reason": "no_answer", "message": "Saya menunggu sepuluh menit tanpa jawaban."}
+    report = await sari.post(f"/api/shared/chat/sessions/{ended}/report", said)
     await world.raw_webhook(b"{not json")
     await world.raw_webhook({**payment_call(pending), "external_id": new_id()})
     await world.raw_webhook(payment_call(pending), token="a wrong one")
@@ -76,6 +79,7 @@ async def play(world: World) -> Scene:
         failure=mine[left["payment_request_id"]], session=ended, running=running, payment=left["payment_request_id"],
         pending=pending["payment_request_id"], mitra=ayu.user["id"], customer=dewi.user["id"],
         webhook=calls[0]["id"], tier=tier["id"],
+        report=report["id"],
     )  # fmt: skip
 
 
@@ -88,6 +92,8 @@ def addresses(scene: Scene) -> dict[str, str]:
         "overview": "#/",
         "failed-pairings": "#/failed-pairings?operator_action=all",
         "failed-pairing": f"#/failed-pairings/{scene.failure}",
+        "reports": "#/reports",
+        "report": f"#/reports/{scene.report}",
         "payments": "#/payments",
         "payment": f"#/payments/{scene.pending}",
         "sessions": "#/sessions",

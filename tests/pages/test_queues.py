@@ -22,6 +22,38 @@ async def an_earned_chat(world: World) -> tuple[Client, Client, dict[str, Any]]:
     return customer, mitra, await (await world.operator()).get(f"/internal/sessions/{session_id}")
 
 
+async def test_report_leads_to_both_people_and_is_resolved_once(window: BrowserWindow, world: World) -> None:
+    customer, _, session = await an_earned_chat(world)
+    await customer.post(
+        f"/api/shared/chat/sessions/{session['id']}/report", {"reason": "no_answer", "message": "Tidak ada jawaban."}
+    )
+    root, page = await world.operator(), window.page
+    await window.open("#/reports")
+    row = page.get_by_role("row").filter(has_text="Tidak ada jawaban.").first
+    await expect(row).to_contain_text("Sari (Customer)")
+    await row.get_by_role("link").first.click()
+    await expect(page.get_by_role("heading", name="Sari about Ayu")).to_be_visible()
+    facts = page.locator(".facts")
+    await expect(facts.get_by_role("link", name="Ayu")).to_have_attribute("href", f"#/mitras/{session['mitra']['id']}")
+    await expect(facts.get_by_text("0 by the customer, 0 by the mitra")).to_be_visible()
+    await expect(page.get_by_role("button", name="Give money back…")).to_be_visible()
+    await page.get_by_role("button", name="Resolve…").click()
+    dialog = page.get_by_role("dialog", name="Resolve this report")
+    await dialog.get_by_role("button", name="Resolve").click()
+    await expect(dialog.get_by_text("This field is required.")).to_be_visible()
+    await dialog.get_by_label("What did you do about it?").select_option("warned")
+    await dialog.get_by_label("Note").fill("called the mitra")
+    (report,) = [one for one in (await root.get("/internal/reports"))["items"] if one["session_id"] == session["id"]]
+    await root.call("PATCH", f"/internal/reports/{report['id']}", {"resolution": "dismissed"})  # a colleague was faster
+    await dialog.get_by_role("button", name="Resolve").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("already")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(facts.get_by_text("dismissed")).to_be_visible()
+    await expect(page.get_by_role("button", name="Resolve…")).to_have_count(0)
+    await window.open("#/reports?status=resolved")
+    await expect(page.get_by_role("row").filter(has_text="Tidak ada jawaban.").first).to_contain_text("dismissed")
+
+
 async def test_earned_money_goes_back_in_parts_by_hand_and_through_the_gateway(
     window: BrowserWindow, world: World
 ) -> None:

@@ -25,6 +25,7 @@ import "./pages/overview.js";
 import "./pages/payments.js";
 import "./pages/pricing.js";
 import "./pages/promises.js";
+import "./pages/reports.js";
 import "./pages/roles.js";
 import "./pages/sessions.js";
 import "./pages/settings.js";
@@ -38,6 +39,8 @@ addWords(DICTIONARY);
 route("/", "overview-page", null);
 route("/failed-pairings", "failed-pairings-page", "failed_pairings");
 route("/failed-pairings/:id", "failed-pairing-page", "failed_pairings");
+route("/reports", "reports-page", "reports");
+route("/reports/:id", "report-page", "reports");
 route("/payments", "payments-page", "payments");
 route("/payments/:id", "payment-page", "payments");
 route("/sessions", "sessions-page", "sessions");
@@ -71,6 +74,7 @@ const MENU = [
   [
     ["/", "Overview", null],
     ["/failed-pairings", "Failed pairings", "failed_pairings"],
+    ["/reports", "Reports", "reports"],
   ],
   [
     ["/payments", "Payments", "payments"],

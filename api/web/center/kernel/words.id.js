@@ -271,6 +271,23 @@ export const INDONESIAN = {
   "{n} mitras invited": "{n} mitra diminta",
 
   // The work list, reports, who wrote, and making good
+  reports: "laporan",
+  "All reports": "Semua laporan",
+  "No report is open.": "Tidak ada laporan yang terbuka.",
+  About: "Tentang",
+  resolved: "selesai",
+  "{one} about {other}": "{one} tentang {other}",
+  "What did you do about it?": "Apa yang Anda lakukan?",
+  "Block or deactivate the person on their page, and give money back here or on the session. Then record it.":
+    "Blokir atau nonaktifkan orangnya di halamannya, dan kembalikan uang di sini atau di sesinya. Lalu catat.",
+  "Block {name}": "Blokir {name}",
+  "Deactivate {name}": "Nonaktifkan {name}",
+  "Resolve…": "Selesaikan…",
+  Resolve: "Selesaikan",
+  "Resolve this report": "Selesaikan laporan ini",
+  "This is recorded once, with your name. It blocks no one and moves no money.":
+    "Ini dicatat sekali, dengan nama Anda. Ini tidak memblokir siapa pun dan tidak memindahkan uang.",
+  "The chat": "Obrolan",
   "{customer} by the customer, {mitra} by the mitra": "{customer} dari pelanggan, {mitra} dari mitra",
   "First reply": "Balasan pertama",
   "after {time}": "setelah {time}",

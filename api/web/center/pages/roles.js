@@ -27,6 +27,7 @@ const AREAS = {
   operators: "operators and roles",
   activity: "overview and activity",
   failed_pairings: "failed pairings",
+  reports: "reports",
   sessions: "sessions",
   payments: "payments and ledger audit",
   webhooks: "webhook log",
