@@ -1,13 +1,17 @@
 """What waits for operators, in a browser: the work list, reports, and making good."""
 
+import datetime as dt
 import re
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from tests.http.operators.steps import an_operator
 from tests.http.privacy.steps import finish
-from tests.pages.browser import BrowserWindow
+from tests.pages.browser import BrowserWindow, open_window
+from tests.pages.test_pages import no_violations_in_both_themes
+from tests.pages.test_work import FAILURES, a_failure, nothing_waits
 from tests.stack import World
 from tools.driving.client import Client
 
@@ -20,6 +24,139 @@ async def an_earned_chat(world: World) -> tuple[Client, Client, dict[str, Any]]:
     customer, mitra = await world.customer("Sari"), await world.mitra("Ayu")
     session_id = await world.session(customer, mitra)
     return customer, mitra, await (await world.operator()).get(f"/internal/sessions/{session_id}")
+
+
+async def test_operator_takes_a_failure_puts_it_aside_and_goes_on_by_keys(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    second, first = await a_failure(world, "Bayu"), await a_failure(world, "Agus")
+    page, other = window.page, await an_operator(world, AREAS)
+    await other.client.call("PATCH", f"{FAILURES}/{second['id']}", {"assigned_to": other.id})
+    await window.open(f"#/failed-pairings/{first['id']}")
+    await expect(page.get_by_role("button", name="Take it")).to_be_visible()
+    await page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    await expect(keys).to_contain_text("Put aside…")
+    await keys.get_by_role("button", name="Done").click()
+    await page.keyboard.press("t")
+    await expect(page.get_by_text("You have taken it.")).to_be_visible()
+    await expect(page.locator(".facts").get_by_text("you", exact=True)).to_be_visible()
+    await page.keyboard.press("s")
+    aside = page.get_by_role("dialog", name="Put this aside?")
+    await aside.get_by_label("Note").fill("asked for their account")
+    await aside.get_by_role("button", name="Put aside").click()
+    await expect(page.get_by_text("asked for their account", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Put aside until", exact=True)).to_be_visible()
+    # One that a colleague works on is not the next one, and taking it over is asked about.
+    await expect(page.get_by_role("link", name="Next:")).to_have_count(0)
+    await window.open(f"#/failed-pairings/{second['id']}")
+    await page.get_by_role("button", name="Take it over…").click()
+    await (
+        page.get_by_role("dialog", name="Sari works on this. Take it over?")
+        .get_by_role("button", name="Take it over")
+        .click()
+    )
+    await expect(page.locator(".facts").get_by_text("you", exact=True)).to_be_visible()
+    me = (await (await world.operator()).get("/internal/auth/me"))["id"]
+    seen = await (await world.operator()).get(f"{FAILURES}/{second['id']}")
+    assert seen["assigned_to"]["id"] == me
+    await window.open("#/failed-pairings")
+    await expect(page.get_by_role("row", name="Agus")).to_have_count(0)
+    await page.get_by_role("link", name="1 put aside").click()
+    await expect(page.get_by_role("row", name="Agus")).to_contain_text("put aside")
+    await page.get_by_role("link", name="2 taken by you").or_(page.get_by_role("link", name="1 taken by you")).click()
+    await expect(page.get_by_role("row", name="Bayu")).to_contain_text("you")
+
+
+async def test_several_failures_are_refunded_at_once_with_a_result_for_each(
+    window: BrowserWindow, world: World
+) -> None:
+    await nothing_waits(world)
+    made = [await a_failure(world, name) for name in ("Cici", "Bayu", "Agus")]
+    root, page = await world.operator(), window.page
+    await window.open("#/failed-pairings")
+    await page.get_by_label("Choose Agus, Rp 12.000").check()
+    await expect(page.get_by_role("button", name="Refund 1, Rp 12.000…")).to_be_visible()
+    await page.get_by_label("Choose all that can be refunded (3)").check()
+    await page.get_by_role("button", name="Refund 3, Rp 36.000…").click()
+    await root.call("PATCH", f"{FAILURES}/{made[0]['id']}", {"operator_action": "credited"})  # a colleague was faster
+    dialog = page.get_by_role("dialog", name="Refund 3 payments, Rp 36.000, through the gateway?")
+    await dialog.get_by_label("Reason").fill("an hour without mitras")
+    await dialog.get_by_role("button", name="Refund", exact=True).click()
+    results = page.get_by_role("dialog", name="2 of 3 refunds are asked for")
+    await expect(results.get_by_role("listitem").filter(has_text="Cici")).to_contain_text("already been resolved")
+    await expect(results.get_by_text("asked for", exact=True)).to_have_count(2)
+    await results.get_by_role("button", name="Done").click()
+    await expect(page.get_by_text("refund under way")).to_have_count(2)
+    reasons = {(await root.get(f"{FAILURES}/{one['id']}"))["refund"]["reason"] for one in made[1:]}
+    assert reasons == {"an hour without mitras"}
+    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+    await expect(page.get_by_text("refund under way")).to_have_count(0, timeout=30_000)
+
+
+async def test_work_list_and_menu_follow_what_happens_elsewhere(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    page = window.page
+    await page.clock.install()
+    await window.open("#/failed-pairings")
+    await window.settled()
+    count = page.get_by_role("navigation", name="Menu").get_by_role("link", name="Failed pairings").locator("span")
+    await expect(count).to_have_count(0)
+    await a_failure(world, "Dian")
+    await page.clock.run_for(16_000)
+    await expect(page.get_by_role("row", name="Dian")).to_be_visible()
+    await expect(count).to_have_text("1")
+    await page.get_by_label("Name or id").fill("Dia")  # the list waits while a filter is written
+    await a_failure(world, "Eka")
+    async with page.expect_response("**/internal/worklist"):
+        await page.clock.run_for(16_000)
+    await expect(count).to_have_text("2")
+    await expect(page.get_by_label("Name or id")).to_have_value("Dia")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("row", name="Dian")).to_be_visible()
+    await expect(page.get_by_role("row", name="Eka")).to_have_count(0)
+
+
+async def test_short_payment_is_accepted_for_what_it_is(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    failure, page = await a_failure(world, "Budi"), window.page
+
+    async def short(route: Any) -> None:
+        answer = await route.fetch()
+        seen = await answer.json() | {"cause_tag": "payment_short", "asked_amount": 25_000}
+        await route.fulfill(json=seen)
+
+    async def accepted(route: Any) -> None:
+        await route.fulfill(json={"status": "confirmed"})
+
+    await page.route(f"**{FAILURES}/{failure['id']}", short)
+    confirm = f"/internal/payment-requests/{failure['payment_request_id']}/confirm"
+    await page.route(f"**{confirm}", accepted)
+    await window.open(f"#/failed-pairings/{failure['id']}")
+    await expect(page.get_by_role("heading", name="Budi, Rp 12.000 of Rp 25.000")).to_be_visible()
+    await expect(page.get_by_role("button", name="Refund through the gateway…")).to_be_visible()
+    await page.get_by_role("button", name="Accept Rp 12.000…").click()
+    async with page.expect_request(f"**{confirm}"):
+        dialog = page.get_by_role("dialog", name="Accept Rp 12.000 of Rp 25.000?")
+        await dialog.get_by_role("button", name="Accept", exact=True).click()
+    await expect(page.get_by_text("The payment is accepted.")).to_be_visible()
+
+
+async def test_refund_that_failed_for_want_of_balance_can_be_tried_again(window: BrowserWindow, world: World) -> None:
+    failure, page = await a_failure(world, "Reza"), window.page
+    await (await world.operator()).post(f"{FAILURES}/{failure['id']}/refund", {})
+    await world.stack.sql(
+        "UPDATE refunds SET status = 'failed', failure_code = 'INSUFFICIENT_BALANCE', ask_at = NULL, settled_at = now()"
+        " WHERE failure_id = $1::uuid",
+        failure["id"],
+    )
+    await window.open("#/failed-pairings?problem=refund_failed")
+    await page.get_by_role("row", name="Reza").get_by_role("link").click()
+    await expect(page.get_by_text("Top it up there, and try the refund again.")).to_be_visible()
+    await page.get_by_role("button", name="Try the refund again…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Refund", exact=True).click()
+    await expect(page.get_by_text("The refund is under way:")).to_be_visible()
+    await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure["id"])
+    await expect(page.get_by_text("paid back")).to_be_visible(timeout=30_000)
 
 
 async def test_report_leads_to_both_people_and_is_resolved_once(window: BrowserWindow, world: World) -> None:
@@ -122,3 +259,32 @@ async def test_running_chat_is_followed_with_who_wrote_and_marked_without_a_repl
         await world.stack.sql(moved, session["id"], 6)  # into the paid time again
     async with world.setting(early_end_customer_enabled=True):
         await finish(customer, mitra, session["id"])
+
+
+async def test_overview_shows_health_and_work_only_of_the_role(browser: Browser, world: World) -> None:
+    await a_failure(world, "Fajar")
+    clerk = await an_operator(world, {"failed_pairings": "read", "activity": "read"})
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(clerk.client)
+        await window.open()
+        await expect(page.get_by_role("list", name="Parts of the service")).to_contain_text("timers: ok")
+        await expect(page.get_by_role("heading", name="Paid without a chat, newest first")).to_be_visible()
+        await expect(page.get_by_role("link", name="Reports")).to_have_count(0)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "id-ID"])
+async def test_queues_are_accessible_in_both_languages(browser: Browser, world: World, locale: str) -> None:
+    customer, _, session = await an_earned_chat(world)
+    await customer.post(f"/api/shared/chat/sessions/{session['id']}/report", {"reason": "other"})
+    failure = await a_failure(world, "Gita")
+    until = (await world.service_time() + dt.timedelta(hours=1)).isoformat()
+    root = await world.operator()
+    await root.call("PATCH", f"{FAILURES}/{failure['id']}", {"snoozed_until": until, "note": "waits"})
+    report = (await root.get("/internal/reports"))["items"][0]["id"]
+    async with open_window(browser, world.stack.addresses.internal, locale=locale) as window:
+        await window.signed_in(root)
+        for address in (f"#/failed-pairings/{failure['id']}", "#/failed-pairings", "#/reports", f"#/reports/{report}"):
+            await window.open(address)
+            await window.settled()
+            await no_violations_in_both_themes(window, address)

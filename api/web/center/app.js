@@ -7,6 +7,7 @@ import "./parts/audit_banner.js";
 import { trouble } from "./parts/page.js";
 import "./parts/search.js";
 import { stepUp } from "./parts/second_factor.js";
+import "./parts/work_count.js";
 import { h } from "./shared/dom.js";
 import { field, select } from "./shared/form.js";
 import { preferences } from "./shared/preferences.js";
@@ -69,12 +70,13 @@ route("/audit-log", "audit-log-page", "audit");
 route("/ledger", "ledger-page", "payments");
 route("/account", "account-page", null);
 
-// Groups of the menu: [path, English label, area]. Entries that the role may not read are left out.
+// Groups of the menu: [path, English label, area, kind of work that is counted]. Entries that the role may not read are
+// left out.
 const MENU = [
   [
     ["/", "Overview", null],
-    ["/failed-pairings", "Failed pairings", "failed_pairings"],
-    ["/reports", "Reports", "reports"],
+    ["/failed-pairings", "Failed pairings", "failed_pairings", "failures"],
+    ["/reports", "Reports", "reports", "reports"],
   ],
   [
     ["/payments", "Payments", "payments"],
@@ -177,7 +179,9 @@ class App extends HTMLElement {
         h(
           "ul",
           {},
-          group.map(([path, words]) => h("li", {}, h("a", { href: address(path) }, t(words)))),
+          group.map(([path, words, , kind]) =>
+            h("li", {}, h("a", { href: address(path) }, t(words), kind && h("work-count", { kind }))),
+          ),
         ),
       );
   }

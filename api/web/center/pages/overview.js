@@ -9,7 +9,10 @@ import { t } from "../shared/words.js";
 import "../parts/chart.js";
 import { nameOf } from "../parts/linked.js";
 import { Page } from "../parts/page.js";
-import { cause, chip, result } from "../parts/status.js";
+import { problems } from "../parts/problems.js";
+import { paidOf } from "../parts/refund.js";
+import { cause, chip, reason, result } from "../parts/status.js";
+import { messagesOf } from "../parts/who_wrote.js";
 import { age } from "../shared/time.js";
 
 const SHOWN = 8;
@@ -21,6 +24,7 @@ const GAPS = {
   otp_sender: "Sign-in codes are only logged, so they reach no phone: OTP_SENDER.",
   push_sender: "Pushes are only logged, so they reach no phone: PUSH_SENDER.",
 };
+const LISTS_MS = 60_000; // in which the lists are read again if no count has changed
 // The names of the parts of the service, as operators say them.
 const PARTS = {
   api: "requests of apps",
@@ -46,11 +50,11 @@ class OverviewPage extends Page {
   async load(signal) {
     const maybe = (area, path, query) => (session.may(area) ? api.get(path, query, signal) : null);
     const from = new Date(serviceNow() - DAY_MS).toISOString();
-    const open = { operator_action: "none", limit: SHOWN };
-    const [numbers, health, failures, errors] = await Promise.all([
+    const counts = await api.get("/internal/worklist", {}, signal);
+    const [numbers, health, waiting, errors] = await Promise.all([
       maybe("activity", "/internal/overview"),
       maybe("activity", "/internal/health"),
-      maybe("failed_pairings", "/internal/failed-pairings", open),
+      this.#waiting(counts, maybe),
       session.may("webhooks")
         ? Promise.all(
             WRONG.map((one) =>
@@ -63,21 +67,48 @@ class OverviewPage extends Page {
       ?.flatMap((one) => one.items)
       .sort((a, b) => (a.received_at < b.received_at ? 1 : -1))
       .slice(0, SHOWN);
-    const unwell = health?.parts.filter((one) => one.status === "degraded" || one.status === "down") ?? [];
-    return { numbers, unwell, failures, errors: calls && { items: calls } };
+    return { numbers, health, counts, ...waiting, errors: calls && { items: calls } };
+  }
+
+  /** The newest of each kind of work. They are read again when a count has changed, and once a minute. */
+  async #waiting(counts, maybe) {
+    const seen = JSON.stringify(counts);
+    const isOld = performance.now() - this.waitingAt > LISTS_MS;
+    if (this.seen === seen && !isOld) return this.waiting;
+    const newest = { limit: SHOWN, texts: false };
+    const open = { ...newest, operator_action: "none", snoozed: false };
+    const [failures, reports, silent] = await Promise.all([
+      maybe("failed_pairings", "/internal/failed-pairings", open),
+      counts.reports ? maybe("reports", "/internal/reports", { ...newest, status: "open" }) : null,
+      counts.no_reply ? maybe("sessions", "/internal/sessions", { ...newest, no_reply: true }) : null,
+    ]);
+    this.seen = seen;
+    this.waitingAt = performance.now();
+    this.waiting = { failures, reports, silent };
+    return this.waiting;
   }
 
   /** Replace only the parts that have changed, so that a link keeps the focus. */
   show(data) {
     document.title = `${this.heading} · Sesi`;
     const made = {
-      now: data.numbers && (() => this.#now(data.numbers)),
+      health: data.health && (() => this.#health(data.health.parts)),
+      now: data.numbers && (() => this.#now(data.numbers, data.counts)),
       needs: () => this.#needs(data),
       day: data.numbers && (() => this.#day(data.numbers.hours)),
     };
     const keys = {
-      now: JSON.stringify({ ...data.numbers, hours: null }),
-      needs: JSON.stringify([data.unwell, data.failures, data.errors, data.numbers?.sweeps, data.numbers?.not_set_up]),
+      health: JSON.stringify(data.health),
+      now: JSON.stringify([{ ...data.numbers, hours: null }, data.counts]),
+      needs: JSON.stringify([
+        data.counts,
+        data.failures,
+        data.reports,
+        data.silent,
+        data.errors,
+        data.numbers?.sweeps,
+        data.numbers?.not_set_up,
+      ]),
       day: JSON.stringify(data.numbers?.hours),
     };
     this.parts ??= {};
@@ -97,7 +128,8 @@ class OverviewPage extends Page {
     }
   }
 
-  #now(numbers) {
+  #now(numbers, counts) {
+    const open = counts.failures ?? numbers.failures_open; // the list leaves out what is under way or put aside
     const tile = (words, value, { to, area, bad = false, note } = {}) =>
       h(
         to && session.may(area) ? "a" : "div",
@@ -134,11 +166,11 @@ class OverviewPage extends Page {
         area: "payments",
       }),
       tile(t("paid in 24 hours"), rupiah(numbers.confirmed_amount_24h), { to: address("/payments"), area: "payments" }),
-      tile(t("failures to act on"), number(numbers.failures_open), {
+      tile(t("failures to act on"), number(open), {
         to: address("/failed-pairings"),
         area: "failed_pairings",
-        bad: numbers.failures_open > 0,
-        note: numbers.failures_open > 0 ? rupiah(numbers.failures_open_amount) : null,
+        bad: open > 0,
+        note: counts.late > 0 ? t("{n} late", { n: number(counts.late) }) : null,
       }),
       tile(t("webhook errors in the last hour"), number(numbers.webhook_errors_last_hour), {
         to: address("/webhooks"),
@@ -154,11 +186,12 @@ class OverviewPage extends Page {
     );
   }
 
-  #needs({ numbers, unwell, failures, errors }) {
+  #needs({ numbers, counts, failures, reports, silent, errors }) {
     const late = (numbers?.sweeps ?? []).filter((sweep) => sweep.overdue > 0);
     const parts = [
-      unwell.length > 0 && this.#health(unwell),
-      failures?.items.length > 0 && this.#failures(failures, numbers),
+      silent?.items.length > 0 && this.#silent(silent, counts),
+      failures?.items.length > 0 && this.#failures(failures, counts),
+      reports?.items.length > 0 && this.#reports(reports, counts),
       errors?.items.length > 0 && this.#errors(errors),
       late.length > 0 && this.#late(late),
       numbers?.not_set_up.length > 0 && this.#gaps(numbers.not_set_up),
@@ -171,40 +204,113 @@ class OverviewPage extends Page {
     ];
   }
 
-  /** The parts of the service that don't work, or only in part. */
+  /** Every part of the service: what fails comes first, in red, with what is wrong and since when. */
   #health(parts) {
-    const lines = parts.map(({ name, status, since, message }) =>
+    const isUnwell = ({ status }) => status === "degraded" || status === "down";
+    const unwell = parts.filter(isUnwell);
+    const said = ({ name, status, since }) => [
+      t(PARTS[name] ?? name),
+      ": ",
+      status === "off" ? t("off") : t("ok"),
+      since && [", ", age(since)],
+    ];
+    const line = (part) =>
       h(
         "li",
         {},
-        h("span", {}, h("strong", {}, t(PARTS[name] ?? name)), message && [": ", message]),
-        h("span", {}, chip(t(status), status === "down" ? "bad" : "warn"), since && [" ", h("small", {}, age(since))]),
-      ),
-    );
+        h("span", {}, h("strong", {}, t(PARTS[part.name] ?? part.name)), part.message && [": ", part.message]),
+        h(
+          "span",
+          {},
+          chip(t(part.status), part.status === "down" ? "bad" : "warn"),
+          part.since && [" ", h("small", {}, age(part.since))],
+        ),
+      );
     return h(
       "section",
-      { class: "card" },
-      h("h3", {}, t("Parts of the service that fail")),
-      h("ul", { class: "plain-list" }, lines),
+      { class: unwell.length ? "card unwell" : "card well" },
+      h("h2", {}, unwell.length ? t("Parts of the service that fail") : t("All parts of the service work")),
+      unwell.length > 0 && h("ul", { class: "plain-list" }, unwell.map(line)),
+      h(
+        "ul",
+        { class: "presets", "aria-label": t("Parts of the service") },
+        parts
+          .filter((part) => !isUnwell(part))
+          .map((part) => h("li", { class: part.status === "off" ? "chip" : "chip good" }, said(part))),
+      ),
     );
   }
 
-  #failures({ items }, numbers) {
+  /** Running chats whose customer waits for a reply. */
+  #silent({ items }, counts) {
     const lines = items.map((one) =>
       h(
         "li",
         {},
-        h("a", { href: address(`/failed-pairings/${one.id}`) }, nameOf(one.customer), ", ", rupiah(one.amount)),
-        h("span", {}, cause.chip(one.cause_tag), " ", h("small", {}, age(one.created_at))),
+        h("a", { href: address(`/sessions/${one.id}`) }, nameOf(one.customer), " · ", nameOf(one.mitra)),
+        h("small", {}, messagesOf(one)),
       ),
     );
-    const more = (numbers?.failures_open ?? 0) > items.length;
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Running chats without a reply")),
+      h("ul", { class: "plain-list" }, lines),
+      this.#all(items, counts.no_reply, address("/sessions", { no_reply: "true" })),
+    );
+  }
+
+  #reports({ items }, counts) {
+    const lines = items.map((one) => {
+      const other = one.reporter === "customer" ? one.mitra : one.customer;
+      return h(
+        "li",
+        {},
+        h(
+          "a",
+          { href: address(`/reports/${one.id}`) },
+          t("{one} about {other}", { one: nameOf(one[one.reporter]), other: nameOf(other) }),
+        ),
+        h("span", {}, reason.chip(one.reason), " ", h("small", {}, age(one.created_at))),
+      );
+    });
+    return h(
+      "section",
+      { class: "card" },
+      h("h3", {}, t("Open reports")),
+      h("ul", { class: "plain-list" }, lines),
+      this.#all(items, counts.reports, address("/reports")),
+    );
+  }
+
+  /** A link to all of a kind, if not all are shown. */
+  #all(items, count, href) {
+    return count > items.length && h("a", { href }, t("All {n}", { n: number(count) }));
+  }
+
+  #failures({ items }, counts) {
+    const lines = items.map((one) =>
+      h(
+        "li",
+        {},
+        h("a", { href: address(`/failed-pairings/${one.id}`) }, nameOf(one.customer), ", ", paidOf(one)),
+        h(
+          "span",
+          {},
+          one.assigned_to && [chip(nameOf(one.assigned_to), "busy"), " "],
+          cause.chip(one.cause_tag),
+          " ",
+          h("small", {}, age(one.created_at)),
+        ),
+      ),
+    );
     return h(
       "section",
       { class: "card" },
       h("h3", {}, t("Paid without a chat, newest first")),
+      problems(counts),
       h("ul", { class: "plain-list" }, lines),
-      more && h("a", { href: address("/failed-pairings") }, t("All {n}", { n: number(numbers.failures_open) })),
+      this.#all(items, counts.failures, address("/failed-pairings")),
     );
   }
 

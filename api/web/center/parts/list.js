@@ -82,6 +82,11 @@ export class ListPage extends Page {
     return [];
   }
 
+  /** Return the content between the filters and the items. */
+  lead(_data) {
+    return null;
+  }
+
   /** Return the content for the items, at least one. */
   list(data) {
     return table(this.heading, this.columns(), data.items);
@@ -100,12 +105,19 @@ export class ListPage extends Page {
       ? this.list(data)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
     const named = h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
-    return [this.#filterForm(), replicaNote(data), shown, this.foot(data), named];
+    return [this.#filterForm(), replicaNote(data), this.lead(data), shown, this.foot(data), named];
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */
   failed(error) {
     return [this.#filterForm(), ...super.failed(error)].filter(Boolean);
+  }
+
+  /** A list that is read again and again stays while the operator writes a filter, or has a dialog open. */
+  async refresh(options = {}) {
+    this.isPolling = Boolean(options.polling);
+    if (options.polling && (this.isTouched || document.querySelector("dialog[open]"))) return;
+    await super.refresh(options);
   }
 
   #filterForm() {
@@ -117,9 +129,12 @@ export class ListPage extends Page {
       const values = filters.map(({ name, read }) => [name, read ? read(data.get(name)) : data.get(name).trim()]);
       go(here().path, Object.fromEntries(values));
     };
+    const touch = () => {
+      this.isTouched = true;
+    };
     return h(
       "form",
-      { class: "filters card", role: "search", onsubmit: apply },
+      { class: "filters card", role: "search", onsubmit: apply, oninput: touch },
       filters.map(({ name, make }) => make(this.query.get(name))),
       h(
         "div",

@@ -7,7 +7,7 @@ import { field } from "../shared/form.js";
 import { rupiah } from "../shared/format.js";
 import { age, time } from "../shared/time.js";
 import { t } from "../shared/words.js";
-import { linked, written } from "./linked.js";
+import { linked, nameOf, written } from "./linked.js";
 import { refund } from "./status.js";
 
 const OPEN = ["requested", "pending"];
@@ -22,6 +22,13 @@ const OUTLOOKS = () => ({
 
 /** Whether the result of the refund is not known yet. */
 export const isOpen = (failure) => OPEN.includes(failure.refund?.status);
+
+/** Whether a refund failed because our own balance at the gateway was too low, so that another try can succeed. */
+export const canRetry = (failure) => failure.may_refund && failure.refund?.failure_code === "INSUFFICIENT_BALANCE";
+
+/** The amount paid; for a short payment also the amount of the invoice: "Rp 12.000 of Rp 25.000". */
+export const paidOf = ({ amount, asked_amount: asked }) =>
+  asked ? t("{paid} of {asked}", { paid: rupiah(amount), asked: rupiah(asked) }) : rupiah(amount);
 
 /** Whether the channel refunds, in a word, for the list; nothing once an operator has acted. */
 export const outlookChip = ({ refundable, operator_action: acted }) => {
@@ -71,5 +78,43 @@ export function askForRefund(failure, name) {
     danger: true,
     send: (data) =>
       api.post(`/internal/failed-pairings/${failure.id}/refund`, { reason: data.get("reason").trim() || null }),
+  });
+}
+
+/** Ask for the refunds of several failures, then show what became of each. */
+export async function askForRefunds(failures) {
+  const sum = rupiah(failures.reduce((total, one) => total + one.amount, 0));
+  const done = await ask({
+    title: t("Refund {n} payments, {amount}, through the gateway?", { n: failures.length, amount: sum }),
+    content: [
+      h("p", {}, t("The gateway moves the money. This can't be taken back.")),
+      field(t("Reason"), h("input", { name: "reason", maxlength: 500, autocomplete: "off" }), t("for other operators")),
+    ],
+    submit: t("Refund"),
+    danger: true,
+    send: (data) =>
+      api.post("/internal/failed-pairings/refund", {
+        ids: failures.map(({ id }) => id),
+        reason: data.get("reason").trim() || null,
+      }),
+  });
+  if (!done) return;
+  const known = new Map(failures.map((one) => [one.id, one]));
+  const line = ({ id, requested, message }) =>
+    h(
+      "li",
+      {},
+      h("span", {}, nameOf(known.get(id).customer), ", ", rupiah(known.get(id).amount)),
+      requested ? h("span", { class: "chip busy" }, t("asked for")) : h("span", { class: "chip bad" }, message),
+    );
+  await ask({
+    title: t("{n} of {m} refunds are asked for", {
+      n: done.items.filter((one) => one.requested).length,
+      m: done.items.length,
+    }),
+    content: h("ul", { class: "plain-list" }, done.items.map(line)),
+    submit: t("Done"),
+    cancel: false,
+    send: () => true,
   });
 }

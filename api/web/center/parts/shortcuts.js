@@ -3,6 +3,7 @@
  * recogniser may type letters (WCAG 2.1.4).
  */
 
+import { ask } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { preferences } from "../shared/preferences.js";
 import { t } from "../shared/words.js";
@@ -35,6 +36,28 @@ export function followKeys(root, signal) {
     found.click();
   };
   document.addEventListener("keydown", press, { signal });
+}
+
+/** A button, with the key "?", that lists the keys of `root`. */
+export function keyHelp(root) {
+  const show = () => {
+    const line = (one) => [
+      h("dt", {}, h("kbd", {}, one.getAttribute("aria-keyshortcuts"))),
+      h(
+        "dd",
+        {},
+        [...one.childNodes].filter((part) => part.nodeName !== "KBD").map((part) => part.textContent),
+      ),
+    ];
+    return ask({
+      title: t("Keys"),
+      content: h("dl", { class: "facts keys" }, [...root.querySelectorAll("[data-key]")].map(line)),
+      submit: t("Done"),
+      cancel: false,
+      send: () => true,
+    });
+  };
+  return keyed("?", h("button", { type: "button", class: "plain", onclick: show }, t("Keys")));
 }
 
 /** The switch for all keys of this browser. */
