@@ -97,7 +97,7 @@ def test_partition_has_the_indexes_of_its_table_and_the_storage_options_of_the_o
         await partition_upkeep.make_ahead(runtime)
         assert await runtime.db.fetchval(OPTIONS, "chat_messages") == [["fillfactor=80"]]
         counts = {row[0] for row in await runtime.db.fetch(INDEXES)}
-        assert counts == {8}
+        assert counts == {9}
 
     empty_harness.run(play())
 

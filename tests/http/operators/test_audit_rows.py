@@ -3,6 +3,7 @@
 All write routes are tested without being listed.
 """
 
+import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -187,6 +188,18 @@ async def reactivate_tier(scene: Scene) -> Call:
     return f"{TIERS}/{tier['id']}/reactivate", {"updated_at": gone["updated_at"]}
 
 
+async def schedule_price(scene: Scene) -> Call:
+    tier = await scene.tier()
+    starts_at = (dt.datetime.now(dt.UTC) + dt.timedelta(days=1)).isoformat()
+    return f"{TIERS}/{tier['id']}/schedule", {"updated_at": tier["updated_at"], "price_idr": 2, "starts_at": starts_at}
+
+
+async def cancel_price(scene: Scene) -> Call:
+    path, body = await schedule_price(scene)
+    (planned,) = (await scene.root.post(path, body))["scheduled"]
+    return f"{path}/{planned['id']}", None
+
+
 async def order_tiers(scene: Scene) -> Call:
     await scene.tier(sort_order=0)
     active = [tier for tier in (await scene.root.get(TIERS, mode="call"))["items"] if tier["is_active"]]
@@ -266,6 +279,8 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PATCH /internal/pricing/tiers/{tier_id}": change_tier,
     "DELETE /internal/pricing/tiers/{tier_id}": delete_tier,
     "POST /internal/pricing/tiers/{tier_id}/reactivate": reactivate_tier,
+    "POST /internal/pricing/tiers/{tier_id}/schedule": schedule_price,
+    "DELETE /internal/pricing/tiers/{tier_id}/schedule/{schedule_id}": cancel_price,
     "PUT /internal/pricing/tiers/order": order_tiers,
     "PATCH /internal/pricing/promotions/first-session": change_promotion,
     "POST /internal/payment-requests/{request_id}/confirm": confirm,

@@ -24,7 +24,7 @@ OVERVIEW, SEED = "/internal/overview", "/internal/_test/seed-history-session"
 ORIGIN, STRANGE = "https://desk.example.test", "https://elsewhere.example.test"
 SWEEPS = {
     "session expiry", "session warning", "session grace", "pairing round", "pairing wave", "extension answer", "time credit",
-    "payment expiry", "pairing start",
+    "payment expiry", "pairing start", "price start",
 }  # fmt: skip
 
 
