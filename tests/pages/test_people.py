@@ -160,6 +160,11 @@ async def test_partly_refunded_chat_shows_how_much_and_its_reference(window: Bro
     await page.locator(".facts").get_by_role("link", name="Wati").click()
     tiles = page.get_by_role("region", name="Sums").locator(".tile")
     await expect(tiles).to_have_text(["Rp 12.000paid", "Rp 12.000earned", "Rp 5.000refunded", "1chats"])
+    await root.post(f"{paid}/refund", {"amount": 1_000, "reason": "still late"})
+    await page.reload()
+    row = page.get_by_role("table", name="Refunds").get_by_role("row").nth(1)
+    await expect(row.get_by_text("refunding")).to_be_visible()
+    await expect(page.get_by_role("table", name="Refunds").get_by_role("row")).to_have_count(2)  # with the head
 
 
 async def test_names_in_lists_lead_to_their_people(window: BrowserWindow, world: World) -> None:

@@ -101,8 +101,9 @@ const chatColumns = (other, area) => [
 
 /** The lists of a person. `isMitra`: of a mitra, whose payments are those of customers who chose them. */
 export function lists(id, found, { isMitra }) {
-  const backs = found.refunding && {
-    items: [...found.refunding.items, ...found.refunded.items],
+  const both = found.refunding && [...found.refunding.items, ...found.refunded.items];
+  const backs = both && {
+    items: [...new Map(both.map((one) => [one.payment_request_id, one])).values()], // one may be in both
     next_cursor: found.refunding.next_cursor ?? found.refunded.next_cursor,
   };
   const of = (path, query = {}) => address(path, { q: id, ...query });
