@@ -46,6 +46,7 @@ async def test_figures_are_charts_and_tables_of_the_same_numbers(window: Browser
     await expect(day.locator("rect.value")).to_have_count(30)
     await expect(day.locator("rect.before")).to_have_count(30)
     await expect(page.get_by_role("img")).to_have_count(5)
+    await expect(page.get_by_text("in the zone")).to_have_count(1)
     await day.get_by_text("All figures as a table").click()
     last = day.get_by_role("row").last
     await expect(last).to_contain_text(rupiah(found["items"][-1]["paid"]))

@@ -101,6 +101,10 @@ class FiguresPage extends ListPage {
     return null; // each chart has its button
   }
 
+  zoneNote() {
+    return null; // days are those of the business, as the line above the charts says
+  }
+
   list(data) {
     const chosen = FIGURES.find(([name]) => name === this.query.get("figure")) ?? FIGURES[0];
     const zone = t("Days from {from} to {to}, in the zone {zone}.", {

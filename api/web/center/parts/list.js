@@ -104,8 +104,12 @@ export class ListPage extends Page {
     const shown = data.items.length
       ? this.list(data)
       : h("p", { class: "card empty" }, this.query.size ? t("Nothing matches these filters.") : this.empty());
-    const named = h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
-    return [this.#filterForm(), replicaNote(data), this.lead(data), shown, this.foot(data), named];
+    return [this.#filterForm(), replicaNote(data), this.lead(data), shown, this.foot(data), this.zoneNote()];
+  }
+
+  /** Return the words about the zone of the times. */
+  zoneNote() {
+    return h("small", {}, t("Times are in the zone {zone}.", { zone: zone() }));
   }
 
   /** Keep the filters after an error, because the value of one may be its cause. */
