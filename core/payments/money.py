@@ -185,11 +185,17 @@ async def accept(tx: Tx, payment: PaymentRequest, *, failure_id: str, amount: in
     MoneyMoved.
     """
     await failures.supersede(tx, failure_id)
-    if amount is not None and not await transitions.change_short(tx, payment.id, amount=amount):
-        raise MoneyMoved(payment.id)
+    if amount is not None:
+        await change_short(tx, payment, amount=amount)
     if not await transitions.accept(tx, payment.id):
         raise MoneyMoved(payment.id)
     await _announce_confirmed(tx, payment)
+
+
+async def change_short(tx: Tx, payment: PaymentRequest, *, amount: int) -> None:
+    """Record how many Rupiah of a short payment are there now. The caller must hold its lock. Raises MoneyMoved."""
+    if not await transitions.change_short(tx, payment.id, amount=amount):
+        raise MoneyMoved(payment.id)
 
 
 async def confirm(tx: Tx, payment: PaymentRequest, *, invoice_id: str | None) -> None:

@@ -8,7 +8,7 @@ stays. The callers hold the customer's account and the payment's lock.
 import attrs
 
 from core.base import ids
-from core.payments import announce, money, transitions
+from core.payments import announce, money
 from core.payments import store as payments
 from core.payments.failures import store as failures
 from core.payments.failures.causes import CauseTag, SubCause, Why
@@ -74,8 +74,7 @@ async def _lock(tx: Tx, payment: PaymentRequest) -> Live:
 
 
 async def _change(tx: Tx, payment: PaymentRequest, failure: Live, why: Why, *, amount: int) -> None:
-    if not await transitions.change_short(tx, payment.id, amount=amount):
-        raise money.MoneyMoved(payment.id)
+    await money.change_short(tx, payment, amount=amount)
     await failures.change(tx, failure.id, why, amount=amount)
     await announce.payment_updated(tx, [payment])
 
