@@ -288,3 +288,18 @@ async def test_queues_are_accessible_in_both_languages(browser: Browser, world: 
             await window.open(address)
             await window.settled()
             await no_violations_in_both_themes(window, address)
+
+
+async def test_file_of_the_work_list_has_what_the_page_shows(window: BrowserWindow, world: World) -> None:
+    await nothing_waits(world)
+    root, page = await world.operator(), window.page
+    acted, mine, other = [await a_failure(world, name) for name in ("Hana", "Indra", "Joko")]
+    await root.call("PATCH", f"{FAILURES}/{acted['id']}", {"operator_action": "no_action"})
+    me = (await root.get("/internal/auth/me"))["id"]
+    await root.call("PATCH", f"{FAILURES}/{mine['id']}", {"assigned_to": me})
+    await window.open("#/failed-pairings?assigned_to=mine")
+    await expect(page.get_by_role("row", name="Indra")).to_be_visible()
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Download as CSV").click()
+    file = (await (await saved.value).path()).read_text()
+    assert [one["id"] in file for one in (acted, mine, other)] == [False, True, False]

@@ -81,15 +81,20 @@ class FailedPairingsPage extends ListPage {
   }
 
   /** By default the list has the failures that wait: without an action, and not put aside; those of today first. */
+  fixed() {
+    const { operator_action: which, assigned_to: worker, snoozed, q } = Object.fromEntries(this.query);
+    return {
+      operator_action: which === "all" ? null : (which ?? "none"),
+      snoozed: which || q ? snoozed : (snoozed ?? "false"),
+      assigned_to: worker === MINE ? session.operator.id : worker,
+    };
+  }
+
   async load(signal) {
-    const { operator_action: which, ...query } = Object.fromEntries(this.query);
     const counts = await api.get("/internal/worklist", {}, signal);
     const seen = JSON.stringify(counts);
     if (this.isPolling && this.seen === seen) return this.found;
-    if (!which && !query.q) query.snoozed ??= "false";
-    if (query.assigned_to === MINE) query.assigned_to = session.operator.id;
-    query.operator_action = which === "all" ? null : (which ?? "none");
-    const found = await api.get(PATH, query, signal);
+    const found = await super.load(signal);
     this.seen = seen;
     this.found = { ...found, counts };
     return this.found;

@@ -53,13 +53,17 @@ class ReportsPage extends ListPage {
     ];
   }
 
-  /** By default the queue has the open reports. Each reading leaves a row in the audit log, so it is read on a change. */
+  /** By default the queue has the open reports; that of a person all. */
+  fixed() {
+    const { status, user_id: person } = Object.fromEntries(this.query);
+    return { status: status === "all" ? null : (status ?? (person ? null : "open")) };
+  }
+
+  /** Each reading leaves a row in the audit log, so the queue is read again on a change only. */
   async load(signal) {
     const { reports: seen } = await api.get("/internal/worklist", {}, signal);
     if (this.isPolling && this.seen === seen) return this.found;
-    const { status, ...query } = Object.fromEntries(this.query);
-    query.status = status === "all" ? null : (status ?? (query.user_id ? null : "open"));
-    this.found = await api.get(PATH, query, signal);
+    this.found = await super.load(signal);
     this.seen = seen;
     return this.found;
   }

@@ -175,7 +175,7 @@ class SessionPage extends Page {
     return found.status === "active" ? (await marked([found], { q: found.id }, signal))[0] : found;
   }
 
-  /** What can go back of its payment. It stays while the page is shown again with the same payment. */
+  /** The refunds of its payment. The element stays while the page is shown again with the same payment. */
   #good(story) {
     if (this.goodOf !== story) this.good = makingGood(story.payment, () => this.refresh({ quietly: true }));
     this.goodOf = story;
