@@ -21,7 +21,7 @@ const KINDS = {
 };
 const QUIET = new Set(["updated_at", "created_at", "id"]);
 
-/** What was asked for, and when. */
+/** Show what was asked for, and when. */
 function planned(schedule) {
   const price = t("from {moment}: {price}", { moment: moment(schedule.starts_at), price: rupiah(schedule.price_idr) });
   return h("li", {}, price, "; ", t("asked for on {moment}", { moment: moment(schedule.asked_at) }));
