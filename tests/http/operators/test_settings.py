@@ -29,6 +29,7 @@ NUMBERS = {
 }
 SWITCHES = {name: key.default for name, key in KEYS.items() if key.shape is Shape.FLAG}
 PING = "/internal/config/mitra-ping"
+DEADLOCK = "deadlock detected"  # in the log of PostgreSQL
 
 
 def path(key: str) -> str:
@@ -198,12 +199,13 @@ async def test_threshold_below_the_cadence_is_refused_and_nothing_is_written(wor
 
 
 async def test_concurrent_changes_of_both_ping_settings_never_deadlock(world: World) -> None:
-    operator = await world.operator()
-    before = await operator.get(PING)
+    operator, log = await world.operator(), world.stack.root / "log" / "postgres.log"
+    before, deadlocks = await operator.get(PING), log.read_text().count(DEADLOCK)
     bodies = [{"require_ping": True, "stale_after_seconds": 40}, {"stale_after_seconds": 41, "require_ping": False}]
     try:
         seen = await at_once(40, lambda n: operator.call("PATCH", PING, bodies[n % 2]))
         assert {status for status, _ in seen} == {200}
+        assert log.read_text().count(DEADLOCK) == deadlocks
     finally:
         restored = {name: before[name] for name in ("require_ping", "stale_after_seconds")}
         assert await operator.call("PATCH", PING, restored) == before
