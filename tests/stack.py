@@ -38,6 +38,7 @@ CALLBACK_TOKEN = "a-callback-token-for-the-tests"
 CADENCE_S = 30  # seconds between heartbeats (MITRA_HEARTBEAT_CADENCE_SECONDS)
 STALE_AFTER_S = KEYS["mitra_stale_after_seconds"].default
 NUMBERS = itertools.count(secrets.randbelow(10**8))  # of mitras; random ones met once in a thousand runs
+LEAST_MARGIN_S = 1.0  # of a time limit: a worker of the run may stall for as long
 QUIET_S = 0.06  # seconds that the yardstick takes on an idle machine
 LOOK_EVERY_S = 5  # how long a look at the machine's load counts
 AUDIT_EVERY_S = 6.0
@@ -79,9 +80,10 @@ def open_failure(cause_tag: str, sub_cause: str | None = None) -> dict[str, Any]
 def within(seconds: float) -> float:
     """Return how long, in seconds, a promise of `seconds` may take on this machine under its present load.
 
-    The margin is half a second, multiplied by the slowdown of a fixed piece of work compared with an idle machine.
+    The margin is half a second, multiplied by the slowdown of a fixed piece of work compared with an idle machine, and at
+    least a second: the load of the next second may be another one.
     """
-    return seconds + 0.5 * _slowdown(int(time.monotonic() / LOOK_EVERY_S))
+    return seconds + max(LEAST_MARGIN_S, 0.5 * _slowdown(int(time.monotonic() / LOOK_EVERY_S)))
 
 
 @functools.lru_cache(maxsize=1)
