@@ -109,7 +109,12 @@ class ReportPage extends Page {
       "div",
       { class: "work" },
       h("div", { class: "page-body" }, this.#facts(report), this.#act(report)),
-      h("div", { class: "page-body" }, talk && this.#talk(talk), payment && makingGood(payment)),
+      h(
+        "div",
+        { class: "page-body" },
+        talk && this.#talk(talk),
+        payment && makingGood(payment, () => this.refresh({ quietly: true })),
+      ),
     );
   }
 

@@ -162,13 +162,15 @@ class SessionPage extends Page {
    * show; null if more than the messages has changed, so that everything is read.
    */
   async #again(signal) {
-    const { found: before, ...rest } = this.known;
+    const { known } = this;
+    const { found: before, ...rest } = known;
     const now = await api.get(`${PATH}/${this.params.id}`, { texts: false }, signal);
     const moved = ["status", "expires_at", "extended_minutes", "customer_absent_since", "mitra_absent_since"];
     if (moved.some((name) => now[name] !== before[name]) || now.closures.length !== before.closures.length) return null;
     const { topics, closures } = before;
-    this.known = { ...rest, found: await this.#withMark({ ...now, topics, closures }, signal) };
-    return this.known;
+    const next = { ...rest, found: await this.#withMark({ ...now, topics, closures }, signal) };
+    if (this.known === known) this.known = next; // else everything was read in the meantime
+    return next;
   }
 
   async #withMark(found, signal) {

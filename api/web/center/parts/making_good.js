@@ -58,7 +58,7 @@ function fields(left) {
 
 class MakingGood extends HTMLElement {
   payment = null;
-  again = () => {}; // called when a refund was asked for or is decided
+  again = null; // called when a refund was asked for or is decided
   isOpen = false; // whether a refund is not decided yet
 
   /** Read the refunds, once: a page that is shown again keeps the element. */
@@ -182,11 +182,8 @@ class MakingGood extends HTMLElement {
         }
       },
     });
-    const { signal } = this.life;
-    if (!done || signal.aborted) return;
-    this.payment = await api.get(this.#path, {}, signal);
-    await this.#read();
-    this.again();
+    if (!done) return;
+    this.again(); // the page may have replaced this element while the dialog was open
     toast(done.by_hand ? t("The refund is recorded.") : t("The gateway is asked for the refund."));
   }
 }
@@ -194,7 +191,7 @@ class MakingGood extends HTMLElement {
 customElements.define("making-good", MakingGood);
 
 /** The part about a payment's earned money; nothing if it was not earned. `again` reads the page again. */
-export function makingGood(payment, again = () => {}) {
+export function makingGood(payment, again) {
   if (payment.status !== "consumed") return null;
   const made = document.createElement("making-good");
   return Object.assign(made, { payment, again });
