@@ -108,10 +108,11 @@ class ActivitySummary:
     sessions began for each hour online; null without online time. `median_answer_ms` is the median time from a request to
     their acceptance or refusal, `lost_by_ms` the median time by which another mitra accepted before they did; null without
     one. `earned_idr` is what was earned with the sessions that began in the range, with their extensions and less what
-    was refunded.
+    was refunded. `online_since` is since when the mitra has been online now; null while they are offline.
     """
 
     mitra: Person
+    online_since: dt.datetime | None
     notified: int
     accepted: int
     rejected: int
@@ -230,6 +231,7 @@ online AS (
 SELECT
   m.id,
   m.display_name,
+  CASE WHEN s.is_online THEN s.last_online_at END AS online_since,
   coalesce(a.notified, 0) AS notified,
   coalesce(a.accepted, 0) AS accepted,
   coalesce(a.rejected, 0) AS rejected,
@@ -244,6 +246,7 @@ SELECT
   w.lost_by_ms,
   coalesce(e.earned_idr, 0) AS earned_idr
 FROM mitras AS m
+LEFT JOIN mitra_online_status AS s ON s.mitra_id = m.id
 LEFT JOIN asked AS a ON a.mitra_id = m.id
 LEFT JOIN answers AS w ON w.mitra_id = m.id
 LEFT JOIN earned AS e ON e.mitra_id = m.id

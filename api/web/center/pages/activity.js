@@ -3,11 +3,12 @@
 import { api } from "../kernel/api.js";
 import { linked } from "../parts/linked.js";
 import { instant, ListPage, person } from "../parts/list.js";
-import { asked, outcome } from "../parts/requests.js";
+import { asked, fairness, outcome } from "../parts/requests.js";
 import { h } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { service } from "../shared/service.js";
+import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 
 const SHORT_MS = 60_000;
@@ -39,6 +40,8 @@ class ActivityPage extends ListPage {
     const count = (label, name) => ({ label, cell: (one) => number(one[name]), number: true });
     return [
       { label: t("Mitra"), cell: who },
+      { label: t("Online since"), cell: (one) => (one.online_since ? time(one.online_since) : t("offline")) },
+      { label: t("Online"), cell: (one) => duration(one.online_seconds), number: true },
       { label: t("Acceptance"), cell: (one) => percent(one.acceptance_rate), number: true },
       count(t("Invited"), "notified"),
       count(t("Accepted"), "accepted"),
@@ -46,8 +49,7 @@ class ActivityPage extends ListPage {
       count(t("No answer"), "ignored"),
       count(t("Another accepted"), "missed"),
       count(t("Sessions"), "sessions"),
-      count(t("Sensitive"), "sensitive_sessions"),
-      { label: t("Online"), cell: (one) => duration(one.online_seconds), number: true },
+      ...fairness().map(([label, cell]) => ({ label, cell, number: true })),
     ];
   }
 }

@@ -8,7 +8,7 @@ import { saveChanges } from "../parts/changes.js";
 import { ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
 import { caseOf, devices, lists, sumTiles } from "../parts/person.js";
-import { asked, outcome } from "../parts/requests.js";
+import { asked, fairness, outcome } from "../parts/requests.js";
 import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
 import { ask, confirm } from "../shared/dialog.js";
@@ -186,6 +186,7 @@ class MitraPage extends Page {
         [t("Sessions"), number(one.sessions)],
         [t("Sensitive"), number(one.sensitive_sessions)],
         [t("Online"), duration(one.online_seconds)],
+        ...fairness().map(([label, text]) => [label, text(one)]),
       ]),
     );
   }

@@ -1,6 +1,6 @@
 /** Table columns of chat requests: when the mitra was asked, and the answer. */
 
-import { number } from "../shared/format.js";
+import { number, rupiah } from "../shared/format.js";
 import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 import { linked } from "./linked.js";
@@ -20,4 +20,16 @@ export const outcome = () => [
     number: true,
   },
   { label: t("Chats at that time"), cell: (one) => number(one.active_session_count), number: true },
+];
+
+const TENTHS = { maximumFractionDigits: 1 };
+const seconds = (ms) => (ms === null ? "–" : t("{n} s", { n: number(ms / 1000, TENTHS) }));
+const rate = (value) => (value === null ? "–" : number(value, TENTHS));
+
+/** The figures of a mitra that say how fairly they get sessions: [label, text of a row of the summary]. */
+export const fairness = () => [
+  [t("Sessions an hour"), (one) => rate(one.share_per_hour_online)],
+  [t("Median answer"), (one) => seconds(one.median_answer_ms)],
+  [t("Lost by"), (one) => seconds(one.lost_by_ms)],
+  [t("Earned"), (one) => rupiah(one.earned_idr)],
 ];
