@@ -1,6 +1,7 @@
 -- name: open_work
 -- The open work: rows of (kind, name, count), for failures the amount and the oldest one that is not put aside, and for
--- mitras how many are in a chat. $1 is now, $2 to $4 are the availability policy.
+-- mitras how many are in a chat. $1 is now, $2 to $4 are the availability policy. IN keeps the available mitras in a
+-- hash table, whatever the estimates are; a join of two sets that are estimated as small may compare all with all.
 SELECT
   'failures' AS kind,
   cause_tag AS name,
@@ -56,14 +57,13 @@ FROM (
   SELECT
     CASE
       WHEN o.mitra_id IS NULL THEN 'offline'
-      WHEN f.mitra_id IS NOT NULL THEN 'available'
+      WHEN a.id IN (SELECT f.mitra_id FROM free_mitras($1, $2, $3, $4) AS f) THEN 'available'
       WHEN l.sessions >= $4 THEN 'full'
       ELSE 'unavailable'
     END AS state,
     l.mitra_id IS NOT NULL AS is_in_chat
   FROM mitras AS a
   LEFT JOIN mitra_online_status AS o ON o.mitra_id = a.id AND o.is_online
-  LEFT JOIN free_mitras($1, $2, $3, $4) AS f ON f.mitra_id = a.id
   LEFT JOIN (
     SELECT
       mitra_id,

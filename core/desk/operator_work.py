@@ -83,8 +83,8 @@ async def plan_failure(
 ) -> None:
     """Set who works on a failure (`assigned_to`), or until when it is put aside (`snoozed_until`); None ends either.
 
-    An absent key leaves it unchanged, and so does a `note` that is None. Raises NotFound, AlreadyActioned, FailureSuperseded, AlreadyAssigned,
-    ValidationFailed.
+    An absent key leaves it unchanged, and so does a `note` that is None. Raises NotFound, AlreadyActioned,
+    FailureSuperseded, AlreadyAssigned, ValidationFailed.
     """
     words = checked_note("note", note)
     async with runtime.transaction() as tx:

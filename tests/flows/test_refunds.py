@@ -566,7 +566,7 @@ def test_failure_that_is_put_aside_is_not_late_until_the_moment_has_come(desk: D
         assert (await late())[0] == 1
         until = runtime.now() + dt.timedelta(hours=1)
         plan = operator_work.plan_failure
-        await plan(runtime, desk.operator, failure_id=desk.failure_id, change={"snoozed_until": until})
+        await plan(runtime, desk.operator, failure_id=desk.failure_id, change={"snoozed_until": until}, note=None)
         assert await late() == (0, 0)
         await runtime.db.fetch("UPDATE pairing_failures SET snoozed_until = snoozed_until - '1 hour'::interval")
         count, age = await late()
