@@ -8,10 +8,19 @@ import { h } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { service } from "../shared/service.js";
-import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 
 const SHORT_MS = 60_000;
+const below = (text) => [h("br"), h("small", {}, text)];
+const now = ({ online_since: since }) =>
+  since ? t("online for {time}", { time: duration((service.now() - new Date(since).getTime()) / 1000) }) : t("offline");
+/** How long the mitra was online, and below it what they are now. */
+const online = (one) => [duration(one.online_seconds), ...below(now(one))];
+/** How many of the requests the mitra accepted, and below it the share that counts. */
+const accepted = (one) => [
+  t("{n} of {all}", { n: number(one.accepted), all: number(one.notified) }),
+  ...below(percent(one.acceptance_rate)),
+];
 const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);
 
 class ActivityPage extends ListPage {
@@ -40,11 +49,8 @@ class ActivityPage extends ListPage {
     const count = (label, name) => ({ label, cell: (one) => number(one[name]), number: true });
     return [
       { label: t("Mitra"), cell: who },
-      { label: t("Online since"), cell: (one) => (one.online_since ? time(one.online_since) : t("offline")) },
-      { label: t("Online"), cell: (one) => duration(one.online_seconds), number: true },
-      { label: t("Acceptance"), cell: (one) => percent(one.acceptance_rate), number: true },
-      count(t("Invited"), "notified"),
-      count(t("Accepted"), "accepted"),
+      { label: t("Online"), cell: online },
+      { label: t("Accepted"), cell: accepted },
       count(t("Rejected"), "rejected"),
       count(t("No answer"), "ignored"),
       count(t("Another accepted"), "missed"),
