@@ -1,4 +1,4 @@
--- sha256 6d93bde4cbe491f73a57248a949eade228061851ff08c1a66100017b4f5180f0
+-- sha256 3f25e08793a779841546d319a91fd7214ceea0bfb58b566fc3fe440dd7b13e8e
 -- Who wrote in a paired session, without texts. A silence ends with a message or with the paid time. No row for
 -- a session that was never paired.
 CREATE OR REPLACE FUNCTION who_wrote(p_session UUID, p_now TIMESTAMPTZ) RETURNS TABLE (
@@ -55,3 +55,8 @@ CREATE INDEX IF NOT EXISTS chat_request_notifications_answers ON chat_request_no
   mitra_id, session_id, responded_at, lost_by_ms
 )
 WHERE response IN ('ACCEPTED', 'REJECTED') OR lost_by_ms IS NOT NULL;
+
+-- next transaction
+-- Failures of a person's page, by the mitra who was asked for.
+CREATE INDEX IF NOT EXISTS pairing_failures_targeted ON pairing_failures (targeted_mitra_id)
+WHERE targeted_mitra_id IS NOT NULL;
