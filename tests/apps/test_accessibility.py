@@ -1,26 +1,18 @@
 """Every screen of both apps, and the identity provider's page, are accessible in light and in dark, and fit a phone."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.apps.people import NUMBERS, TEST_NUMBERS, App, CustomerApp, customer_app, mitra_account, mitra_app
+from tests.apps.people import NUMBERS, App, CustomerApp, customer_app, mitra_account, mitra_app
 from tests.http.sign_in.people import another_api, end_api
 from tests.http.sign_in.test_development_identity import NO_PROVIDER
 from tests.pages.browser import BrowserWindow, open_window
 from tests.pages.test_pages import check_page_fits_window, no_violations_in_both_themes
-from tests.stack import Stack, World
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
 
 
 class Inspector:

@@ -2,15 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, Request, Route, expect
+from playwright.async_api import Locator, Request, Route, expect
 
-from tests.apps.people import NUMBERS, TEST_NUMBERS, CustomerApp, customer_app
+from tests.apps.people import NUMBERS, CustomerApp
 from tests.http.sign_in.people import another_api, end_api
-from tests.stack import Stack, World
+from tests.stack import World
 from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -20,20 +19,6 @@ ANONYMOUS = "Continue without an account"
 WRONG = "135790"
 TIERS = "/internal/pricing/tiers"
 MINUTES_S = 95  # a countdown from here has minutes, one from 60 has not
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def dewi(browser: Browser, world: World) -> AsyncIterator[CustomerApp]:
-    """Open the app of a customer."""
-    async with customer_app(browser, world) as app:
-        yield app
 
 
 def provider_settings(name: str) -> dict[str, str]:

@@ -2,32 +2,17 @@
 
 import datetime as dt
 import re
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
-from tests.apps.people import TEST_NUMBERS, CustomerApp, answered, customer_app
+from tests.apps.people import CustomerApp, answered
 from tests.apps.test_accessibility import Inspector
 from tests.apps.test_client_behaviour import at_home, with_history
 from tests.http.pairing.steps import acting
-from tests.stack import Stack, World
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def dewi(browser: Browser, world: World) -> AsyncIterator[CustomerApp]:
-    """Open the app of a customer."""
-    async with customer_app(browser, world) as app:
-        yield app
 
 
 async def test_rejected_customer_asks_another_known_mitra_with_the_same_money(world: World, dewi: CustomerApp) -> None:

@@ -1,23 +1,15 @@
 """Reporting and blocking the other party in both apps, as app stores demand it: from the chat and after it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.apps.people import NUMBERS, TEST_NUMBERS, App, MitraApp, customer_app, mitra_account, mitra_app
+from tests.apps.people import NUMBERS, App, MitraApp, customer_app, mitra_account, mitra_app
 from tests.apps.test_accessibility import Inspector
-from tests.stack import Stack, World
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
 
 
 async def report(app: App, name: str, reason: str, see: Inspector | None = None) -> None:

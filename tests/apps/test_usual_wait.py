@@ -1,33 +1,18 @@
 """The customer app shows the usual wait, and asks before it pays while no mitra is available."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
-from tests.apps.people import TEST_NUMBERS, CustomerApp, customer_app
+from tests.apps.people import CustomerApp
 from tests.pages.browser import BrowserWindow
 from tests.pages.test_pages import check_page_fits_window, no_violations
-from tests.stack import Stack, World
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
 
 USUAL = "Usually a mitra accepts within 40 s, for 9 of 10 customers within 2 min 5 s."
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def dewi(browser: Browser, world: World) -> AsyncIterator[CustomerApp]:
-    """Open the app of a customer."""
-    async with customer_app(browser, world) as app:
-        yield app
 
 
 async def test_usual_wait_is_shown_before_and_after_the_payment(dewi: CustomerApp, world: World) -> None:

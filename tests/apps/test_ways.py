@@ -1,24 +1,17 @@
 """A customer links a phone and identities to their account, and unlinks one, after a sign-in that is recent."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.apps.people import NUMBERS, TEST_NUMBERS, CustomerApp, customer_app
+from tests.apps.people import NUMBERS, CustomerApp, customer_app
 from tests.apps.test_accessibility import Inspector
 from tests.http.sign_in.people import another_api, end_api
 from tests.http.sign_in.test_development_identity import NO_PROVIDER
-from tests.stack import Stack, World
+from tests.stack import World
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    made = Stack(**TEST_NUMBERS)
-    yield made
-    made.close()
 
 
 @pytest.fixture
