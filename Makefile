@@ -63,15 +63,15 @@ try: $(RUNTIME_STAMP) ## try it out in a browser, in a temporary service; SCALE=
 demo: $(RUNTIME_STAMP) ## play a paid session from payment to goodbye, in a temporary service
 	@$(SESI) demo
 
-WORKERS ?= 4
-test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 4)
-	$(VENV)/bin/python -m tests.run quick --workers $(WORKERS)
+WORKERS ?= 5
+test: client    ## test every rule of the product over real processes, in four minutes on two cores; WORKERS=… (default 5)
+	$(VENV)/bin/python -m tests.run quick -n $(WORKERS)
 
 test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
-	$(VENV)/bin/python -m tests.run all --workers $(WORKERS)
+	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
 
 quick: install    ## run the unit tests, those of the layout and a whole paid session, in 40 seconds on two cores
-	$(VENV)/bin/python -m pytest --workers 3 --services-first tests/layout tests/unit tests/journeys/test_paid_session.py
+	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --services-first tests/layout tests/unit tests/journeys/test_paid_session.py
 
 check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .

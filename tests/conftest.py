@@ -7,14 +7,14 @@ import os
 import pathlib
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 
 import hypothesis
 import pytest
 
 from core.providers.http_client import HttpClient
-from tests import tiers, workers
-from tests.forked import PATIENT, Forked, share_parent
+from tests import tiers
+from tests.forked import PATIENT, Forked
 from tests.memory import use_memory
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
@@ -72,14 +72,8 @@ def shared_services(item: pytest.Item) -> int:
     return 2 if "fast_stack" in shared else len(shared)
 
 
-def uses(tests: Sequence[pytest.Item]) -> int:
-    """Return which shared services the tests of a file use."""
-    return max(map(shared_services, tests))
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
-    parser.addoption("--workers", type=int, default=0, help="run on several processes (tests/workers.py)")
     parser.addoption("--services-first", action="store_true", help="run first the files that use a shared service")
     parser.addoption("--tier", choices=("quick", "all"), default="all", help="`quick`: the tests of `make test`")
     parser.addoption(
@@ -91,12 +85,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the temporary files of the run in memory, except those of pytest: they may be read after a failure.
 
-    SIGINT is ignored after `nohup` and in the background of a script, and services under test would inherit that.
+    The workers inherit both variables, and that SIGINT is not ignored, as it is after `nohup` or in the background of a
+    script: services under test inherit it again.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.option.outcomes is not None:
-        config.pluginmanager.register(Outcomes(config.option.outcomes, tiers.LIMIT_S), workers.PARENT_ONLY)
+    if config.option.outcomes is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(config.option.outcomes, tiers.LIMIT_S))
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     use_memory()
 
@@ -144,16 +139,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run on several processes, if that was asked for."""
-    count = session.config.getoption("workers")
-    if count == 0 or session.config.option.collectonly or session.testsfailed:
-        return None
-    share_parent()
-    workers.Run(session, lambda tests: (uses(tests), tests[0].path.parent)).run(count)
-    return True
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Tell worlds whether this is the last test of its file on this worker."""
@@ -178,7 +163,9 @@ async def http_client() -> AsyncIterator[HttpClient]:
 def database_template(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:
     """Copy all services from one database template."""
     Stack.kept_logs = pytestconfig.getoption("grown")
-    Stack.template = staticmethod(functools.partial(made_template, tmp_path_factory.getbasetemp()))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base  # xdist gives each worker a subfolder
+    Stack.template = staticmethod(functools.partial(made_template, shared))
 
 
 @functools.cache

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from multiprocessing import connection, forkserver
+from multiprocessing import connection
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.imported"])
@@ -28,13 +28,6 @@ CONSTANTS = "CONSTANTS_OF_TESTS"  # in the environment: JSON, values by dotted n
 # of a second decides alone, as it may on a busy machine.
 PATIENT = {CONSTANTS: json.dumps({"core.bus.rate_limit.DEADLINE_S": 5.0})}
 LOOK = threading.Lock()  # an exit code can be read from the pipe only once
-
-
-def share_parent() -> None:
-    """Start the parent of the processes now, for this process and those that are forked from it later."""
-    forkserver.ensure_running()
-    # It looks whether the parent runs, which only the process that has started it can do.
-    vars(forkserver._forkserver)["ensure_running"] = lambda: None
 
 
 def _run(args: tuple[str, ...], env: dict[str, str], stdin: str, stdout: str, stderr: str) -> None:

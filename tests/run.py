@@ -25,7 +25,7 @@ from tests.tiers import LIMIT_S, QUICK, ROOT, is_slow
 TOP = ROOT.parent
 MOST_UNSTABLE = 5  # more of them say that the machine or the product is in trouble
 MOST_REPEATED = 20  # more failures than this are no accident, and take long to repeat
-WORKERS = 4
+WORKERS = 5
 PYTEST = (sys.executable, "-m", "pytest")
 
 
@@ -118,7 +118,8 @@ def main(tier: str, workers: int, more: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if tier == "quick":
         os.environ[QUICK] = "1"
-    first = run_pytest("--tier", tier, "--workers", str(workers), *more)
+    spread = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
+    first = run_pytest("--tier", tier, *spread, *more)
     if first.code not in (0, 1):
         return first.code
     second = None
@@ -138,6 +139,6 @@ def main(tier: str, workers: int, more: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", choices=("quick", "all"))
-    parser.add_argument("--workers", type=int, default=WORKERS)
+    parser.add_argument("-n", dest="workers", type=int, default=WORKERS)
     options, rest = parser.parse_known_args()
     sys.exit(main(options.tier, options.workers, rest))

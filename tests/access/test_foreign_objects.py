@@ -159,6 +159,11 @@ async def test_lists_contain_no_foreign_objects(parties: OwnersAndStrangers) -> 
             assert not [value for value in foreign if value in answer.raw.decode()], route
 
 
+def late(route: Route) -> bool:
+    """Return whether a call ends what others still read."""
+    return route.method == "DELETE" or route.path.endswith(ENDING)
+
+
 async def test_owner_still_sees_unchanged_objects_after_foreign_calls(parties: OwnersAndStrangers) -> None:
     """Check that the owners' same calls succeed, so that the refusals in this module were for the caller alone."""
     session, *_ = parties.objects["session_id"]
@@ -169,12 +174,6 @@ async def test_owner_still_sees_unchanged_objects_after_foreign_calls(parties: O
     payment = await parties.owners["customer"][2].get(f"/api/client/payment/requests/{pending}")
     assert payment["status"] == "pending"
 
-    def in_path(route: Route) -> dict[str, str]:
-        return {name: parties.objects[name][0] for name in OWNED & set(route.parameters)}
-
-    def late(route: Route) -> bool:
-        return route.method == "DELETE" or route.path.endswith(ENDING)
-
     for route in sorted(IN_PATH, key=late):
         [name] = OWNED & set(route.parameters)
         seen = [
@@ -184,6 +183,14 @@ async def test_owner_still_sees_unchanged_objects_after_foreign_calls(parties: O
             for value in parties.objects[name]
         ]
         assert any(said[0] != 404 for said in seen), (str(route), seen)
+
+
+async def test_owner_may_name_their_own_objects_in_a_body(parties: OwnersAndStrangers) -> None:
+    """Check that the owners' same calls with an id in the body find it."""
+
+    def in_path(route: Route) -> dict[str, str]:
+        return {name: parties.objects[name][0] for name in OWNED & set(route.parameters)}
+
     for route in sorted(IN_BODY, key=late):
         [field] = owned_fields(route)
         seen = [

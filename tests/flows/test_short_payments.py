@@ -22,6 +22,7 @@ from core.payments.reconciliation.store import known_requests
 from core.payments.refunds import refund
 from core.payments.views import PaymentRequestView
 from tests.flows.conftest import ADDRESS, WISH, Harness
+from tests.tiers import examples
 from tests.verdicts import check_books
 
 PRICE = 12_000
@@ -228,7 +229,7 @@ DECISIONS = st.sampled_from(["accepted", "refunded", "credited", "refund asked",
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     database=None,
     phases=(Phase.generate,),
