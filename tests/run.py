@@ -26,6 +26,7 @@ TOP = ROOT.parent
 MOST_UNSTABLE = 5  # more of them say that the machine or the product is in trouble
 MOST_REPEATED = 20  # more failures than this are no accident, and take long to repeat
 WORKERS = 5
+BUSY = 2  # how much longer a test takes among the others than alone
 PYTEST = (sys.executable, "-m", "pytest")
 
 
@@ -80,7 +81,7 @@ def again(found: Found) -> tuple[str, ...]:
     """Return the tests to repeat alone."""
     if found.verdicts or len(found.failed) > MOST_REPEATED:
         return ()
-    slow = {test for test, seconds in found.seconds.items() if seconds > LIMIT_S}
+    slow = {test for test, seconds in found.seconds.items() if seconds > BUSY * LIMIT_S}
     return tuple(sorted(found.failed.keys() | slow))
 
 
@@ -124,7 +125,7 @@ def main(tier: str, workers: int, more: list[str]) -> int:
         return first.code
     second = None
     if tests := again(first):
-        print(f"\nOnce more, alone: {len(tests)} of them failed or took more than {LIMIT_S:g} s", flush=True)
+        print(f"\nOnce more, alone: {len(tests)} of them failed or took more than {BUSY * LIMIT_S:g} s", flush=True)
         with tempfile.NamedTemporaryFile("w", suffix=".args") as file:
             file.write("\n".join(tests))
             file.flush()

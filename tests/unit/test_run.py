@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests import run
-from tests.run import MOST_REPEATED, MOST_UNSTABLE, Found, again, judge
+from tests.run import BUSY, MOST_REPEATED, MOST_UNSTABLE, Found, again, judge
 from tests.tiers import JOURNEYS, LIMIT_S, ROOT, SLOW, is_in_quick_tier, is_journey, missing
 
 CONFTEST = """
@@ -123,7 +123,7 @@ def test_few_tests_that_pass_when_repeated_do_not_fail_the_run() -> None:
 
 
 def test_test_that_takes_long_alone_fails_the_run_outside_the_slow_folders() -> None:
-    first = found(long=LIMIT_S + 3, other=LIMIT_S + 1)
+    first = found(long=BUSY * LIMIT_S + 3, other=BUSY * LIMIT_S + 1, busy=BUSY * LIMIT_S - 1)
     assert again(first) == ("tests/http/test_a.py::long", "tests/http/test_a.py::other")
     judged = judge(first, found(long=LIMIT_S + 0.1, other=LIMIT_S - 0.1))
     assert (judged.is_passed, judged.too_slow) == (False, ("tests/http/test_a.py::long",))
