@@ -3,12 +3,12 @@
  * service masks phone and e-mail unless the role may see them.
  */
 
-import { ApiError, api } from "../kernel/api.js";
+import { api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
 import { nameOf, written } from "../parts/linked.js";
 import { ListPage, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
-import { caseOf, devices, lists, sumTiles } from "../parts/person.js";
+import { caseOf, devices, eraseData, exportData, lists, sumTiles } from "../parts/person.js";
 import { chip } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { ask, confirm } from "../shared/dialog.js";
@@ -22,8 +22,6 @@ import { t } from "../shared/words.js";
 
 const PATH = "/internal/customers";
 const LONGEST_REASON = 500;
-const EXPORT_MS = 300_000; // long chats take a while
-const TAIL = 6; // characters of an id that stand for a missing name
 const PROVIDERS = { a: "identity A", b: "identity B" };
 
 const kind = (one) => {
@@ -54,14 +52,6 @@ class CustomersPage extends ListPage {
       { label: t("Since"), cell: (one) => time(one.created_at) },
     ];
   }
-}
-
-/** Save an answer of the service as a file. */
-function download(content, name) {
-  const file = URL.createObjectURL(new Blob([JSON.stringify(content, null, 2)], { type: "application/json" }));
-  const link = h("a", { href: file, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(file));
 }
 
 class CustomerPage extends Page {
@@ -201,41 +191,14 @@ class CustomerPage extends Page {
     const said = t(
       "The file has everything that is stored of this customer, with the texts of their chats. It is for the customer: send it over a channel that you trust, then delete it. Your name is recorded.",
     );
-    const act = async () => {
-      const copy = await api.post(`${this.#path}/export`, undefined, EXPORT_MS);
-      download(copy, `sesi-${one.id}.json`);
-    };
-    const done = await confirm(t("Export the data of {name}?", { name: nameOf(one) }), said, t("Download"), act, false);
-    return done && t("The file is saved.");
+    return (await exportData(this.#path, one, said)) && t("The file is saved.");
   }
 
   async #erase(one) {
-    const wanted = one.display_name ?? one.id.slice(-TAIL);
-    const label = one.display_name ? t("Type the name") : t("Type the last 6 characters of the id");
-    const done = await ask({
-      title: t("Erase {name}?", { name: nameOf(one) }),
-      content: [
-        h(
-          "p",
-          {},
-          t(
-            "The account is signed out, and its name, phone, e-mail and texts are erased. Records of money stay. First refund what is owed: afterwards there is no way to reach the person. This can't be undone.",
-          ),
-        ),
-        field(label, h("input", { name: "confirmation", required: true, autocomplete: "off" }), wanted),
-      ],
-      submit: t("Erase"),
-      danger: true,
-      send: (data) => {
-        if (data.get("confirmation").trim() === wanted) return api.post(`${this.#path}/erase`);
-        const message = "This is not what is asked for.";
-        throw new ApiError(0, {
-          code: "NOT_CONFIRMED",
-          message,
-          details: { fields: [{ field: "confirmation", message }] },
-        });
-      },
-    });
+    const said = t(
+      "The account is signed out, and its name, phone, e-mail and texts are erased. Records of money stay. First refund what is owed: afterwards there is no way to reach the person. This can't be undone.",
+    );
+    const done = await eraseData(this.#path, one, said);
     return done && t("{name} is erased. The texts follow within minutes.", { name: nameOf(one) });
   }
 }

@@ -7,7 +7,7 @@ import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 
 /** Save a file by the browser, as a click on a link to it does. */
-function save(content, name) {
+export function save(content, name) {
   const address = URL.createObjectURL(content);
   h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address));

@@ -1,19 +1,23 @@
-/** What the pages of a customer and of a mitra share: sums, the newest rows of each list, and devices. */
+/** What the pages of a customer and of a mitra share: sums, the newest rows of each list, devices, export and erasure. */
 
-import { api } from "../kernel/api.js";
+import { ApiError, api } from "../kernel/api.js";
 import { session } from "../kernel/session.js";
-import { confirm } from "../shared/dialog.js";
+import { ask, confirm } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
+import { field } from "../shared/form.js";
 import { number, rupiah } from "../shared/format.js";
 import { address } from "../shared/router.js";
 import { age, time } from "../shared/time.js";
 import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
+import { save } from "./download.js";
 import { linked, nameOf, written } from "./linked.js";
 import { cause, chat, chip, failureState, moneyBack, payment, reason, resolution } from "./status.js";
 import { table } from "./table.js";
 
 const FEW = 5; // rows of each list; a link leads to all of them
+const EXPORT_MS = 300_000; // long chats take a while
+const TAIL = 6; // characters of an id that stand for a missing name
 
 /** Read a page of a list that the role may see; null if it may not. */
 const newest = (area, path, query, signal, limit = FEW) =>
@@ -187,4 +191,37 @@ export function devices(path, found, { may, name, again }) {
     found.items.length > 0 &&
     h("p", { class: "row" }, h("button", { type: "button", class: "danger", onclick: all }, t("Sign out everywhere…")));
   return h("section", { class: "stack" }, h("h2", {}, t("Devices")), shown, everywhere);
+}
+
+/** Ask, and save a file with all data of a person. Resolves with whether that was done. */
+export function exportData(path, one, said) {
+  const act = async () => {
+    const copy = await api.post(`${path}/export`, undefined, EXPORT_MS);
+    save(new Blob([JSON.stringify(copy, null, 2)], { type: "application/json" }), `sesi-${one.id}.json`);
+  };
+  return confirm(t("Export the data of {name}?", { name: nameOf(one) }), said, t("Download"), act, false);
+}
+
+/** Ask for the name of a person, and erase their data. Resolves with whether that was done. */
+export function eraseData(path, one, said) {
+  const wanted = one.display_name ?? one.id.slice(-TAIL);
+  const label = one.display_name ? t("Type the name") : t("Type the last 6 characters of the id");
+  return ask({
+    title: t("Erase {name}?", { name: nameOf(one) }),
+    content: [
+      h("p", {}, said),
+      field(label, h("input", { name: "confirmation", required: true, autocomplete: "off" }), wanted),
+    ],
+    submit: t("Erase"),
+    danger: true,
+    send: (data) => {
+      if (data.get("confirmation").trim() === wanted) return api.post(`${path}/erase`);
+      const message = "This is not what is asked for.";
+      throw new ApiError(0, {
+        code: "NOT_CONFIRMED",
+        message,
+        details: { fields: [{ field: "confirmation", message }] },
+      });
+    },
+  });
 }
