@@ -67,18 +67,34 @@ test("auth_ok measures the clock", async () => {
   assert.equal(client.now(), START + 7050);
 });
 
-test("service time runs faster by the scale", async () => {
+test("service time runs by the scale that auth_ok names", async () => {
   const world = new World();
-  const client = await world.client("customer", { timeScale: 60 });
+  const client = await world.client();
   await measure(world, client, 10, 0);
+  await world.authenticate("/ws/chat", { time_scale: 60, server_time: at(600) });
   await world.advance(1000);
-  assert.equal(client.now(), START + 60 * 1005);
+  assert.equal(client.now(), START + 600 + 60 * 1000);
+});
+
+test("service time runs by the scale of the configuration of apps, without a socket", async () => {
+  const world = new World();
+  const client = world.newClient();
+  const call = client.call("GET /api/shared/config/app");
+  await world.answer("GET /api/shared/config/app", 200, { maintenance: null, time_scale: 10 });
+  await call;
+  await world.advance(1000);
+  assert.equal(client.now(), START + 10_000);
+  const later = client.call(ME);
+  await world.answer(ME, 200, user("customer"), { "X-Server-Time": at(10_000) });
+  await later;
+  await world.advance(1000);
+  assert.equal(client.now(), START + 20_000);
 });
 
 test("after runs a callback once at a time of the service, however far away", async () => {
   const world = new World();
-  const client = await world.client("customer", { timeScale: 60 });
-  await measure(world, client, 0, 0);
+  const client = await world.client();
+  await world.authenticate("/ws/chat", { time_scale: 60, server_time: at(0) });
   let ran = 0;
   client.after(at(1_200_000), () => ran++);
   const cancel = client.after(at(1_200_000), () => assert.fail("it was cancelled"));

@@ -23,9 +23,9 @@ const closed = (event, number, reason) => ({
 const beat = { type: "heartbeat", ref: "heartbeat" };
 
 /** Return a world with both sockets open and a mitra who is online or not. */
-async function open(isOnline = true, requests = [], options = {}) {
+async function open(isOnline = true, requests = []) {
   const world = new World();
-  const client = await world.client("mitra", options);
+  const client = await world.client("mitra");
   await world.authenticate("/ws/chat");
   await world.authenticate("/ws/pairing", { requests });
   await world.answer(`GET ${STATUS}`, 200, status(isOnline));
@@ -136,8 +136,14 @@ test("heartbeats go over the socket, over REST while there is none, and end offl
   assert.deepEqual(world.requests, []);
 });
 
-test("a cadence is in service time", async () => {
-  const { world } = await open(true, [], { timeScale: 60 });
+test("a cadence is in service time, also when the scale is known only after the mitra went online", async () => {
+  const world = new World();
+  const client = await world.client("mitra");
+  const online = client.goOnline();
+  await world.answer(`POST ${STATUS}/online`, 200, status(true));
+  await online;
+  await world.authenticate("/ws/pairing", { time_scale: 60 });
+  await world.answer(`GET ${STATUS}`, 200, status(true));
   await world.advance(499);
   assert.deepEqual(world.socket("/ws/pairing").take(), []);
   await world.advance(1);

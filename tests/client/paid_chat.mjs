@@ -5,7 +5,7 @@
 
 import { createClient, memoryStorage } from "../../api/web/client/index.js";
 
-const { api, sockets, timeScale, mitra: signedIn } = JSON.parse(process.env.SERVICE);
+const { api, sockets, mitra: signedIn } = JSON.parse(process.env.SERVICE);
 const report = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 /** Wait until `look` returns something for the client's state. */
@@ -24,8 +24,8 @@ const until = (client, look) =>
 
 const desk = memoryStorage();
 await desk.set("tokens", JSON.stringify(signedIn));
-const mitra = createClient({ role: "mitra", api, sockets, timeScale, storage: desk });
-const customer = createClient({ role: "customer", api, sockets, timeScale, storage: memoryStorage() });
+const mitra = createClient({ role: "mitra", api, sockets, storage: desk });
+const customer = createClient({ role: "customer", api, sockets, storage: memoryStorage() });
 await mitra.start();
 await mitra.goOnline();
 await customer.start();

@@ -21,7 +21,6 @@ async def test_paid_chat_has_equal_transcripts_on_both_devices(world: World, nod
     service = {
         "api": addresses.public,
         "sockets": addresses.realtime,
-        "timeScale": world.stack.scale,
         "mitra": {"access": mitra.access_token, "refresh": mitra.refresh_token, "user": mitra.user},
     }
     process = await asyncio.create_subprocess_exec(

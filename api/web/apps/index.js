@@ -155,8 +155,8 @@ async function start() {
   preferences.apply();
   const response = await fetch("/try/config.json");
   const config = await response.json();
-  const { api, sockets, time_scale: timeScale } = config;
-  const client = createClient({ role: "customer", api, sockets, timeScale, storage: memoryStorage() });
+  const { api, sockets } = config;
+  const client = createClient({ role: "customer", api, sockets, storage: memoryStorage() });
   WIDE.addEventListener("change", () => show(config, client));
   show(config, client);
 }

@@ -43,12 +43,12 @@ export class Device extends Store {
   #stopListening = () => {};
 
   /** @param {ClientOptions} options */
-  constructor({ role, api, sockets, storage, locale = "id", timeScale = 1, platform, appVersion, ports }) {
+  constructor({ role, api, sockets, storage, locale = "id", platform, appVersion, ports }) {
     super(NOTHING);
     this.role = role;
     this.locale = locale;
     this.ports = { ...defaultPorts, ...ports };
-    this.clock = new ServiceClock(this.ports.time, timeScale);
+    this.clock = new ServiceClock(this.ports.time);
     this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => this.update({ saved: false }));
     this.rest = new Rest(this, api, { "X-Platform": platform, "X-App-Version": appVersion });
     this.tokens = new Tokens(this);

@@ -11,6 +11,7 @@ export class Presence {
   #device;
   /** @type {(() => void) | null} */
   #stopBeating = null;
+  #everyMs = 0;
 
   /** @param {import("./device.js").Device} device */
   constructor(device) {
@@ -102,10 +103,10 @@ export class Presence {
    */
   #keep(status, reason) {
     this.#device.update(reason === undefined ? { status } : { status, statusReason: reason });
-    if (!status.is_online) this.stop();
-    else if (!this.#stopBeating && this.#device.isStarted) {
-      const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#device.clock.scale;
-      this.#stopBeating = this.#device.ports.time.every(everyMs, () => void this.#beat());
-    }
+    const everyMs = (status.heartbeat_cadence_seconds * 1000) / this.#device.clock.scale;
+    if (!status.is_online || everyMs !== this.#everyMs) this.stop();
+    if (!status.is_online || this.#stopBeating || !this.#device.isStarted) return;
+    this.#everyMs = everyMs;
+    this.#stopBeating = this.#device.ports.time.every(everyMs, () => void this.#beat());
   }
 }

@@ -58,7 +58,7 @@ export class Rest {
   async once(route, { path = {}, query = {}, body, idempotencyKey, fields = [] } = {}, token) {
     const [method = "GET", template = ""] = route.split(" ");
     const filled = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(path[name])));
-    const search = new URLSearchParams(present(query)).toString();
+    const search = Object.entries(present(query)).map((pair) => pair.map(encodeURIComponent).join("="));
     const { locale } = this.#device;
     const headers = present({
       "Accept-Language": locale,
@@ -75,12 +75,13 @@ export class Rest {
     try {
       answer = await this.#device.ports.fetch({
         method,
-        url: this.#api + filled + (search && `?${search}`),
+        url: this.#api + filled + (search.length ? `?${search.join("&")}` : ""),
         headers,
         body: body ? JSON.stringify(body) : null,
       });
-      this.#device.clock.learn(answer.header("X-Server-Time"), began, this.#device.ports.time.mono());
+      const ended = this.#device.ports.time.mono();
       json = answer.text ? JSON.parse(answer.text) : null;
+      this.#device.clock.learn(answer.header("X-Server-Time"), began, ended, json?.time_scale);
     } catch {
       if (!answer || answer.status < 400) throw unreached();
     }

@@ -5,14 +5,12 @@ export class ServiceClock {
   #time;
   /** @type {{ service: number, mono: number, width: number } | null} */
   #best = null;
+  /** Service seconds in one real second, as the service says: 1 in production. */
+  scale = 1;
 
-  /**
-   * @param {import("./types.d.ts").TimePort} time
-   * @param {number} scale service seconds in one real second
-   */
-  constructor(time, scale) {
+  /** @param {import("./types.d.ts").TimePort} time */
+  constructor(time) {
     this.#time = time;
-    this.scale = scale;
   }
 
   /** Return the service's time in milliseconds since 1970. Before the first answer it is the device's. */
@@ -33,10 +31,13 @@ export class ServiceClock {
    * @param {string | null | undefined} serverTime
    * @param {number} began monotonic milliseconds
    * @param {number} ended monotonic milliseconds
+   * @param {number} [scale] `time_scale` of the answer
    */
-  learn(serverTime, began, ended) {
+  learn(serverTime, began, ended, scale = this.scale) {
     const service = Date.parse(serverTime ?? "");
     if (Number.isNaN(service)) return;
+    if (scale !== this.scale) this.#best = null;
+    this.scale = scale;
     const sample = { service, mono: (began + ended) / 2, width: ended - began };
     const best = this.#best;
     if (best) {

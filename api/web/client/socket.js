@@ -196,10 +196,10 @@ export class Connection {
     this.#put(frame);
   }
 
-  /** @param {{ type: string, server_time: string }} frame */
-  #measure({ type, server_time }) {
+  /** @param {{ type: string, server_time: string, time_scale?: number }} frame */
+  #measure({ type, server_time, time_scale }) {
     const began = this.#asked[type];
-    if (began !== undefined) this.#device.clock.learn(server_time, began, this.#device.ports.time.mono());
+    if (began !== undefined) this.#device.clock.learn(server_time, began, this.#device.ports.time.mono(), time_scale);
     delete this.#asked[type];
   }
 

@@ -106,8 +106,6 @@ export interface ClientOptions {
   storage?: StoragePort;
   /** Language of error messages and pushes. Default: `id`. */
   locale?: Locale;
-  /** `SESI_TIME_SCALE` of a service in development: service seconds in a real second. Default: 1. */
-  timeScale?: number;
   /** Shown in the user's list of devices. */
   platform?: string;
   appVersion?: string;

@@ -88,7 +88,6 @@ const client = createClient({
   sockets: config.sockets,
   storage: browserStorage(prefix),
   locale: preferences.language,
-  timeScale: config.time_scale,
   platform: "web",
   appVersion: APP_VERSION,
 });
