@@ -21,7 +21,7 @@ HOST = re.compile(r"([A-Za-z0-9.-]{1,253})(:[0-9]{1,5})?")
 # Only this origin's files, none inline, and the sockets. Trusted types forbid to parse text as HTML; the policy
 # `sesi-worker` makes the address of the worker that sends heartbeats.
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; worker-src 'self';"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self'; worker-src blob:;"
     " connect-src 'self' {sockets}; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self';"
     " require-trusted-types-for 'script'; trusted-types sesi-worker"
 )

@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { browserPorts } from "../../api/web/client/browser.js";
 import { digestOf } from "../../api/web/client/digest.js";
 import { verifyReceipt } from "../../api/web/client/index.js";
-import { defaultPorts } from "../../api/web/client/ports.js";
 import { Transcript } from "../../api/web/client/transcript.js";
 import { chatting, live, page, S } from "./chatting.mjs";
 import { contents, message } from "./world.mjs";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../vectors/digests/digests.json", import.meta.url), "utf8"));
-const { sha256 } = defaultPorts;
+const { sha256 } = browserPorts;
 
 /** Wait until Web Crypto, which has real time, has made `look` true. */
 async function until(look) {

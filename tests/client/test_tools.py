@@ -30,4 +30,6 @@ def test_package_lock_names_hashes_and_no_registry(folder: pathlib.Path) -> None
 
 def test_published_package_has_no_dependencies() -> None:
     package = json.loads((ROOT / "api/web/client/package.json").read_text())
-    assert not {"dependencies", "devDependencies", "peerDependencies", "scripts"} & package.keys()
+    assert not {"dependencies", "devDependencies", "scripts"} & package.keys()
+    optional = {name: {"optional": True} for name in package["peerDependencies"]}  # for the entry of React Native only
+    assert package["peerDependenciesMeta"] == optional

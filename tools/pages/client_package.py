@@ -29,6 +29,7 @@ SCHEMAS_TO_TYPES = (
     str(MODULES / "json-schema-to-typescript" / "dist" / "src" / "cli.js"), "--no-additionalProperties",
     "--ignoreMinAndMaxItems", "--unreachableDefinitions", "--style.printWidth", "120",
 )  # fmt: skip
+IMPORTED = re.compile(r'^(?:import|export)\b[^;()]*? from "\./(\w+\.js)"', re.M)
 # json-schema-to-typescript says so in the comment of each type.
 REFERENCED = re.compile(
     r"( \*\n)? \* This interface was referenced by `Routes`'s JSON-Schema\n \* via the `definition` \"\w+\"\.\n"
@@ -88,10 +89,20 @@ def digest() -> str:
     return content.hexdigest()
 
 
-def compressed_size() -> int:
-    """Return the size in bytes of all modules, minified one by one and compressed with gzip as one file."""
+def reached(entry: str) -> list[pathlib.Path]:
+    """Return the modules that an entry needs, itself included."""
+    found, unread = {entry}, [entry]
+    while unread:
+        news = set(IMPORTED.findall((FOLDER / unread.pop()).read_text())) - found
+        found |= news
+        unread += news
+    return [FOLDER / name for name in sorted(found)]
+
+
+def compressed_size(entry: str) -> int:
+    """Return the size in bytes of an entry's modules, minified one by one and compressed with gzip as one file."""
     minified = []
-    for path in modules():
+    for path in reached(entry):
         command = (node(), str(MINIFIER), "--module", "--compress", "--mangle", "--", str(path))
         minified.append(subprocess.run(command, check=True, capture_output=True).stdout)
     return len(gzip.compress(b"\n".join(minified), 9))

@@ -3,7 +3,7 @@ import { Device } from "./device.js";
 import { checkContent } from "./outbox.js";
 import { verifyReceipt } from "./receipts.js";
 
-/** @import { Account, ClientOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
+/** @import { Account, DeviceOptions, FrameListener, Locale, RouteArguments, Routes, State } from "./types.d.ts" */
 /** @import { Block, BlockItems, CodeRequest, EraseBody, Export, Extension, PaymentBody, PaymentRequest } from "./types.d.ts" */
 /** @import { Report, ReportBody, ReturningBody, Sensitivity, Session, SignedReceipt } from "./types.d.ts" */
 
@@ -16,7 +16,7 @@ const SESSION = "/api/shared/chat/sessions/{session_id}";
 export class Client {
   #device;
 
-  /** @param {ClientOptions} options */
+  /** @param {DeviceOptions} options */
   constructor(options) {
     this.#device = new Device(options);
     // Frameworks take them as functions: useSyncExternalStore(client.subscribe, () => client.state).
@@ -486,9 +486,3 @@ export class Client {
     return this.#device.payments.ask(`POST /api/client/chat/${action}`, { body: { payment_request_id: id } });
   }
 }
-
-/**
- * Make a client. `start` connects it.
- * @param {ClientOptions} options
- */
-export const createClient = (options) => new Client(options);

@@ -4,19 +4,18 @@ import { EphemeralFrames } from "./ephemeral_frames.js";
 import { ackFrame, Feed, refusedAck } from "./feed.js";
 import { Outbox } from "./outbox.js";
 import { Payments } from "./payments.js";
-import { defaultPorts } from "./ports.js";
 import { Presence } from "./presence.js";
 import { Requests } from "./requests.js";
 import { Rest } from "./rest.js";
 import { Search } from "./search.js";
 import { ServiceClock } from "./service_clock.js";
 import { Connection } from "./socket.js";
-import { browserStorage, Values } from "./storage.js";
+import { Values } from "./storage.js";
 import { Store } from "./store.js";
 import { Sync } from "./sync.js";
 import { Tokens } from "./tokens.js";
 
-/** @import { Account as User, ClientOptions, FrameListener, State } from "./types.d.ts" */
+/** @import { Account as User, DeviceOptions, FrameListener, State } from "./types.d.ts" */
 
 /** @type {State} */
 const NOTHING = {
@@ -42,14 +41,14 @@ export class Device extends Store {
   isStarted = false;
   #stopListening = () => {};
 
-  /** @param {ClientOptions} options */
+  /** @param {DeviceOptions} options */
   constructor({ role, api, sockets, storage, locale = "id", platform, appVersion, ports }) {
     super(NOTHING);
     this.role = role;
     this.locale = locale;
-    this.ports = { ...defaultPorts, ...ports };
+    this.ports = ports;
     this.clock = new ServiceClock(this.ports.time);
-    this.values = new Values(storage ?? browserStorage(`sesi:${role}:`), () => this.update({ saved: false }));
+    this.values = new Values(storage, () => this.update({ saved: false }));
     this.rest = new Rest(this, api, { "X-Platform": platform, "X-App-Version": appVersion });
     this.tokens = new Tokens(this);
     this.account = new Account(this);

@@ -1,4 +1,4 @@
-/** @import { Ports, HttpRequest, SocketEvents } from "./types.d.ts" */
+/** @import { HttpRequest, Ports, SocketEvents } from "./types.d.ts" */
 
 const REQUEST_MS = 30_000;
 
@@ -28,81 +28,21 @@ async function request({ method, url, headers, body }) {
 }
 
 /**
- * @template T
- * @param {string} name
- * @param {number} timeoutMs
- * @param {() => Promise<T>} work
- * @returns {Promise<T>}
+ * Return a random UUID (version 4).
+ * @param {(bytes: Uint8Array<ArrayBuffer>) => unknown} fill sets each byte at random
  */
-async function lock(name, timeoutMs, work) {
-  if (!globalThis.navigator?.locks) return work();
-  let begun = false;
-  const begin = () => {
-    begun = true;
-    return work();
-  };
-  try {
-    return await navigator.locks.request(name, { signal: AbortSignal.timeout(timeoutMs) }, begin);
-  } catch (error) {
-    if (begun) throw error;
-    return work(); // another tab that keeps the lock must not stop this one
-  }
-}
-
-/** @type {any} */
-let workerUrl = null;
-
-/** Return the worker's address. A page that requires trusted types must allow the policy `sesi-worker`. */
-function timerWorkerUrl() {
-  const url = new URL("./timer_worker.js", import.meta.url).href;
-  const { trustedTypes } = /** @type {any} */ (globalThis);
-  workerUrl ??= trustedTypes?.createPolicy("sesi-worker", { createScriptURL: () => url }).createScriptURL("") ?? url;
-  return workerUrl;
-}
+export const randomId = (fill) =>
+  "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replaceAll("x", () => {
+    const bytes = new Uint8Array(1);
+    fill(bytes);
+    return ((bytes[0] ?? 0) % 16).toString(16);
+  });
 
 /**
- * @param {number} ms
- * @param {() => void} callback
+ * What browsers, Node and React Native have in common: no other tab, no page, no digests.
+ * @type {Omit<Ports, "id">}
  */
-function every(ms, callback) {
-  const start = () => {
-    const timer = setInterval(callback, ms);
-    return () => clearInterval(timer);
-  };
-  if (!globalThis.document || !globalThis.Worker) return start();
-  const worker = new Worker(timerWorkerUrl());
-  let stop = () => worker.terminate();
-  worker.onmessage = callback;
-  worker.onerror = () => {
-    stop = start(); // the page's policy allows no worker
-  };
-  worker.postMessage(ms);
-  return () => stop();
-}
-
-/** @param {(change: "visible" | "online") => void} listener */
-function listen(listener) {
-  if (!globalThis.document) return () => {};
-  const abort = new AbortController();
-  const { signal } = abort;
-  const visible = () => document.hidden || listener("visible");
-  document.addEventListener("visibilitychange", visible, { signal });
-  addEventListener("pageshow", visible, { signal });
-  addEventListener("online", () => listener("online"), { signal });
-  return () => abort.abort();
-}
-
-/** Return a random UUID (version 4), also on pages without TLS, where `crypto.randomUUID` is missing. */
-const randomId = () =>
-  "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx".replaceAll("x", () =>
-    ((crypto.getRandomValues(new Uint8Array(1))[0] ?? 0) % 16).toString(16),
-  );
-
-/** @param {Uint8Array<ArrayBuffer>} bytes */
-const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-
-/** @type {Ports} */
-export const defaultPorts = {
+export const commonPorts = {
   open,
   fetch: request,
   time: {
@@ -111,10 +51,12 @@ export const defaultPorts = {
     random: () => Math.random(),
     after: (ms, callback) => setTimeout(callback, ms),
     cancel: (timer) => clearTimeout(/** @type {any} */ (timer)),
-    every,
+    every: (ms, callback) => {
+      const timer = setInterval(callback, ms);
+      return () => clearInterval(timer);
+    },
   },
-  id: randomId,
-  lock,
-  sha256: globalThis.crypto?.subtle ? sha256 : null,
-  page: { hidden: () => globalThis.document?.hidden ?? false, listen },
+  lock: (_name, _timeoutMs, work) => work(),
+  sha256: null,
+  page: { hidden: () => false, listen: () => () => {} },
 };

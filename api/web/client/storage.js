@@ -14,58 +14,6 @@ export function memoryStorage() {
   };
 }
 
-/**
- * Storage in IndexedDB under keys that begin with `prefix`. A database that fails is opened again once for each access.
- * `clear` removes all of these keys; no client may use them then.
- * @param {string} prefix
- * @returns {StoragePort & { clear(): Promise<void> }}
- */
-export function browserStorage(prefix) {
-  /** @type {Promise<IDBDatabase> | null} */
-  let database = null;
-
-  /** @returns {Promise<IDBDatabase>} */
-  const open = () =>
-    new Promise((resolve, reject) => {
-      const opening = indexedDB.open("sesi", 1);
-      opening.onupgradeneeded = () => opening.result.createObjectStore("values");
-      opening.onsuccess = () => resolve(opening.result);
-      opening.onerror = () => reject(opening.error);
-    });
-
-  /**
-   * @param {IDBTransactionMode} mode
-   * @param {(values: IDBObjectStore) => IDBRequest} access
-   */
-  const once = async (mode, access) => {
-    database ??= open();
-    const transaction = (await database).transaction("values", mode);
-    const request = access(transaction.objectStore("values"));
-    return new Promise((resolve, reject) => {
-      transaction.oncomplete = () => resolve(request.result ?? null);
-      transaction.onabort = () => reject(transaction.error);
-    });
-  };
-
-  /**
-   * @param {IDBTransactionMode} mode
-   * @param {(values: IDBObjectStore) => IDBRequest} access
-   * @returns {Promise<any>}
-   */
-  const run = (mode, access) =>
-    once(mode, access).catch(() => {
-      database = null; // browsers close databases of pages that were in the background
-      return once(mode, access);
-    });
-
-  return {
-    get: (key) => run("readonly", (values) => values.get(prefix + key)),
-    set: (key, value) => run("readwrite", (values) => values.put(value, prefix + key)),
-    remove: (key) => run("readwrite", (values) => values.delete(prefix + key)),
-    clear: () => run("readwrite", (values) => values.delete(IDBKeyRange.bound(prefix, `${prefix}\uffff`))),
-  };
-}
-
 /** JSON values in a storage. After a failure they are kept in memory only, and `onFailure` is called once. */
 export class Values {
   #port;

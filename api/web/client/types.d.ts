@@ -81,7 +81,7 @@ export interface PagePort {
   listen(listener: (change: "visible" | "online") => void): () => void;
 }
 
-/** The world of the library. Each port has a default for browsers and Node. */
+/** The world of the library. Each port has a default for browsers and Node, and for React Native. */
 export interface Ports {
   open(url: string, events: SocketEvents): SocketPort;
   /** Send a request. Rejects when there was no answer. */
@@ -102,7 +102,7 @@ export interface ClientOptions {
   api: string;
   /** Base address of the sockets, such as `wss://sockets.example.com`. */
   sockets: string;
-  /** Default: `browserStorage("sesi:ROLE:")`. */
+  /** Default: IndexedDB in browsers; the modules of `native` in React Native. */
   storage?: StoragePort;
   /** Language of error messages and pushes. Default: `id`. */
   locale?: Locale;
@@ -111,6 +111,37 @@ export interface ClientOptions {
   appVersion?: string;
   ports?: Partial<Ports>;
 }
+
+/** The options with what the entry of a platform adds. */
+export type DeviceOptions = ClientOptions & { storage: StoragePort; ports: Ports };
+
+/** What React Native lacks, as the modules of these names have it. */
+export interface NativeModules {
+  /** `expo-crypto`. Without `digest` no digest is compared. */
+  Crypto: {
+    getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown;
+    digest?(algorithm: string, bytes: Uint8Array<ArrayBuffer>): Promise<ArrayBuffer>;
+  };
+  /** `expo-secure-store`, for the tokens. */
+  SecureStore: {
+    getItemAsync(key: string): Promise<string | null>;
+    setItemAsync(key: string, value: string): Promise<void>;
+    deleteItemAsync(key: string): Promise<void>;
+  };
+  /** `@react-native-async-storage/async-storage`, for unsent messages, which are too long for a secure store. */
+  AsyncStorage: {
+    getItem(key: string): Promise<string | null>;
+    setItem(key: string, value: string): Promise<void>;
+    removeItem(key: string): Promise<void>;
+  };
+  /** `@react-native-community/netinfo`. */
+  NetInfo: {
+    addEventListener(listener: (state: { type: string; isConnected: boolean | null }) => void): () => void;
+  };
+}
+
+/** The options of `createClient` in React Native. */
+export type NativeOptions = ClientOptions & { native: NativeModules };
 
 export interface CallOptions {
   path?: Record<string, string> | undefined;

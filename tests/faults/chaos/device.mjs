@@ -1,4 +1,4 @@
-import { defaultPorts } from "../../../api/web/client/ports.js";
+import { browserPorts } from "../../../api/web/client/browser.js";
 
 /** @import { HttpRequest, Ports, SocketEvents, StoragePort } from "../../../api/web/client/types.d.ts" */
 
@@ -53,7 +53,7 @@ export function startDevice(stored, headers, violation) {
    * @param {SocketEvents} events
    */
   const open = (url, events) => {
-    const socket = defaultPorts.open(url, {
+    const socket = browserPorts.open(url, {
       opened: ifAlive(() => events.opened()),
       received: (text) => ifAlive(() => events.received(text))(),
       closed: (code, retryAfter) => ifAlive(() => events.closed(code, retryAfter))(),
@@ -71,14 +71,14 @@ export function startDevice(stored, headers, violation) {
   const request = async (request) => {
     if (!isAlive) return never;
     if (request.method === "POST" && request.url.endsWith("/messages")) checkStored(request.body);
-    const answer = await untilKilled(defaultPorts.fetch({ ...request, headers: { ...request.headers, ...headers } }));
+    const answer = await untilKilled(browserPorts.fetch({ ...request, headers: { ...request.headers, ...headers } }));
     if (answer.status >= 500 && answer.status !== 503) {
       violation(`${answer.status} for ${request.method} ${request.url}: ${answer.text}`);
     }
     return answer;
   };
 
-  const { time } = defaultPorts;
+  const { time } = browserPorts;
   return {
     ports: {
       open,
