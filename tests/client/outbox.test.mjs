@@ -184,6 +184,67 @@ test("a message of more than 16 KiB does not overtake an earlier one", async () 
   assert.equal(world.requests[0].body.client_message_id, large);
 });
 
+for (const [name, spoil] of Object.entries({
+  "get no answer": (world) => world.advance(2000),
+  "get an error without a ref": async (world) => {
+    await world.serve({ type: "error", code: "INVALID_FRAME", message: "" });
+    await world.advance(2000);
+  },
+  "close the socket": async (world) => {
+    await world.close(1009);
+    await world.advance(10_000);
+    await world.authenticate("/ws/chat", { sessions: [session(1)] });
+  },
+})) {
+  test(`a message whose frames ${name} goes over REST, whose refusal ends the repeats`, async () => {
+    const { world, client } = await chatting();
+    const a = client.send(S, "a");
+    client.send(S, "b");
+    await settle();
+    for (const _ of [1, 2, 3]) {
+      assert.deepEqual(sent(world), ["a", "b"]);
+      await spoil(world);
+    }
+    assert.deepEqual(sent(world), []);
+    await world.answer(POST, 0);
+    await world.advance(10_000);
+    await world.answer(POST, 422, refusal("VALIDATION_ERROR"));
+    assert.equal(client.state.chats[S].messages[0].error.code, "VALIDATION_ERROR");
+    await world.answer(`GET /api/shared/chat/sessions/${S}`, 200, session(1));
+    await world.answer(POST, 201, message(1, "b", { sender_type: "customer", client_message_id: id("m", 2) }));
+    assert.equal(client.state.chats[S].messages[0].content, "b");
+    await world.advance(20_000);
+    assert.deepEqual([sent(world), world.requests, stored(world)], [[], [], ["a"]]);
+    client.resend(a);
+    await settle();
+    assert.deepEqual(sent(world), ["a"]);
+  });
+}
+
+test("a message that the service fails at is repeated five times, then shown as refused", async () => {
+  const { world, client } = await chatting();
+  const a = client.send(S, "a");
+  for (let n = 0; n < 6; n++) {
+    await world.advance(1000);
+    assert.deepEqual(sent(world), ["a"]);
+    await world.serve(error(a, "INTERNAL_ERROR", { retry_after_seconds: 1 }));
+  }
+  assert.equal(client.state.chats[S].messages[0].error.code, "INTERNAL_ERROR");
+  await world.advance(20_000);
+  assert.deepEqual(sent(world), []);
+});
+
+test("an outage does not end the repeats of a message", async () => {
+  const { world, client } = await chatting();
+  const a = client.send(S, "a");
+  for (let n = 0; n < 20; n++) {
+    await world.advance(1000);
+    assert.deepEqual(sent(world), ["a"]);
+    await world.serve(error(a, "UNAVAILABLE", { retry_after_seconds: 1 }));
+  }
+  assert.equal(client.state.chats[S].messages[0].state, "sending");
+});
+
 test("a message that can never be sent is refused at once, and not stored", async () => {
   const { world, client } = await chatting();
   for (const content of ["", "x".repeat(4001), "bell\u0007", "\u0085", "half \ud83d"]) {

@@ -1,5 +1,5 @@
 import { ignoreRefusal, SesiError } from "./errors.js";
-import { isTransient } from "./rest.js";
+import { isTransient, longestPause } from "./rest.js";
 
 /** @import { ErrorDetails, Message } from "./types.d.ts" */
 
@@ -20,6 +20,8 @@ import { isTransient } from "./rest.js";
 const LONGEST = 4000;
 const RESEND_MS = 2000;
 const FRAME_BYTES = 16_384;
+const MOST_SILENT = 3; // frames without an answer, after which a message goes over REST, which always has one
+const MOST_FAILURES = 6; // of the service at one message, after which it counts as refused
 const POST = "POST /api/shared/chat/sessions/{session_id}/messages";
 
 /**
@@ -53,6 +55,10 @@ export class Outbox {
   #lines = new Map();
   /** @type {Set<string>} */
   #unwritten = new Set();
+  /** @type {Map<string, { silent: number, failed: number }>} by message, since its last answer, and since it was sent */
+  #tries = new Map();
+  /** @type {Set<string>} those whose answer over REST is awaited */
+  #posting = new Set();
   /** @type {Promise<void>} */
   #writes = Promise.resolve();
 
@@ -84,6 +90,7 @@ export class Outbox {
     const key = this.#key;
     this.#key = "";
     this.entries = [];
+    this.#tries.clear();
     for (const line of this.#lines.values()) this.#device.ports.time.cancel(line.timer);
     this.#lines.clear();
     await this.#writes;
@@ -111,6 +118,7 @@ export class Outbox {
     const entry = this.find(id);
     if (!entry) return;
     this.entries = this.entries.filter((one) => one !== entry);
+    this.#tries.delete(id);
     void this.#write((stored) => stored.filter((one) => one.id !== id));
     this.#device.chats.show(entry.sessionId);
     this.#flush(entry.sessionId);
@@ -125,9 +133,15 @@ export class Outbox {
     const entry = this.find(id);
     if (!entry) return;
     const { status, code, message, details } = error;
-    const { random } = this.#device.ports.time;
-    if (isTransient(error)) this.#hold(entry.sessionId, error.retryAfterSeconds ?? random(), code === "TOO_FAST");
-    else {
+    const tries = this.#triesOf(id);
+    const isSilence = code === "NETWORK";
+    if (!isSilence) tries.silent = 0;
+    if (code.endsWith("ERROR")) tries.failed++;
+    if (isTransient(error) && tries.failed < MOST_FAILURES) {
+      const pause = this.#device.ports.time.random() * longestPause(isSilence ? tries.silent : tries.failed);
+      this.#hold(entry.sessionId, error.retryAfterSeconds ?? pause, code === "TOO_FAST");
+    } else {
+      this.#tries.delete(id);
       this.#replace(entry, { status, code, message, details });
       void this.#device.chats.refresh(entry.sessionId);
     }
@@ -144,6 +158,7 @@ export class Outbox {
 
   /** Send everything over a new socket. */
   resend() {
+    this.#posting.clear(); // their network may be gone
     for (const sessionId of new Set(this.entries.map((entry) => entry.sessionId))) {
       if (!this.#line(sessionId).held) this.#sendAgain(sessionId);
     }
@@ -176,12 +191,15 @@ export class Outbox {
     const body = { client_message_id: id, content, ...(metadata && { metadata }) };
     const frame = { type: "send_message", ref: id, session_id: sessionId, ...body };
     const tooLarge = new TextEncoder().encode(JSON.stringify(frame)).length > FRAME_BYTES;
-    if (!line.inFlight.has(id) && (isFirst || !tooLarge)) {
+    const tries = this.#triesOf(id);
+    const overRest = tooLarge || tries.silent >= MOST_SILENT;
+    if (!line.inFlight.has(id) && !this.#posting.has(id) && (isFirst || !overRest)) {
       line.inFlight.add(id);
-      if (tooLarge) void this.#post(entry, body);
+      tries.silent++;
+      if (overRest) void this.#post(entry, body);
       else this.#device.chat.send(frame);
     }
-    return tooLarge;
+    return overRest;
   }
 
   /**
@@ -189,12 +207,15 @@ export class Outbox {
    * @param {object} body
    */
   async #post({ id, sessionId }, body) {
+    this.#posting.add(id);
     try {
       const options = { path: { session_id: sessionId }, body, fields: ["client_message_id", "seq"] };
       this.#device.chats.stored(await this.#device.account.call(POST, options, true));
     } catch (error) {
       ignoreRefusal(error);
       this.refuse(id, /** @type {import("./errors.js").SesiError} */ (error));
+    } finally {
+      this.#posting.delete(id);
     }
   }
 
@@ -240,6 +261,13 @@ export class Outbox {
    */
   find(id) {
     return this.entries.find((entry) => entry.id === id);
+  }
+
+  /** @param {string} id */
+  #triesOf(id) {
+    const tries = this.#tries.get(id) ?? { silent: 0, failed: 0 };
+    this.#tries.set(id, tries);
+    return tries;
   }
 
   /** @param {string} sessionId */
