@@ -29,6 +29,39 @@ test("a refused acknowledgement is sent again", async () => {
   assert.deepEqual(world.socket().take(), [ack]);
 });
 
+test("a hidden app acknowledges without showing, and again when the user is back", async () => {
+  const { world } = await chatting();
+  world.hidden = true;
+  const renamed = { type: "peer_renamed", session_id: S, display_name: "Ayu" };
+  await world.serve(event(1, renamed));
+  await world.serve({ type: "message", message: message(1, "a") });
+  await world.serve({ type: "message", message: message(2, "b") });
+  await world.serve(event(2, { type: "account_updated" }), "/ws/pairing");
+  const ack = (number) => ({ type: "ack", ref: `ack:${id("e", number)}`, event_id: id("e", number) });
+  const delivered = (up_to) => ({ type: "delivered", session_id: S, up_to });
+  const unshown = [ack(1), delivered(1), delivered(2)].map((frame) => ({ ...frame, shown: false }));
+  assert.deepEqual(world.socket().take(), unshown);
+  assert.deepEqual(world.socket("/ws/pairing").take(), [{ ...ack(2), shown: false }]);
+  world.hidden = false;
+  await world.wake("visible");
+  assert.deepEqual(world.socket().take(), [{ type: "ping" }, ack(1), delivered(2), ack(2)]);
+  await world.serve(event(3, renamed));
+  await world.wake("visible");
+  assert.deepEqual(world.socket().take(), [ack(3), { type: "ping" }]);
+});
+
+test("what a hidden app got is acknowledged on the next socket if the user is back without one", async () => {
+  const { world } = await chatting();
+  world.hidden = true;
+  await world.serve({ type: "message", message: message(1, "a") });
+  await world.close(1006);
+  world.hidden = false;
+  await world.wake("visible");
+  await world.advance(1000);
+  await world.authenticate("/ws/chat", { sessions: [session(1, { last_seq: 1 })] });
+  assert.deepEqual(world.socket().take(), [{ type: "delivered", session_id: S, up_to: 1 }]);
+});
+
 test("an event that is older than the session's newest is only acknowledged", async () => {
   const { world, client } = await chatting();
   await world.serve(event(5, { type: "session_closing", session: session(1, { status: "closing" }) }));

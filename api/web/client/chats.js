@@ -291,14 +291,13 @@ export class Chats {
    * @param {Message[]} messages
    */
   add(entry, messages) {
-    const { chat, outbox } = this.#device;
     const { id } = entry.session;
     const fromOther = entry.transcript.add(messages);
     entry.reread?.transcript.add(messages);
-    for (const message of messages) outbox.take(message.client_message_id);
+    for (const message of messages) this.#device.outbox.take(message.client_message_id);
     if (fromOther.length) {
       entry.typingUntil = null;
-      chat.send({ type: "delivered", session_id: id, up_to: entry.transcript.last });
+      this.#device.acknowledge("chat", { type: "delivered", session_id: id, up_to: entry.transcript.last });
     }
     this.show(id);
   }

@@ -17,6 +17,8 @@ import { Tokens } from "./tokens.js";
 
 /** @import { Account as User, DeviceOptions, FrameListener, State } from "./types.d.ts" */
 
+const UNSHOWN = 200; // as many events as the service repeats to a device
+
 /** @type {State} */
 const NOTHING = {
   connection: "stopped",
@@ -40,6 +42,8 @@ export class Device extends Store {
   listeners = new Set();
   isStarted = false;
   #stopListening = () => {};
+  /** @type {Map<string, object>} acknowledgements that said `shown: false`, by event or session */
+  #unshown = new Map();
 
   /** @param {DeviceOptions} options */
   constructor({ role, api, sockets, storage, locale = "id", platform, appVersion, ports }) {
@@ -74,6 +78,7 @@ export class Device extends Store {
     this.#stopListening = this.ports.page.listen((change) => {
       this.chat.wake(change);
       this.pairing.wake(change);
+      this.#acknowledgeShown();
       void this.payments.refreshPending();
     });
     await this.tokens.load();
@@ -118,6 +123,7 @@ export class Device extends Store {
   async ended(reason) {
     this.#disconnect();
     const done = [this.payments.forgetKey(), this.tokens.forget(reason), this.outbox.empty()];
+    this.#unshown.clear();
     this.chats.clear();
     const { saved, user } = this.state;
     this.update({ ...NOTHING, saved, user });
@@ -160,6 +166,31 @@ export class Device extends Store {
       this.requests.replace(frame.requests);
       if (isNew) void this.presence.refresh();
     }
+    this.#acknowledgeShown();
+  }
+
+  /**
+   * Send an acknowledgement; while the user can't see the app, it says so.
+   * @param {"chat" | "pairing"} path
+   * @param {{ type: "ack", event_id: string } | { type: "delivered", session_id: string, up_to: number }} frame
+   */
+  acknowledge(path, frame) {
+    if (!this.ports.page.hidden()) {
+      this[path].send(frame);
+      return;
+    }
+    const key = frame.type === "ack" ? frame.event_id : frame.session_id;
+    this[path].send({ ...frame, shown: false });
+    this.#unshown.delete(key);
+    this.#unshown.set(key, frame);
+    if (this.#unshown.size > UNSHOWN) this.#unshown.delete(this.#unshown.keys().next().value ?? "");
+  }
+
+  /** Acknowledge what the user could not see, now that they can. */
+  #acknowledgeShown() {
+    if (this.ports.page.hidden() || !this.chat.isOpen) return;
+    for (const frame of this.#unshown.values()) this.chat.send(frame);
+    this.#unshown.clear();
   }
 
   /**
@@ -172,12 +203,12 @@ export class Device extends Store {
     const isEvent = frame.event_id !== undefined && frame.type !== "message";
     if (refused) {
       const wait = (frame.retry_after_seconds ?? 1) * 1000;
-      this.ports.time.after(wait, () => this[path].send(ackFrame(refused)));
+      this.ports.time.after(wait, () => this.acknowledge(path, ackFrame(refused)));
     } else if (!isEvent || this.feed.isNew(frame)) {
       const isShown = this.#handle(path, frame);
       if (isShown) this.emit(frame);
     }
-    if (isEvent) this[path].send(ackFrame(frame.event_id));
+    if (isEvent) this.acknowledge(path, ackFrame(frame.event_id));
   }
 
   /**

@@ -60,7 +60,10 @@ export const orderKey = (frame) =>
     (_, path) => path.split(".").reduce((/** @type {any} */ value, /** @type {string} */ name) => value?.[name], frame),
   );
 
-/** @param {string} eventId */
+/**
+ * @param {string} eventId
+ * @returns {{ type: "ack", ref: string, event_id: string }}
+ */
 export const ackFrame = (eventId) => ({ type: "ack", ref: ACK + eventId, event_id: eventId });
 
 /**
