@@ -75,6 +75,14 @@ class TwoOfEach(Stack):
         self.start(kind, key=f"{kind}-2", DRAIN_SECONDS=str(DRAIN_S), **hosts)  # type: ignore[arg-type]
         self.wait_ready(kind, host=SECOND, key=f"{kind}-2")
 
+    def replace_realtime(self) -> None:
+        """Stop each realtime process and start it again, one after the other, as a rolling restart does."""
+        self.ask_second_to_stop("realtime")
+        self.processes["realtime-2"].wait(STOP_S)
+        self.start_second("realtime")
+        self.stop("realtime")
+        self.start("realtime")
+
     def ask_second_to_stop(self, kind: str) -> None:
         """Send SIGTERM to the second process of a kind."""
         self.processes[f"{kind}-2"].send_signal(signal.SIGTERM)

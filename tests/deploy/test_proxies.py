@@ -5,6 +5,7 @@ import contextlib
 import functools
 import itertools
 import json
+import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import yarl
 
 from tests.deploy.front import Front, ProxiedWorld, TwoOfEach, in_front
 from tests.deploy.programs import PROXIES, missing
+from tests.stack import within
 from tools.driving.client import Client, Closed, Socket
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +25,8 @@ CONFIG = "/api/shared/config/app"
 HEARTBEAT = "/api/mitra/status/heartbeat"
 GOING_AWAY = 1012
 SOCKETS = 6
+PHONES = 60  # behind each proxy
+BACK_S = 10.0
 FORGED = itertools.count(1)  # the third numbers of addresses, each of another network with its share of the budget
 HIDDEN = (
     "/internal/auth/login",
@@ -185,6 +189,38 @@ async def through_each(work: dict[str, Coroutine[Any, Any, Any]]) -> list[Any]:
             raise
 
     return await asyncio.gather(*(named(proxy, one) for proxy, one in work.items()))
+
+
+async def stay_connected(customer: Client, held: set[Socket]) -> None:
+    """Keep one socket open, and in `held` while it is: open it again 0.2 to 1 s after it was closed or refused."""
+    while True:
+        with contextlib.suppress(Closed, aiohttp.ClientError, TimeoutError):
+            opened = await customer.open("chat")
+            held.add(opened)
+            await opened.wait_closed(timeout=120)
+            held.discard(opened)
+        await asyncio.sleep(random.uniform(0.2, 1))
+
+
+async def test_all_sockets_are_back_within_10_s_after_each_realtime_process_was_replaced(
+    two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]
+) -> None:
+    held: dict[str, set[Socket]] = {proxy: set() for proxy in worlds}
+
+    async def back() -> dict[str, int]:
+        return {proxy: sum(not socket.closed for socket in sockets) for proxy, sockets in held.items()}
+
+    async with contextlib.AsyncExitStack() as begun:
+        for proxy, world in worlds.items():
+            for customer in [await world.customer() for _ in range(PHONES // SOCKETS)]:
+                for _ in range(SOCKETS):
+                    task = asyncio.create_task(stay_connected(customer, held[proxy]))
+                    begun.callback(task.cancel)
+        look = next(iter(worlds.values()))
+        all_of_them = dict.fromkeys(worlds, PHONES)
+        await look.until(back, all_of_them.__eq__)
+        await asyncio.to_thread(two_of_each.replace_realtime)
+        await look.until(back, all_of_them.__eq__, timeout=within(BACK_S))
 
 
 async def test_stop_of_an_api_process_fails_no_request(two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]) -> None:
