@@ -42,18 +42,14 @@ MODULES = {
 }
 
 
-class QuietEngine(PostgresEngine):
-    """An engine that does not connect when it is made: it neither checks the server's version nor makes extensions."""
+class _NoConnections(PostgresEngine):
+    """Tells Piccolo that the tables are in PostgreSQL. It never connects; statements run on connections of our pool."""
 
     async def check_version(self) -> None:
         """Skip the check."""
 
     async def prep_database(self) -> None:
         """Make no extensions: the migrations do."""
-
-
-class _NoConnections(QuietEngine):
-    """Tells Piccolo that the tables are in PostgreSQL. It never connects; statements run on connections of our pool."""
 
     async def get_new_connection(self) -> Any:
         raise RuntimeError("compile the query with core.storage.statements and run it in a transaction")

@@ -13,9 +13,14 @@ NEXT_TRANSACTION = "-- next transaction\n"
 MIGRATIONS = pathlib.Path(__file__).parents[2] / "piccolo_migrations"
 
 
+def id_of(path: pathlib.Path) -> str:
+    """Return the id of a migration, the number in its file's name."""
+    return path.stem.partition("_")[0]
+
+
 def files(folder: pathlib.Path = MIGRATIONS) -> dict[str, pathlib.Path]:
-    """Return the files of a folder in the order in which they run: id -> path. The id is the number in the name."""
-    return {path.stem.partition("_")[0]: path for path in sorted(folder.glob("[0-9]*.sql"))}
+    """Return the files of a folder in the order in which they run: id -> path."""
+    return {id_of(path): path for path in sorted(folder.glob("[0-9]*.sql"))}
 
 
 @functools.cache

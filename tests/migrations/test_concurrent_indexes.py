@@ -121,7 +121,7 @@ async def test_build_that_loses_its_connection_is_repeated(servers: Stack, conne
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%'"
         )
         await connection.execute(builders)
-        with pytest.raises(RuntimeError, match="the migration failed"):
+        with pytest.raises(RuntimeError, match="the migration 0004 failed"):
             await asyncio.wait_for(migration, 60)
     assert await migrate.migrate(servers.database_url) == 1
     assert await connection.fetchval(STATE, INDEX) is True

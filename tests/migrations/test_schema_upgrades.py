@@ -45,7 +45,7 @@ async def test_upgrade_by_the_last_migration_equals_a_new_database_and_keeps_eac
 
 
 async def test_migration_that_stopped_after_any_transaction_is_finished_by_the_next_run(servers: Stack) -> None:
-    """As the first migration and each later one would be: Piccolo records a migration after its last transaction."""
+    """As the first migration and each later one would be: a migration is recorded after its last transaction."""
     async with (
         series.migrated(servers, "repeated", next(iter(files()))) as url,
         series.connected(url) as connection,

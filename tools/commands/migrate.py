@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import os
+import functools
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 
 import asyncpg
 
@@ -14,13 +14,13 @@ from core.base.progress import Report, unreported
 from core.privacy import partition_upkeep
 from core.runtime.container import Runtime
 from core.settings.settings import Settings, SettingsError
-from core.storage import concurrent_indexes
+from core.storage import concurrent_indexes, sql_migration
 from core.storage.locks import AdvisoryLock
-from core.storage.migrations import LOCK_TIMEOUT, migration_ids
+from core.storage.migrations import LOCK_TIMEOUT, files, migration_ids
 from core.storage.servers import writable_url
 
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
-LOOK_S = 0.3  # between two looks at the migrations that have run
+RETRIED = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
 
 
@@ -57,32 +57,17 @@ async def migrate(url: str, report: Report = unreported) -> int:
     try:
         await _be_the_only_one(connection)
         deadline = time.monotonic() + PATIENCE_S
-        missing = await pending(url)
-        async with _reporting(url, len(missing), report):
-            while not await _run(connection, url, missing, last=time.monotonic() > deadline):
-                await _wait_for_locks()
+        missing = sorted(await pending(url))
+        left = list(missing)
+        while not await _run(connection, left, functools.partial(_tell, report, len(missing)), deadline):
+            await _wait_for_locks()
         return len(missing)
     finally:
         await connection.close()
 
 
-@contextlib.asynccontextmanager
-async def _reporting(url: str, count: int, report: Report) -> AsyncIterator[None]:
-    """Report how many of `count` pending migrations have run, until the block ends."""
-
-    async def look() -> None:
-        while count:
-            with contextlib.suppress(asyncpg.PostgresError, OSError):
-                left = len(await pending(url))
-                report(1 - left / count, f"{left} of {count} migrations left")
-            await asyncio.sleep(LOOK_S)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
-        await asyncio.wait([looking])
+def _tell(report: Report, count: int, left: int) -> None:
+    report(1 - left / count, f"{left} of {count} migrations left")
 
 
 async def _be_the_only_one(connection: asyncpg.Connection) -> None:
@@ -94,15 +79,28 @@ async def _be_the_only_one(connection: asyncpg.Connection) -> None:
             return
 
 
-async def _run(connection: asyncpg.Connection, url: str, missing: frozenset[str], *, last: bool) -> bool:
-    """Rebuild invalid indexes and run the migrations. Return False if a lock was not available."""
+async def _run(
+    connection: asyncpg.Connection, left: list[str], tell: Callable[[int], None], deadline: float
+) -> bool:
+    """Rebuild invalid indexes, then run the migrations that are `left` and remove them from the list.
+
+    Return False if a lock was not available before the deadline, a moment of the monotonic clock. Raises RuntimeError.
+    """
+    doing = "rebuilding an index"
     try:
         await concurrent_indexes.rebuild_invalid(connection)
-    except asyncpg.LockNotAvailableError as error:
-        if last:
-            raise RuntimeError(f"rebuilding an index failed: {error}") from error
-        return False
-    return not missing or await _forwards(url, last=last)
+        while left:
+            tell(len(left))
+            doing = f"the migration {left[0]}"
+            path = files()[left[0]]
+            await sql_migration.run(connection, path)
+            await sql_migration.record(connection, path)
+            del left[0]
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        if isinstance(error, RETRIED) and time.monotonic() < deadline:
+            return False
+        raise RuntimeError(f"{doing} failed: {error}") from error
+    return True
 
 
 async def make_partitions(runtime: Runtime) -> list[str]:
@@ -123,32 +121,3 @@ async def make_partitions(runtime: Runtime) -> list[str]:
 async def _wait_for_locks() -> None:
     print(f"A table is locked; retrying the migration in {AGAIN_S:.0f} s.", file=sys.stderr)
     await asyncio.sleep(AGAIN_S)
-
-
-async def _forwards(url: str, *, last: bool) -> bool:
-    """Run Piccolo in a separate process, because its engine is a global that is bound to one event loop and database.
-
-    Return False if a lock was not available; the `last` attempt raises RuntimeError instead.
-    """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "core.storage.sql_migration",
-        env={**os.environ, "PICCOLO_CONF": "core.storage.piccolo_conf", "DATABASE_URL": url},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        out, _ = await process.communicate()
-    except BaseException:  # cancelled: the caller releases the advisory lock, so the migration must have ended
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
-        raise
-    if not last and any(error in out for error in (b"LockNotAvailableError", b"DeadlockDetectedError")):
-        return False
-    if process.returncode != 0 or b"Traceback" in out:
-        raise RuntimeError(f"the migration failed:\n{out.decode(errors='replace')[-4000:]}")
-    return True
