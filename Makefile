@@ -100,7 +100,7 @@ package-proof: install ## install the wheel with requirements/runtime.lock alone
 deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
 	$(VENV)/bin/python -m tests.deploy
 
-deploy-install: install $(TOOLS_STAMP) ## install nginx, HAProxy, Caddy, systemd-analyze, promtool and amtool (on Debian), and checkers
+deploy-install: install $(TOOLS_STAMP) ## install nginx, HAProxy, systemd-analyze, promtool and amtool (on Debian), and checkers
 	tests/deploy/install.sh
 
 sbom: install $(TOOLS_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -125,18 +124,6 @@ def haproxy(deploy: pathlib.Path) -> str:
     return said if code or "[WARNING]" in said else ""
 
 
-def caddy(deploy: pathlib.Path) -> str:
-    """Check the Caddyfile, and its format, by Caddy."""
-    file = deploy / "Caddyfile"
-    found = complaint_of(path_of("caddy"), "validate", "--adapter", "caddyfile", "--config", file)
-    if found:
-        return found
-    with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(shutil.copy(file, folder))
-        found = complaint_of(path_of("caddy"), "fmt", "--overwrite", copy)
-        return found or ("" if copy.read_text() == file.read_text() else "run `caddy fmt --overwrite`")
-
-
 CHECKS: tuple[Callable[[pathlib.Path], str], ...] = (
     image,
     install_script,
@@ -145,7 +132,6 @@ CHECKS: tuple[Callable[[pathlib.Path], str], ...] = (
     units,
     nginx,
     haproxy,
-    caddy,
     prometheus,
     dashboards,
 )

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import os
 import pathlib
 import signal
 import socket
@@ -27,7 +26,7 @@ from tools.driving.throwaway import free_port
 SECOND = "127.0.0.2"  # the address of the second process of each kind, as in the shipped files
 KINDS = {"api": ("PUBLIC", "INTERNAL"), "realtime": ("REALTIME",)}
 STOP_S = 10.0
-# Longer than HAProxy and Caddy need to notice a process that is not ready.
+# Longer than HAProxy needs to notice a process that is not ready.
 DRAIN_S = 4
 
 
@@ -130,7 +129,6 @@ def command_of(proxy: str, folder: pathlib.Path, file: pathlib.Path) -> list[str
     more = {
         "nginx": ["-p", str(folder), "-c", str(file), "-g", "daemon off;"],
         "haproxy": ["-db", "-f", str(file)],
-        "caddy": ["run", "--adapter", "caddyfile", "--config", str(file)],
     }
     return [path_of(proxy), *more[proxy]]
 
@@ -157,8 +155,7 @@ def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
         file = place(proxy, DEPLOY, folder, port=port, ports=ports)
         log = folder / "output.log"
         with log.open("wb") as out:
-            env = {**os.environ, "XDG_CONFIG_HOME": made, "XDG_DATA_HOME": made}  # where Caddy keeps its state
-            process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder, env=env)
+            process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder)
         try:
             await_listening(port, process, log)
             yield Front(proxy, stack.behind(port), folder / "tls.crt")

@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 NAME = "api.example.com"  # the name in the files of `deploy`
 # As in the shipped files: (public, internal, realtime).
 PORTS = (8000, 8001, 8010)
-FILES = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg", "caddy": "Caddyfile"}
+FILES = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}
 
 
 def write_certificate(folder: pathlib.Path) -> None:
@@ -55,14 +55,9 @@ def place(
             "http {\n": "http {\n"
             + "".join(f"    {name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
         }  # fmt: skip
-    elif proxy == "haproxy":
+    else:
         # A container may open fewer files than a server.
         changes |= {"bind :8443 ": f"bind 127.0.0.1:{port} ", "maxconn 50000": "maxconn 5000"}
-    else:
-        changes |= {
-            f"{NAME} {{": f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {folder}/tls.crt {folder}/tls.key",
-            "auto_https disable_redirects": "auto_https off\n\tadmin off",
-        }
     for old, new in changes.items():
         text = text.replace(old, new)
     target = folder / FILES[proxy]

@@ -10,7 +10,7 @@ from tests import debian
 ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CHECKERS = ROOT / ".venv" / "bin"
-PROXIES = ("nginx", "haproxy", "caddy")
+PROXIES = ("nginx", "haproxy")
 
 
 def missing(*names: str) -> str:

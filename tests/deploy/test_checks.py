@@ -39,8 +39,6 @@ BROKEN: tuple[tuple[Check, str, str, str, str], ...] = (
     (checks.nginx, "nginx.conf", "proxy_set_header Host $host", "proxy_set_header Host $http_host", "host_spoofing"),
     (checks.haproxy, "haproxy.cfg", "\nbackend realtime", "\nbackend sockets", "realtime"),
     (checks.haproxy, "haproxy.cfg", "timeout client 30s\n", "", "timeout"),
-    (checks.caddy, "Caddyfile", "health_uri", "health_url", "health_url"),
-    (checks.caddy, "Caddyfile", "\tlb_policy", "lb_policy", "caddy fmt"),
     (checks.prometheus, "prometheus/prometheus.yml", "static_configs:", "static_config:", "static_config"),
     (checks.prometheus, "prometheus/rules/data.yml", "min by (table)", "min by table", "parse error"),
     (checks.prometheus, "prometheus/rules/data.yml", "{{ $labels.standby }}", "{{ $label.standby }}", "label"),

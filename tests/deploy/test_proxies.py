@@ -1,4 +1,4 @@
-"""The shipped configurations of nginx, HAProxy and Caddy in front of two processes of each kind, over TLS."""
+"""The shipped configurations of nginx and HAProxy in front of two processes of each kind, over TLS."""
 
 import asyncio
 import contextlib
