@@ -117,9 +117,10 @@ class ProxiedWorld(World):
 
 @attrs.frozen
 class Front:
-    """A running proxy: its name, the service behind it, and the file with its certificate."""
+    """A running proxy: its name, the service behind it, its port for operators, and the file with its certificate."""
 
     proxy: str
+    inside: int
     stack: TwoOfEach
     certificate: pathlib.Path
 
@@ -150,15 +151,15 @@ def in_front(proxy: str, stack: TwoOfEach) -> Iterator[Front]:
         folder = pathlib.Path(made)
         folder.chmod(0o755)  # under root the workers of nginx are another user, and write long bodies here
         write_certificate(folder)
-        port = free_port()
+        port, inside = free_port(), free_port()
         ports = (stack.ports["PUBLIC"], stack.ports["INTERNAL"], stack.ports["REALTIME"])
-        file = place(proxy, DEPLOY, folder, port=port, ports=ports)
+        file = place(proxy, DEPLOY, folder, port=port, inside=inside, ports=ports)
         log = folder / "output.log"
         with log.open("wb") as out:
             process = subprocess.Popen(command_of(proxy, folder, file), stdout=out, stderr=out, cwd=folder)
         try:
             await_listening(port, process, log)
-            yield Front(proxy, stack.behind(port), folder / "tls.crt")
+            yield Front(proxy, inside, stack.behind(port), folder / "tls.crt")
         finally:
             process.terminate()
             try:

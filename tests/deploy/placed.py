@@ -36,28 +36,39 @@ def write_certificate(folder: pathlib.Path) -> None:
 
 
 def place(
-    proxy: str, source: pathlib.Path, folder: pathlib.Path, *, port: int = 8443, ports: tuple[int, int, int] = PORTS
+    proxy: str,
+    source: pathlib.Path,
+    folder: pathlib.Path,
+    *,
+    port: int = 8442,
+    inside: int = 8443,
+    ports: tuple[int, int, int] = PORTS,
 ) -> pathlib.Path:
     """Write the configuration of `source` into `folder` and return its path.
 
-    The proxy listens on `port` of loopback; `ports` are the public, the internal and the realtime one of the service.
+    The proxy listens on `port` of loopback, and for operators from 127.0.0.1 on the port `inside`; `ports` are the public, the internal and the realtime one of the service.
     """
     text = (source / FILES[proxy]).read_text()
-    changes = {"/etc/sesi/": f"{folder}/"}
+    changes = {"/etc/sesi/": f"{folder}/", "127.0.0.0/8": "127.0.0.1"}
     for shipped, used in zip(PORTS, ports, strict=True):
         changes |= {f":{shipped}": f":{used}", f"port {shipped}": f"port {used}"}
     if proxy == "nginx":
         changes |= {
             "listen 443 ": f"listen 127.0.0.1:{port} ",
             "listen [::]:443 ": f"listen [::1]:{port} ",
+            "listen 127.0.0.1:8443 ": f"listen 127.0.0.1:{inside} ",
             "/var/log/nginx/": f"{folder}/",
             "/run/nginx.pid": f"{folder}/nginx.pid",
             "http {\n": "http {\n"
             + "".join(f"    {name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
         }  # fmt: skip
     else:
-        # A container may open fewer files than a server.
-        changes |= {"bind :8443 ": f"bind 127.0.0.1:{port} ", "maxconn 50000": "maxconn 5000"}
+        changes |= {
+            'bind ":${SESI_PORT-443}"': f"bind 127.0.0.1:{port}",
+            'bind "${SESI_INSIDE-127.0.0.1}:8443"': f"bind 127.0.0.1:{inside}",
+            "    user haproxy\n    group haproxy\n": "",  # the tests may run as another user than root
+            "maxconn 50000": "maxconn 5000",  # a container may open fewer files than a server
+        }
     for old, new in changes.items():
         text = text.replace(old, new)
     target = folder / FILES[proxy]

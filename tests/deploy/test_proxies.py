@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 import redis
 import yarl
 
-from tests.deploy.front import Front, ProxiedWorld, TwoOfEach, in_front
+from tests.deploy.front import Front, OnlyHere, ProxiedWorld, TwoOfEach, in_front
+from tests.deploy.placed import NAME
 from tests.deploy.programs import PROXIES, missing
 from tests.stack import within
 from tools.driving.client import Client, Closed, Socket
@@ -149,6 +151,24 @@ async def test_other_paths_and_the_internal_listener_are_unreachable(proxied: Pr
         async with http.get(url) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (404, "NOT_FOUND")
             assert "Strict-Transport-Security" in answer.headers
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+async def test_control_center_is_served_inside_to_the_named_network_only(fronts: dict[str, Front], proxy: str) -> None:
+    if absent := missing(proxy):
+        pytest.skip(absent)
+    front = fronts[proxy]
+    url = f"https://{NAME}:{front.inside}/internal/"
+    trust = ssl.create_default_context(cafile=str(front.certificate))
+    for address, served in (("127.0.0.1", True), ("127.0.0.9", False)):
+        connector = aiohttp.TCPConnector(resolver=OnlyHere(), ssl=trust, local_addr=(address, 0))
+        async with aiohttp.ClientSession(connector=connector) as http:
+            try:
+                async with http.get(url) as answer:
+                    assert (answer.status == 200) is served
+                    assert "Strict-Transport-Security" in answer.headers
+            except aiohttp.ClientConnectionError:
+                assert not served
 
 
 async def keep_asking(mitra: Client, until: Callable[[], bool]) -> int:

@@ -26,6 +26,7 @@ OTHERS = {
     "POSTGRES_DB",
     "POSTGRES_PASSWORD_FILE",
     "POSTGRES_USER",
+    "SESI_PORT",
 }
 SECRETS = {
     "DATABASE_URL": "postgresql://sesi:secret@database/sesi?sslmode=verify-full",
