@@ -14,7 +14,8 @@ Check = Callable[[pathlib.Path], str]
 # The check, the file, what is replaced in it, by what, and what the complaint must name.
 BROKEN: tuple[tuple[Check, str, str, str, str], ...] = (
     (checks.image, "Containerfile", "USER 10001:10001", "USER root", "DL3002"),
-    (checks.install_script, "install.sh", "\nfi\n", "\n", "Syntax error"),
+    (checks.scripts, "install.sh", "\nfi\n", "\n", "syntax error"),
+    (checks.scripts, "sesi-run", "\nesac\n", "\n", "syntax error"),
     (checks.compose, "compose.yaml", "restart: unless-stopped", "restrat: unless-stopped", "restrat"),
     (checks.compose, "compose.yaml", "networks: [backends]", "networks: [backend]", "undefined network backend"),
     (checks.chart, "chart/templates/_helpers.tpl", "readOnlyRootFilesystem", "readOnlyFilesystem", "readOnlyFilesystem"),
@@ -72,6 +73,24 @@ def test_broken_file_fails_its_check(
     assert old in text
     (copy / file).write_text(text.replace(old, new))
     assert named in check(copy)
+
+
+def test_each_pod_of_the_chart_has_the_url_of_its_role_alone() -> None:
+    problems, documents = checks.rendered(DEPLOY)
+    assert problems == ""
+    found = {}
+    for document in documents:
+        if document["kind"] in {"Deployment", "Job"}:
+            volumes = document["spec"]["template"]["spec"]["volumes"]
+            items = next(one["secret"]["items"] for one in volumes if one["name"] == "secrets")
+            urls = [(item["key"], item["path"]) for item in items if item["key"].startswith("DATABASE_URL")]
+            found[document["metadata"]["name"].removeprefix("sesi-")] = urls
+    assert found == {
+        "api": [("DATABASE_URL", "DATABASE_URL")],
+        "realtime": [("DATABASE_URL", "DATABASE_URL")],
+        "jobs": [("DATABASE_URL_JOBS", "DATABASE_URL")],
+        "migrate": [("DATABASE_URL_MIGRATE", "DATABASE_URL")],
+    }
 
 
 def test_broken_chart_with_a_wrong_template_is_refused(tmp_path: pathlib.Path) -> None:

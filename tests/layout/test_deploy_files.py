@@ -9,6 +9,7 @@ import tomllib
 
 import attrs
 import pytest
+import yaml
 
 from core.settings.environment import read
 from core.settings.settings import Settings, file_names, names
@@ -25,7 +26,6 @@ OTHERS = {
     "PYTHON_IMAGE",
     "POSTGRES_DB",
     "POSTGRES_PASSWORD_FILE",
-    "POSTGRES_USER",
     "SESI_PORT",
 }
 SECRETS = {
@@ -100,7 +100,7 @@ ENVIRONMENTS = {
     "chart": IMAGE
     | variables_of(CHART / "values.yaml")
     | variables_of(CHART / "example-values.yaml")
-    | {f"{key}_FILE": key for key in secret_of_chart("example-values.yaml")},
+    | {f"{key}_FILE": key for key in ("DATABASE_URL", *secret_of_chart("example-values.yaml"))},
     **{path.name: variables_of(path) | variables_of(DEPLOY / "systemd" / "sesi.env") for path in UNITS},
 }
 
@@ -117,6 +117,19 @@ def test_service_accepts_the_settings_of_each_deployment_in_production(name: str
     settings = read(environment)
     assert settings.production
     assert settings.gateway_callback_token == ("0" * 48,)
+
+
+def test_each_process_has_the_url_of_its_role() -> None:
+    named = {"jobs": "database_url_jobs", "migrate": "database_url_migrate"}
+    for path in (DEPLOY / "systemd").glob("*.service"):
+        kind = re.sub(r"sesi-(\w+)@?\.service", r"\1", path.name)
+        found = re.findall(r"^LoadCredential=database_url\w*:/etc/sesi/secrets/(\w+)$", path.read_text(), re.M)
+        assert found == [named.get(kind, "database_url")], path
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for name in ("api-1", "api-2", "realtime-1", "realtime-2", "jobs-1", "jobs-2", "migrate"):
+        secrets = [one if isinstance(one, dict) else {"source": one, "target": one} for one in services[name]["secrets"]]
+        found = [one["source"] for one in secrets if one["target"].startswith("database_url")]
+        assert found == [named.get(name.partition("-")[0], "database_url")], name
 
 
 def test_stop_times_cover_the_drain_and_the_grace_of_the_defaults() -> None:
