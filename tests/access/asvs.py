@@ -1,4 +1,4 @@
-"""Read the table of ASVS 5.0 requirements, levels 1 and 2, and write it into docs/security.md.
+"""Read the table of ASVS 5.0 requirements, levels 1 and 2, and write it into docs/asvs.md.
 
 Run it with `python -m tests.access.asvs`. `asvs.txt` in this folder holds the rows: ids, the requirement in our own
 words, a status, and the evidence, which is the name of a test or a sentence.
@@ -12,7 +12,7 @@ import attrs
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "asvs.md"
 BEGIN, END = "<!-- asvs: made by `make pages` -->\n", "<!-- end of asvs -->\n"
 COUNT = 253  # requirements of levels 1 and 2 in ASVS 5.0.0
 STATUSES = {
@@ -77,7 +77,7 @@ def section() -> str:
     for row in rows():
         if row.chapter != chapter:
             chapter = row.chapter
-            lines += ["", f"### {chapter}", "", "| requirement | what | status | evidence |", "|---|---|---|---|"]
+            lines += ["", f"## {chapter}", "", "| requirement | what | status | evidence |", "|---|---|---|---|"]
         evidence = "<br>".join(f"`{item}`" if item in row.tests else item for item in row.evidence)
         lines.append(f"| {', '.join(row.ids)} | {row.requirement} | {STATUSES[row.status]} | {evidence} |")
     return "\n".join(lines[1:]) + "\n"

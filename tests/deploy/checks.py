@@ -96,7 +96,9 @@ def units(deploy: pathlib.Path) -> str:
         for file in [*files, deploy / "systemd" / "sesi.target", *deploy.glob("pgbackrest/*.timer")]:
             copies.append(pathlib.Path(folder) / file.name)
             # systemd-analyze looks for the programs, which are not installed here.
-            copies[-1].write_text(re.sub("/opt/sesi/bin/sesi|/usr/bin/(pgbackrest|curl)", "/bin/true", file.read_text()))
+            copies[-1].write_text(
+                re.sub("/opt/sesi/bin/sesi|/usr/bin/(pgbackrest|curl)", "/bin/true", file.read_text())
+            )
         code, said = said_by(path_of("systemd-analyze"), "verify", *copies)
     if code or said:
         return said or f"systemd-analyze verify: exit code {code}"

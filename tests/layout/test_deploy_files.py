@@ -127,7 +127,9 @@ def test_each_process_has_the_url_of_its_role() -> None:
         assert found == [named.get(kind, "database_url")], path
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     for name in ("api-1", "api-2", "realtime-1", "realtime-2", "jobs-1", "jobs-2", "migrate"):
-        secrets = [one if isinstance(one, dict) else {"source": one, "target": one} for one in services[name]["secrets"]]
+        secrets = [
+            one if isinstance(one, dict) else {"source": one, "target": one} for one in services[name]["secrets"]
+        ]
         found = [one["source"] for one in secrets if one["target"].startswith("database_url")]
         assert found == [named.get(name.partition("-")[0], "database_url")], name
 

@@ -14,7 +14,7 @@ NAME = re.compile(r"`([A-Z][A-Z0-9_]{3,})`|`([a-z]+_[a-z0-9_]+)`")
 
 def limits_of_the_page() -> dict[str, str]:
     """Return the rows of the page's table of limits, by the limit's name."""
-    table = asvs.PAGE.read_text().partition("## Limits")[2].partition("\n## ")[0]
+    table = (asvs.ROOT / "docs" / "security.md").read_text().partition("## Limits")[2].partition("\n## ")[0]
     return dict(ROW.findall(table))
 
 

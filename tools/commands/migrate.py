@@ -79,9 +79,7 @@ async def _be_the_only_one(connection: asyncpg.Connection) -> None:
             return
 
 
-async def _run(
-    connection: asyncpg.Connection, left: list[str], tell: Callable[[int], None], deadline: float
-) -> bool:
+async def _run(connection: asyncpg.Connection, left: list[str], tell: Callable[[int], None], deadline: float) -> bool:
     """Rebuild invalid indexes, then run the migrations that are `left` and remove them from the list.
 
     Return False if a lock was not available before the deadline, a moment of the monotonic clock. Raises RuntimeError.

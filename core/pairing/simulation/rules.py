@@ -41,9 +41,7 @@ class NotEnoughHistory(DomainError):
     kind = Kind.INVALID
     code = "NOT_ENOUGH_HISTORY"
     repeat = Repeat.LATER
-    message = Text(
-        en="There is not enough history for a forecast.", id="Riwayat belum cukup untuk membuat perkiraan."
-    )
+    message = Text(en="There is not enough history for a forecast.", id="Riwayat belum cukup untuk membuat perkiraan.")
     advice = "Show what is missing. Try again later, or a value nearer to the present one."
 
 
