@@ -17,13 +17,17 @@ RECORDS = """CREATE TABLE IF NOT EXISTS migration (
 RECORD = "INSERT INTO migration (name, app_name) VALUES ($1, 'sesi')"
 
 
+def _transactions(path: pathlib.Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split(NEXT_TRANSACTION)
+
+
 async def run(connection: asyncpg.Connection, path: pathlib.Path) -> None:
     """Run the transactions of a migration's file. Before each one, build its indexes of tables with rows.
 
     A crash between two of them may repeat the first ones: each statement must work twice. Raises LockNotAvailableError
     or DeadlockDetectedError if another transaction does not end.
     """
-    for part in path.read_text(encoding="utf-8").split(NEXT_TRANSACTION):
+    for part in _transactions(path):
         await concurrent_indexes.build(connection, part)
         async with connection.transaction():
             await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
