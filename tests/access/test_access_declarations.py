@@ -11,6 +11,7 @@ from core.accounts.operators.rules import AREAS
 from core.base.actor import UserType
 from core.settings.environment import read
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
+from tests.each import for_each
 
 # A route that is open to all callers must be listed here too.
 OPEN_TO_ALL = {
@@ -145,14 +146,14 @@ def test_only_listed_routes_are_open_to_all_callers() -> None:
     assert found == OPEN_TO_ALL, "open a route to everybody only on purpose, and write it down in OPEN_TO_ALL"
 
 
-@pytest.mark.parametrize(**named(ROUTES))
+@for_each(**named(ROUTES))
 def test_every_route_is_guarded_as_declared(route: Route) -> None:
     assert isinstance(route.access, Access)
     assert route.listener in route.access.listeners
     assert route.handler.before_request is None  # nothing replaces `admit`
 
 
-@pytest.mark.parametrize(**named(CLOSED))
+@for_each(**named(CLOSED))
 def test_closed_route_is_on_one_listener_and_for_its_kinds_of_users(route: Route) -> None:
     kinds = route.access.kinds
     assert route.access.listeners == {route.listener}
@@ -172,7 +173,7 @@ def test_closed_route_is_on_one_listener_and_for_its_kinds_of_users(route: Route
     assert kinds == expected[prefix] or (prefix == "shared" and kinds < expected["shared"])
 
 
-@pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
+@for_each(**named([route for route in CLOSED if route.listener == "internal"]))
 def test_internal_route_requires_a_permission_unless_for_own_account(route: Route) -> None:
     area, level = route.access.area, route.access.level
     if area is None:

@@ -12,6 +12,7 @@ from tests.access.callers import OperatorAccount, bad_tokens, signed_out_token, 
 from tests.access.fillers import body_of, filled
 from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 from tests.access.wire import WEBHOOK, Answer, ask
+from tests.each import for_each
 from tests.stack import Stack, World
 from tools.driving.client import Client
 
@@ -87,7 +88,7 @@ async def test_closed_route_without_valid_token_is_401(all_callers: MatrixCaller
     assert seen == dict.fromkeys(seen, UNAUTHENTICATED)
 
 
-@pytest.mark.parametrize(**named(CLOSED))
+@for_each(**named(CLOSED))
 async def test_token_in_query_string_is_ignored(all_callers: MatrixCallers, route: Route) -> None:
     token = await all_callers.token("operator" if route.listener == "internal" else "customer")
     base = all_callers.stack.addresses.internal if route.listener == "internal" else all_callers.stack.addresses.public
@@ -95,7 +96,7 @@ async def test_token_in_query_string_is_ignored(all_callers: MatrixCallers, rout
     assert (await ask(all_callers.http, url, route.method, body=body_of(route))).said == UNAUTHENTICATED
 
 
-@pytest.mark.parametrize(**named([route for route in CLOSED if route.method != "GET"]))
+@for_each(**named([route for route in CLOSED if route.method != "GET"]))
 async def test_caller_is_checked_before_the_body(all_callers: MatrixCallers, route: Route) -> None:
     for data in (b"{", b"[]", b'{"no such field": 1}', b"\xff\0", b"[" * 5_000):
         assert (await all_callers.call(route, None, data=data)).said == UNAUTHENTICATED
@@ -108,7 +109,7 @@ async def test_caller_is_checked_before_the_body(all_callers: MatrixCallers, rou
             assert (await all_callers.call(route, await all_callers.token(kind), data=b"{")).said == FORBIDDEN
 
 
-@pytest.mark.parametrize(**named(CLOSED))
+@for_each(**named(CLOSED))
 async def test_wrong_kind_of_user_is_refused(all_callers: MatrixCallers, route: Route) -> None:
     kinds = {kind.value for kind in route.access.kinds}
     for kind in all_callers.people:
@@ -138,7 +139,7 @@ async def test_operator_without_permission_is_403(all_callers: MatrixCallers, ro
         assert answer.status < 500, answer
 
 
-@pytest.mark.parametrize(**named([route for route in CLOSED if route.listener == "internal"]))
+@for_each(**named([route for route in CLOSED if route.listener == "internal"]))
 async def test_disabled_operator_is_401_at_once(all_callers: MatrixCallers, route: Route) -> None:
     token = await all_callers.desk.may({"*": "write"})
     await all_callers.desk.disable(True)
@@ -148,7 +149,7 @@ async def test_disabled_operator_is_401_at_once(all_callers: MatrixCallers, rout
         await all_callers.desk.disable(False)
 
 
-@pytest.mark.parametrize(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
+@for_each(**named([route for route in CLOSED if route.path not in LOGOUT.values()]))
 async def test_declared_caller_is_admitted(all_callers: MatrixCallers, route: Route) -> None:
     for kind in route.access.kinds:
         answer = await all_callers.call(route, await all_callers.token(kind.value))

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from core.storage import sql_files
+from tests.each import for_each
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODULES = sorted(path for path in (ROOT / "core").rglob("*.py") if path.with_suffix(".sql").exists())
@@ -67,6 +68,6 @@ def test_every_sql_file_of_core_is_next_to_its_module():
     assert files == set(MODULES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_uses_exactly_the_statements_of_its_sql_file(path: pathlib.Path):
     assert used_names(path) == set(sql_files.load(str(path)))

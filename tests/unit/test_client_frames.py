@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.base.languages import Language
 from realtime import frames
 from realtime.frames import TYPES, Fault, NotText, Unreadable
+from tests.each import for_each
 
 ID = "01900000-0000-7000-8000-000000000007"
 GOOD: dict[str, dict[str, dict[str, Any]]] = {
@@ -100,8 +101,8 @@ def test_frame_without_a_required_field_is_invalid_and_returns_its_ref(path: str
     assert (error.code, error.ref) == ("INVALID_FRAME", "r7")
 
 
-@pytest.mark.parametrize(("path", "kind", "field"), FIELDS)
-@pytest.mark.parametrize("value", [None, [], {}, 1.5, -1, "", 2**31], ids=repr)
+@for_each(("path", "kind", "field"), FIELDS)
+@for_each("value", [None, [], {}, 1.5, -1, "", 2**31], ids=repr)
 def test_frame_with_a_field_of_the_wrong_type_is_invalid(path: str, kind: str, field: str, value: Any):
     if value == "" and field in ("token", "content"):
         return  # the message rules refuse empty texts
@@ -114,10 +115,8 @@ def test_frame_with_an_unknown_field_is_invalid(path: str, kind: str):
     assert refused(path, {"type": kind, **GOOD[path][kind], "extra": 1}).code == "INVALID_FRAME"
 
 
-@pytest.mark.parametrize(("path", "kind", "field"), [p for p in FIELDS if p.values[2].endswith("_id")])
-@pytest.mark.parametrize(
-    "value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr
-)
+@for_each(("path", "kind", "field"), [p for p in FIELDS if p.values[2].endswith("_id")])
+@for_each("value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr)
 def test_frame_with_an_id_that_is_not_exactly_a_uuid_is_invalid(path: str, kind: str, field: str, value: str):
     """An id that PostgreSQL refuses would fail its whole batch."""
     assert refused(path, {"type": kind, **GOOD[path][kind], field: value}).code == "INVALID_FRAME"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.base.errors import ValidationFailed
 from core.config.keys import KEYS, Key, Shape
 from core.config.rules import check, effective, loaded, notice_at, stored
+from tests.each import for_each
 
 CADENCE = 30  # MITRA_HEARTBEAT_CADENCE_SECONDS
 # A default that changes by mistake changes the product. A new row needs no entry.
@@ -99,12 +100,12 @@ def test_config_defaults_equal_the_specified_ones():
     assert {name for name, key in KEYS.items() if not key.used} == UNUSED
 
 
-@pytest.mark.parametrize("key", ALL)
+@for_each("key", ALL)
 def test_every_config_default_passes_its_check(key: Key):
     check(key, key.default, cadence_seconds=CADENCE)
 
 
-@pytest.mark.parametrize("key", ALL)
+@for_each("key", ALL)
 def test_every_config_default_survives_storage(key: Key):
     row = msgspec.json.decode(msgspec.json.encode(stored(key, key.default)))
     assert loaded(key, row) == key.default

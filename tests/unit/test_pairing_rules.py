@@ -29,6 +29,7 @@ from core.pairing.rules import (
 )
 from core.payments.failures.causes import CauseTag
 from core.sessions.states import SessionStatus
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 SECOND = dt.timedelta(seconds=1)
@@ -93,7 +94,7 @@ def test_all_rejected_requires_an_invited_mitra_and_no_mitra_left(tally: Invitat
 
 
 @EVERY
-@pytest.mark.parametrize("left", [-SECOND, 0 * SECOND, SECOND], ids=["late", "over", "running"])
+@for_each("left", [-SECOND, 0 * SECOND, SECOND], ids=["late", "over", "running"])
 def test_blast_goes_on_or_fails_with_one_cause(tally: InvitationTally, eligible: bool, left: dt.timedelta):
     search = searching(is_targeted=False, left=left)
     following = end_of_round(search, tally, LIMITS, anyone_eligible=eligible, now=NOW)
@@ -160,15 +161,15 @@ def test_targeted_causes_and_no_others_may_fall_back_to_a_blast():
     }
 
 
-@pytest.mark.parametrize("response", [None, *Response])
-@pytest.mark.parametrize("status", SessionStatus)
+@for_each("response", [None, *Response])
+@for_each("status", SessionStatus)
 def test_invitation_to_a_paired_session_is_taken(status: SessionStatus, response: str | None) -> None:
     with pytest.raises(RequestTaken):
         check_open(status, is_paired=True, response=response)
 
 
-@pytest.mark.parametrize("response", [None, *Response])
-@pytest.mark.parametrize("status", SessionStatus)
+@for_each("response", [None, *Response])
+@for_each("status", SessionStatus)
 def test_only_an_unanswered_invitation_to_a_running_search_is_open(status: SessionStatus, response: str | None) -> None:
     if status == "searching" and response is None:
         check_open(status, is_paired=False, response=response)

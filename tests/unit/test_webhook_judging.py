@@ -30,6 +30,7 @@ from core.payments.gateway_calls import (
     whole_idr,
 )
 from core.payments.states import EDGES, PAID, PaymentStatus
+from tests.each import for_each
 
 NOW = dt.datetime(2026, 11, 21, 6, tzinfo=dt.UTC)
 EXPIRES = NOW + dt.timedelta(minutes=20)
@@ -235,9 +236,7 @@ def test_text_that_is_not_a_number_is_not_an_amount(value: Any):
 STATUSES = ("PAID", "SETTLED", "EXPIRED", "PENDING", "FAILED", "REFUNDED")
 
 
-@pytest.mark.parametrize(
-    ("state", "status", "late"), list(itertools.product(PaymentStatus, STATUSES, (False, True))), ids=str
-)
+@for_each(("state", "status", "late"), list(itertools.product(PaymentStatus, STATUSES, (False, True))), ids=str)
 def test_every_state_and_status_have_the_result_of_the_table(state: PaymentStatus, status: str, late: bool):
     received = EXPIRES + dt.timedelta(seconds=61 if late else 60)
     case = case_of(a_call(status=status), an_issued(status=state), received_at=received)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.each import for_each
 from tests.raw_http import sent
 from tests.stack import Stack, new_id
 
@@ -64,8 +65,8 @@ def check(raw: bytes) -> None:
         assert re.search(rb"\r\nvary: accept-language", head), raw
 
 
-@pytest.mark.parametrize("listener", LISTENERS)
-@pytest.mark.parametrize("name", REQUESTS)
+@for_each("listener", LISTENERS)
+@for_each("name", REQUESTS)
 async def test_every_answer_has_the_time_and_the_request_id(stack: Stack, listener: str, name: str) -> None:
     check(await sent(stack.ports[listener], REQUESTS[name]))
 

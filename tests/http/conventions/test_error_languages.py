@@ -11,6 +11,7 @@ import pytest
 
 from tests.access.routes import ROUTES
 from tests.access.wire import ask
+from tests.each import for_each
 from tests.raw_http import sent
 from tests.stack import Stack, World, new_id
 
@@ -54,7 +55,7 @@ async def test_messages_are_english_unless_another_language_is_requested(
         assert answer.body["error"]["message"] == message, header
 
 
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.access.kinds], ids=str)
+@for_each("route", [r for r in ROUTES if r.access.kinds], ids=str)
 async def test_refusal_of_each_route_without_token_is_translated(
     stack: Stack, http: aiohttp.ClientSession, route: Any
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.access.routes import ROUTES, named
 from tests.access.wire import Answer, ask, check_error, check_headers
+from tests.each import for_each
 from tests.http.sign_in.people import another_api, end_api
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, within
 from tools.driving.client import Client
@@ -119,7 +120,7 @@ async def test_idle_connections_stay_open_for_keep_alive_seconds(stack: Stack) -
         end_api(stack, "short-realtime")
 
 
-@pytest.mark.parametrize(**named(ROUTES))
+@for_each(**named(ROUTES))
 async def test_options_without_token_is_204_with_allow(stack: Stack, route: Any) -> None:
     base = stack.addresses.public if route.listener == "public" else stack.addresses.internal
     async with aiohttp.ClientSession() as http:
