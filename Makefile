@@ -24,7 +24,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test test-all quick check client pages release-interfaces migration migrations pictures fuzz client-proof chaos ha ha-install backup-install bench-install package-proof deploy-check deploy-install sbom audit-locks docs lock clean
+.PHONY: help install up try demo test test-all check client pages fuzz chaos ha engines package-proof audit-locks docs lock migration release
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -70,9 +70,6 @@ test: client    ## test every rule of the product over real processes, in four m
 test-all: client ## run these tests and the slow folders: faults, engines, proxies, browsers, upgrades
 	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
 
-quick: install    ## run the unit tests, those of the layout and a whole paid session, in 40 seconds on two cores
-	$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --services-first tests/layout tests/unit tests/journeys/test_paid_session.py
-
 check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
@@ -88,42 +85,25 @@ check: client    ## check format, lint, SQL, spelling, prose, import contracts, 
 	$(VENV)/bin/python -m tools.compatibility
 	$(VENV)/bin/python -m tools.checks.prose
 
-fuzz: install $(TOOLS_STAMP) ## send generated requests to a temporary service for about 4 minutes; includes client-proof
+fuzz: install $(TOOLS_STAMP) ## send generated requests to a temporary service, and sign in with a generated client; 4 minutes
 	$(VENV)/bin/python -m tests.fuzz.run
-
-client-proof: install $(TOOLS_STAMP) ## generate a client from the public OpenAPI document and sign in with it
-	$(VENV)/bin/python -m tests.fuzz.run --client-only
 
 package-proof: install ## install the wheel with requirements/runtime.lock alone, and play a paid session on it; 3 minutes
 	$(VENV)/bin/python -m tools.checks.package_proof
 
-deploy-check: deploy-install ## check the files of deploy, each by the tool of its kind
-	$(VENV)/bin/python -m tests.deploy
-
-deploy-install: install $(TOOLS_STAMP) ## install nginx, HAProxy, systemd-analyze, promtool and amtool (on Debian), and checkers
-	tests/deploy/install.sh
-
-sbom: install $(TOOLS_STAMP) ## write the packages of the runtime lock as a CycloneDX file, build/sesi.cdx.json
-	$(VENV)/bin/python -m tools.checks.sbom
-
 audit-locks: install $(TOOLS_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
 	$(VENV)/bin/python -m tools.checks.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
 
-ha: ha-install    ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
+ha: engines       ## break each engine of a deployment on several machines under load, and write docs/ha-results.md
 	$(VENV)/bin/python -m tests.ha
 
-ha-install: install $(HA_STAMP) ## install etcd, HAProxy and PgBouncer (on Debian), and Patroni into .venv-ha
-	tests/ha/install.sh
+engines: $(TOOLS_STAMP) $(HA_STAMP) $(PEERS_STAMP) ## install the engines, proxies and checkers of slow tests (on Debian), and the peers of `sesi bench`
+	tests/engines.sh
 
 $(HA_STAMP): requirements/ha.lock $(STAMP)
 	$(HA_PYTHON) -m venv --without-pip $(HA)
 	$(VENV)/bin/python -m pip --python $(HA)/bin/python install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/ha.lock
 	@touch $(HA_STAMP)
-
-backup-install: install ## install PostgreSQL and pgBackRest (on Debian), for tests/backup
-	tests/backup/install.sh
-
-bench-install: $(TOOLS_STAMP) $(PEERS_STAMP) ## install the peers and the profiler of `sesi bench`
 
 $(PEERS_STAMP): tools/bench/peers/package-lock.json $(STAMP)
 	mkdir -p $(PEERS)
@@ -133,34 +113,26 @@ $(PEERS_STAMP): tools/bench/peers/package-lock.json $(STAMP)
 
 docs: $(TOOLS_STAMP) client ## build the documentation site into site; open site/index.html
 	$(VENV)/bin/python -m tools.pages.docs_site
-	$(VENV)/bin/node node_modules/typedoc/bin/typedoc --tsconfig tsconfig.docs.json
+	$(VENV)/bin/node node_modules/typedoc/bin/typedoc --tsconfig tools/pages/typedoc.json
 	$(VENV)/bin/zensical build --strict --clean
 	$(VENV)/bin/python -m tools.pages.docs_site check
 
-client: install $(NODE_STAMP) ## write the types of the client library, and pack it: build/sesi-client-….tgz
+# The types of the client library, and its package build/sesi-client-….tgz.
+client: install $(NODE_STAMP)
 	$(VENV)/bin/python -m tools.pages.client_package
 	@mkdir -p build
 	$(VENV)/bin/npm pack ./api/web/client --silent --pack-destination build
 
-pages: install   ## write the generated pages in docs, and the words of the control center
+pages: install   ## write the generated pages in docs and the words of the control center; PICTURES=1 with pictures, by Chromium
 	$(VENV)/bin/python -m tools.pages
 	$(VENV)/bin/python -m tests.faults.table
 	$(VENV)/bin/python -m tests.access.asvs
+	$(if $(PICTURES),$(VENV)/bin/python -m tests.pages.pictures)
+	$(if $(PICTURES),$(VENV)/bin/python -m tests.apps.pictures)
 
-release-interfaces: install ## write the interface documents of a release (docs/api/README.md)
-	$(VENV)/bin/python -m tools.compatibility --release
-	$(VENV)/bin/python -m tools.pages.client_package --release
-
-migration: install ## write the next migration, NAME=…, with what the code declares and the database lacks
+migration: install ## with NAME=… write the next migration, with what the code declares and the database lacks; without, seal new ones
 	$(VENV)/bin/python -m tools.checks.new_migration $(NAME)
-	$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/[0-9]*_$(NAME).sql
-
-migrations: install ## seal new migrations with their hashes; sealed ones must not change
-	$(VENV)/bin/python -m tools.checks.new_migration
-
-pictures: install ## take new pictures of the control center and the apps for the docs; needs Chromium
-	$(VENV)/bin/python -m tests.pages.pictures
-	$(VENV)/bin/python -m tests.apps.pictures
+	$(if $(NAME),$(VENV)/bin/sqlfluff fix --quiet piccolo_migrations/[0-9]*_$(NAME).sql)
 
 MINUTES ?= 3
 CLIENT ?= python
@@ -183,5 +155,5 @@ lock: $(UV_STAMP) ## update the lock files to the newest versions that are allow
 	$(UV_COMPILE) -c $(ALL) requirements/tools.in $(call WITHOUT,$(BASE) laptop traces dev) -o requirements/tools.lock
 	$(UV_COMPILE) requirements/ha.in -o requirements/ha.lock
 
-clean:            ## delete the environments, the built site and the data
-	rm -rf $(VENV) $(HA) node_modules build site .cache .sesi
+release: $(TOOLS_STAMP) client ## build a release of the present commit into dist; VERSION=… first writes that version, to be committed
+	$(VENV)/bin/python -m tools.checks.release $(VERSION)

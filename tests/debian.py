@@ -15,10 +15,10 @@ def path_of(program: str) -> str:
     return found
 
 
-def missing(named: Mapping[str, str], *, target: str) -> str:
+def missing(named: Mapping[str, str]) -> str:
     """Return which programs are missing and how to install them; an empty text if none is.
 
-    `named`: program -> how the text names it; `target`: the target of the Makefile that installs them.
+    `named`: program -> how the text names it.
     """
     absent = [name for program, name in named.items() if shutil.which(program, path=PATH) is None]
-    return f"{', '.join(absent)} missing: run `make {target}`, which installs Debian's packages" if absent else ""
+    return f"{', '.join(absent)} missing: run `make engines`, which installs Debian's packages" if absent else ""

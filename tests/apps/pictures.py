@@ -1,4 +1,4 @@
-"""Take pictures of the apps for the README and the docs (`make pictures`)."""
+"""Take pictures of the apps for the README and the docs (`make pages PICTURES=1`)."""
 
 import asyncio
 import pathlib

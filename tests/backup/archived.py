@@ -27,8 +27,8 @@ def binaries() -> pathlib.Path | None:
 def missing() -> str:
     """Return what is missing and how to install it; an empty text if nothing is."""
     if binaries() is None:
-        return "postgresql missing: run `make backup-install`, which installs Debian's packages"
-    return debian.missing({"pgbackrest": "pgbackrest"}, target="backup-install")
+        return "postgresql missing: run `make engines`, which installs Debian's packages"
+    return debian.missing({"pgbackrest": "pgbackrest"})
 
 
 class Archived:

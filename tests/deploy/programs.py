@@ -15,13 +15,13 @@ PROXIES = ("nginx", "haproxy")
 
 def missing(*names: str) -> str:
     """Return which of these programs are missing and how to install them; an empty text if none is."""
-    return debian.missing({name: name for name in names}, target="deploy-install")
+    return debian.missing({name: name for name in names})
 
 
 def checkers_missing() -> str:
     """Return what is missing for the checks and how to install it; an empty text if nothing is."""
     if not (CHECKERS / "hadolint").exists():
-        return "the checkers are missing: run `make deploy-install`"
+        return "the checkers are missing: run `make engines`"
     return missing(*PROXIES, "systemd-analyze", "promtool", "amtool")
 
 

@@ -1,4 +1,4 @@
-"""`make fuzz`: generated requests against a throwaway service, as each kind of user; `make client-proof`: a generated
+"""`make fuzz`: generated requests against a throwaway service, as each kind of user; then a generated
 client.
 
 The run fails on any 5xx except 503, on statuses, content types and bodies that the documents don't describe, and if the

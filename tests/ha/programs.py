@@ -19,7 +19,7 @@ PACKAGES = {"etcd": "etcd-server", "haproxy": "haproxy", "pgbouncer": "pgbouncer
 
 def missing_packages(*names: str) -> str:
     """Return which of these programs are missing and how to install them; an empty text if none is."""
-    return debian.missing({name: PACKAGES[name] for name in names}, target="ha-install")
+    return debian.missing({name: PACKAGES[name] for name in names})
 
 
 def missing() -> str:
@@ -27,7 +27,7 @@ def missing() -> str:
     if absent := missing_packages(*PACKAGES):
         return absent
     if not PATRONI_PYTHON.exists():
-        return "Patroni is missing: run `make ha-install`"
+        return "Patroni is missing: run `make engines`"
     if os.geteuid() == 0:  # PostgreSQL and Patroni refuse root
         account = embedded._account(None)
         for needed in (PATRONI_PYTHON, PATRONI_PYTHON.resolve()):

@@ -1,6 +1,6 @@
 """The files of `deploy` agree with the settings of the service, with its version and with docs/operating.md.
 
-The checkers of `make deploy-check` know none of these.
+The checkers of `tests/deploy` know none of these.
 """
 
 import pathlib

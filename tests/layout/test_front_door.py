@@ -3,6 +3,7 @@
 import ast
 import pathlib
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -12,6 +13,7 @@ from core.settings.environment import read as read_settings
 
 ROOT = pathlib.Path(__file__).parents[2]
 README_LINES = 70
+MOST = 20  # files in the root, and targets that `make help` lists
 RECIPES = (
     "endpoint",
     "configuration row",
@@ -53,6 +55,12 @@ def variables_of(text: str) -> dict[str, str]:
 
 def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def test_root_has_few_files_and_the_makefile_few_targets() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert len([name for name in listed if "/" not in name]) <= MOST
+    assert len(re.findall(r"^[a-z-]+:.*## ", (ROOT / "Makefile").read_text(), re.M)) <= MOST
 
 
 def test_each_line_of_the_demo_page_is_one_that_the_demo_prints() -> None:

@@ -12,7 +12,7 @@ from tools.checks import new_migration
 def test_each_migration_is_sealed_and_unchanged() -> None:
     texts = {path.name: path.read_text() for path in files().values()}
     assert [name for name, text in texts.items() if new_migration.is_changed(text)] == [], "add a new migration instead"
-    assert [name for name, text in texts.items() if not new_migration.is_sealed(text)] == [], "run `make migrations`"
+    assert [name for name, text in texts.items() if not new_migration.is_sealed(text)] == [], "run `make migration`"
 
 
 def test_ids_of_migrations_follow_each_other() -> None:

@@ -1,4 +1,4 @@
-"""Take pictures of every page for docs/control-center.md: light, dark, and on a phone (`make pictures`)."""
+"""Take pictures of every page for docs/control-center.md: light, dark, and on a phone (`make pages PICTURES=1`)."""
 
 import asyncio
 import base64

@@ -1,5 +1,5 @@
 """`make migration NAME=…` writes the next migration, with what the code declares and the database lacks.
-`make migrations` seals new migrations: the first line of a sealed file has the hash of the others.
+`make migration` seals new migrations: the first line of a sealed file has the hash of the others.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
         service.close()
     path = MIGRATIONS / f"{int(max(migration_ids())) + 1:04}_{name}.sql"
     path.write_text(text_of(*changes))
-    print(f"{MIGRATIONS.name}/{path.name}\nComplete the SQL, then run `make migrations`.")
+    print(f"{MIGRATIONS.name}/{path.name}\nComplete the SQL, then run `make migration`.")
     return 0
 
 

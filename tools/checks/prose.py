@@ -30,7 +30,9 @@ PATTERNS = {
     "users are 'they' or 'the mitra'": re.compile(r"\b(?:she|hers?|his|him)\b", re.I),
     "no 'told', 'heard', 'brought up'": re.compile(r"\b(?:told|hears?|heard|bring up|brought up|taken for)\b", re.I),
     "no 'Of X, …'": re.compile(r"(?:^|\. )Of (?:whom|what|a|the|two|five)\b"),
-    "link to a page in docs": re.compile(r"\((?:the )?(?:contract|specification|reliability|style|layout)\b(?!\.md)[^)]*\)"),
+    "link to a page in docs": re.compile(
+        r"\((?:the )?(?:contract|specification|reliability|style|layout)\b(?!\.md)[^)]*\)"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""`make sbom`: write the packages of the runtime lock as a CycloneDX file, with their hashes and licences.
+"""Write the packages of the runtime lock as a CycloneDX file, with their hashes and licences.
 
 cyclonedx-py reads the lock; the licences are those of tools/pages/licences.py.
 """
@@ -34,7 +34,7 @@ def inventory() -> dict[str, Any]:
 def main(target: pathlib.Path = TARGET) -> int:
     """Write the file; return the exit code."""
     if not PROGRAM.exists():
-        print("cyclonedx-py is missing: run `make sbom`, which installs it", file=sys.stderr)
+        print("cyclonedx-py is missing: run `make release`, which installs it", file=sys.stderr)
         return 2
     document = inventory()
     target.parent.mkdir(exist_ok=True)

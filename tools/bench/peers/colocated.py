@@ -28,7 +28,7 @@ STORED = "SELECT count(*) FROM peer_messages WHERE session_id = ANY($1::uuid[])"
 def check_installed() -> None:
     """Raise BenchFailed, with the fix, unless the packages of the peers are installed."""
     if not (MODULES / "ws").exists():
-        raise BenchFailed("the peers and the profiler are not installed: run `make bench-install`, or use --no-peers")
+        raise BenchFailed("the peers and the profiler are not installed: run `make engines`, or use --no-peers")
 
 
 def versions() -> dict[str, str]:
