@@ -210,10 +210,10 @@ for (const [name, spoil] of Object.entries({
     await world.advance(10_000);
     await world.answer(POST, 422, refusal("VALIDATION_ERROR"));
     assert.equal(client.state.chats[S].messages[0].error.code, "VALIDATION_ERROR");
-    await world.answer(`GET /api/shared/chat/sessions/${S}`, 200, session(1));
     await world.answer(POST, 201, message(1, "b", { sender_type: "customer", client_message_id: id("m", 2) }));
+    await world.answer(`GET /api/shared/chat/sessions/${S}`, 200, session(1, { last_seq: 1 }));
     assert.equal(client.state.chats[S].messages[0].content, "b");
-    await world.advance(20_000);
+    await world.advance(8000);
     assert.deepEqual([sent(world), world.requests, stored(world)], [[], [], ["a"]]);
     client.resend(a);
     await settle();

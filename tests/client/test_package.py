@@ -13,7 +13,8 @@ from tools.pages import client_package
 from tools.pages.client_package import FOLDER, ROOT, TYPES
 
 pytestmark = pytest.mark.usefixtures("tsc")  # makes the types
-MAX_BYTES = {"index.js": 14 * 1024, "react_native.js": 14 * 1024}  # by entry
+# By entry. Until pages say that they are hidden, and repeats of messages end, 14 KiB were enough for browsers.
+MAX_BYTES = {"index.js": 14_848, "react_native.js": 14_336}
 IMPORT = re.compile(r'(?:^(?:import|export)\b[^;()]*?\bfrom |^import |[^{ ]import\()"([^"]+)"', re.M)
 
 

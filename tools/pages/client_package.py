@@ -65,8 +65,8 @@ def write_types() -> None:
     for written in FOLDER.glob("*.d.ts"):
         shutil.copy(written, TYPES)
     # A module of JavaScript can't export types that are written elsewhere.
-    index = TYPES / "index.d.ts"
-    index.write_text(index.read_text() + 'export type * from "./types.d.ts";\n')
+    for entry in (TYPES / "index.d.ts", TYPES / "react_native.d.ts"):
+        entry.write_text(entry.read_text() + 'export type * from "./types.d.ts";\n')
     shutil.copy(ROOT / "LICENSE", LICENSE)
 
 

@@ -132,19 +132,26 @@ export class Outbox {
   refuse(id, error) {
     const entry = this.find(id);
     if (!entry) return;
-    const { status, code, message, details } = error;
+    const { code, retryAfterSeconds } = error;
     const tries = this.#triesOf(id);
     const isSilence = code === "NETWORK";
     if (!isSilence) tries.silent = 0;
     if (code.endsWith("ERROR")) tries.failed++;
-    if (isTransient(error) && tries.failed < MOST_FAILURES) {
-      const pause = this.#device.ports.time.random() * longestPause(isSilence ? tries.silent : tries.failed);
-      this.#hold(entry.sessionId, error.retryAfterSeconds ?? pause, code === "TOO_FAST");
-    } else {
-      this.#tries.delete(id);
-      this.#replace(entry, { status, code, message, details });
-      void this.#device.chats.refresh(entry.sessionId);
-    }
+    if (tries.failed >= MOST_FAILURES) return this.#giveUp(entry, error);
+    const pause = this.#device.ports.time.random() * longestPause(isSilence ? tries.silent : tries.failed);
+    if (isTransient(error)) this.#hold(entry.sessionId, retryAfterSeconds ?? pause, code === "TOO_FAST");
+    else this.#giveUp(entry, error);
+  }
+
+  /**
+   * Show a message as refused.
+   * @param {Unsent} entry
+   * @param {import("./errors.js").SesiError} error
+   */
+  #giveUp(entry, { status, code, message, details }) {
+    this.#tries.delete(entry.id);
+    this.#replace(entry, { status, code, message, details });
+    void this.#device.chats.refresh(entry.sessionId);
   }
 
   /**

@@ -15,6 +15,12 @@ export { memoryStorage } from "./storage.js";
 export { Client };
 
 /**
+ * @param {Required<NativeModules["Crypto"]>} Crypto
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+const sha256 = async (Crypto, bytes) => new Uint8Array(await Crypto.digest("SHA-256", bytes));
+
+/**
  * Return the ports of React Native.
  * @param {NativeModules} modules
  * @returns {Ports}
@@ -22,7 +28,7 @@ export { Client };
 const portsOf = ({ Crypto, NetInfo }) => ({
   ...commonPorts,
   id: () => randomId((bytes) => Crypto.getRandomValues(bytes)),
-  sha256: Crypto.digest ? async (bytes) => new Uint8Array((await Crypto.digest?.("SHA-256", bytes)) ?? []) : null,
+  sha256: Crypto.digest ? (bytes) => sha256(/** @type {Required<typeof Crypto>} */ (Crypto), bytes) : null,
   page: {
     hidden: () => AppState.currentState === "background", // iOS: "inactive" is a call or a notification above the app
     listen: (listener) => {

@@ -63,7 +63,9 @@ export class Requests {
     const { session_id: id } = request;
     const { requests } = this.#device.state;
     const index = requests.findIndex((one) => one.session_id === id);
-    this.#device.update({ requests: index < 0 ? [...requests, request] : requests.map((one, n) => (n === index ? request : one)) });
+    this.#device.update({
+      requests: index < 0 ? [...requests, request] : requests.map((one, n) => (n === index ? request : one)),
+    });
     this.#device.clock.after(Date.parse(request.answer_by), () => {
       if (this.#device.state.requests.includes(request)) this.#remove(id);
     });

@@ -100,17 +100,17 @@ export class Tokens {
     const mine = this.current;
     if (mine?.access !== used) return;
     await this.locked(mine, async () => {
-      if (await this.#useNewer(mine)) return;
+      if (await this.#takeNewer(mine)) return;
       const body = { refresh_token: mine.refresh };
       let answer;
       try {
         answer = await this.#device.rest.once("POST /api/shared/auth/refresh", { body, fields: TOKEN_FIELDS });
       } catch (error) {
         if (!hasCode(error, "REFRESH_INVALID")) throw error;
-        if (!(await this.#useNewer(mine))) void this.#device.account.end("expired");
+        if (!(await this.#takeNewer(mine))) void this.#device.account.end("expired");
         return;
       }
-      if (await this.#useNewer(mine)) return;
+      if (await this.#takeNewer(mine)) return;
       await this.keep(answer, mine);
       if (this.current) this.#device.update({ user: this.current.user });
     });
@@ -120,7 +120,7 @@ export class Tokens {
    * Use the tokens that another tab has stored, or that replaced `mine` here. Return whether there are any.
    * @param {SignedIn} mine
    */
-  async #useNewer(mine) {
+  async #takeNewer(mine) {
     /** @type {SignedIn | null} */
     const stored = await this.#device.values.get(KEY);
     if (this.current !== mine) return true;
