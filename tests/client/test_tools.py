@@ -20,9 +20,9 @@ def test_node_and_typescript_have_the_locked_versions(node: str, tsc: str) -> No
     assert int(release.partition(".")[0]) >= 22
 
 
-@pytest.mark.parametrize("folder", [ROOT, ROOT / "tools" / "bench" / "peers"], ids=["tools", "peers of the bench"])
-def test_package_lock_names_hashes_and_no_registry(folder: pathlib.Path) -> None:
-    packages = json.loads((folder / "package-lock.json").read_text())["packages"]
+@pytest.mark.parametrize("folder", [".", "tools/bench/peers", "tests/client/bundlers"])
+def test_package_lock_names_hashes_and_no_registry(folder: str) -> None:
+    packages = json.loads((ROOT / folder / "package-lock.json").read_text())["packages"]
     installed = {name: package for name, package in packages.items() if name}
     assert installed
     assert all("integrity" in package and "resolved" not in package for package in installed.values())
