@@ -1,15 +1,16 @@
 #!/bin/sh
 # Builds the wheel of the checkout SOURCE, and installs it into a new virtual environment, TARGET, with the packages of
 # requirements/runtime.lock and of the lock of EXTRA, such as `traces`. The container image and `make package-proof` use
-# this script. PYTHON is the interpreter.
+# this script. PYTHON is the interpreter: by default the system's, because units can't use one below /root or /home.
 set -eu
+umask 022
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
   echo "usage: deploy/install.sh SOURCE TARGET [EXTRA]" >&2
   exit 2
 fi
 source=$(cd "$1" && pwd)
 target=$2
-python=${PYTHON:-python3}
+python=${PYTHON:-$(command -v /usr/bin/python3 || command -v python3)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -30,4 +31,3 @@ for lock in runtime ${3-}; do
   $pip install --require-hashes --no-deps -r "$source/requirements/$lock.lock"
 done
 $pip install --no-deps --no-index "$work"/wheel/sesi-*.whl
-$pip check

@@ -2,7 +2,7 @@
 
 import argparse
 import functools
-import importlib
+import importlib.util
 import io
 import os
 import pathlib
@@ -16,7 +16,6 @@ from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
-from tools.bench.commands import add_commands
 from tools.commands import backup
 from tools.commands.arguments import between, moment
 from tools.commands.backups import BackupError
@@ -143,7 +142,8 @@ def parser() -> argparse.ArgumentParser:
         help="speed of service time, 1 to 120 (default 60)",
     )
     demo.add_argument("--running", action="store_true", help="use the running service instead of a temporary one")
-    add_commands(add)
+    if importlib.util.find_spec("tools.bench") is not None:  # `bench` and `grow` are commands of a checkout
+        importlib.import_module("tools.bench.commands").add_commands(add)
     audit = add("audit", of("data.audit_ledger"), "check the whole database for violations of the invariants")
     audit.add_argument("--rules", action="store_true", help="only list the rules and what each one checks")
     proof = add(

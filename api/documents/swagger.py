@@ -1,6 +1,7 @@
 """Routes for each listener's OpenAPI document, and a Swagger UI page that loads nothing from other origins.
 
-The files of Swagger UI come from the package `swagger-ui-py`; none of its Python code runs.
+The files of Swagger UI come from the package `swagger-ui-py` of the extra `laptop`, without which there are only the
+documents; none of its Python code runs.
 """
 
 import importlib.util
@@ -83,4 +84,4 @@ def routes(*, listener: str, document: Callable[[], dict[str, Any]]) -> list[Any
             raise NotFound
         return Response(_file(name), media_type=FILES[name], headers=CACHED)
 
-    return [interface, page, file]
+    return [interface, page, file] if importlib.util.find_spec("swagger_ui") else [interface]

