@@ -24,7 +24,7 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test test-all check client pages fuzz chaos ha engines package-proof audit-locks docs lock migration release
+.PHONY: help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -90,6 +90,10 @@ fuzz: install $(TOOLS_STAMP) ## send generated requests to a temporary service, 
 
 package-proof: install ## install the wheel with requirements/runtime.lock alone, and play a paid session on it; 3 minutes
 	$(VENV)/bin/python -m tools.checks.package_proof
+
+deploy-proof: install ## follow docs/deploying.md line by line in a container with systemd (root, on Debian 12); 10 minutes
+	tests/debian.sh debootstrap systemd-container
+	$(VENV)/bin/python -m tests.deploy.proof
 
 audit-locks: install $(TOOLS_STAMP) ## look for known vulnerabilities of the locks' packages; OSV_ARCHIVE=… or OSV_URL=… names the data
 	$(VENV)/bin/python -m tools.checks.audit_locks $(if $(OSV_URL),--osv-url $(OSV_URL)) $(if $(OSV_ARCHIVE),--osv-archive $(OSV_ARCHIVE))
