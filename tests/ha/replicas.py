@@ -1,4 +1,4 @@
-"""Two of each process behind HAProxy, configured as docs/operating.md says, and their replacement one by one."""
+"""Two of each process behind HAProxy with deploy/haproxy.cfg, without TLS, and their replacement one by one."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,10 @@ from tests.stack import Stack
 from tools.driving.service import PORT_OF, PROCESSES, SourceTree
 from tools.driving.throwaway import free_port
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "operating.md"
-BLOCK = re.compile(r"```haproxy\n(.*?)```", re.DOTALL)
+CONFIGURATION = pathlib.Path(__file__).parents[2] / "deploy" / "haproxy.cfg"
 COPIES = 2
 LISTENERS = {"api": ("PUBLIC", "INTERNAL"), "realtime": ("REALTIME",), "jobs": ("JOBS",)}
-DOCUMENTED_PORTS = {"PUBLIC": 8000, "INTERNAL": 8001, "REALTIME": 8010}
+SHIPPED_PORTS = {"PUBLIC": 8000, "INTERNAL": 8001, "REALTIME": 8010}
 STOP_S = 40.0  # DRAIN_SECONDS, 10 s for the sockets, SHUTDOWN_GRACE_SECONDS, and a margin for a busy machine
 SERVED_S = 20.0
 # What the tests set otherwise: the defaults of production, and HAProxy as the only proxy.
@@ -42,21 +41,26 @@ class Replica:
         return f"{self.kind}-{self.machine}"
 
 
-def configuration(replicas: list[Replica], ports: dict[str, int]) -> str:
-    """Return HAProxy's configuration of the page, with the addresses of these replicas and these ports to listen on."""
-    found = BLOCK.search(PAGE.read_text())
-    assert found is not None
-    text = found[1]
-    for frontend, port in ports.items():
-        text, count = re.subn(rf"(frontend {frontend}\n(?: .*\n)*?    bind ).*", rf"\g<1>127.0.0.1:{port}", text)
-        assert count == 1, f"{PAGE}: no frontend {frontend}"
+def configuration(replicas: list[Replica], outside: int, inside: int) -> str:
+    """Return the shipped configuration of HAProxy, with the addresses of these replicas and these ports to listen on."""
+    tls = " ssl crt /etc/sesi/tls.pem alpn h2,http/1.1"
+    changes = {
+        f'bind ":${{SESI_PORT-443}}"{tls}': f"bind 127.0.0.1:{outside}",
+        f'bind "${{SESI_INSIDE-127.0.0.1}}:8443"{tls}': f"bind 127.0.0.1:{inside}",
+        "    user haproxy\n    group haproxy\n": "",
+        "maxconn 50000": "maxconn 5000",
+    }
     for replica in replicas:
-        address = f"10.0.0.1{replica.machine}"
         for name, port in replica.ports.items():
-            text = re.sub(rf"({address}:.* port ){DOCUMENTED_PORTS[name]}\b", rf"\g<1>{port}", text)
-        for name, port in replica.ports.items():
-            text = text.replace(f"{address}:{DOCUMENTED_PORTS[name]}", f"127.0.0.1:{port}")
-    assert "10.0.0." not in text, text
+            shipped = (
+                f'"${{SESI_{replica.kind.upper()}_{replica.machine}-127.0.0.{replica.machine}}}:{SHIPPED_PORTS[name]}"'
+            )
+            probed = f" port {replica.ports[PORT_OF[replica.kind]]}"
+            changes[shipped] = f"127.0.0.1:{port}{probed}"
+    text = CONFIGURATION.read_text()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
     return text
 
 
@@ -86,7 +90,7 @@ class Replicas:
         self.programs = Programs()
         path = self.programs.folder / "haproxy.cfg"
         balanced = [one for one in self.replicas if one.kind != "jobs"]
-        path.write_text(configuration(balanced, {"outside": outside, "inside": inside}))
+        path.write_text(configuration(balanced, outside, inside))
         for replica in self.replicas:
             self._launch(replica, code)
         self.programs.start("haproxy", path_of("haproxy"), "-db", "-f", path)

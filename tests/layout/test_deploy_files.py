@@ -1,4 +1,4 @@
-"""The files of `deploy` agree with the settings of the service, with its version and with docs/operating.md.
+"""The files of `deploy` agree with the settings of the service and with its version.
 
 The checkers of `tests/deploy` know none of these.
 """
@@ -38,17 +38,6 @@ SECRETS = {
     "GATEWAY_SECRET_KEY": "secret",
     "OTP_HTTP_TOKEN": "secret",
 }
-# How a process that stops is found, and where its requests go.
-DIRECTIVES = (
-    r"option redispatch .*",
-    r"retries .*",
-    r"timeout (?:connect|check|tunnel) .*",
-    r"option httpchk .*",
-    r"http-check expect .*",
-    r"inter \S+ fastinter \S+ fall \d rise \d",
-    r"check port \d+",
-    r"balance .*",
-)
 
 
 def text_of(path: pathlib.Path) -> str:
@@ -147,15 +136,6 @@ def test_stop_times_cover_the_drain_and_the_grace_of_the_defaults() -> None:
 def test_chart_installs_the_version_of_the_package() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f'\nappVersion: "{version}"\n' in (CHART / "Chart.yaml").read_text()
-
-
-@pytest.mark.parametrize("directive", DIRECTIVES)
-def test_configuration_of_haproxy_in_the_docs_agrees_with_the_complete_one(directive: str) -> None:
-    shown = re.search(r"```haproxy\n(.*?)```", (ROOT / "docs" / "operating.md").read_text(), re.DOTALL)
-    assert shown is not None
-    found = set(re.findall(directive, shown[1]))
-    assert found == set(re.findall(directive, (DEPLOY / "haproxy.cfg").read_text()))
-    assert found
 
 
 def test_units_of_the_database_servers_user_do_not_remove_its_shared_memory() -> None:

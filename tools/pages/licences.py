@@ -59,7 +59,7 @@ Sesi is licensed under Apache-2.0. These are the licences of what it is installe
 refuses a package under a licence that is not in `ALLOWED` of `tools/pages/licences.py`; among those, MPL-2.0 asks to publish changes to
 the package's own files, and we change none.
 
-The inventory with hashes is a [CycloneDX file](operations.md#supply-chain).
+The inventory with hashes is a [CycloneDX file](../CONTRIBUTING.md#locks).
 """
 
 
