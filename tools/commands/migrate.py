@@ -5,7 +5,7 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 
@@ -53,15 +53,21 @@ async def migrate(url: str, report: Report = unreported) -> int:
     rolled back and retried. Raises RuntimeError if it fails, or gets no lock for PATIENCE_S seconds.
     """
     url = await writable_url(url)
-    connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
-    try:
-        await _be_the_only_one(connection)
+    async with _connected(url) as lock, _connected(url) as connection:
+        await _be_the_only_one(lock)
         deadline = time.monotonic() + PATIENCE_S
         missing = sorted(await pending(url))
         left = list(missing)
         while not await _run(connection, left, functools.partial(_tell, report, len(missing)), deadline):
             await _wait_for_locks()
         return len(missing)
+
+
+@contextlib.asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url, timeout=5, server_settings={"lock_timeout": LOCK_TIMEOUT})
+    try:
+        yield connection
     finally:
         await connection.close()
 
@@ -72,7 +78,10 @@ def _tell(report: Report, count: int, left: int) -> None:
 
 async def _be_the_only_one(connection: asyncpg.Connection) -> None:
     """Wait for the lock of migrations, in statements of two seconds. The process that has it may build an index, and
-    the build waits for every statement that began before."""
+    the build waits for every statement that began before.
+
+    The connection does nothing else. If it built the index, PostgreSQL would see a deadlock with those that wait.
+    """
     while True:
         with contextlib.suppress(asyncpg.LockNotAvailableError):
             await connection.execute("SELECT pg_advisory_lock($1)", AdvisoryLock.MIGRATION)
