@@ -1,5 +1,5 @@
 -- Separate roles for migrations, processes and reports (docs/database-roles.md). A superuser runs it with psql, as often
--- as they like:
+-- as they like; on a hosted database, its owner, who may create roles:
 --
 --   psql "postgresql://postgres@db/sesi" -v ON_ERROR_STOP=1 -f deploy/roles.sql
 --
@@ -35,7 +35,11 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = name) THEN
       EXECUTE format('CREATE ROLE %I LOGIN', name);
     END IF;
-    EXECUTE format('ALTER ROLE %I INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', name);
+    -- Only a superuser may say NOSUPERUSER.
+    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = name
+      AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls OR NOT rolinherit)) THEN
+      EXECUTE format('ALTER ROLE %I INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', name);
+    END IF;
   END LOOP;
   EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
   EXECUTE format(
@@ -50,13 +54,21 @@ END $$;
 -- A migration must be able to change these tables, too, so the role of migrations is a member of the jobs role.
 GRANT :"run" TO :"jobs";
 GRANT :"jobs" TO :"migrate";
--- The figures of the cluster include the standbys, which other users may not see.
-GRANT pg_read_all_stats TO :"jobs";
+-- To change owners, one has to be a member of the new one, as a superuser is of each role.
+SELECT format('GRANT %I TO CURRENT_USER', :'migrate') FROM pg_roles WHERE rolname = current_user AND NOT rolsuper
+\gexec
+DO $$
+BEGIN
+  -- The figures of the cluster include the standbys, which other users may not see. `sesi doctor` reads where the data
+  -- and the archive are.
+  EXECUTE format('GRANT pg_read_all_stats TO %I', current_setting('roles.jobs'));
+  EXECUTE format('GRANT pg_read_all_settings TO %I', current_setting('roles.run'));
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE WARNING '%. An administrator of the server has to grant it.', SQLERRM;
+END $$;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO :"migrate", :"run", :"jobs", :"read";
 GRANT CREATE ON SCHEMA public TO :"migrate", :"jobs";
--- A function of the migrations turns this parameter on; PostgreSQL lets only superusers write that down otherwise.
-GRANT SET ON PARAMETER sesi.blanks_audit_log TO :"migrate";
 
 -- What the service asks for itself in each session, for sessions that a pooler or a program by hand opens without it.
 ALTER ROLE :"run" SET statement_timeout = '4s';

@@ -1,4 +1,4 @@
--- sha256 c0846b2b1d66b7940dfe1d7fc38741ca235b2b4900e50153563bf420235d93c9
+-- sha256 fe19cf2aae1024ddffa9edf8e1f04fdf58e01c2af7c49a5e3ebfb302a9b1c37c
 -- Triggers that refuse what no use case may do (docs/invariants.md).
 
 -- States change along the declared edges only (docs/invariants.md#i8). `make migration` writes these functions from
@@ -461,11 +461,11 @@ FOR EACH STATEMENT EXECUTE FUNCTION operator_audit_log_is_append_only();
 CREATE OR REPLACE FUNCTION blank_operator_audit_log(blanked_customer_id UUID) RETURNS INTEGER
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp
-SET sesi.blanks_audit_log = 'on' -- noqa: PRS
 AS $$
 DECLARE
   blanked integer;
 BEGIN
+  PERFORM set_config('sesi.blanks_audit_log', 'on', true);
   UPDATE operator_audit_log a
   SET before = operator_audit_blanked(a.before), after = operator_audit_blanked(a.after)
   WHERE a.object_id IN (
@@ -485,6 +485,7 @@ BEGIN
       OR a.after IS DISTINCT FROM operator_audit_blanked(a.after)
     );
   GET DIAGNOSTICS blanked = ROW_COUNT;
+  PERFORM set_config('sesi.blanks_audit_log', 'off', true);
   RETURN blanked;
 END $$;
 REVOKE ALL ON FUNCTION blank_operator_audit_log(uuid) FROM public;

@@ -2,8 +2,13 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
+import os
 import pathlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -14,8 +19,11 @@ from core.storage.migrations import migration_ids
 from core.storage.partitions import AHEAD
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
 from tools.driving.throwaway import Throwaway
+from tools.embedded import programs
 
 pytestmark = pytest.mark.anyio
+ROOT = pathlib.Path(__file__).parents[2]
+NO_ACCOUNT = 61_234  # of a user and a group: systemd's DynamicUser has none in /etc/passwd either
 TIERS = "/internal/pricing/tiers"
 PRODUCTION = {
     "ENVIRONMENT": "production",
@@ -43,6 +51,65 @@ async def test_three_concurrent_migrations_of_an_empty_database_apply_once(stack
         done = list(pool.map(lambda _: stack.command("migrate", DATABASE_URL=url), range(3)))
     assert sorted(f"{len(migration_ids())} migrations ran" in one.stdout for one in done) == [False, False, True]
     assert stack.command("migrate", "--check", DATABASE_URL=url).returncode == 0
+
+
+@contextlib.asynccontextmanager
+async def database_of(stack: Stack, owner: str, *statements: str) -> AsyncIterator[str]:
+    """Yield the URL of an empty database for an ordinary owner, after statements of an administrator in it."""
+    await stack.sql(f"CREATE ROLE {owner} LOGIN")
+    await stack.sql(f"CREATE DATABASE of_{owner} OWNER {owner}")
+    url = stack.url_of(f"of_{owner}")
+    administrator = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await administrator.execute(statement)
+        await administrator.close()
+        yield url.replace("postgres@", f"{owner}@")
+    finally:
+        await administrator.close()
+        await stack.sql(f"DROP DATABASE of_{owner} WITH (FORCE)")
+        await stack.sql(f"DROP ROLE {owner}")
+
+
+async def test_migrate_needs_only_an_ordinary_owner_and_no_home(stack: Stack) -> None:
+    env = {name: value for name, value in stack.env.items() if name not in ("HOME", "USER", "LOGNAME")}
+    stranger: dict[str, Any] = {"user": NO_ACCOUNT, "group": NO_ACCOUNT, "extra_groups": []}
+    folders = (ROOT, pathlib.Path(sys.executable).resolve().parent)
+    may_be = os.geteuid() == 0 and all(
+        programs._may_enter(folder, programs.Account(NO_ACCOUNT, NO_ACCOUNT)) for folder in folders
+    )
+    async with database_of(stack, "ordinary") as url:
+        done = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-m", "tools.cli", "migrate"], env={**env, "DATABASE_URL": url}, cwd=ROOT,
+            capture_output=True, text=True, timeout=60, check=False, **(stranger if may_be else {}),
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"{len(migration_ids())} migrations ran" in done.stdout
+        assert stack.command("migrate", "--check", DATABASE_URL=url).returncode == 0
+
+
+async def test_migrate_without_rights_names_the_statements_of_an_administrator(stack: Stack) -> None:
+    closed = ("REVOKE CREATE ON SCHEMA public FROM pg_database_owner", "ALTER DATABASE of_poor OWNER TO postgres")
+    async with database_of(stack, "poor", *closed) as url:
+        done = stack.command("migrate", check=False, DATABASE_URL=url)
+        needed = "GRANT USAGE, CREATE ON SCHEMA public TO poor; CREATE EXTENSION pg_trgm"
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"sesi: the role poor lacks rights in the database of_poor: run there, as an administrator: {needed}\n"
+        )
+        administrator = await asyncpg.connect(stack.url_of("of_poor"))
+        for statement in needed.split("; "):
+            await administrator.execute(statement)
+        await administrator.close()
+        assert stack.command("migrate", DATABASE_URL=url).returncode == 0
+
+
+async def test_failed_migration_names_its_file_and_the_words_of_the_server(stack: Stack) -> None:
+    async with database_of(stack, "late", "CREATE TABLE chat_sessions (id INT)") as url:
+        done = stack.command("migrate", check=False, DATABASE_URL=url)
+        assert done.returncode == 1
+        assert done.stderr.startswith("sesi: the migration 0001 failed: ")
+        assert "chat_sessions" in done.stderr
 
 
 async def test_doctor_reports_missing_partitions_and_migrate_makes_them(stack: Stack) -> None:

@@ -271,7 +271,6 @@ async def test_database_of_one_owner_is_separated_and_again(stack: Stack) -> Non
 
 async def test_processes_of_a_plain_owner_go_on_after_its_database_is_separated(stack: Stack) -> None:
     await stack.sql("CREATE ROLE plain LOGIN")
-    await stack.sql("GRANT SET ON PARAMETER sesi.blanks_audit_log TO plain")
     await stack.sql("CREATE DATABASE of_plain OWNER plain")
     stack.command("migrate", DATABASE_URL=url_of(stack, "plain", "of_plain"), DATABASE_READ_URL="")
     runtime = await opened(stack, "plain", "of_plain")
@@ -379,6 +378,32 @@ async def test_doctor_warns_of_the_owner_and_passes_the_role_of_processes(stack:
     assert texts(await examined(stack, **run), "database role", Result.OK) != ""
     owner = {**run, "DATABASE_URL": url_of(stack, "sesi_migrate")}
     assert "names the owner" in texts(await examined(stack, **owner), "database role", Result.WARNING)
+
+
+async def test_owner_who_may_create_roles_separates_them_without_a_superuser(stack: Stack) -> None:
+    """As on a hosted database. Other names, because roles belong to the whole server."""
+    await stack.sql("CREATE ROLE hosted LOGIN CREATEROLE")
+    await stack.sql("CREATE DATABASE hosted OWNER hosted")
+    host, port = stack.database_url.rpartition("@")[2].partition("/")[0].split(":")
+    names = [part for role in ("migrate", "run", "jobs", "read") for part in ("-v", f"{role}=hosted_{role}")]
+    psql = [stack.servers._binaries / "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-h", host, "-p", port, "-U", "hosted"]
+    for _ in range(2):
+        programs.run([*psql, *names, "hosted"], stack.servers._account, ROLES_SQL.read_text())
+        stack.command("migrate", DATABASE_URL=url_of(stack, "hosted_migrate", "hosted"), DATABASE_READ_URL="")
+    programs.run([*psql, *names, "hosted"], stack.servers._account, ROLES_SQL.read_text())
+    connection = await asyncpg.connect(url_of(stack, "postgres", "hosted"))
+    assert {row["owner"] for row in await connection.fetch(OWNERS)} == {"hosted_jobs", "hosted_migrate"}
+    await connection.close()
+    runtime = await opened(stack, "hosted_jobs", "hosted")
+    try:
+        async with runtime.transaction() as tx:
+            await customers.create_anonymous(tx, ids.new_id())
+        for run in (*DEADLINES.values(), *(sweep.run for sweep in SWEEPS)):
+            await run(runtime)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await runtime.db.fetch("DELETE FROM customer_transactions")
+    finally:
+        await runtime.close()
 
 
 def test_other_names_are_taken(stack: Stack) -> None:

@@ -22,6 +22,17 @@ from core.storage.servers import writable_url
 PATIENCE_S = 900.0  # longer than the longest audit, whose snapshot may lock every table
 RETRIED = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 AGAIN_S = 5.0  # between two attempts; during one, statements of the service wait for at most two seconds
+# What the first migrations need besides a sign-in. The owner of a database has it, unless pg_trgm is not trusted there.
+RIGHTS = """SELECT
+  quote_ident(current_user) AS role,
+  quote_ident(current_database()) AS database,
+  has_schema_privilege('public', 'CREATE') AS may_create,
+  EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm') OR (
+    has_database_privilege(current_database(), 'CREATE')
+    AND EXISTS (SELECT FROM pg_available_extension_versions WHERE name = 'pg_trgm' AND (trusted OR r.rolsuper))
+  ) AS has_extension
+FROM pg_roles AS r
+WHERE r.rolname = current_user"""
 
 
 def require_direct(settings: Settings) -> None:
@@ -50,13 +61,16 @@ async def migrate(url: str, report: Report = unreported) -> int:
     """Run the pending migrations, one process at a time; return how many ran.
 
     Indexes that a stopped build left invalid are rebuilt. A migration that can't lock a table within two seconds is
-    rolled back and retried. Raises RuntimeError if it fails, or gets no lock for PATIENCE_S seconds.
+    rolled back and retried. Raises RuntimeError if it fails, gets no lock for PATIENCE_S seconds, or needs a right that
+    the role lacks.
     """
     url = await writable_url(url)
     async with _connected(url) as lock, _connected(url) as connection:
         await _be_the_only_one(lock)
         deadline = time.monotonic() + PATIENCE_S
         missing = sorted(await pending(url))
+        if missing:
+            await _check_rights(connection)
         left = list(missing)
         while not await _run(connection, left, functools.partial(_tell, report, len(missing)), deadline):
             await _wait_for_locks()
@@ -74,6 +88,18 @@ async def _connected(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 def _tell(report: Report, count: int, left: int) -> None:
     report(1 - left / count, f"{left} of {count} migrations left")
+
+
+async def _check_rights(connection: asyncpg.Connection) -> None:
+    """Raise RuntimeError with the statements of an administrator if this role may not make what migrations make."""
+    rights = await connection.fetchrow(RIGHTS)
+    grants = [f"GRANT USAGE, CREATE ON SCHEMA public TO {rights['role']}"] if not rights["may_create"] else []
+    extensions = ["CREATE EXTENSION pg_trgm"] if not rights["has_extension"] else []
+    if missing := "; ".join([*grants, *extensions]):
+        raise RuntimeError(
+            f"the role {rights['role']} lacks rights in the database {rights['database']}: run there, as an "
+            f"administrator: {missing}"
+        )
 
 
 async def _be_the_only_one(connection: asyncpg.Connection) -> None:
