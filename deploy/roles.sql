@@ -149,6 +149,7 @@ BEGIN
     FROM (VALUES
       ('roles.run', 'UPDATE, DELETE', 'customer_transactions'),
       ('roles.run', 'UPDATE', 'delivery_trail'),
+      ('roles.run', 'UPDATE, DELETE', 'accepted_violations'),
       ('roles.run', 'UPDATE, DELETE', 'operator_audit_log'),
       ('roles.run', 'UPDATE, DELETE', 'session_time_credits'),
       ('roles.run', 'DELETE', 'session_receipts'),

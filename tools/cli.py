@@ -146,6 +146,19 @@ def parser() -> argparse.ArgumentParser:
         importlib.import_module("tools.bench.commands").add_commands(add)
     audit = add("audit", of("data.audit_ledger"), "check the whole database for violations of the invariants")
     audit.add_argument("--rules", action="store_true", help="only list the rules and what each one checks")
+    accepted = add(
+        "accept",
+        of("data.accept_violations"),
+        "accept violations whose cause is known, so that no audit counts them",
+        audit.add_subparsers(metavar="accept"),
+    )
+    accepted.add_argument("rule", metavar="RULE", help="the name of the rule, as the audit prints it")
+    accepted.add_argument("ids", metavar="ID", nargs="*", help="the rows that break it, as the audit prints them")
+    accepted.add_argument("--all", action="store_true", help="accept every row that breaks the rule now")
+    accepted.add_argument(
+        "--reason", required=True, metavar="TEXT", help="the cause, for later readers; name no person"
+    )
+    accepted.add_argument("--operator", required=True, metavar="EMAIL", help="the operator who accepts them")
     proof = add(
         "restore-proof",
         of("backup.restore_proof"),

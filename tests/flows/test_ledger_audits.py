@@ -9,16 +9,18 @@ import pytest
 from core.base import ids
 from core.base.clock import real_sleep
 from core.cluster.leases import store as leases
+from core.desk.audits import accept, store
 from core.desk.audits import run as ledger_audits
-from core.desk.audits import store
 from core.desk.audits.rules import CLAIM_S, NIGHT_HOUR, RETRY_S, Depth, RuleResult, due_since, lease_of
 from core.desk.audits.run import ClaimLost
 from core.desk.ledger.audit import RulesTooSlow, results
+from core.desk.ledger.audit import audit as full_audit
 from core.desk.ledger.audit_rules import RULES, Rule, rules_of
 from core.pairing import start as pairing_start
 from core.runtime.container import Runtime
 from jobs.ledger_audits import audit
 from tests.flows.conftest import Harness
+from tests.stack import EMAIL
 
 SEQ, SEARCHING = "seq is 1 to n without gaps", "a searching session has a confirmed payment request"
 
@@ -131,6 +133,28 @@ def test_broken_rule_of_the_full_audit_is_checked_again_after_an_hour(broken: Ha
     assert SEQ in broken.run(run(Depth.CHEAP))
     broken.run(runtime.db.fetch("UPDATE ledger_audit_results SET checked_at = checked_at - interval '61 minutes'"))
     assert SEQ not in broken.run(run(Depth.CHEAP))
+
+
+def test_accepted_violation_is_not_counted_by_the_next_audit(broken: Harness) -> None:
+    runtime = broken.runtime
+
+    async def run() -> None:
+        assert await claimed(runtime, Depth.CHEAP)
+        await audit(runtime, Depth.CHEAP)
+
+    broken.run(run())
+    assert found(broken) == {SEARCHING: 1}
+    operator_id = broken.run(runtime.db.fetchval("SELECT id::text FROM control_center_users LIMIT 1"))
+    kept = broken.run(
+        accept.accept(runtime, rule_name=SEARCHING, object_ids=None, reason="a test", operator_id=operator_id)
+    )
+    assert kept == 1
+    broken.run(run())
+    assert found(broken) == {}
+    (explained,) = [one for one in broken.run(full_audit(runtime)).accepted if one.rule == SEARCHING]
+    assert (explained.reason, explained.operator) == ("a test", EMAIL)
+    assert SEARCHING not in {one.rule for one in broken.run(full_audit(runtime)).violations}
+    broken.run(runtime.db.fetch("DELETE FROM accepted_violations"))
 
 
 def test_audit_of_a_process_that_died_is_run_by_another_when_the_claim_ends(broken: Harness) -> None:

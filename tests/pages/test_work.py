@@ -899,6 +899,27 @@ async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> N
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()
 
 
+async def test_ledger_audit_page_lists_accepted_violations_apart(window: BrowserWindow, world: World) -> None:
+    operator = await world.operator()
+    session_id = (await world.paid(await world.customer("Zaki")))["session_id"]
+    write = "UPDATE chat_sessions SET last_seq = $2 WHERE id = $1::text::uuid"
+    await world.stack.sql(write, session_id, 3)
+    try:
+        (violation,) = (await operator.get("/internal/ledger/audit"))["violations"]
+        accept = ("audit", "accept", violation["rule"], "--all", "--reason", "by hand", "--operator", EMAIL)
+        world.stack.command(*accept)
+        await window.open("#/ledger")
+        await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()
+        row = (
+            window.page.get_by_role("table", name="Accepted violations").get_by_role("row").filter(has_text=session_id)
+        )
+        await expect(row).to_contain_text("by hand")
+        await expect(row).to_contain_text(EMAIL)
+    finally:
+        await world.stack.sql(write, session_id, 0)
+        await world.stack.sql("DELETE FROM accepted_violations")
+
+
 async def test_session_page_shows_what_happened_to_its_events_on_each_phone(
     window: BrowserWindow, world: World
 ) -> None:

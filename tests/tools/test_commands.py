@@ -17,7 +17,7 @@ import pytest
 from core.settings import settings
 from core.storage.migrations import migration_ids
 from core.storage.partitions import AHEAD
-from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
+from tests.stack import CALLBACK_TOKEN, EMAIL, PASSWORD, Stack, World, new_id
 from tools.driving.throwaway import Throwaway
 from tools.embedded import programs
 
@@ -315,3 +315,47 @@ async def test_audit_command_finds_a_payment_without_a_session_or_failure(stack:
     assert done.returncode == 1
     assert "00000000-0000-7000-8000-000000000002" in done.stdout
     assert "0 violations" not in done.stdout
+    await accepts_it(stack, url)
+
+
+async def accepts_it(stack: Stack, url: str) -> None:
+    """Accept the violation of a payment, and see that it counts again when the row breaks the rule in another way."""
+    row = "00000000-0000-7000-8000-000000000002"
+
+    def accept(*options: str, email: str = EMAIL) -> subprocess.CompletedProcess[str]:
+        options = (*options, "--reason", " the clock was wrong ", "--operator", email)
+        return stack.command("audit", "accept", *options, check=False, DATABASE_URL=url)
+
+    broken = [line for line in stack.command("audit", check=False, DATABASE_URL=url).stdout.splitlines() if row in line]
+    rule = broken[0].partition(f": {row}")[0]
+    create = ("operator", "create", "--email", EMAIL, "--display-name", "Root", "--role", "administrator")
+    stack.command(*create, "--password-stdin", stdin=PASSWORD, DATABASE_URL=url)
+    for options, email, words in (
+        (("no rule", row), EMAIL, "rule must be the name of a rule"),
+        ((rule, new_id()), EMAIL, "breaks no rule"),
+        ((rule,), EMAIL, "use --all"),
+        ((rule, row, "--all"), EMAIL, "use --all"),
+        ((rule, row), "other@example.test", "no operator has the e-mail address other@example.test"),
+    ):
+        done = accept(*options, email=email)
+        assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+    assert accept(rule, row).stdout == "1 violations accepted.\n"
+    assert accept(rule, "--all").stdout == "0 violations accepted.\n"
+    assert accept("confirmed money is earned, failed or in flight", "--all").stdout == "1 violations accepted.\n"
+    done = stack.command("audit", DATABASE_URL=url)
+    assert done.stdout.splitlines()[-1].endswith(" 1 payments, 0 violations")
+    [line] = [line for line in done.stdout.splitlines() if row in line]
+    assert line.startswith(f"{rule}: {row}: ")
+    assert f"(accepted by {EMAIL} at 20" in line
+    assert line.endswith("Z: the clock was wrong)")
+    connection = await asyncpg.connect(url)
+    try:
+        entries = await connection.fetch(
+            "SELECT * FROM operator_audit_log WHERE action = 'violations.accepted' ORDER BY created_at"
+        )
+        found = [(entry["object_id"], json.loads(entry["after"])) for entry in entries]
+        assert found[0] == (rule, {"violations": 1, "reason": "the clock was wrong"})
+        await connection.execute("UPDATE accepted_violations SET detail = 'another way' WHERE rule = $1", rule)
+    finally:
+        await connection.close()
+    assert stack.command("audit", check=False, DATABASE_URL=url).stdout.splitlines()[-1].endswith(" 1 violations")

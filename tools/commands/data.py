@@ -12,14 +12,17 @@ from rich.table import Table
 
 from core.accounts.operators import totp
 from core.app.reactions import open_runtime, react
+from core.base.clock import as_text
 from core.base.ids import parse_id
 from core.desk import setup
+from core.desk.audits.accept import accept
 from core.desk.ledger.audit import audit
 from core.desk.ledger.audit_rules import RULES
 from core.desk.setup import TierSeed
 from core.payments import show as show_payments
 from core.payments.pricing.rules import Promotion
 from core.payments.webhooks import replay as webhook_replay
+from core.privacy import export
 from core.runtime.container import Runtime
 from tools.commands import environment, migrate, progress
 from tools.commands.running import Failed, console, with_runtime
@@ -236,6 +239,24 @@ def webhooks_import(args: argparse.Namespace) -> int:
     return with_runtime(work, react=react)
 
 
+def accept_violations(args: argparse.Namespace) -> int:
+    """Accept violations, with a reason that stays."""
+    if bool(args.ids) == args.all:
+        raise Failed("name the ids of the rows, or use --all for every row that breaks the rule")
+
+    async def work(runtime: Runtime) -> int:
+        try:
+            operator_id = await export.operator_named(runtime, args.operator)
+        except LookupError as error:
+            raise Failed(f"no operator has the e-mail address {args.operator}") from error
+        ids = None if args.all else args.ids
+        count = await accept(runtime, rule_name=args.rule, object_ids=ids, reason=args.reason, operator_id=operator_id)
+        console.print(f"{count} violations accepted.")
+        return 0
+
+    return with_runtime(work)
+
+
 def audit_ledger(args: argparse.Namespace) -> int:
     """Check the whole database, or list the rules; return 1 if there is a violation."""
     if args.rules:
@@ -252,6 +273,11 @@ def audit_ledger(args: argparse.Namespace) -> int:
         for violation in books.violations:
             console.print(violation.rule, style="red", end="")
             console.print(f": {violation.id}: {violation.detail}", markup=False)
+        for one in books.accepted:
+            why = f"accepted by {one.operator} at {as_text(one.accepted_at)}: {one.reason}"
+            console.print(f"{one.rule}: {one.id}: {one.detail} ({why})", markup=False)
+        for rule, number in Counter(violation.rule for violation in books.violations).most_common():
+            console.print(f"{number:6} {rule}", markup=False)
         count = len(books.violations)
         console.print(f"{books.sessions} sessions, {books.payments} payments, {count} violations")
         return 1 if count else 0

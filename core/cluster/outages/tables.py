@@ -10,12 +10,13 @@ from core.storage import columns
 class ServiceProcess(Table, tablename="service_processes", db=columns.ENGINE):
     """The lease of the process at one place, renewed every second. All times are service time."""
 
-    place = columns.string_key(255, personal=None)  # kind, host and port
+    place = columns.string_key(255, personal=None)  # kind, machine, address and port
     kind = columns.string(16)
     since_at = columns.moment(null=False)  # start of the unbroken series of renewals that ends at `alive_at`
     alive_at = columns.moment(null=False)
     lost_at = columns.moment(null=False)  # end of the lease: from then on the process counts as dead or cut off
     given_up_at = columns.moment(null=False)  # from then on the process counts as dead
+    pid = columns.number(null=True)  # on its machine
 
     known_kind = columns.words("kind", ProcessKind)
 

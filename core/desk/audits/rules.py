@@ -14,6 +14,24 @@ class Depth(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
+class Violation:
+    """A row that breaks a rule."""
+
+    rule: str
+    id: str
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class Acceptance:
+    """Why an operator has accepted a violation, and when. `operator` is the e-mail address."""
+
+    reason: str
+    operator: str
+    accepted_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
 class RuleResult:
     """What an audit found about one rule: how many rows break it, and the ids of some of them."""
 
@@ -39,6 +57,7 @@ CLAIM_S = 60.0  # of an audit; it is renewed while rules run, so it ends soon af
 RENEW_EVERY_S = 15.0  # real
 # Real seconds until a failed audit is repeated. A full one reads whole tables again, perhaps without success.
 RETRY_S = {Depth.CHEAP: 60.0, Depth.FULL: 3600.0}
+MOST_REASON = 1000  # characters of the reason for which violations are accepted
 FIRST_IDS = 5  # of the rows that break a rule, to store with their number
 
 

@@ -40,3 +40,29 @@ SELECT
 FROM ledger_audit_results
 WHERE violations > 0
 ORDER BY since_at, rule;
+
+-- name: accept
+-- Store that the operator $3 has accepted the violations $1, as JSON, for the reason $2 at $4.
+INSERT INTO accepted_violations (id, rule, object_id, detail, reason, operator_id, accepted_at)
+SELECT
+  (v ->> 'row')::uuid,
+  v ->> 'rule',
+  v ->> 'id',
+  v ->> 'detail',
+  $2,
+  $3,
+  $4
+FROM jsonb_array_elements($1::jsonb) AS v
+ON CONFLICT (rule, object_id, detail) DO NOTHING;
+
+-- name: accepted
+-- The accepted violations, with the e-mail address of the operator; the id if the operator was removed.
+SELECT
+  a.rule,
+  a.object_id,
+  a.detail,
+  a.reason,
+  coalesce(o.email, a.operator_id::text) AS operator,
+  a.accepted_at
+FROM accepted_violations AS a
+LEFT JOIN control_center_users AS o ON o.id = a.operator_id;

@@ -1,6 +1,6 @@
-"""The table of the audits' results."""
+"""The tables of the audits: their results, and the violations that operators have accepted."""
 
-from piccolo.constraints import Check
+from piccolo.constraints import Check, Unique
 from piccolo.table import Table
 
 from core.desk.audits.rules import Depth
@@ -19,3 +19,17 @@ class LedgerAuditResult(Table, tablename="ledger_audit_results", db=columns.ENGI
 
     known_depth = columns.words("depth", Depth)
     since_while_broken = Check("(violations > 0) = (since_at IS NOT NULL)")
+
+
+class AcceptedViolation(Table, tablename="accepted_violations", db=columns.ENGINE):
+    """A row that breaks a rule for a known cause. It is no violation while it breaks the rule in the same way."""
+
+    id = columns.identifier()
+    rule = columns.string(200, personal=None)
+    object_id = columns.string(200, personal=None)  # of the row that breaks the rule
+    detail = columns.string(2000, personal=None)  # in which way, as the audit says it
+    reason = columns.string(1000, personal=None)  # the operator's words about the cause, which name no person
+    operator_id = columns.plain_id(null=False)  # who has accepted it
+    accepted_at = columns.moment(null=False)
+
+    once = Unique(["rule", "object_id", "detail"])

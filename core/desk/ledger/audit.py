@@ -13,7 +13,8 @@ from core.base.errors import Unavailable
 from core.base.languages import Text
 from core.base.pages import rounded_lag
 from core.base.progress import Report, unreported
-from core.desk.audits.rules import FIRST_IDS, STATEMENT_S, RuleResult
+from core.desk.audits import store as audits
+from core.desk.audits.rules import FIRST_IDS, STATEMENT_S, Acceptance, RuleResult, Violation
 from core.desk.ledger.audit_rules import RULES, Rule
 from core.runtime.container import Runtime
 from core.storage.database import Database
@@ -26,34 +27,40 @@ BEGIN = """SELECT
   set_config('statement_timeout', $2, true),
   set_config('work_mem', '64MB', true)"""
 SPARE_S = 5.0  # so that the server cancels a statement first, and says so
-# The first rows that break a rule, each with the number of all.
+# The first rows that break a rule and are not accepted, each with the number of all.
 FIRST = f"""SELECT
   id,
   count(*) OVER ()::int AS violations
 FROM ({{rule}}
 ) AS broken (id, detail)
+WHERE NOT EXISTS (
+  SELECT FROM accepted_violations AS a
+  WHERE a.rule = {{name}} AND a.object_id = broken.id AND a.detail = coalesce(broken.detail, '')
+)
 LIMIT {FIRST_IDS}"""
 
 
 @attrs.frozen(kw_only=True)
-class Violation:
-    """A row that breaks a rule."""
+class ExplainedViolation(Violation):
+    """A row that breaks a rule and was accepted: why, by which operator (the e-mail address) and when."""
 
-    rule: str
-    id: str
-    detail: str
+    reason: str
+    operator: str
+    accepted_at: dt.datetime
 
 
 @attrs.frozen(kw_only=True)
 class LedgerAudit:
     """The result of a ledger audit: how many sessions and payments were checked, and what breaks a rule.
 
+    `accepted` are the rows that break a rule for a reason that an operator has accepted; they are not in `violations`.
     `replica_lag_seconds` is null if the primary was checked, else how far the replica was behind when the audit began.
     """
 
     sessions: int
     payments: int
     violations: list[Violation]
+    accepted: list[ExplainedViolation] = attrs.field(factory=list)
     replica_lag_seconds: float | None = None
 
 
@@ -141,7 +148,8 @@ async def _result(runtime: Runtime, rule: Rule, server: tuple[Database, float] |
     if args is None:
         return RuleResult(rule=rule.name, violations=0, first_ids=[])
     async with _reading(db) as connection:
-        rows = await connection.fetch(FIRST.format(rule=rule.sql), *args, timeout=STATEMENT_S + SPARE_S)
+        name = "'" + rule.name.replace("'", "''") + "'"
+        rows = await connection.fetch(FIRST.format(rule=rule.sql, name=name), *args, timeout=STATEMENT_S + SPARE_S)
     return RuleResult(
         rule=rule.name, violations=rows[0]["violations"] if rows else 0, first_ids=[row["id"] for row in rows]
     )
@@ -180,14 +188,35 @@ async def check(
     """
     sessions = await connection.fetchval("SELECT count(*)::int FROM chat_sessions", timeout=STATEMENT_S)
     payments = await connection.fetchval("SELECT count(*)::int FROM payment_requests", timeout=STATEMENT_S)
+    acceptances = await audits.accepted(connection)
     violations = []
     for number, rule in enumerate(RULES):
         report(number / len(RULES), rule.name)
         args = _arguments(runtime, rule, behind_s=(lag_s or 0.0) + age_s)
-        if args is None or (rule.arguments is not None and not overdue):
-            continue
-        for found, detail in await connection.fetch(rule.sql, *args, timeout=STATEMENT_S):
-            violations.append(Violation(rule=rule.name, id=found, detail=detail or ""))
+        if args is not None and (rule.arguments is None or overdue):
+            violations += await _violations(connection, rule, args)
     return LedgerAudit(
-        sessions=sessions, payments=payments, violations=violations, replica_lag_seconds=rounded_lag(lag_s)
+        sessions=sessions,
+        payments=payments,
+        violations=[one for one in violations if one not in acceptances],
+        accepted=[_explained(one, acceptances[one]) for one in violations if one in acceptances],
+        replica_lag_seconds=rounded_lag(lag_s),
     )
+
+
+async def violations_of(runtime: Runtime, rule: Rule) -> list[Violation]:
+    """Return every row of the primary that breaks a rule, the accepted ones too. Raises Unavailable."""
+    args = _arguments(runtime, rule, behind_s=0.0)
+    if args is None:
+        return []
+    async with _reading(runtime.db) as connection:
+        return await _violations(connection, rule, args)
+
+
+async def _violations(connection: Any, rule: Rule, args: tuple[Any, ...]) -> list[Violation]:
+    rows = await connection.fetch(rule.sql, *args, timeout=STATEMENT_S)
+    return [Violation(rule=rule.name, id=found, detail=detail or "") for found, detail in rows]
+
+
+def _explained(violation: Violation, acceptance: Acceptance) -> ExplainedViolation:
+    return ExplainedViolation(**attrs.asdict(violation), **attrs.asdict(acceptance))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import World, new_id, refused, within
+from tests.stack import EMAIL, World, new_id, refused, within
 from tests.verdicts import check_books
 from tools.driving.client import Client, Refused
 
@@ -422,7 +422,7 @@ async def test_ledger_audit_counts_sessions_and_payments(world: World) -> None:
     operator = await world.operator()
     before = await operator.get("/internal/ledger/audit")
     assert before.pop("replica_lag_seconds") is None  # there is no replica
-    assert set(before) == {"sessions", "payments", "violations"}
+    assert set(before) == {"sessions", "payments", "violations", "accepted"}
     customer = await world.customer()
     await world.paid(customer)
     after = await operator.get("/internal/ledger/audit")
@@ -437,7 +437,16 @@ async def test_ledger_audit_reports_a_row_changed_by_hand(world: World) -> None:
     await world.stack.sql(write, session_id, 3)
     try:
         (violation,) = (await operator.get("/internal/ledger/audit"))["violations"]
+        accept = ("audit", "accept", violation["rule"], violation["id"], "--reason", "by hand", "--operator", EMAIL)
+        assert world.stack.command(*accept).stdout == "1 violations accepted.\n"
+        books = await operator.get("/internal/ledger/audit")
+        (accepted,) = books["accepted"]
+        assert books["violations"] == []
+        assert accepted == {**violation, "reason": "by hand", "operator": EMAIL, "accepted_at": accepted["accepted_at"]}
+        rows = (await operator.get("/internal/audit-log", action="violations.accepted"))["items"]
+        assert (rows[0]["object_id"], rows[0]["after"]["violations"]) == (violation["rule"], 1)
     finally:
+        await world.stack.sql("DELETE FROM accepted_violations")
         await world.stack.sql(write, session_id, 0)
     assert (set(violation), violation["id"]) == ({"rule", "id", "detail"}, session_id)
     check_books(await operator.get("/internal/ledger/audit"))

@@ -67,6 +67,7 @@ const ACTIONS = {
   "operator.totp_reset": "reset a second factor",
   "role.created": "added a role",
   "role.changed": "changed a role",
+  "violations.accepted": "accepted violations of a rule",
 };
 const OBJECTS = {
   customer: "Customer",
@@ -83,6 +84,7 @@ const OBJECTS = {
   operator: "Operator",
   role: "Role",
   operator_audit_log: "Audit log",
+  audit_rule: "Rule of the ledger audit",
 };
 // Type of object -> [area, path] of its page.
 const PLACES = {

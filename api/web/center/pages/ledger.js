@@ -6,6 +6,7 @@ import { replicaNote } from "../parts/replica.js";
 import { table } from "../parts/table.js";
 import { h } from "../shared/dom.js";
 import { number } from "../shared/format.js";
+import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 
 const PATIENCE_MS = 20 * 60_000; // the audit reads every row, and a second caller waits for the next audit
@@ -24,7 +25,7 @@ class LedgerPage extends Page {
   }
 
   render(data) {
-    const { sessions, payments, violations } = data;
+    const { sessions, payments, violations, accepted } = data;
     const sum = t("{sessions} sessions, {payments} payments, {violations} violations", {
       sessions: number(sessions),
       payments: number(payments),
@@ -35,10 +36,17 @@ class LedgerPage extends Page {
       { label: t("Id"), cell: (one) => h("span", { class: "id" }, one.id) },
       { label: t("Finding"), cell: (one) => one.detail },
     ];
+    const acceptance = [
+      { label: t("Reason"), cell: (one) => one.reason },
+      { label: t("Operator"), cell: (one) => one.operator },
+      { label: t("Time"), cell: (one) => time(one.accepted_at) },
+    ];
     return [
       h("p", { class: violations.length ? "notice bad" : "notice good", role: "status" }, sum),
       replicaNote(data),
       violations.length > 0 && table(t("Violations"), columns, violations),
+      accepted.length > 0 && h("h2", {}, t("Accepted violations")),
+      accepted.length > 0 && table(t("Accepted violations"), [...columns, ...acceptance], accepted),
     ];
   }
 }
