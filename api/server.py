@@ -138,7 +138,7 @@ async def serve(settings: Settings) -> int:
     runtime.start()
     runtime.tasks.spawn(runtime.reports.watch())
     runtime.tasks.spawn(erase_files.keep_files_clean(runtime))
-    lease = ProcessLease(runtime, ProcessKind.API, port=settings.public_port)
+    lease = ProcessLease(runtime, ProcessKind.API, host=settings.public_host, port=settings.public_port)
     runtime.tasks.spawn(lease.run())
     signs = SignsOfLife(runtime)
     runtime.tasks.spawn(signs.run())

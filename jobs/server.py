@@ -38,7 +38,7 @@ async def serve(settings: Settings) -> int:
     runtime.publisher.subscribe(Subscriber(on_signal=timers.on_signal))
     runtime.start(look=False)
     runtime.tasks.spawn(timers.run())
-    lease = ProcessLease(runtime, ProcessKind.JOBS, port=settings.jobs_port)
+    lease = ProcessLease(runtime, ProcessKind.JOBS, host=settings.jobs_host, port=settings.jobs_port)
     runtime.tasks.spawn(lease.run())
     runtime.tasks.spawn(runtime.reports.watch())
     exporter, audits = ClusterExporter(runtime), LedgerAudits(runtime)

@@ -102,7 +102,7 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(push.run(runtime, hub.heard))
     runtime.tasks.spawn(commands.heartbeats.store_failed())
     runtime.tasks.spawn(commands.signs.run())
-    lease = ProcessLease(runtime, ProcessKind.REALTIME, port=settings.realtime_port)
+    lease = ProcessLease(runtime, ProcessKind.REALTIME, host=settings.realtime_host, port=settings.realtime_port)
     runtime.tasks.spawn(lease.run())
     tune_gc()
     log.info("realtime process is listening", port=settings.realtime_port)

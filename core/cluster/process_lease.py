@@ -13,9 +13,14 @@ The lease uses a separate database connection, because a busy pool is not an out
 """
 
 import asyncio
+import contextlib
 import datetime as dt
+import hashlib
+import os
+import pathlib
 import socket
 
+from core.base.addresses import host_and_port
 from core.base.clock import monotonic, real_sleep
 from core.base.errors import Unavailable
 from core.cluster.outages import rules, store
@@ -27,22 +32,41 @@ from core.telemetry import logs, metrics
 
 AGAIN_S = 0.25  # before the retry of a failed renewal
 LATE_S = 1.0  # delay of the event loop that counts as overload
+START_S = 10.0  # for which a new process does not miss a kind that it has not seen: all may be starting
+# What tells two machines of one host name apart, as far as this process may read it: installation, boot, and network.
+MACHINE_ID, BOOT_ID = pathlib.Path("/etc/machine-id"), pathlib.Path("/proc/sys/kernel/random/boot_id")
+NETWORK = pathlib.Path("/proc/self/ns/net")
 KEEP_PROCESSES = dt.timedelta(days=1)
 KEEP_OUTAGES = dt.timedelta(days=400)  # as long as webhook calls are kept, because disputes need both
 
 log = logs.get("outages")
 
 
-class ProcessLease:
-    """The lease of this process.
+def machine() -> str:
+    """Return the host name and a mark of this machine.
 
-    `port` tells the processes of one machine apart.
+    With one mark, the system gives an address and port to one process at a time. A container has its own.
     """
+    parts = []
+    with contextlib.suppress(OSError):
+        parts.append(MACHINE_ID.read_text())
+    with contextlib.suppress(OSError):  # systemd hides it from the processes of our units
+        parts.append(BOOT_ID.read_text())
+    with contextlib.suppress(OSError):
+        parts.append(str(NETWORK.stat().st_ino))
+    return f"{socket.gethostname()}/{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:8]}"
 
-    def __init__(self, runtime: Runtime, kind: ProcessKind, *, port: int) -> None:
+
+class ProcessLease:
+    """The lease of this process. It is named after its machine, address and port, so that a process that is started
+    again there takes the lease over."""
+
+    def __init__(self, runtime: Runtime, kind: ProcessKind, *, host: str, port: int) -> None:
         self._runtime = runtime
-        name = f"{kind} {socket.gethostname()}:{port}"
-        self._process = store.ProcessIdentity(name=name, kind=kind, scale=runtime.clock.scale)
+        name = f"{kind} {machine()} {host_and_port(host, port)}"
+        self._process = store.ProcessIdentity(name=name, kind=kind, scale=runtime.clock.scale, pid=os.getpid())
+        self._began_at = monotonic()
+        self._seen: set[str] = set()  # the kinds that had a lease at some time
         self._is_on_time = (
             False  # the event loop; False at first, because a new process has lost the clients of the one before
         )
@@ -117,8 +141,11 @@ class ProcessLease:
             await set_clock(self._runtime.clock, db)  # this may be another server, or this machine was suspended
             return  # the other processes are also starting again, so missing ones are only judged at the next renewal
         self._renewed_at = seen.now
+        self._seen |= seen.alive
+        is_starting = monotonic() - self._began_at < START_S
         for kind, missing in OUTAGE_OF.items():
-            self._note(missing, is_open=kind not in seen.alive)
+            if kind in self._seen or not is_starting:
+                self._note(missing, is_open=kind not in seen.alive)
 
     def _note(self, kind: OutageKind, *, is_open: bool) -> None:
         """Report the beginning of an outage as seen by this process. Its end is logged where it is recorded."""

@@ -3,6 +3,10 @@
 import asyncio
 import contextlib
 import datetime as dt
+import os
+import pathlib
+import re
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +16,13 @@ import pytest
 
 from core.accounts.mitras import store as mitras
 from core.accounts.mitras.rules import AvailabilityPolicy
+from core.cluster import process_lease
 from core.cluster.outages import store
 from core.cluster.outages.rules import BREAK_S, EXCUSE_S, GIVE_UP_S, LEASE_S, OutageKind, ProcessKind
 from core.cluster.outages.store import ProcessIdentity
 from core.cluster.process_lease import LATE_S, ProcessLease
 from core.pairing import presence
+from core.telemetry import metrics
 from tests.flows.conftest import Harness
 
 AGO = f"""UPDATE service_processes SET since_at = since_at - make_interval(secs => $2), alive_at = alive_at - make_interval(secs => $2),
@@ -24,6 +30,7 @@ AGO = f"""UPDATE service_processes SET since_at = since_at - make_interval(secs 
 # A lease that a test does not renew, and that lasts however slow the machine is.
 LASTING = "UPDATE service_processes SET lost_at = lost_at + interval '1 hour' WHERE place = $1"
 LONGER = "UPDATE service_processes SET since_at = since_at - interval '1 hour' WHERE place = $1"
+ALIVE = "SELECT alive_at FROM service_processes WHERE place = $1"
 ABLE_SINCE = "SELECT kind_able_since($1, $2)"
 
 
@@ -407,7 +414,7 @@ class Lease:
 
     def __init__(self, harness: Harness) -> None:
         self._runtime = harness.runtime
-        self._lease = ProcessLease(harness.runtime, ProcessKind.REALTIME, port=1)
+        self._lease = ProcessLease(harness.runtime, ProcessKind.REALTIME, host="127.0.0.1", port=1)
 
     async def __aenter__(self) -> "Lease":
         self._watcher = await asyncpg.connect(self._runtime.settings.database_url)
@@ -494,6 +501,51 @@ def test_lease_reconnects_after_a_lost_connection(empty: Harness) -> None:
             assert await recorded(empty) == []
 
     empty.run(play())
+
+
+def test_processes_of_one_port_on_other_addresses_or_networks_have_separate_leases(
+    empty: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """A process that is started again at the same place takes the lease over."""
+
+    async def play() -> list[Any]:
+        for host, network in (("127.0.0.1", "a"), ("127.0.0.2", "a"), ("127.0.0.1", "b"), ("127.0.0.1", "a")):
+            (tmp_path / network).touch()
+            monkeypatch.setattr(process_lease, "NETWORK", tmp_path / network)
+            lease = ProcessLease(empty.runtime, ProcessKind.API, host=host, port=8000)
+            life = asyncio.create_task(lease.run())
+            async with asyncio.timeout(20):
+                while await empty.runtime.db.fetchval(ALIVE, lease._process.name) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            life.cancel()
+        return await empty.runtime.db.fetch("SELECT place, pid FROM service_processes ORDER BY place")
+
+    rows = empty.run(play())
+    host = socket.gethostname()
+    assert {row["pid"] for row in rows} == {os.getpid()}
+    assert all(re.fullmatch(rf"api {host}/[0-9a-f]{{8}} 127\.0\.0\.[12]:8000", row["place"]) for row in rows)
+    assert len(rows) == 3
+
+
+def test_kind_that_has_not_started_yet_is_missed_only_after_a_while(
+    empty: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_api = metrics.OUTAGE_OPEN.labels(OutageKind.API)._value
+
+    async def play() -> None:
+        async with Lease(empty) as lease:
+            await lease.steady()
+            await lease.steady()
+            assert open_api.get() == 0
+            lease._lease._began_at -= process_lease.START_S
+            async with asyncio.timeout(20):
+                while open_api.get() != 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+
+    monkeypatch.setattr(process_lease, "START_S", 3600.0)
+    open_api.set(0)
+    empty.run(play())
+    open_api.set(0)
 
 
 def test_purge_keeps_the_newest_row_of_each_kind(empty: Harness) -> None:

@@ -43,11 +43,12 @@ class Renewal:
 
 @attrs.frozen(kw_only=True)
 class ProcessIdentity:
-    """The name of a process (kind, host and port) and the scale of its service time."""
+    """The name of a process (kind, machine, address and port), the scale of its service time, and its process id."""
 
     name: str
     kind: ProcessKind
     scale: float
+    pid: int | None = None
 
     def duration(self, real_seconds: float) -> dt.timedelta:
         """Return the service time that passes in a number of real seconds."""
@@ -97,7 +98,7 @@ async def begin(
             tx, process, missing, (alive_at, now), (), apart=(OutageKind.DATABASE, missing), fair_clock=fair_clock
         )
     lease, give_up = process.duration(rules.LEASE_S), process.duration(rules.GIVE_UP_S)
-    await tx.execute(SQL["begin"], process.name, process.kind, now, lease, give_up)
+    await tx.execute(SQL["begin"], process.name, process.kind, now, lease, give_up, process.pid)
     return now, found
 
 

@@ -37,10 +37,11 @@ SELECT
   ) AS other_hubs;
 
 -- name: begin
--- Begin a series of renewals of the process at $1.
-INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
-VALUES ($1, $2, $3, $3, $3::timestamptz + $4::interval, $3::timestamptz + $5::interval)
+-- Begin a series of renewals of the process at $1, whose process id is $6.
+INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at, pid)
+VALUES ($1, $2, $3, $3, $3::timestamptz + $4::interval, $3::timestamptz + $5::interval, $6)
 ON CONFLICT (place) DO UPDATE SET
+  pid = excluded.pid,
   since_at = excluded.since_at,
   alive_at = excluded.alive_at,
   lost_at = excluded.lost_at,
