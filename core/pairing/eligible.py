@@ -42,6 +42,7 @@ SOME_ELIGIBLE = f"""SELECT
 LIMIT $7"""
 # The same in the order of waves. Mitras that this search has not asked come first, then those that it asked in earlier
 # rounds. Among equals the one who has waited longest comes first, since coming online or last accepting a session.
+# The session that a mitra accepted last may be older than their newest one, by the length of a search.
 # The invitations of each mitra are looked up, because the planner compares each mitra with all that were asked if they
 # are joined.
 LONGEST_WAITING = f"""SELECT
@@ -55,15 +56,19 @@ CROSS JOIN LATERAL (
   FROM chat_request_notifications AS n
   WHERE n.session_id = $1 AND n.mitra_id = f.mitra_id
 ) AS q
-LEFT JOIN LATERAL (
-  SELECT s.paired_at
-  FROM chat_sessions AS s
-  WHERE s.mitra_id = f.mitra_id
-  ORDER BY s.created_at DESC
-  LIMIT 1
-) AS newest ON true
+CROSS JOIN LATERAL (
+  SELECT max(s.paired_at) AS paired_at
+  FROM (
+    SELECT created_at - coalesce(search_ends_at - created_at, '0') AS created_from
+    FROM chat_sessions
+    WHERE mitra_id = f.mitra_id
+    ORDER BY created_at DESC
+    LIMIT 1
+  ) AS newest
+  JOIN chat_sessions AS s ON s.mitra_id = f.mitra_id AND s.created_at >= newest.created_from
+) AS accepted
 {MAY_BE_INVITED}
-ORDER BY q.round_number NULLS FIRST, greatest(o.last_online_at, newest.paired_at), f.mitra_id
+ORDER BY q.round_number NULLS FIRST, greatest(o.last_online_at, accepted.paired_at), f.mitra_id
 LIMIT $7"""
 # The running blasts for which a mitra is available and may be asked now; $5 limits the mitras (null: all), and $6 is
 # the size of a wave (0: no waves).

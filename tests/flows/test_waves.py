@@ -166,6 +166,20 @@ def test_mitra_who_accepted_lately_waits_behind_those_who_did_not(waves: Harness
     waves.run(play())
 
 
+def test_mitra_whose_last_acceptance_is_of_an_older_search_waits_since_then(waves: Harness) -> None:
+    async def play() -> None:
+        a, b, c = await crowd(waves, 3)
+        first, second = await begin(waves), await begin(waves)
+        await pairing_answer.accept(waves.runtime, a, session_id=second.id)
+        third = await begin(waves)
+        assert await asked(waves, third) == [who(b, c)]
+        await pairing_answer.accept(waves.runtime, c, session_id=third.id)
+        await pairing_answer.accept(waves.runtime, a, session_id=first.id)
+        assert await asked(waves, await begin(waves)) == [who(b, c)]
+
+    waves.run(play())
+
+
 def test_next_wave_follows_at_once_when_all_of_a_wave_rejected(waves: Harness) -> None:
     async def play() -> None:
         a, b, c, d, e = await crowd(waves, 5)
