@@ -84,6 +84,8 @@ class Commands:
         match frame:
             case frames.SendMessage():
                 self._send(connection, feed, party, frame, now)
+            case frames.Delivered(shown=False):
+                self._acks.add_unshown(connection, feed.id, min(frame.up_to, feed.last_seq))
             case frames.Delivered():
                 self._messages.mark(connection, feed, read=False, up_to=frame.up_to)
             case frames.Read():

@@ -59,10 +59,14 @@ class SendMessage(Frame, tag="send_message"):
 
 
 class Delivered(Frame, tag="delivered"):
-    """Mark every message up to `up_to` as received by this device. This acknowledges them."""
+    """Mark every message up to `up_to` as received by this device. This acknowledges them.
+
+    With `shown: false` the device has them and the user can't see them, for example in a hidden tab: they stay `sent`,
+    and the push goes out to the user's other devices. Send the frame without `shown` when the user is back."""
 
     session_id: Uuid
     up_to: Seq
+    shown: bool = True
 
 
 class Read(Frame, tag="read"):
@@ -91,9 +95,13 @@ class Sync(Frame, tag="sync"):
 class Ack(Frame, tag="ack"):
     """Acknowledge an event: this device has it.
 
+    With `shown: false` the device has it and the user can't see it, for example in a hidden tab: the push goes out to
+    the user's other devices, and they still get the event. Send the frame without `shown` when the user is back.
+
     An id that is unknown, already acknowledged or another user's is ignored, and counts as 5 frames."""
 
     event_id: Uuid
+    shown: bool = True
 
 
 class Ping(Frame, tag="ping"):

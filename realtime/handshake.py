@@ -61,8 +61,9 @@ class Arrivals:
         return sorted(found, key=lambda session: session.created_at, reverse=True)
 
     async def unacknowledged(self, actor: Actor) -> list[Notice]:
-        """Return the caller's unacknowledged events, oldest first within each of the caller's ids."""
-        return _flat(await self._unacknowledged.of_all(actor.ids))
+        """Return the events that the caller's device is owed, oldest first within each of the caller's ids."""
+        found: list[Notice] = _flat(await self._unacknowledged.of_all(actor.ids))
+        return [notice for notice in found if deliver.is_owed(notice, actor)]
 
 
 def _flat(found: list[list[Any]]) -> list[Any]:

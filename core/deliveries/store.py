@@ -44,26 +44,28 @@ async def forget(tx: Tx, recipient_ids: Sequence[str], event: str, *, session_id
 
 @attrs.frozen(kw_only=True)
 class EventAck:
-    """An acknowledgement of an event by one of its recipient's devices."""
+    """An acknowledgement of an event by one of its recipient's devices, which has `shown` it or not."""
 
     event_id: str
     recipient_id: str
     device_id: str
+    shown: bool
 
 
 @attrs.frozen(kw_only=True)
 class Acknowledged:
-    """An event that was pending until now, for `seconds` of real time."""
+    """An event that was pending, for `seconds` of real time; None if a device had acknowledged it without showing it."""
 
     event_id: str
     event: str
-    seconds: float
+    seconds: float | None
 
 
 async def acknowledge(db: Database, acks: list[EventAck], *, at: dt.datetime) -> tuple[list[Acknowledged], int]:
     """Delete deliveries, and note in the trail which devices acknowledged them at `at` (service time).
 
-    Returns the events that were pending, and the number of new rows of the trail.
+    A delivery that no device has shown stays, with these devices. Returns the events that were pending, and the number
+    of new rows of the trail.
     """
     rows = await db.fetch(
         SQL["acknowledge"],
@@ -72,6 +74,7 @@ async def acknowledge(db: Database, acks: list[EventAck], *, at: dt.datetime) ->
         [ack.device_id for ack in acks],
         at,
         MOST,
+        [ack.shown for ack in acks],
     )
     done = [Acknowledged(event_id=row["id"], event=row["event"], seconds=row["seconds"]) for row in rows if row["id"]]
     return done, rows[0]["noted"]

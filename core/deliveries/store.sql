@@ -7,51 +7,82 @@ SELECT
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::text[]) AS u;
 
 -- name: acknowledge
--- Delete deliveries, given as ids, recipients and the devices that acknowledge them, and note each device in the
--- trail with the time $4. Return the deliveries that existed, with the real seconds that they have waited. Each row has
--- the number of rows that the trail got; if no delivery existed, there is one row without one. Rows are locked and
--- written in the order of their ids, because two devices may acknowledge the same events. A later device finds the
--- event in the trail, where an event has at most $5 rows.
+-- Acknowledge deliveries, given as ids, recipients, the devices that acknowledge them, and whether ($6) a device has
+-- shown it: then the delivery is deleted, else it keeps the device. Note each device in the trail with the time $4.
+-- Return the deliveries that existed, with the real seconds until their first acknowledgement; null for a later one.
+-- Each row has the number of rows that the trail got; if no delivery existed, there is one row without one. Rows are
+-- locked and written in the order of their ids, because two devices may acknowledge the same events. A later device
+-- finds the event in the trail, where an event has at most $5 rows.
 WITH acks AS (
   SELECT a.*
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS a (event_id, recipient_id, auth_session_id)
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $6::bool[]) AS a (event_id, recipient_id, auth_session_id, shown)
+),
+
+pending AS MATERIALIZED (
+  SELECT
+    d.id,
+    d.recipient_id,
+    d.event,
+    d.session_id,
+    payment_of_delivery(d.session_id, d.payload) AS payment_request_id,
+    CASE WHEN d.unshown_on IS NULL THEN extract(EPOCH FROM clock_timestamp() - d.created_at)::float8 END AS seconds,
+    a.shown,
+    a.devices
+  FROM (
+    SELECT
+      event_id,
+      recipient_id,
+      bool_or(shown) AS shown,
+      array_agg(auth_session_id) AS devices
+    FROM acks
+    GROUP BY event_id, recipient_id
+  ) AS a
+  JOIN deliveries AS d ON a.event_id = d.id AND a.recipient_id = d.recipient_id
+  ORDER BY d.id
+  FOR UPDATE OF d
 ),
 
 gone AS (
   DELETE FROM deliveries
   WHERE
     id = ANY(ARRAY(
-      SELECT d.id
-      FROM deliveries AS d
-      JOIN acks AS a ON d.id = a.event_id AND d.recipient_id = a.recipient_id
-      ORDER BY d.id
-      FOR UPDATE OF d
+      SELECT id
+      FROM pending
+      WHERE shown
     ))
-  RETURNING
-    id,
-    recipient_id,
-    event,
-    session_id,
-    payment_of_delivery(session_id, payload) AS payment_request_id,
-    extract(EPOCH FROM clock_timestamp() - created_at)::float8 AS seconds
+),
+
+kept AS (
+  UPDATE deliveries AS d
+  SET
+    unshown_on = ARRAY(
+      SELECT DISTINCT u.device
+      FROM unnest(d.unshown_on || p.devices) AS u (device)
+    )
+  FROM pending AS p
+  WHERE d.id = p.id AND NOT p.shown
 ),
 
 known AS (
   SELECT
-    a.*,
+    a.event_id,
+    a.recipient_id,
+    a.auth_session_id,
     g.event,
     g.session_id,
     g.payment_request_id
   FROM acks AS a
-  JOIN gone AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
+  JOIN pending AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
   UNION ALL
   SELECT
-    a.*,
+    a.event_id,
+    a.recipient_id,
+    a.auth_session_id,
     t.event,
     t.session_id,
     t.payment_request_id
   FROM acks AS a
-  LEFT JOIN gone AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
+  LEFT JOIN pending AS g ON g.id = a.event_id AND g.recipient_id = a.recipient_id
   CROSS JOIN
     LATERAL (
       SELECT
@@ -96,7 +127,7 @@ SELECT
   g.event,
   g.seconds
 FROM (SELECT count(*) AS noted FROM noted) AS n
-LEFT JOIN gone AS g ON true;
+LEFT JOIN pending AS g ON true;
 
 -- name: waiting
 -- Up to 5,000 deliveries after ($3, $4), created since $1 and unacknowledged for $2 seconds. Here and below, a range
@@ -136,7 +167,8 @@ CROSS JOIN LATERAL (
     recipient_type,
     event,
     session_id::text,
-    payload
+    payload,
+    unshown_on::text[]
   FROM deliveries
   WHERE recipient_id = r.id AND created_at > statement_timestamp() - make_interval(secs => $2)
   ORDER BY created_at DESC, id DESC
@@ -183,7 +215,8 @@ RETURNING
   recipient_type,
   event,
   session_id::text,
-  payload;
+  payload,
+  unshown_on::text[];
 
 -- name: claim_unacknowledged
 -- Claim up to $2 deliveries that are unacknowledged for $1 seconds and not claimed.
@@ -204,7 +237,8 @@ RETURNING
   recipient_type,
   event,
   session_id::text,
-  payload;
+  payload,
+  unshown_on::text[];
 
 -- name: forget
 -- Delete the deliveries of the event $2 to the recipients $1, and note in the trail that they were given up at $3.

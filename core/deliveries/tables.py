@@ -31,6 +31,8 @@ class Delivery(Table, tablename="deliveries", db=columns.ENGINE):
     created_at = columns.moment(null=False)
     # Real time at which it was claimed for pushes.
     pushed_real_at = columns.moment()
+    # Auth sessions of devices that have acknowledged it without showing it; no other device has acknowledged it.
+    unshown_on = columns.plain_ids()
 
 
 class DeliveryTrail(Table, tablename="delivery_trail", db=columns.ENGINE):

@@ -26,6 +26,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_id: str | None
     payload: str
     traceparent: str | None = None  # of the change that the event reports; it is not stored
+    unshown_on: list[str] | None = None  # devices that have acknowledged it without showing it
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

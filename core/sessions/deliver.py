@@ -15,21 +15,26 @@ from core.telemetry import metrics
 KEEP_S = 3600.0  # a client that was away for longer needs only the snapshot
 
 
-async def acknowledge(runtime: Runtime, acks: list[tuple[str, Actor]]) -> set[str]:
-    """Delete acknowledged events.
+async def acknowledge(
+    runtime: Runtime, acks: Sequence[tuple[str, Actor]], *, unshown: Sequence[tuple[str, Actor]] = ()
+) -> set[str]:
+    """Delete acknowledged events, and note the devices that have an event without showing it (`unshown`).
 
-    Each entry is (event id, the user who acknowledges it); one device is enough for a user. Returns the ids of the
-    events that were pending. The others are unknown, another user's or acknowledged already. Raises Unavailable.
+    Each entry is (event id, the user who acknowledges it); one device that shows it is enough for a user. Returns the
+    ids of the events that were pending. The others are unknown, another user's or acknowledged already. Raises
+    Unavailable.
     """
     each = [
-        EventAck(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id)
-        for event_id, actor in acks
+        EventAck(event_id=event_id, recipient_id=recipient_id, device_id=actor.auth_session_id, shown=shown)
+        for shown, some in ((True, acks), (False, unshown))
+        for event_id, actor in some
         for recipient_id in actor.ids
     ]
     done, noted = await deliveries.acknowledge(runtime.db, each, at=runtime.now())
     metrics.DELIVERY_TRAIL_ROWS.labels(TrailStage.ACKNOWLEDGED).inc(noted)
     for one in done:
-        metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)
+        if one.seconds is not None:
+            metrics.EVENT_ACK_SECONDS.labels(one.event).observe(one.seconds)
     return {one.event_id for one in done}
 
 
@@ -55,6 +60,11 @@ async def unacknowledged(runtime: Runtime, recipient_ids: Sequence[str]) -> dict
         await announce.add_goodbyes(runtime.db, [notice for notices in found.values() for notice in notices])
     )
     return {recipient_id: [next(with_goodbyes) for _ in notices] for recipient_id, notices in found.items()}
+
+
+def is_owed(notice: Notice, actor: Actor) -> bool:
+    """Return whether the caller's device has not acknowledged an event that is unacknowledged or was not shown."""
+    return actor.auth_session_id not in (notice.unshown_on or ())
 
 
 async def purge(runtime: Runtime) -> int:

@@ -83,7 +83,7 @@ async def _plan(runtime: Runtime, tx: Tx, notices: Sequence[Notice]) -> None:
     for notice in notices:
         content = content_of(runtime, tx, notice.event, notice.event_id, notice.session_id, notice.payload)
         if content is not None:
-            due.append(DuePush(recipient_id=notice.recipient_id, content=content))
+            due.append(DuePush(recipient_id=notice.recipient_id, content=content, but_for=notice.unshown_on or ()))
     await plan_within_budget(runtime, tx, due)
 
 
@@ -101,7 +101,7 @@ async def plan_chats(runtime: Runtime) -> int:
         for chat in chats:
             content = content_of(runtime, tx, MESSAGE, ids.new_id(), chat.session_id, "{}")
             assert content is not None
-            due.append(DuePush(recipient_id=chat.user_id, content=content))
+            due.append(DuePush(recipient_id=chat.user_id, content=content, but_for=chat.unshown_on))
         await plan_within_budget(runtime, tx, due)
     return len(chats)
 

@@ -19,6 +19,7 @@ SENSITIVITY = Personal(
     "whether the subject is sensitive", "always", Erase.KEEP, "stays: a fact of the ledger of refunds", exported=True
 )
 TRACE = Personal("finds the [trace](traces.md) of a search; random ids", "as their rows", Erase.KEEP)
+UNSHOWN = Personal("which devices have unread messages without showing them; ids, no content", "always", Erase.NULL)
 GOODBYE = Personal(
     "goodbyes",
     "`retention_messages_days` after the end (0: always)",
@@ -85,6 +86,9 @@ class ChatSession(Table, tablename="chat_sessions", db=columns.ENGINE):
     # While a side's delivered marker is below this, it has had its push and gets no other one.
     customer_pushed_seq = columns.number(default=0)
     mitra_pushed_seq = columns.number(default=0)
+    # Devices of each side (auth session ids) that have messages without showing them -> up to which seq.
+    customer_unshown = columns.json(personal=UNSHOWN)
+    mitra_unshown = columns.json(personal=UNSHOWN)
     customer_delivered_at = columns.moment()
     customer_read_at = columns.moment()
     mitra_delivered_at = columns.moment()

@@ -12,10 +12,14 @@ from core.storage.transaction import Reader, Tx
 
 @attrs.frozen(kw_only=True)
 class UnacknowledgedChat:
-    """A party who has not acknowledged a message of the other party in time."""
+    """A party who has not acknowledged a message of the other party in time.
+
+    `unshown_on`: the devices (auth session ids) that have the message and have not shown it.
+    """
 
     session_id: str
     user_id: str
+    unshown_on: list[str]
 
 
 # Sessions in which a side has not acknowledged a message sent before $1, and has had no push for it.
@@ -59,7 +63,10 @@ WHERE id = ANY(ARRAY(
 ))
 RETURNING
   id AS session_id,
-  {{side}}_id AS user_id"""
+  {{side}}_id AS user_id,
+  ARRAY(
+    SELECT u.key FROM jsonb_each({{side}}_unshown) AS u WHERE u.value::int > {{side}}_delivered_seq
+  ) AS unshown_on"""
 # A due push is sent even if the session has ended, so sessions completed in the last hour count too.
 WHICH = (
     "is_open(s.status)",

@@ -57,7 +57,7 @@ OUTCOMES = {
     "later": Later(after_s=1),
 }
 STEP = st.tuples(
-    st.sampled_from(["event", "send", "connect", "ack", "push", "open", "give up", "store", "hub dies"]),
+    st.sampled_from(["event", "send", "connect", "ack", "unshown", "push", "open", "give up", "store", "hub dies"]),
     st.integers(0, 3),
     st.integers(0, DEVICES - 1),
     st.integers(0, 1),
@@ -159,6 +159,10 @@ class Model:
                 known = await deliver.acknowledge(runtime, [(event_id, stranger), (event_id, actor)])
                 assert known == self.pending.keys() & {event_id}
                 self.pending.pop(event_id, None)
+                self.expected.add((event_id, device, "acknowledged"))
+            case "unshown":
+                known = await deliver.acknowledge(runtime, [], unshown=[(event_id, actor), (event_id, actor)])
+                assert known == self.pending.keys() & {event_id}
                 self.expected.add((event_id, device, "acknowledged"))
             case "push":
                 await push(self.harness, notice, actor, OUTCOMES[outcome])
@@ -413,6 +417,56 @@ def test_processes_that_note_the_same_stages_in_any_order_note_each_once(harness
         assert sorted(len(one) for one in found if isinstance(one, set) and one) == [40]
         each = {(one.event_id, customer.auth_session_id) for one in notices}
         assert await rows_of(harness) == {(*one, stage) for one in each for stage in ("sent", "acknowledged")}
+
+    harness.run(play())
+
+
+def test_event_that_one_of_many_devices_has_shown_is_deleted_in_any_order(harness: Harness) -> None:
+    async def play() -> None:
+        await cleared(harness)
+        runtime, devices = harness.runtime, on_devices(await harness.customer(), 6)
+        notices = [await new_event(harness, devices[0].user_id) for _ in range(40)]
+        unshown = [await new_event(harness, devices[0].user_id) for _ in range(40)]
+        either = [*notices, *unshown]
+        work = [
+            deliver.acknowledge(
+                runtime,
+                [(one.event_id, device) for one in (notices if n == 3 else ())],
+                unshown=[(one.event_id, device) for one in (either if n % 2 else reversed(either))],
+            )
+            for n, device in enumerate(devices)
+        ]
+        await asyncio.gather(*work)
+        left = {
+            one.event_id: one
+            for one in (await deliver.unacknowledged(runtime, [devices[0].user_id]))[devices[0].user_id]
+        }
+        assert left.keys() == {one.event_id for one in unshown}
+        sessions = sorted(device.auth_session_id for device in devices)
+        assert all(sorted(one.unshown_on or ()) == sessions for one in left.values())
+        assert not any(deliver.is_owed(one, device) for one in left.values() for device in devices)
+        each = {(one.event_id, device) for one in either for device in sessions}
+        assert await rows_of(harness) == {(*one, "acknowledged") for one in each}
+
+    harness.run(play())
+
+
+def test_time_until_an_acknowledgement_is_measured_once(harness: Harness) -> None:
+    def measured() -> float:
+        (metric,) = metrics.EVENT_ACK_SECONDS.collect()
+        counts = [
+            one for one in metric.samples if one.name.endswith("_count") and one.labels["event"] == "session_warning"
+        ]
+        return sum(one.value for one in counts)
+
+    async def play() -> None:
+        await cleared(harness)
+        customer = await harness.customer()
+        notice = await new_event(harness, customer.user_id)
+        before = measured()
+        await deliver.acknowledge(harness.runtime, [], unshown=[(notice.event_id, customer)])
+        await deliver.acknowledge(harness.runtime, [(notice.event_id, customer)])
+        assert measured() == before + 1
 
     harness.run(play())
 

@@ -89,6 +89,7 @@ SAMPLES: dict[Any, list[Any]] = {
     list[str]: [[], ["a", "b"]],
     dt.datetime: [NOW, NOW.replace(microsecond=0)],
     str | None: [None, "x"],
+    list[str] | None: [None, ["x"]],
     UserType: list(UserType),
 }
 

@@ -115,6 +115,15 @@ def test_frame_with_an_unknown_field_is_invalid(path: str, kind: str):
     assert refused(path, {"type": kind, **GOOD[path][kind], "extra": 1}).code == "INVALID_FRAME"
 
 
+@pytest.mark.parametrize("kind", ["ack", "delivered"])
+def test_acknowledgement_says_whether_it_was_shown_by_a_boolean(kind: str):
+    frame = {"type": kind, **GOOD["chat"][kind]}
+    assert read("chat", json.dumps(frame)).shown is True
+    assert [read("chat", json.dumps({**frame, "shown": shown})).shown for shown in (True, False)] == [True, False]
+    for shown in (None, "false", 0, []):
+        assert refused("chat", {**frame, "shown": shown, "ref": "r7"}).code == "INVALID_FRAME"
+
+
 @for_each(("path", "kind", "field"), [p for p in FIELDS if p.values[2].endswith("_id")])
 @for_each("value", [ID + "\n", "\n" + ID, ID + " ", ID.replace("-", ""), ID[:-1], "x" + ID[1:]], ids=repr)
 def test_frame_with_an_id_that_is_not_exactly_a_uuid_is_invalid(path: str, kind: str, field: str, value: str):

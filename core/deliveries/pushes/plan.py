@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -57,10 +57,11 @@ class PushBudget:
 
 @attrs.frozen(kw_only=True)
 class DuePush:
-    """A push for all devices of one user."""
+    """A push for the devices of one user, but for those (auth session ids) that have what it is about."""
 
     recipient_id: str
     content: Content
+    but_for: Sequence[str] = ()
 
 
 def content_of(
@@ -117,7 +118,8 @@ async def plan(tx: Tx, due: Iterable[DuePush], *, budget: PushBudget | None = No
 
 
 def _within(tx: Tx, budget: PushBudget | None, due: DuePush, devices: list[PushDevice]) -> list[PushDevice]:
-    """Return the devices for which the recipient's budget has room."""
+    """Return the devices without what the push is about for which the recipient's budget has room."""
+    devices = [device for device in devices if device.auth_session_id not in due.but_for]
     if budget is None or not devices:
         return devices
     room = budget.take(due.recipient_id, len(devices), urgent=due.content.urgent, now=tx.now)

@@ -130,6 +130,16 @@ class ReadMarkers:
         return True
 
 
+@attrs.frozen(kw_only=True)
+class Unshown:
+    """A device of a party that has a session's messages up to a seq without showing them."""
+
+    session_id: str
+    side: UserType
+    device_id: str
+    up_to: int
+
+
 def check_message(*, message_type: str, content: str, metadata: dict[str, Any] | None) -> str | None:
     """Check a message and return its metadata as JSON text.
 

@@ -3,6 +3,7 @@
 This is the hot path. The realtime process passes batches, on a separate connection pool; REST passes lists of one.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from core.runtime.container import Runtime
 from core.sessions import own_session
 from core.sessions.clock import session_clock
 from core.sessions.messages import store
-from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult, TooFast
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult, TooFast, Unshown
 from core.sessions.rules import SessionNotActive
 from core.telemetry import metrics
 
@@ -80,6 +81,11 @@ async def mark_read(runtime: Runtime, actor: Actor, *, session_id: str, up_to: i
             at=at or runtime.now(),
         )
         runtime.publisher.publish_frames(Envelope(read_markers=[moved]))
+
+
+async def note_unshown(runtime: Runtime, unshown: Sequence[Unshown]) -> None:
+    """Note devices that have messages without showing them: the push goes to the user's others. Raises Unavailable."""
+    await store.note_unshown(runtime.db, unshown)
 
 
 async def _commit(

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult
+from core.sessions.messages.rules import Draft, NotStored, ReadMarkers, StoreResult, Unshown
 from core.storage import sql_files
 from core.storage.database import Database
 from core.storage.records import many
@@ -104,6 +104,12 @@ def _result(
     if kept_at is not None:
         return StoreResult(id=str(kept_id), seq=-seq, created_at=kept_at, repeated=True)
     return StoreResult(id=draft.id, seq=seq, created_at=at, repeated=False)
+
+
+async def note_unshown(db: Database, unshown: Sequence[Unshown]) -> None:
+    """Note devices, each once for a session, for the pushes that leave them out."""
+    columns = ("session_id", "side", "device_id", "up_to")
+    await db.fetch(SQL["note_unshown"], *([getattr(one, name) for one in unshown] for name in columns))
 
 
 @attrs.frozen(kw_only=True)

@@ -25,6 +25,47 @@ FROM
 SELECT *
 FROM chat_commit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
+-- name: note_unshown
+-- Note devices that have messages of sessions without showing them, given as sessions, sides, devices and up to which
+-- seq. What another device has shown since is forgotten. Sessions are locked in the order of their ids, as by
+-- chat_commit.
+WITH held AS (
+  SELECT
+    session_id,
+    jsonb_object_agg(device, up_to) FILTER (WHERE side = 'customer') AS customer,
+    jsonb_object_agg(device, up_to) FILTER (WHERE side = 'mitra') AS mitra
+  FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[]) AS u (session_id, side, device, up_to)
+  GROUP BY session_id
+),
+
+locked AS MATERIALIZED (
+  SELECT id
+  FROM chat_sessions
+  WHERE id = ANY($1::uuid[])
+  ORDER BY id
+  FOR NO KEY UPDATE
+)
+
+UPDATE chat_sessions AS s
+SET
+  customer_unshown = (
+    SELECT jsonb_object_agg(u.key, u.value)
+    FROM jsonb_each(coalesce(s.customer_unshown, '{}') || coalesce(h.customer, '{}')) AS u
+    WHERE u.value::int > s.customer_delivered_seq
+  ),
+  mitra_unshown = (
+    SELECT jsonb_object_agg(u.key, u.value)
+    FROM jsonb_each(coalesce(s.mitra_unshown, '{}') || coalesce(h.mitra, '{}')) AS u
+    WHERE u.value::int > s.mitra_delivered_seq
+  )
+FROM held AS h
+WHERE
+  s.id = h.session_id
+  AND s.id = ANY(ARRAY(
+    SELECT id
+    FROM locked
+  ));
+
 -- name: sync_statuses
 -- Sync the statuses of messages with the read markers of their session. Safe to repeat.
 SELECT

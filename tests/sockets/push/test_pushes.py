@@ -422,6 +422,141 @@ async def test_event_ack_of_a_message_does_not_count_as_delivery(phones: PushedD
     await phones.push(hers, "message", session_id=session_id)
 
 
+# -- devices that do not show what they have
+
+
+async def its_device(phones: PushedDevices, client: Client) -> str:
+    """Return the auth session id of a client whose device has a push token."""
+    sql = "SELECT id::text FROM auth_sessions WHERE user_id = $1::uuid ORDER BY created_at LIMIT 1"
+    return (await phones.stack.sql(sql, client.user["id"]))[0]["id"]
+
+
+UNSHOWN_EVENT = "SELECT unshown_on::text[] AS devices FROM deliveries WHERE id = $1::uuid"
+UNSHOWN_MESSAGES = "SELECT customer_unshown::text AS devices FROM chat_sessions WHERE id = $1::uuid"
+
+
+async def unshown_request(phones: PushedDevices, mitra: Client) -> tuple[Any, dict[str, Any]]:
+    """Create a search, and acknowledge its request by a socket of the mitra that does not show it."""
+    desk = await mitra.open("pairing", ack=False)
+    payment = await a_request(phones)
+    frame = await desk.wait("chat_request", where=lambda f: f["request"]["session_id"] == payment["session_id"])
+    await desk.send({"type": "ack", "event_id": frame["event_id"], "shown": False})
+    return desk, frame
+
+
+async def until_noted(phones: PushedDevices, event_id: str, device: str) -> None:
+    await phones.world.until(
+        lambda: phones.stack.sql(UNSHOWN_EVENT, event_id), lambda rows: bool(rows) and rows[0]["devices"] == [device]
+    )
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.slow
+async def test_event_that_a_device_did_not_show_is_pushed_to_the_other_devices(phones: PushedDevices) -> None:
+    mitra = await phones.world.mitra()
+    hidden = await phones.token(mitra)
+    other, other_token = await the_other_device(phones, mitra)
+    desk, frame = await unshown_request(phones, mitra)
+    await until_noted(phones, frame["event_id"], await its_device(phones, mitra))
+    for _ in range(20):  # the event is still known, so a repeat costs 1 frame, not 5
+        await desk.send({"type": "ack", "event_id": frame["event_id"].upper(), "shown": False})
+    await phones.push(other_token, "chat_request", event_id=frame["event_id"])
+    await phones.settled()
+    assert phones.of(hidden) == []
+    assert len(phones.of(other_token)) == 1
+
+    before = len(desk.frames)
+    await desk.send({"type": "auth", "token": mitra.access_token})
+    await desk.send({"type": "ping"})
+    await desk.wait("pong")
+    assert [f["type"] for f in desk.frames[before:]] == ["auth_ok", "pong"]  # it has the event
+    elsewhere = await other.open("pairing", ack=False)
+    assert (await elsewhere.wait("chat_request"))["event_id"] == frame["event_id"]
+
+    await desk.send({"type": "ack", "event_id": frame["event_id"]})  # the user is back
+    await phones.world.until(lambda: phones.stack.sql(UNSHOWN_EVENT, frame["event_id"]), lambda rows: not rows)
+    trail = "SELECT count(*)::int FROM delivery_trail WHERE event_id = $1::uuid AND stage = 'acknowledged'"
+    assert (await phones.stack.sql(trail, frame["event_id"]))[0][0] == 1
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.slow
+async def test_event_that_another_device_shows_in_time_is_not_pushed(phones: PushedDevices) -> None:
+    mitra = await phones.world.mitra()
+    tokens = [await phones.token(mitra), await phones.device(mitra)]
+    other, token = await the_other_device(phones, mitra)
+    elsewhere = await other.open("pairing", ack=False)
+    desk, frame = await unshown_request(phones, mitra)
+    await until_noted(phones, frame["event_id"], await its_device(phones, mitra))
+    await elsewhere.send({"type": "ack", "event_id": frame["event_id"]})
+    await phones.world.until(lambda: phones.stack.sql(UNSHOWN_EVENT, frame["event_id"]), lambda rows: not rows)
+    await desk.send({"type": "ack", "event_id": frame["event_id"], "shown": False})  # too late to bring it back
+    await desk.close()
+    await elsewhere.close()
+    second = await a_request(phones)
+    await phones.push(token, "chat_request", session_id=second["session_id"])
+    await phones.settled()
+    assert {m["data"]["session_id"] for m in phones.of(*tokens, token)} == {second["session_id"]}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.slow
+async def test_kill_after_an_acknowledgement_without_showing_loses_no_push(phones: PushedDevices) -> None:
+    mitra = await phones.world.mitra()
+    hidden, other_token = await phones.token(mitra), await phones.device(mitra)
+    device = await its_device(phones, mitra)
+    requests = []
+    try:
+        for stored in (False, True):
+            desk, frame = await unshown_request(phones, mitra)
+            if stored:
+                await until_noted(phones, frame["event_id"], device)
+            requests.append(frame["event_id"])
+            await asyncio.to_thread(phones.stack.kill, "realtime")
+            await asyncio.to_thread(phones.stack.start, "realtime")
+            desk.abort()
+    finally:
+        if phones.stack.processes["realtime"].poll() is not None:
+            await asyncio.to_thread(phones.stack.start, "realtime")
+    for event_id in requests:
+        await phones.push(other_token, "chat_request", event_id=event_id)
+    await phones.settled()
+    assert requests[1] not in {m["data"]["event_id"] for m in phones.of(hidden)}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.slow
+async def test_message_that_a_device_did_not_show_is_pushed_to_the_other_devices(phones: PushedDevices) -> None:
+    world = phones.world
+    customer, mitra = await world.customer(), await world.mitra()
+    hidden, other = await phones.token(customer), await phones.device(customer)
+    session_id = await world.session(customer, mitra)
+    phone, desk = await customer.open("chat"), await mitra.open("chat")
+    await desk.say(session_id, "halo")
+    await phone.wait("message")
+    unshown = {"type": "delivered", "session_id": session_id, "up_to": 9, "shown": False}
+    await phone.send(unshown)
+    device = await its_device(phones, customer)
+    await world.until(
+        lambda: phones.stack.sql(UNSHOWN_MESSAGES, session_id), lambda rows: rows[0]["devices"] == f'{{"{device}": 1}}'
+    )
+    await phones.push(other, "message", session_id=session_id)
+    await phones.quiet(session_id)
+    assert phones.of(hidden, event="message") == []
+    stored = await customer.get(f"/api/shared/chat/sessions/{session_id}/messages")
+    assert [one["status"] for one in stored["items"]] == ["sent"]
+
+    await phone.send({"type": "delivered", "session_id": session_id, "up_to": 1})  # the user is back
+    await desk.wait("message_status", where=lambda f: f["status"] == "delivered" and f["up_to"] == 1)
+    await desk.say(session_id, "masih di situ?")  # no device has acknowledged this one
+    for token in (hidden, other):
+        await phones.push(token, "message", session_id=session_id)
+    await phone.send({**unshown, "up_to": 2})
+    await world.until(
+        lambda: phones.stack.sql(UNSHOWN_MESSAGES, session_id), lambda rows: rows[0]["devices"] == f'{{"{device}": 2}}'
+    )
+
+
 # -- the provider
 
 
