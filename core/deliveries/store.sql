@@ -18,6 +18,16 @@ WITH acks AS (
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $6::bool[]) AS a (event_id, recipient_id, auth_session_id, shown)
 ),
 
+acknowledged AS (
+  SELECT
+    event_id,
+    recipient_id,
+    bool_or(shown) AS shown,
+    array_agg(auth_session_id) AS devices
+  FROM acks
+  GROUP BY event_id, recipient_id
+),
+
 pending AS MATERIALIZED (
   SELECT
     d.id,
@@ -28,16 +38,8 @@ pending AS MATERIALIZED (
     CASE WHEN d.unshown_on IS NULL THEN extract(EPOCH FROM clock_timestamp() - d.created_at)::float8 END AS seconds,
     a.shown,
     a.devices
-  FROM (
-    SELECT
-      event_id,
-      recipient_id,
-      bool_or(shown) AS shown,
-      array_agg(auth_session_id) AS devices
-    FROM acks
-    GROUP BY event_id, recipient_id
-  ) AS a
-  JOIN deliveries AS d ON a.event_id = d.id AND a.recipient_id = d.recipient_id
+  FROM deliveries AS d
+  JOIN acknowledged AS a ON d.id = a.event_id AND d.recipient_id = a.recipient_id
   ORDER BY d.id
   FOR UPDATE OF d
 ),
