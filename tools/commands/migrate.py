@@ -92,7 +92,7 @@ def _tell(report: Report, count: int, left: int) -> None:
 
 async def _check_rights(connection: asyncpg.Connection) -> None:
     """Raise RuntimeError with the statements of an administrator if this role may not make what migrations make."""
-    rights = await connection.fetchrow(RIGHTS)
+    (rights,) = await connection.fetch(RIGHTS)
     grants = [f"GRANT USAGE, CREATE ON SCHEMA public TO {rights['role']}"] if not rights["may_create"] else []
     extensions = ["CREATE EXTENSION pg_trgm"] if not rights["has_extension"] else []
     if missing := "; ".join([*grants, *extensions]):
