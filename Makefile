@@ -24,7 +24,8 @@ UV_COMPILE := $(UV) pip compile --quiet --upgrade --universal --python-version 3
 # Without bytecode files, each command in the tests would compile the service again, and each worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
+# Targets with a dot are parts of others.
+.PHONY: .sql .code help install up try demo test test-all check client pages fuzz chaos ha engines package-proof deploy-proof audit-locks docs lock migration release
 help:            ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -71,12 +72,17 @@ test-all: client ## run these tests and the slow folders: faults, engines, proxi
 	$(VENV)/bin/python -m tests.run all -n $(WORKERS)
 
 check: client    ## check format, lint, SQL, spelling, prose, import contracts, types and compatibility of the interfaces
+	@$(MAKE) --no-print-directory --jobs 2 .sql .code
+
+.sql:
+	$(VENV)/bin/sqlfluff lint --quiet core piccolo_migrations
+
+.code:
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then set -x; $(VENV)/bin/biome ci --error-on-warnings; \
 	  else echo "biome has no wheel for this machine; CI runs it"; fi
 	$(VENV)/bin/codespell
-	$(VENV)/bin/sqlfluff lint --quiet core piccolo_migrations
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
 	$(TSC) -p tsconfig.json
