@@ -22,7 +22,7 @@ class LedgerAuditResult(Table, tablename="ledger_audit_results", db=columns.ENGI
 
 
 class AcceptedViolation(Table, tablename="accepted_violations", db=columns.ENGINE):
-    """A row that breaks a rule for a known cause. It is no violation while it breaks the rule in the same way."""
+    """A row that breaks a rule for a known cause. Audits do not count it while it breaks the rule in the same way."""
 
     id = columns.identifier()
     rule = columns.string(200, personal=None)
