@@ -12,6 +12,7 @@ import core
 from core.deliveries.events import declared
 from core.deliveries.pushes.rules import Words
 from realtime import server_frames
+from tools.driving.sesi_client.events import ORDER_KEYS
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -38,12 +39,13 @@ def test_words_name_fields_of_their_event() -> None:
             assert named <= set(event.__struct_fields__), event
 
 
-def test_client_library_has_the_order_keys() -> None:
+def test_clients_have_the_order_keys() -> None:
     source = (ROOT / "api/web/client/feed.js").read_text(encoding="utf-8")
     listed = dict(re.findall(r'^  (\w+): "([^"]+)",$', source, re.M))
     declared_keys = {event.type_name(): event.order_key for event in declared()}
     of_sessions = {name for name, key in declared_keys.items() if key == "session {session.id}"}
     assert listed == {name: key for name, key in declared_keys.items() if name not in of_sessions}
+    assert listed == ORDER_KEYS
 
 
 def test_order_keys_are_made_of_fields_of_their_events() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.driving.phone import Reconnection
+from tools.driving.sesi_client import Reconnection
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -12,5 +12,5 @@ def database_template() -> None:
 
 @pytest.fixture(autouse=True)
 def product_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let phones wait as long as apps do; the other tests shorten it."""
+    """Let clients wait as long as apps do; the other tests shorten it."""
     monkeypatch.setattr(Reconnection, "pace", 1.0)

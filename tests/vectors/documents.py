@@ -5,9 +5,11 @@ import pathlib
 import re
 from typing import Any
 
+from tools.compatibility import compare
+
 ROOT = pathlib.Path(__file__).parents[2]
-SOCKETS = json.loads((ROOT / "docs/api/sockets.asyncapi.json").read_text(encoding="utf-8"))
-REST = json.loads((ROOT / "docs/api/public.openapi.json").read_text(encoding="utf-8"))
+DOCUMENTS = compare.documents()
+SOCKETS, REST = DOCUMENTS[compare.SOCKETS], DOCUMENTS["public.openapi.json"]
 OBJECTS = json.loads((pathlib.Path(__file__).parent / "objects.json").read_text(encoding="utf-8"))
 # Only a fault of the service makes it send such a frame.
 UNRECORDED_ERROR = {"type": "error", "code": "UNAVAILABLE", "message": "The service is unavailable."}

@@ -216,6 +216,10 @@ class Player:
             list(self._world.numbered(path))[step["of"]].end(step.get("code"))
         elif kind == "storage_fails":
             self._store.fails = True
+        elif kind == "hidden":
+            self._client.hide()
+        elif kind in ("visible", "online"):
+            self._client.wake(online=kind == "online")
         elif kind == "killed":
             await self._client.abandon()
             self._world.out.clear()

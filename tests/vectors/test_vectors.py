@@ -8,14 +8,11 @@ import jsonschema
 import pytest
 
 from tests.vectors import documents, player
+from tools.driving.sesi_client.sync import digest_of
 
 VECTORS = player.read_all()
 each_vector = pytest.mark.parametrize("vector", [pytest.param(vector, id=name) for name, vector in VECTORS.items()])
-# The Python client has no screen: no user types or pays, and no system hides it.
-PLAYED = {name: vector for name, vector in VECTORS.items() if "needs" not in vector["given"]}
-each_played_vector = pytest.mark.parametrize(
-    "vector", [pytest.param(vector, id=name) for name, vector in PLAYED.items()]
-)
+DIGESTS = json.loads((player.FOLDER / "digests" / "digests.json").read_text(encoding="utf-8"))
 FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 
 
@@ -37,7 +34,7 @@ def answer_schema(route: str, status: int) -> dict[str, Any]:
     raise LookupError(f"no route {route}")
 
 
-@each_played_vector
+@each_vector
 def test_python_client_plays_the_vector(vector: dict[str, Any]) -> None:
     performance = player.play(vector)
     assert performance.served
@@ -69,7 +66,7 @@ def recorded_fields() -> dict[str, set[str]]:
     return found
 
 
-@each_played_vector
+@each_vector
 def test_vector_serves_only_fields_that_were_recorded(vector: dict[str, Any]) -> None:
     recorded = recorded_fields()
     for kind, _, value in player.play(vector).served:
@@ -92,6 +89,12 @@ def test_vector_names_a_section_of_the_protocol(vector: dict[str, Any]) -> None:
         if line.startswith("#")
     }
     assert vector["rule"] in titles
+
+
+@pytest.mark.parametrize("chat", DIGESTS, ids=lambda chat: chat["name"])
+def test_python_client_computes_the_digests(chat: dict[str, Any]) -> None:
+    found = [digest_of(chat["messages"][:n]) for n in range(1, len(chat["messages"]) + 1)]
+    assert found == chat["digests"]
 
 
 def test_player_reports_a_client_that_does_something_else() -> None:

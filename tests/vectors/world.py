@@ -91,7 +91,7 @@ class World:
         """Take a request of the client and wait until the player answers it."""
         answered: asyncio.Future[FakeAnswer | None] = asyncio.get_running_loop().create_future()
         route = f"{method} {URL(url).path}"
-        self.out.append({"request": route, "body": json, "headers": CIMultiDict(headers or {}), "answered": answered})
+        self.out.append({"request": route, "body": json, "headers": dict(headers or {}), "answered": answered})
         answer = await answered
         if answer is None:
             raise aiohttp.ClientConnectionError("no answer")
