@@ -19,8 +19,7 @@ from tests.memory import use_memory
 from tests.sockets.declared import UNDECLARED, check_frame
 from tests.stack import Stack, World, make_template
 from tests.verdicts import Outcomes, Violation, pytest_runtest_makereport
-from tools.driving.client import Socket
-from tools.driving.phone import Reconnection
+from tools.driving.sesi_client import Reconnection, Socket
 
 # A hook of pytest stands where its rule is.
 __all__ = ["pytest_runtest_makereport"]

@@ -28,9 +28,10 @@ from tests.looks import READ, WRITE, Looks
 from tests.tiers import QUICK
 from tests.verdicts import NeverSeen, Violation, check_books
 from tools.bench.machine import yardstick
-from tools.driving.client import Client, Refused, SignedIn
+from tools.driving.device import Device, SignedIn
 from tools.driving.inbox import CodeInbox
 from tools.driving.service import OURS, Service, SourceTree
+from tools.driving.sesi_client import Refused
 
 PASSWORD = "correct horse battery staple"
 EMAIL = "root@example.test"
@@ -241,7 +242,7 @@ class Unfilled(Stack):
         """Return None: the database is migrated."""
 
 
-def _is_half_used(client: Client) -> bool:
+def _is_half_used(client: Device) -> bool:
     """Return whether half of the life of a client's access token is over.
 
     Tests also copy the token into other calls, which would fail if it expired in the middle of a test.
@@ -261,24 +262,24 @@ class World:
         self._has_heartbeats = heartbeats
         self._cadence_s = CADENCE_S / stack.scale  # real seconds
         self._heartbeats: dict[str, asyncio.Task[None]] = {}
-        self.clients: list[Client] = []
-        self.mitras: list[Client] = []
+        self.clients: list[Device] = []
+        self.mitras: list[Device] = []
         self._accounts: list[str] = []  # ids of the mitras, also of those whose phone is an app in a browser
-        self._operator: Client | None = None
+        self._operator: Device | None = None
 
-    def client(self) -> Client:
+    def client(self) -> Device:
         """Return a device without a user."""
-        made = Client(self.stack.addresses)
+        made = Device(self.stack.addresses)
         self.clients.append(made)
         return made
 
-    async def customer(self, name: str = "Dewi") -> Client:
+    async def customer(self, name: str = "Dewi") -> Device:
         """Create a customer with a name."""
         made = self.client()
         await made.sign_in_anonymously(name)
         return made
 
-    async def operator(self) -> Client:
+    async def operator(self) -> Device:
         """Return the administrator, signed in once for all tests of the service unless a test ended the sign-in."""
         if self._operator is None:
             self._operator = self.client()
@@ -299,7 +300,7 @@ class World:
         if self._operator is not None:
             self.stack.signed_in, self._operator = self._operator.signed_in, None
 
-    async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
+    async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Device:
         """Create a mitra who signs in by code and goes online unless `online` is false."""
         phone = await self.mitra_account(name)
         made = self.client()
@@ -324,7 +325,7 @@ class World:
         """Return an address for one mitra's phone, so that no test reaches the limit of codes for an address."""
         return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.7"
 
-    async def _send_heartbeats(self, mitra: Client) -> None:
+    async def _send_heartbeats(self, mitra: Device) -> None:
         """Send a heartbeat at the app's cadence, online or not: the service refuses it while the mitra is offline."""
         while True:
             await asyncio.sleep(self._cadence_s)
@@ -333,7 +334,7 @@ class World:
             with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
                 await mitra.post("/api/mitra/status/heartbeat")
 
-    def stop_heartbeats(self, mitra: Client) -> None:
+    def stop_heartbeats(self, mitra: Device) -> None:
         """Stop the heartbeats of a mitra's phone."""
         self._heartbeats.pop(mitra.user["id"]).cancel()
 
@@ -388,7 +389,7 @@ class World:
         seen = await operator.get(path)
         await operator.call("PATCH", path, {"updated_at": seen["updated_at"], "enabled": enabled})
 
-    async def request(self, customer: Client, **wish: Any) -> dict[str, Any]:
+    async def request(self, customer: Device, **wish: Any) -> dict[str, Any]:
         """Create a pending payment request and return it."""
         return await customer.post("/api/client/payment/requests", {"duration_minutes": 12, **wish})
 
@@ -413,7 +414,7 @@ class World:
         async with client._http.post(url, headers=headers, **payload) as answer:
             return answer.status, await answer.json(content_type=None)
 
-    async def paid(self, customer: Client, **wish: Any) -> dict[str, Any]:
+    async def paid(self, customer: Device, **wish: Any) -> dict[str, Any]:
         """Create a confirmed payment whose search has begun; the returned request has a `session_id`."""
         payment = await self.request(customer, **wish)
         status, answer = await self.webhook(payment)
@@ -428,7 +429,7 @@ class World:
             lambda found: found["session_id"] is not None or found["status"] != "confirmed",
         )
 
-    async def session(self, customer: Client, mitra: Client, **wish: Any) -> str:
+    async def session(self, customer: Device, mitra: Device, **wish: Any) -> str:
         """Create an active session between the two and return its id."""
         payment = await self.paid(customer, **wish)
         await self.until(

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from core.base import ids
 from tests.stack import EMAIL, PASSWORD, Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 # An operator with the administrator's password hash and a separate role.
 ADD_ROLE = "INSERT INTO roles (id, name, permissions) VALUES ($1::uuid, $2, $3::text::jsonb)"
@@ -73,7 +73,7 @@ def bad_tokens(stack: Stack, good: str) -> dict[str, str]:
     }
 
 
-async def valid_token(client: Client) -> str:
+async def valid_token(client: Device) -> str:
     """Return the client's access token, renewed before it expires: some modules take longer than it lives."""
     assert client.access_token is not None
     if jwt.decode(client.access_token, options={"verify_signature": False})["exp"] < time.time() + RENEWED_S:
@@ -81,7 +81,7 @@ async def valid_token(client: Client) -> str:
     return client.access_token
 
 
-async def signed_out_token(client: Client, logout: str) -> str:
+async def signed_out_token(client: Device, logout: str) -> str:
     """Sign the client out and return its access token, which has not expired yet."""
     token = client.access_token
     assert token is not None

@@ -14,7 +14,7 @@ from tests.access.routes import CLOSED, OPEN, ROUTES, Route, named
 from tests.access.wire import WEBHOOK, Answer, ask
 from tests.each import for_each
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class MatrixCallers:
     stack: Stack
     http: aiohttp.ClientSession
     desk: OperatorAccount
-    people: dict[str, Client]
+    people: dict[str, Device]
     bad: dict[str, dict[str, str]]  # listener -> name -> token
 
     async def token(self, kind: str) -> str:

@@ -15,7 +15,8 @@ from tests.access.routes import CLOSED, Route, named
 from tests.access.wire import Answer, ask
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -33,18 +34,18 @@ class OwnersAndStrangers:
 
     stack: Stack
     http: aiohttp.ClientSession
-    owners: dict[str, list[Client]]
-    strangers: dict[str, Client]
+    owners: dict[str, list[Device]]
+    strangers: dict[str, Device]
     objects: dict[str, list[str]]  # path parameter -> ids of that kind, in several states
     within: dict[str, str]  # path parameter or body field -> id of the object in the first session
 
-    async def call(self, route: Route, client: Client, *, body: dict[str, Any] | None, **given: str) -> Answer:
+    async def call(self, route: Route, client: Device, *, body: dict[str, Any] | None, **given: str) -> Answer:
         """Call a route as `client` and return the answer."""
         inside = {name: self.within[name] for name in route.parameters if name in self.within}
         url = self.stack.addresses.public + filled(route, **inside, **given)
         return await ask(self.http, url, route.method, token=await valid_token(client), body=body)
 
-    async def call_with_id(self, route: Route, client: Client, name: str, value: str) -> Answer:
+    async def call_with_id(self, route: Route, client: Device, name: str, value: str) -> Answer:
         """Call a route with this id in its address and return the answer."""
         return await self.call(route, client, body=self.body(route), **{name: value})
 

@@ -14,7 +14,7 @@ from tests.access.fillers import filled
 from tests.access.routes import CLOSED
 from tests.http.operators.steps import a_role, an_account, an_operator, answer, unique
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def plant(world: World) -> Planted:
     return Planted(secrets=texts, ids=ids)
 
 
-async def found_in(client: Client, path: str, texts: dict[str, str]) -> set[str]:
+async def found_in(client: Device, path: str, texts: dict[str, str]) -> set[str]:
     """Return the names of the texts that an answer has."""
     said = json.dumps((await answer(client.get(path)))[1], ensure_ascii=False)
     return {name for name, text in texts.items() if text in said}

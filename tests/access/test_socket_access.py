@@ -5,7 +5,7 @@ import pytest
 from tests.access.callers import bad_tokens, signed_out_token
 from tests.sockets.plain_socket import bare, bare_and_known
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -13,14 +13,14 @@ PATHS = ("chat", "pairing")
 
 
 @pytest.fixture
-async def idle(world: World) -> Client:
+async def idle(world: World) -> Device:
     """Create a mitra who takes no requests."""
     await world.config("otp_max_per_ip_per_hour", 1_000_000)
     return await world.mitra(online=False)
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_socket_with_invalid_token_is_closed_with_4401(world: World, idle: Client, path: str) -> None:
+async def test_socket_with_invalid_token_is_closed_with_4401(world: World, idle: Device, path: str) -> None:
     customer, operator = await world.customer(), await world.operator()
     bad = bad_tokens(world.stack, customer.access_token or "")
     bad |= {f"mitra's, {name}": token for name, token in bad_tokens(world.stack, idle.access_token or "").items()}
@@ -67,7 +67,7 @@ async def test_invalid_token_on_open_socket_closes_it(world: World, path: str) -
             assert await socket.code() == 4401, name
 
 
-async def test_mitra_commands_from_customer_are_forbidden(world: World, idle: Client) -> None:
+async def test_mitra_commands_from_customer_are_forbidden(world: World, idle: Device) -> None:
     customer, other = await world.customer(), await world.customer()
     payment = await world.paid(other)
     socket, _ = await bare_and_known(customer, "pairing")
@@ -85,7 +85,7 @@ async def test_mitra_commands_from_customer_are_forbidden(world: World, idle: Cl
     await other.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def test_frames_about_foreign_chat_answer_not_found(world: World, idle: Client) -> None:
+async def test_frames_about_foreign_chat_answer_not_found(world: World, idle: Device) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     tries = ((idle, session_id), (await world.customer(), session_id), (await world.customer(), session_id.upper()))

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from tests.pages.browser import PHONE, open_window
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 CODE = "246810"
 NUMBERS = [f"+62812000000{n:02}" for n in range(1, 30)]
@@ -121,7 +121,7 @@ class CustomerApp(App):
         page = self.page.frame_locator("dialog iframe")
         await page.get_by_role("button", name="Pay").click()
 
-    async def chat_with(self, mitra: Client) -> str:
+    async def chat_with(self, mitra: Device) -> str:
         """Come to the first chat with a mitra, who accepts by the interface. Return its id."""
         await self.start("Dewi")
         await self.choose_minutes(12)
@@ -168,7 +168,7 @@ class MitraApp(App):
         await self.press(f"Accept: {customer}")
 
 
-async def answered(world: World, mitra: Client, answer: str) -> str:
+async def answered(world: World, mitra: Device, answer: str) -> str:
     """Wait for a chat request of a mitra, and `accept` or `reject` it by the interface. Return the session's id."""
     found = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: seen["items"])
     session_id = found["items"][0]["session_id"]

@@ -10,7 +10,7 @@ from playwright.async_api import Locator, Request, Route, expect
 from tests.apps.people import NUMBERS, CustomerApp
 from tests.http.sign_in.people import another_api, end_api
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def provider_settings(name: str) -> dict[str, str]:
     }
 
 
-async def with_history(world: World, app: CustomerApp, mitra: Client) -> None:
+async def with_history(world: World, app: CustomerApp, mitra: Device) -> None:
     """Give the customer who uses the app a past session with a mitra."""
     body = {"customer_id": await app.customer_id(), "mitra_id": mitra.user["id"]}
     await (await world.operator()).post("/internal/_test/seed-history-session", body)

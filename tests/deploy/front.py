@@ -19,7 +19,7 @@ from tests.debian import path_of
 from tests.deploy.placed import NAME, place, write_certificate
 from tests.deploy.programs import DEPLOY
 from tests.stack import Stack, World
-from tools.driving.client import Addresses, Client
+from tools.driving.device import Addresses, Device
 from tools.driving.service import READY_S
 from tools.driving.throwaway import free_port
 
@@ -108,9 +108,9 @@ class ProxiedWorld(World):
             timeout=aiohttp.ClientTimeout(total=15),
         )
 
-    def client(self) -> Client:
+    def client(self) -> Device:
         """Return a device without a user."""
-        made = Client(self.stack.addresses, http=self.http())
+        made = Device(self.stack.addresses, http=self.http())
         self.clients.append(made)
         return made
 

@@ -19,7 +19,8 @@ from tests.deploy.front import Front, OnlyHere, ProxiedWorld, TwoOfEach, in_fron
 from tests.deploy.placed import NAME
 from tests.deploy.programs import PROXIES, missing
 from tests.stack import within
-from tools.driving.client import Client, Closed, Socket
+from tools.driving.device import Device, RecordedSocket
+from tools.driving.sesi_client import Closed
 
 pytestmark = pytest.mark.anyio
 ANONYMOUS = "/api/shared/auth/anonymous"
@@ -171,7 +172,7 @@ async def test_control_center_is_served_inside_to_the_named_network_only(fronts:
                 assert not served
 
 
-async def keep_asking(mitra: Client, until: Callable[[], bool]) -> int:
+async def keep_asking(mitra: Device, until: Callable[[], bool]) -> int:
     """Read and write as a mitra until `until` returns True; return the number of answers. Raises Refused."""
     count = 0
     while not until():
@@ -182,7 +183,7 @@ async def keep_asking(mitra: Client, until: Callable[[], bool]) -> int:
     return count
 
 
-async def keep_connecting(customer: Client, until: Callable[[], bool]) -> None:
+async def keep_connecting(customer: Device, until: Callable[[], bool]) -> None:
     """Open sockets until `until` returns True. Raises an error if no process accepts one.
 
     One may have reached the process that stops just before the signal; it is closed before it has authenticated.
@@ -193,7 +194,7 @@ async def keep_connecting(customer: Client, until: Callable[[], bool]) -> None:
             await (await customer.open("chat")).close()
         except Closed as error:
             closed += 1
-            if error.code != GOING_AWAY or closed > 1:
+            if error.close_code != GOING_AWAY or closed > 1:
                 raise
         await asyncio.sleep(0.1)
 
@@ -255,9 +256,9 @@ async def test_stop_of_an_api_process_fails_no_request(two_of_each: TwoOfEach, w
 async def test_stop_of_a_realtime_process_closes_its_sockets_with_1012_and_refuses_none(
     two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]
 ) -> None:
-    customers: dict[str, Client] = {}
+    customers: dict[str, Device] = {}
     sessions: dict[str, str] = {}
-    opened: dict[str, list[Socket]] = {}
+    opened: dict[str, list[RecordedSocket]] = {}
     for proxy, world in worlds.items():
         customer = customers[proxy] = await world.customer()
         sessions[proxy] = await world.session(customer, await world.mitra())

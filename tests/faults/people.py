@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 
 from tests.stack import World, new_id
-from tools.driving.client import Client, Refused
-from tools.driving.phone import Phone
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 CREATE = "/api/client/payment/requests"
 INSIST_S = 90  # longer than the longest fault plus a restart
@@ -40,7 +40,7 @@ async def retry(work: Callable[[], Awaitable[Any]], *, done: tuple[str, ...] = (
         raise AssertionError(f"no answer in {timeout} s; last: {last!r}") from last
 
 
-async def request(customer: Client, *, key: str | None = None, **wish: Any) -> dict[str, Any]:
+async def request(customer: Device, *, key: str | None = None, **wish: Any) -> dict[str, Any]:
     """Create a payment request, repeating it under one idempotency key until there is an answer."""
     headers = {"Idempotency-Key": key or new_id()}
     body = {"duration_minutes": 12, **wish}
@@ -59,12 +59,12 @@ async def pay(world: World, payment: dict[str, Any], **more: Any) -> str:
     return (await retry(call))["processing_result"]
 
 
-async def view(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def view(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the current payment request."""
     return await retry(lambda: customer.get(f"{CREATE}/{payment['payment_request_id']}"))
 
 
-async def searched(world: World, customer: Client, payment: dict[str, Any]) -> str:
+async def searched(world: World, customer: Device, payment: dict[str, Any]) -> str:
     """Wait until a payment has its session; return the session's id."""
     found = await world.until(
         lambda: view(customer, payment), lambda seen: seen["session_id"] is not None, timeout=INSIST_S
@@ -72,7 +72,7 @@ async def searched(world: World, customer: Client, payment: dict[str, Any]) -> s
     return found["session_id"]
 
 
-async def accept(mitra: Client, session_id: str) -> None:
+async def accept(mitra: Device, session_id: str) -> None:
     """Let the mitra accept a request as soon as it has arrived."""
 
     async def take() -> None:
@@ -86,7 +86,7 @@ async def accept(mitra: Client, session_id: str) -> None:
     await retry(take)
 
 
-async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> str:
+async def paired(world: World, customer: Device, mitra: Device, **wish: Any) -> str:
     """Run a payment up to the accept; return the active session's id."""
     payment = await request(customer, **wish)
     await pay(world, payment)
@@ -95,7 +95,7 @@ async def paired(world: World, customer: Client, mitra: Client, **wish: Any) -> 
     return session_id
 
 
-async def goodbye(client: Client, session_id: str) -> None:
+async def goodbye(client: Device, session_id: str) -> None:
     """Say goodbye once."""
     path = f"/api/shared/chat/sessions/{session_id}/closure"
     await retry(lambda: client.post(path, {"message": "sampai jumpa"}), done=("CLOSURE_EXISTS", "SESSION_NOT_CLOSABLE"))
@@ -109,7 +109,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str, str]]:
     return [(row["seq"], row["id"], row["content"]) for row in rows]
 
 
-async def wait_for_transcript(world: World, phone: Phone, session_id: str, *, timeout: float = 20) -> None:
+async def wait_for_transcript(world: World, phone: Device, session_id: str, *, timeout: float = 20) -> None:
     """Wait until the phone's transcript equals what is stored."""
 
     def shown() -> list[tuple[int, str, str]]:
@@ -123,9 +123,9 @@ async def wait_for_transcript(world: World, phone: Phone, session_id: str, *, ti
 
 
 @contextlib.asynccontextmanager
-async def phones(*clients: Client) -> AsyncIterator[list[Phone]]:
+async def phones(*clients: Device) -> AsyncIterator[list[Device]]:
     """Yield chat phones of these clients and close them at the end."""
-    made = [await Phone(client).start() for client in clients]
+    made = [await client.start("chat") for client in clients]
     try:
         yield made
     finally:

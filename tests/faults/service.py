@@ -9,7 +9,7 @@ import attrs
 
 from tests.faults.proxy import Mode, Proxy
 from tests.stack import Stack
-from tools.driving.client import Addresses
+from tools.driving.device import Addresses
 from tools.driving.service import TRIES
 from tools.driving.throwaway import free_port
 

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.service import Service
 from tests.faults.together import Part, Together
 from tests.stack import World
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 pytestmark = pytest.mark.anyio
 TOGETHER = Together()
@@ -77,8 +77,8 @@ async def plays(stacks: list[Service], request: pytest.FixtureRequest) -> AsyncI
 class Pair:
     """A session with a customer at the second realtime process and a mitra at the first."""
 
-    customer: Client
-    mitra: Client
+    customer: Device
+    mitra: Device
     session_id: str
 
     async def begin(self, world: World, stack: Service) -> "Pair":
@@ -217,7 +217,7 @@ async def test_socket_that_dies_without_a_sign_is_noticed_by_its_pings(world: Wo
     await other.wait("peer_returned")
 
 
-def silence(socket: Socket) -> None:
+def silence(socket: RecordedSocket) -> None:
     """Let a client read nothing more, and so answer no ping; its connection stays open."""
     connection = socket._ws._response.connection
     assert connection is not None

@@ -12,8 +12,7 @@ from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import World, within
-from tools.driving.client import Client
-from tools.driving.phone import Phone
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 JOBS = ["jobs", "jobs2", "jobs3", "jobs4", "jobs5"]
@@ -38,14 +37,14 @@ async def world(stack: Service) -> AsyncIterator[World]:
     await made.close()
 
 
-async def sessions(world: World, count: int) -> tuple[list[Client], list[str]]:
+async def sessions(world: World, count: int) -> tuple[list[Device], list[str]]:
     """Return customers with one active session each, all with the same mitra, and the ids of the sessions."""
     mitra = await world.mitra()
     customers = [await world.customer(f"C{n}") for n in range(count)]
     return customers, [await app.paired(world, customer, mitra) for customer in customers]
 
 
-async def check_each_arrives_once(phones: list[Phone], ids: list[str], event: str, *, seconds: float) -> None:
+async def check_each_arrives_once(phones: list[Device], ids: list[str], event: str, *, seconds: float) -> None:
     """Check that each session's event arrives in time and only once."""
     timeout = within(seconds)
     for phone, session_id in zip(phones, ids, strict=True):
@@ -100,7 +99,7 @@ async def test_jobs_process_suspended_in_a_transaction_delays_the_others_by_seco
         await check_no_repeats(phones, ids)
 
 
-async def check_no_repeats(phones: list[Phone], ids: list[str]) -> None:
+async def check_no_repeats(phones: list[Device], ids: list[str]) -> None:
     """Check that no event arrives a second time."""
     await asyncio.sleep(1.0)
     for phone, session_id in zip(phones, ids, strict=True):

@@ -16,8 +16,7 @@ from tests.faults import people as app
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import STALE_AFTER_S, World, new_id, open_failure
-from tools.driving.client import Client
-from tools.driving.phone import Phone
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 Action = Callable[[], Awaitable[Any]]
@@ -114,31 +113,31 @@ async def die_at(stack: Service, key: str, when: When, plans: list[tuple[Point, 
 class Actors:
     """The users and their sessions, each at the point that a test needs."""
 
-    def __init__(self, world: World, mitra: Client) -> None:
+    def __init__(self, world: World, mitra: Device) -> None:
         self.world = world
         self.mitra = mitra
 
-    async def customer(self) -> Client:
+    async def customer(self) -> Device:
         """Return a new customer."""
         return await app.retry(self.world.customer)
 
-    async def pending(self) -> tuple[Client, dict[str, Any]]:
+    async def pending(self) -> tuple[Device, dict[str, Any]]:
         """Return a customer with a pending payment request."""
         customer = await self.customer()
         return customer, await app.request(customer)
 
-    async def searching(self) -> tuple[Client, dict[str, Any], str]:
+    async def searching(self) -> tuple[Device, dict[str, Any], str]:
         """Return a customer who waits for a mitra, the payment, and the session's id."""
         customer, payment = await self.pending()
         await app.pay(self.world, payment)
         return customer, payment, await app.searched(self.world, customer, payment)
 
-    async def active(self, **wish: Any) -> tuple[Client, str]:
+    async def active(self, **wish: Any) -> tuple[Device, str]:
         """Return a customer in an active session, and the session's id."""
         customer = await self.customer()
         return customer, await app.paired(self.world, customer, self.mitra, **{"duration_minutes": 60, **wish})
 
-    async def expired(self) -> tuple[Client, str]:
+    async def expired(self) -> tuple[Device, str]:
         """Return a customer whose paid time is over, and the session's id."""
         customer, session_id = await self.active()
         await app.end_now(self.world, [session_id])
@@ -147,7 +146,7 @@ class Actors:
         )
         return customer, session_id
 
-    async def pending_extension(self) -> tuple[Client, str, dict[str, Any]]:
+    async def pending_extension(self) -> tuple[Device, str, dict[str, Any]]:
         """Return a customer in a chat with a pending payment request for an extension."""
         customer, session_id = await self.active()
         return customer, session_id, await app.request(customer, is_extension=True, session_id=session_id)
@@ -187,7 +186,7 @@ class Actors:
         await self.world.until(rest, lambda seen: not seen, timeout=30)
 
 
-async def expect(customer: Client, session_id: str, status: str) -> None:
+async def expect(customer: Device, session_id: str, status: str) -> None:
     """Wait until the session has this status."""
     seen = await app.retry(lambda: customer.get(f"/api/shared/chat/sessions/{session_id}"))
     assert seen["status"] == status
@@ -229,7 +228,7 @@ async def test_api_process_killed_at_each_commit_loses_nothing(world: World, sta
     body = {"client_message_id": message_id, "content": "sekali saja"}
     about = "/api/client/payment/requests"
 
-    async def begun(customer: Client, payment: dict[str, Any]) -> str:
+    async def begun(customer: Device, payment: dict[str, Any]) -> str:
         await app.pay(world, payment)
         return await app.searched(world, customer, payment)
 
@@ -296,7 +295,7 @@ async def test_realtime_process_killed_around_a_message_batch_loses_nothing(worl
         for when in When:
             await phone.say(session_id, f"{when.value}: first")
 
-            async def say(phone: Phone = phone, when: When = when) -> None:
+            async def say(phone: Device = phone, when: When = when) -> None:
                 await phone.say(session_id, f"{when.value}: at the point")
 
             await die_at(stack, "realtime", when, [(REALTIME[0], say)])
@@ -374,7 +373,7 @@ async def test_jobs_process_killed_at_each_timer_loses_nothing(world: World, sta
     await world.until(lambda: stack.sql(logs, mitra.user["id"]), lambda rows: rows[0][0] == 1)
 
 
-def count_events(phone: Phone, kind: str, session_id: str) -> int:
+def count_events(phone: Device, kind: str, session_id: str) -> int:
     """Return how many events of a kind a phone has about a session; 2 if an effect happened twice."""
     return sum(
         frame["type"] == kind and session_id in (frame.get("session_id"), frame.get("session", {}).get("id"))

@@ -13,8 +13,8 @@ from tests.faults import people as app
 from tests.faults.proxy import Mode, When
 from tests.faults.service import Service
 from tests.stack import World, new_id, within
-from tools.driving.client import Client, Refused
-from tools.driving.phone import Phone
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 ANSWER_S = 5.0  # docs/invariants.md#i11
@@ -142,8 +142,7 @@ async def test_unacknowledged_events_are_sent_before_newer_events(proxied_world:
         "UPDATE deliveries SET created_at = created_at - interval '15 seconds' WHERE session_id = $1::uuid", session_id
     )
     unacknowledged = proxied_stack.nodes["realtime"].postgres.park(r"^SELECT d\.\* FROM unnest", when=When.AFTER)
-    phone = Phone(customer)
-    await phone.start()
+    phone = await customer.start("chat")
     try:
         await unacknowledged.reached()
         await app.end_now(proxied_world, [session_id])
@@ -214,7 +213,8 @@ async def test_phone_repeats_a_request_that_got_no_answer(proxied_world: World, 
     place = proxied_stack.nodes["realtime"].postgres.park(
         r"FROM chat_messages AS m JOIN chat_sessions", when=When.BEFORE
     )
-    async with app.phones(customer) as (phone,):  # it has no messages yet, so it sends `sync`
+    customer.chats.clear()  # it has no messages again, so it sends `sync`
+    async with app.phones(customer) as (phone,):
         await place.reached()
         await phone.until(lambda: len(phone.transcript(session_id)) == 1, timeout=ANSWER_S + 5)
         assert not place.is_held  # the service gave up
@@ -231,7 +231,7 @@ async def test_slow_database_gets_few_new_connections_and_none_after_recovery(
     answers: list[int] = []
     asking = True
 
-    async def ask_on(customer: Client) -> None:
+    async def ask_on(customer: Device) -> None:
         while asking:
             try:
                 await customer.get("/api/client/auth/me")

@@ -24,8 +24,8 @@ from tests.faults.service import Service
 from tests.faults.together import Part, Together
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, within
-from tools.driving.client import Client, Refused
-from tools.driving.phone import Phone
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 from tools.embedded.ownership import running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -65,9 +65,9 @@ class Mitras:
     def __init__(self, world: World, stack: Service) -> None:
         self.world = world
         self.service = stack
-        self.phones: list[Phone] = []
+        self.phones: list[Device] = []
         self.alive: list[str] = []
-        self.dead: Client
+        self.dead: Device
         self._beats: list[asyncio.Task[None]] = []
 
     async def go_online(self) -> None:
@@ -77,17 +77,18 @@ class Mitras:
             client.addresses = self.service.at(n)
             self.alive.append(client.user["id"])
             if n < SOCKETS:
-                self.phones.append(await Phone(client, "pairing").start())
+                self.phones.append(await client.start("pairing"))
             else:
                 self._beats.append(asyncio.create_task(self._over_rest(client)))
         await self.world.until(self._connected, lambda count: count == SOCKETS)  # earlier heartbeats would go over REST
         for phone in self.phones:
-            phone.send_heartbeats(CADENCE_S)
+            phone.presence.heartbeats = True
+            await phone.presence.read()
         await self.world.until(self._over_sockets, lambda count: count == SOCKETS)
         await self.world.stack.sql(BEFORE)  # as if the service had run for long
 
     async def _connected(self) -> int:
-        return sum(phone.connected for phone in self.phones)
+        return sum(phone.connection == "open" for phone in self.phones)
 
     async def _over_sockets(self) -> int:
         rows = await self.world.stack.sql(
@@ -96,7 +97,7 @@ class Mitras:
         )
         return len(rows)
 
-    async def _over_rest(self, client: Client) -> None:
+    async def _over_rest(self, client: Device) -> None:
         while True:
             with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError, Refused):
                 await client.post("/api/mitra/status/heartbeat")
@@ -241,7 +242,7 @@ async def test_live_mitras_stay_online_when_one_realtime_process_loses_the_datab
     assert await stack.sql("SELECT 1 FROM outages") == []  # the other process served
 
 
-async def reopen_socket(client: Client, path: str) -> None:
+async def reopen_socket(client: Device, path: str) -> None:
     """Open a socket, retrying until the service accepts it, and keep it."""
     while True:
         try:

@@ -13,7 +13,7 @@ from tests.faults.test_kill_points import Action, Point, die_at
 from tests.http.gateway.simulated_gateway import NoReply, Reply, SimulatedGateway, error_reply
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"
@@ -67,7 +67,7 @@ async def a_failure(world: World) -> str:
     return (await world.stack.sql(sql, payment["payment_request_id"]))[0]["id"]
 
 
-def click(operator: Client, failure_id: str) -> Action:
+def click(operator: Device, failure_id: str) -> Action:
     """Return the click on the button, repeated until there is an answer."""
     return lambda: app.retry(lambda: operator.post(f"{FAILURES}/{failure_id}/refund", {}))
 

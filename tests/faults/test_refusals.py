@@ -22,7 +22,7 @@ import pytest
 from core.base.errors import Unavailable
 from core.storage.database import Database
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 CREATE = "/api/client/payment/requests"
@@ -56,7 +56,7 @@ async def refusing(stack: Stack, code: str) -> AsyncIterator[None]:
         await stack.sql("DROP FUNCTION refuse()")
 
 
-async def answer(client: Client, path: str, body: Any) -> tuple[int, str | None, str | None]:
+async def answer(client: Device, path: str, body: Any) -> tuple[int, str | None, str | None]:
     """Send a request; return (status, error code, Retry-After)."""
     headers = {"Authorization": f"Bearer {client.access_token}"}
     async with client._http.post(client._base + path, json=body, headers=headers) as found:
@@ -70,7 +70,7 @@ def message(session_id: str) -> tuple[str, dict[str, str]]:
     return f"/api/shared/chat/sessions/{session_id}/messages", body
 
 
-async def every_write_is_unavailable(world: World, session_id: str, sender: Client) -> None:
+async def every_write_is_unavailable(world: World, session_id: str, sender: Device) -> None:
     """Check that a request, a message over REST and one over a socket all get UNAVAILABLE."""
     assert await answer(world.clients[0], CREATE, {"duration_minutes": 12}) == UNAVAILABLE
     assert await answer(sender, *message(session_id)) == UNAVAILABLE
@@ -83,7 +83,7 @@ async def every_write_is_unavailable(world: World, session_id: str, sender: Clie
     assert "not stored" not in refused["message"]  # after a commit without a reply the service can't know that
 
 
-async def scene(world: World) -> tuple[str, Client]:
+async def scene(world: World) -> tuple[str, Device]:
     """Create an active session; return its id and its customer. The world's first client is another customer, who has a
     name.
     """

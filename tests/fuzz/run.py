@@ -25,7 +25,7 @@ from api.auth import Access
 from api.route_signatures import PATH
 from core.base.actor import UserType
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOOLS = ROOT / ".venv" / "bin"
@@ -86,7 +86,7 @@ async def people(stack: Stack) -> list[Run]:
     return runs
 
 
-def run_of(name: str, listener: str, kind: UserType, client: Client, **ids: list[str]) -> Run:
+def run_of(name: str, listener: str, kind: UserType, client: Device, **ids: list[str]) -> Run:
     """Return a run with a signed-in client's token."""
     assert client.access_token is not None
     if "request_id" in ids:

@@ -7,7 +7,7 @@ import pytest
 from tests.ha.rolling import FORTH, Deployment, deployed, missing
 from tests.sockets.declared import UNDECLARED, check_frame
 from tools.compatibility.compare import SOCKETS, documents, released
-from tools.driving.phone import Reconnection
+from tools.driving.sesi_client import Reconnection
 
 MISSING = missing()
 SESSION = "01a2185c-aec7-7297-9ee2-4aaa6e52b99f"

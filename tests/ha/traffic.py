@@ -14,10 +14,10 @@ import attrs
 
 from tests.faults.people import end_now, wait_for_transcript
 from tests.ha.replicas import Replicas
-from tests.stack import CADENCE_S, World
-from tools.driving.client import HTTP_TIMEOUT_S, Client, Refused
-from tools.driving.phone import Phone
-from tools.driving.phone.reconnection import GOING_AWAY
+from tests.stack import World
+from tools.driving.device import HTTP_TIMEOUT_S, Device
+from tools.driving.sesi_client import Refused
+from tools.driving.sesi_client.waits import GOING_AWAY
 
 LOST = 1006  # close code of a connection that was cut
 SAY_EVERY_S = 0.4
@@ -68,13 +68,13 @@ class Loaded(random.Random):
         return self._share
 
 
-class OneTryClient(Client):
+class OneTryClient(Device):
     """A device that records each request without a good answer, and never sends a request again."""
 
     def __init__(self, world: World, record: Record) -> None:
         http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=HTTP_TIMEOUT_S))
         http._retry_connection = False  # aiohttp would repeat a GET whose connection was closed
-        super().__init__(world.stack.addresses, http=http)
+        super().__init__(world.stack.addresses, heartbeats=True, http=http)
         self._record = record
 
     async def _once(self, method: str, path: str, body: Any, **more: Any) -> tuple[int, Any]:
@@ -96,7 +96,7 @@ class OneTryWorld(World):
         super().__init__(replicas.stack, heartbeats=False)
         self._record = record
 
-    def client(self) -> Client:
+    def client(self) -> Device:
         """Return a device without a user."""
         made = OneTryClient(self, self._record)
         self.clients.append(made)
@@ -121,24 +121,24 @@ class Traffic:
 
     world: OneTryWorld
     record: Record
-    phones: list[Phone] = attrs.field(factory=list)
-    chats: list[tuple[str, Phone, Phone]] = attrs.field(factory=list)  # session id, the phones of its parties
+    phones: list[Device] = attrs.field(factory=list)
+    chats: list[tuple[str, Device, Device]] = attrs.field(factory=list)  # session id, the phones of its parties
     senders: list[str] = attrs.field(factory=list)
     changed: int = 0  # how many changes of networks there were
     going: bool = True
     tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
     seeing: set[asyncio.Task[None]] = attrs.field(factory=set)
 
-    async def phone(self, client: Client, path: str = "chat", **more: Any) -> Phone:
-        """Start a phone of a user."""
-        made = await Phone(client, path, **more).start()
-        self.phones.append(made)
-        return made
+    async def phone(self, client: Device, path: str = "chat") -> Device:
+        """Connect a device of a user."""
+        if client not in self.phones:
+            self.phones.append(client)
+        return await client.start(path)
 
-    async def mitra(self, name: str) -> Client:
+    async def mitra(self, name: str) -> Device:
         """Create a mitra, online, whose phone sends heartbeats over its socket."""
         made = await self.world.mitra(name)
-        await self.phone(made, "pairing", heartbeat_s=CADENCE_S)
+        await self.phone(made, "pairing")
         return made
 
     def spawn(self, work: Callable[[], Awaitable[None]], *, every_s: float) -> None:
@@ -158,9 +158,9 @@ class Traffic:
 
     # -- what users do
 
-    def talk(self, phone: Phone, other: Phone, session_id: str) -> None:
+    def talk(self, phone: Device, other: Device, session_id: str) -> None:
         """Send one message after the other, and watch when the other phone shows it."""
-        name, numbers = str(phone.client.user["id"]), itertools.count(1)
+        name, numbers = str(phone.user["id"]), itertools.count(1)
         self.senders.append(name)
 
         async def say() -> None:
@@ -174,14 +174,14 @@ class Traffic:
 
         self.spawn(say, every_s=SAY_EVERY_S)
 
-    async def _see(self, phone: Phone, session_id: str, seq: int, at: float) -> None:
+    async def _see(self, phone: Device, session_id: str, seq: int, at: float) -> None:
         try:
-            await phone.until(lambda: phone.chat.transcripts.whole(session_id) >= seq, timeout=SHOWN_S)
+            await phone.until(lambda: phone.chats.transcripts.whole(session_id) >= seq, timeout=SHOWN_S)
         except TimeoutError:
             self.record.failed.append(f"message {seq} of {session_id} was not shown")
         self.record.late_s.append(time.monotonic() - at)
 
-    def read(self, client: Client, paths: tuple[str, ...]) -> None:
+    def read(self, client: Device, paths: tuple[str, ...]) -> None:
         """Read one list after the other."""
         turns = itertools.cycle(paths)
 
@@ -190,7 +190,7 @@ class Traffic:
 
         self.spawn(get, every_s=CALL_EVERY_S)
 
-    def watch_status(self, mitra: Client) -> None:
+    def watch_status(self, mitra: Device) -> None:
         """Read whether the mitra is online."""
 
         async def look() -> None:
@@ -199,7 +199,7 @@ class Traffic:
 
         self.spawn(look, every_s=CALL_EVERY_S * 5)
 
-    def write(self, customer: Client) -> None:
+    def write(self, customer: Device) -> None:
         """Change the name, make and abandon a payment request, and refresh the tokens."""
 
         async def change() -> None:
@@ -223,13 +223,13 @@ class Traffic:
 
         self.spawn(one, every_s=CALL_EVERY_S * 5)
 
-    async def whole_sessions(self, mitra: Client) -> None:
+    async def whole_sessions(self, mitra: Device) -> None:
         """Let one new customer after the other have a whole session with this mitra."""
         desk = await self.phone(mitra)
 
         async def one() -> None:
             customer = await self.world.customer()
-            phone = await Phone(customer).start()
+            phone = await customer.start("chat")
             try:
                 session_id = await self.world.session(customer, mitra)
                 await phone.say(session_id, "halo")
@@ -278,7 +278,7 @@ class Traffic:
 
     def odd_ends(self) -> list[str]:
         """Return the ends of sockets that neither the stop of a process nor a change of network explains."""
-        ends = [end for phone in self.phones for end in phone._connection._ended]
+        ends = [end for phone in self.phones for one in phone.connections.values() for end in one._ended]
         return [end for end in ends if not re.search(rf"close code ({GOING_AWAY}|{LOST}) after (?!0\.0)", end)]
 
 

@@ -14,7 +14,7 @@ from tests.faults.valkey import Cluster, Watched
 from tests.ha.measure import measure
 from tests.ha.report import Outcome
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 ENGINE = "Valkey"
@@ -91,7 +91,7 @@ FAULTS: Mapping[str, Mapping[str, Fault]] = {
 class TwoHubs(World):
     """Mitras connect to the second realtime process, so all that the parties of a chat see crosses the bus."""
 
-    async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Client:
+    async def mitra(self, name: str = "Ayu", *, online: bool = True) -> Device:
         """Create a mitra."""
         made = await super().mitra(name, online=online)
         made.addresses = attrs.evolve(made.addresses, realtime=f"ws://127.0.0.1:{self.stack.ports['REALTIME2']}")

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.together import Part, Together
 from tests.http.pairing.steps import friends
 from tests.stack import Stack, World
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -50,7 +50,7 @@ async def plays(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[N
     await TOGETHER.stop()
 
 
-async def sessions(world: World, count: int) -> tuple[Client, list[Client], list[str]]:
+async def sessions(world: World, count: int) -> tuple[Device, list[Device], list[str]]:
     """Create `count` active sessions of one mitra; return the mitra, the customers and the sessions' ids."""
     mitra = await world.mitra()
     customers = [await world.customer(f"C{n}") for n in range(count)]
@@ -90,14 +90,14 @@ async def count_events(world: World, ids: list[str], event: str) -> list[tuple[s
     return [(row["session_id"], row["n"]) for row in rows]
 
 
-def count(socket: Socket, kind: str, session_id: str) -> int:
+def count(socket: RecordedSocket, kind: str, session_id: str) -> int:
     """Return how often an event of a session arrived."""
     return sum(
         f["type"] == kind and session_id in (f.get("session_id"), f.get("session", {}).get("id")) for f in socket.frames
     )
 
 
-async def check_each_once(world: World, mitra: Client, customers: list[Client], ids: list[str]) -> None:
+async def check_each_once(world: World, mitra: Device, customers: list[Device], ids: list[str]) -> None:
     """Let deadlines that are close together pass, and count their effects."""
     phones = [await customer.open("chat", ack=False) for customer in customers]
     desk = await mitra.open("chat", ack=False)

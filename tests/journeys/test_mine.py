@@ -11,7 +11,7 @@ from tests.http.operators.steps import every
 from tests.http.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.stack import World, open_failure, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 PAYMENTS, SESSIONS, TRANSACTIONS = (
@@ -29,7 +29,7 @@ def goodbyes(session: dict[str, Any]) -> dict[str, str]:
     return {one["user_type"]: one["message"] for one in session["closures"]}
 
 
-async def talk(world: World, customer: Client, mitra: Client, *, extended: bool = False) -> str:
+async def talk(world: World, customer: Device, mitra: Device, *, extended: bool = False) -> str:
     """Run a paid chat from payment to both goodbyes; the customer receives the mitra's. Return the session's id."""
     phone, other = await customer.open("chat"), await mitra.open("chat")
     session_id = await world.session(customer, mitra, duration_minutes=60)
@@ -48,7 +48,7 @@ async def talk(world: World, customer: Client, mitra: Client, *, extended: bool 
     return session_id
 
 
-async def paid_late(world: World, customer: Client) -> dict[str, Any]:
+async def paid_late(world: World, customer: Device) -> dict[str, Any]:
     """Create a request whose payment arrives an hour after its deadline."""
     payment = await world.request(customer)
     await expire_silently(world, payment)
@@ -56,7 +56,7 @@ async def paid_late(world: World, customer: Client) -> dict[str, Any]:
     return payment
 
 
-async def expired(world: World, customer: Client) -> dict[str, Any]:
+async def expired(world: World, customer: Device) -> dict[str, Any]:
     """Create a request that is never paid and that the sweep has expired."""
     payment = await world.request(customer)
     await world.stack.sql(

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from tests.stack import Stack, World
-from tools.driving.client import Client, Refused
-from tools.driving.phone import Phone
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unattended")]
 
@@ -17,7 +17,7 @@ class Unattended:
     """A session whose parties neither write nor say goodbye."""
 
     world: World
-    customer: Client
+    customer: Device
     session_id: str
 
 
@@ -42,7 +42,7 @@ async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> N
         await second.open("pairing"),
         await customer.open("pairing"),
     )
-    phone, mitra_phone = await Phone(customer).start(), await Phone(first).start()
+    phone, mitra_phone = await customer.start("chat"), await first.start("chat")
 
     # By default a round lasts a second of real time here, and a busy machine may need longer to accept.
     async with world.setting(pairing_blast_timeout_seconds=600, searching_timeout_minutes=30):
@@ -68,7 +68,7 @@ async def test_paid_session_runs_from_payment_to_goodbye(fast_world: World) -> N
     assert (await phone.say(session_id, "halo"))["seq"] == 1
     await mitra_phone.until(lambda: [m["content"] for m in mitra_phone.transcript(session_id)] == ["halo"])
     assert (await mitra_phone.say(session_id, "hai"))["seq"] == 2
-    await mitra_phone.read(session_id)
+    await mitra_phone.mark_read(session_id)
 
     warning = await phone.wait("session_warning")
     assert warning is not None

@@ -9,7 +9,8 @@ import pytest
 from core.config.keys import KEYS
 from tests.http.pairing.steps import cancelling, failed, now_in, open_request, read_payment
 from tests.stack import World, open_failure, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +22,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[int, str]:
     return refused.value.status, refused.value.code
 
 
-async def wait_for_invitation(world: World, mitra: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def wait_for_invitation(world: World, mitra: Device, payment: dict[str, Any]) -> dict[str, Any]:
     """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, payment["session_id"]), bool)
 
@@ -37,11 +38,11 @@ async def responses(world: World, payment: dict[str, Any]) -> dict[str, list[str
     return found
 
 
-def accepting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def accepting(mitra: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     return mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/accept")
 
 
-def rejecting(mitra: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def rejecting(mitra: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     return mitra.post(f"/api/mitra/chat-requests/{payment['session_id']}/reject")
 
 
@@ -275,7 +276,7 @@ async def test_cancel_after_an_accept_is_refused(world: World) -> None:
 # -- targeted requests
 
 
-async def returning(world: World) -> tuple[Client, Client]:
+async def returning(world: World) -> tuple[Device, Device]:
     """Return a customer and a mitra who have chatted before; the switch for early ends is on."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)

@@ -6,17 +6,17 @@ import pytest
 
 from tests.http.pairing.steps import cancelling, open_request, rejecting, responses, wait_for_invitation
 from tests.stack import World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-async def in_turn(world: World, count: int) -> list[Client]:
+async def in_turn(world: World, count: int) -> list[Device]:
     """Return mitras who have come online one after another."""
     return [await world.mitra(f"Mitra {number}") for number in range(count)]
 
 
-async def invited(world: World, payment: dict[str, Any], mitras: list[Client]) -> list[Client]:
+async def invited(world: World, payment: dict[str, Any], mitras: list[Device]) -> list[Device]:
     """Return those of the mitras that the search has asked."""
     found = await responses(world, payment["session_id"])
     return [mitra for mitra in mitras if mitra.user["id"] in found]

@@ -7,7 +7,7 @@ import attrs
 from api.internal.control_center import FOLDER
 from tests.http.operators.steps import an_operator
 from tests.stack import World, new_id, payment_call
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +30,7 @@ ROUTE = re.compile(r'^route\("/([\w-]+)"', re.MULTILINE)  # a page whose address
 GOODBYES = {"customer": "Terima kasih, Kak Ayu.", "mitra": "Sama-sama, Sari. Jaga diri."}
 
 
-async def ended_with_goodbyes(world: World, customer: Client, mitra: Client) -> str:
+async def ended_with_goodbyes(world: World, customer: Device, mitra: Device) -> str:
     """Create a session that the customer ended early, with both goodbyes; return its id."""
     session_id = await world.session(customer, mitra)
     path = f"/api/shared/chat/sessions/{session_id}"

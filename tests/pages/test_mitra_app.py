@@ -11,7 +11,7 @@ from tests.pages.browser import DESK, PHONE, BrowserWindow
 from tests.pages.mitra_app import accept, go_online, mitra_app, write
 from tests.pages.test_pages import check_page_fits_window, no_violations_in_both_themes
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -23,12 +23,12 @@ def requested(page: Page, name: str) -> Any:
     return page.get_by_role("listitem").filter(has_text=name).filter(has=page.get_by_role("timer"))
 
 
-async def say(customer: Client, session_id: str, text: str) -> None:
+async def say(customer: Device, session_id: str, text: str) -> None:
     body = {"content": text, "client_message_id": str(uuid.uuid4())}
     await customer.post(f"{CHAT}/{session_id}/messages", body)
 
 
-async def begin(world: World, page: Page, name: str, **wish: Any) -> tuple[Client, str]:
+async def begin(world: World, page: Page, name: str, **wish: Any) -> tuple[Device, str]:
     """Let a new customer ask, and the mitra accept; return the customer and the session's id."""
     customer = await world.customer(name)
     payment = await world.paid(customer, **wish)
@@ -36,7 +36,7 @@ async def begin(world: World, page: Page, name: str, **wish: Any) -> tuple[Clien
     return customer, payment["session_id"]
 
 
-async def ask_for_more(world: World, customer: Client, session_id: str) -> None:
+async def ask_for_more(world: World, customer: Device, session_id: str) -> None:
     extension = await world.request(customer, is_extension=True, session_id=session_id)
     assert (await world.webhook(extension))[1]["processing_result"] == "confirmed"
 

@@ -13,13 +13,13 @@ from tests.pages.browser import BrowserWindow, open_window
 from tests.pages.test_pages import no_violations_in_both_themes
 from tests.pages.test_work import FAILURES, a_failure, nothing_waits
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 AREAS = {"failed_pairings": "write", "payments": "write", "reports": "write", "sessions": "read", "customers": "read"}
 
 
-async def an_earned_chat(world: World) -> tuple[Client, Client, dict[str, Any]]:
+async def an_earned_chat(world: World) -> tuple[Device, Device, dict[str, Any]]:
     """Create a running chat. Return the customer, the mitra, and the session as operators see it."""
     customer, mitra = await world.customer("Sari"), await world.mitra("Ayu")
     session_id = await world.session(customer, mitra)

@@ -14,7 +14,7 @@ from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
 from tests.stack import EMAIL, World
 from tests.stack import PASSWORD as ROOT_PASSWORD
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -435,7 +435,7 @@ async def test_button_pressed_while_prices_reload_takes_effect_afterwards(window
     await root.call("DELETE", f"{TIERS}/{made['id']}", params={"updated_at": row["updated_at"]})
 
 
-async def order_of_calls(root: Client) -> list[int]:
+async def order_of_calls(root: Device) -> list[int]:
     """Return the minutes of the active prices of calls, in their order."""
     rows = (await root.get(TIERS, mode="call"))["items"]
     return [row["minutes"] for row in rows if row["is_active"]]

@@ -12,7 +12,7 @@ import jwt
 
 from tests.sockets.declared import check_frame
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 
@@ -55,19 +55,19 @@ class PlainSocket:
         return self.ws.close_code
 
 
-async def bare(client: Client, path: str = "chat") -> PlainSocket:
+async def bare(client: Device, path: str = "chat") -> PlainSocket:
     """Open a socket without authenticating it. It closes with its client."""
     return PlainSocket(await client._http.ws_connect(f"{client.addresses.realtime}/ws/{path}", max_msg_size=0), path)
 
 
-async def bare_and_known(client: Client, path: str = "chat") -> tuple[PlainSocket, dict[str, Any]]:
+async def bare_and_known(client: Device, path: str = "chat") -> tuple[PlainSocket, dict[str, Any]]:
     """Open a socket and authenticate it; return it and its `auth_ok`."""
     socket = await bare(client, path)
     await socket.say({"type": "auth", "token": client.access_token})
     return socket, await socket.next_frame_of("auth_ok")
 
 
-def at(client: Client, port: int) -> Client:
+def at(client: Device, port: int) -> Device:
     """Point a client's sockets at another realtime process."""
     client.addresses = attrs.evolve(client.addresses, realtime=f"ws://127.0.0.1:{port}")
     return client
@@ -86,7 +86,7 @@ def another_realtime(stack: Stack, key: str, **settings: str) -> Iterator[int]:
         del stack.processes[key]
 
 
-def token_like(stack: Stack, client: Client, *, key: str | None = None, **changed: Any) -> str:
+def token_like(stack: Stack, client: Device, *, key: str | None = None, **changed: Any) -> str:
     """Return the client's access token with other claims, signed with the service's key (or with `key`)."""
     assert client.access_token is not None
     kid, secret = stack.env["JWT_SECRETS"].split(":")
@@ -94,7 +94,7 @@ def token_like(stack: Stack, client: Client, *, key: str | None = None, **change
     return jwt.encode({**claims, **changed}, key or secret, algorithm="HS256", headers={"kid": kid})
 
 
-async def end_early(world: World, client: Client, session_id: str) -> None:
+async def end_early(world: World, client: Device, session_id: str) -> None:
     """End an active session as one of its parties."""
     for side in ("customer", "mitra"):
         await world.config(f"early_end_{side}_enabled", True)

@@ -15,7 +15,7 @@ import pytest
 from realtime.connections import SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -39,21 +39,21 @@ def guarded_port(stack: Stack) -> Iterator[int]:
     del stack.processes["guarded"]
 
 
-async def opened(client: Client, **headers: str) -> PlainSocket:
+async def opened(client: Device, **headers: str) -> PlainSocket:
     """Open a socket with these headers and send nothing."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{client.addresses.realtime}/ws/chat"
     return PlainSocket(await client._http.ws_connect(url, headers=named, max_msg_size=0), "chat")
 
 
-async def refused(client: Client, **headers: str) -> aiohttp.WSServerHandshakeError:
+async def refused(client: Device, **headers: str) -> aiohttp.WSServerHandshakeError:
     """Ask for an upgrade that the service refuses; return the error."""
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await opened(client, **headers)
     return caught.value
 
 
-async def try_open(client: Client) -> PlainSocket | None:
+async def try_open(client: Device) -> PlainSocket | None:
     """Open a socket; return None if the service refuses it."""
     try:
         return await opened(client)

@@ -11,7 +11,7 @@ import pytest
 from realtime.connections import PORTION, PORTION_EVERY_S, SOCKETS_A_USER
 from tests.sockets.plain_socket import PlainSocket, another_realtime, at, bare, bare_and_known
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ def own_port(stack: Stack) -> Iterator[int]:
         yield port
 
 
-async def crowd(world: World, port: int) -> tuple[Client, list[PlainSocket]]:
+async def crowd(world: World, port: int) -> tuple[Device, list[PlainSocket]]:
     """Open as many sockets as `PORTIONS` portions need; return one of their clients, and all sockets."""
     sockets = []
     for _ in range(USERS):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ FRAMES: list[dict[str, Any]] = [
 ]
 
 
-async def known(client: Client, **headers: str) -> PlainSocket:
+async def known(client: Device, **headers: str) -> PlainSocket:
     """Open a socket with these headers and authenticate it."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{client.addresses.realtime}/ws/chat"

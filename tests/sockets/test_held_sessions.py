@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ROUNDS = 8
 
 
-async def chat(world: World) -> tuple[Client, Client, str]:
+async def chat(world: World) -> tuple[Device, Device, str]:
     """Return a customer and a mitra in a running chat."""
     customer, mitra = await world.customer(), await world.mitra()
     return customer, mitra, await world.session(customer, mitra)

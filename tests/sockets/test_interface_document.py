@@ -19,7 +19,7 @@ from realtime.frame_examples import CLIENT, SERVER
 from tests.sockets import declared
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -226,7 +226,7 @@ async def frames_until_pong(socket: PlainSocket) -> list[dict[str, Any]]:
     return seen
 
 
-async def run(client: Client, path: str, types: set[str], session_id: str) -> dict[str, dict[str, Any]]:
+async def run(client: Device, path: str, types: set[str], session_id: str) -> dict[str, dict[str, Any]]:
     """Send the examples of these types with real ids; return the last answer to each, by type."""
     socket, _ = await bare_and_known(client, path)
     real = {"session_id": session_id, "event_id": new_id(), "client_message_id": new_id(), "token": client.access_token}
@@ -259,7 +259,7 @@ async def test_every_chat_example_runs_on_a_real_service(world: World) -> None:
 async def test_every_pairing_example_runs_on_a_real_service(world: World) -> None:
     mitra = await world.mitra()
 
-    async def asked(customer: Client) -> str:
+    async def asked(customer: Device) -> str:
         """Create a search whose invitation has reached the mitra; return the session's id."""
         session_id = (await world.paid(customer))["session_id"]
         await world.until(

@@ -8,8 +8,7 @@ import pytest
 
 from tests.sockets.plain_socket import at, bare_and_known
 from tests.stack import Stack, World, new_id, refused
-from tools.driving.client import Client
-from tools.driving.phone import Phone
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -27,7 +26,7 @@ def limited_port(stack: Stack) -> Iterator[int]:
     del stack.processes["limited"]
 
 
-async def a_chat(world: World, port: int) -> tuple[Client, Client, str]:
+async def a_chat(world: World, port: int) -> tuple[Device, Device, str]:
     """Return a customer and a mitra in a chat, both at a process with the default rate, and its id."""
     customer, mitra = at(await world.customer(), port), at(await world.mitra(), port)
     return customer, mitra, await world.session(customer, mitra)
@@ -91,7 +90,7 @@ async def test_message_over_the_rate_is_refused_and_later_ones_wait_for_it(world
 
 async def test_phone_over_the_rate_sends_everything_in_order(world: World, limited_port: int) -> None:
     customer, _, session_id = await a_chat(world, limited_port)
-    phone = await Phone(customer).start()
+    phone = await customer.start("chat")
     try:
         await phone.until(lambda: session_id in phone.sessions)
         words = [str(number) for number in range(45)]

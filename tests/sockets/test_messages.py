@@ -10,7 +10,8 @@ from tests.flows.test_digests import digests_of
 from tests.http.privacy.steps import finish
 from tests.sockets.plain_socket import bare_and_known, end_early, moment
 from tests.stack import World, new_id
-from tools.driving.client import Client, Refused, Socket
+from tools.driving.device import Device, RecordedSocket
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -23,14 +24,14 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
     return [(row["seq"], row["content"]) for row in rows]
 
 
-async def settle(socket: Socket) -> None:
+async def settle(socket: RecordedSocket) -> None:
     """Wait for a round trip on a socket: everything sent to it before has arrived."""
     ref = new_id()
     await socket.send({"type": "ping", "ref": ref})
     await socket.wait("pong", where=lambda frame: frame.get("ref") == ref)
 
 
-def messages_of(socket: Socket) -> list[int]:
+def messages_of(socket: RecordedSocket) -> list[int]:
     """Return the seqs of the received messages, in order of arrival."""
     return [frame["message"]["seq"] for frame in socket.frames if frame["type"] == "message"]
 
@@ -204,7 +205,7 @@ async def test_typing_reaches_only_the_other_party(world: World) -> None:
     assert not [f for f in phone.frames if f["type"] == "typing"]
 
 
-async def say_many(socket: Socket, session_id: str, count: int) -> None:
+async def say_many(socket: RecordedSocket, session_id: str, count: int) -> None:
     """Send messages without waiting for each; wait until all are acknowledged."""
     refs = [new_id() for _ in range(count)]
     for n, ref in enumerate(refs):
@@ -261,7 +262,7 @@ def long_messages_frame(session_id: str) -> dict[str, Any]:
     return {"type": "send_message", "session_id": session_id, "client_message_id": new_id(), "content": content}
 
 
-async def store_long_messages(socket: Socket, session_id: str, count: int) -> None:
+async def store_long_messages(socket: RecordedSocket, session_id: str, count: int) -> None:
     """Store long messages."""
     for _ in range(count):
         await socket._ws.send_str(json.dumps(long_messages_frame(session_id), ensure_ascii=False))
@@ -354,7 +355,7 @@ async def test_snapshot_plus_later_events_equals_a_new_snapshot(world: World) ->
     await check("completed")
 
 
-async def rest_say(client: Client, session_id: str, content: str) -> dict[str, Any]:
+async def rest_say(client: Device, session_id: str, content: str) -> dict[str, Any]:
     """Send a message over REST."""
     body = {"client_message_id": new_id(), "content": content}
     return await client.post(f"/api/shared/chat/sessions/{session_id}/messages", body)

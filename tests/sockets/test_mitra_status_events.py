@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.stack import World
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 pytestmark = pytest.mark.anyio
 ONLINE, OFFLINE = "/api/mitra/status/online", "/api/mitra/status/offline"
@@ -13,18 +13,18 @@ EVENT = "mitra_status_changed"
 STORED = "SELECT payload FROM deliveries WHERE recipient_id = $1::uuid AND event = 'mitra_status_changed'"
 
 
-async def changed(desk: Socket) -> tuple[bool, str, bool]:
+async def changed(desk: RecordedSocket) -> tuple[bool, str, bool]:
     """Wait for the next change; return the status, the reason, and whether it must be acknowledged."""
     frame = await desk.wait(EVENT)
     return frame["is_online"], frame["reason"], "event_id" in frame
 
 
-async def force_offline(world: World, mitra: Client) -> None:
+async def force_offline(world: World, mitra: Device) -> None:
     """Let an operator take a mitra offline."""
     await (await world.operator()).post(f"/internal/mitras/{mitra.user['id']}/force-offline")
 
 
-async def stored(world: World, mitra: Client) -> list[Any]:
+async def stored(world: World, mitra: Device) -> list[Any]:
     """Return the changes that wait for an acknowledgement."""
     return await world.stack.sql(STORED, mitra.user["id"])
 

@@ -8,13 +8,13 @@ from tests.http.extensions.steps import ask_for_extension, chatting, create_exte
 from tests.http.pairing.steps import acting, cancelling, end_now, expire_silently, now_in, pay_late, read_payment
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, store_tokens
 from tests.stack import World
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 pytestmark = pytest.mark.anyio
 ABANDON = "/api/client/payment/requests/{}/abandon"
 
 
-async def update(phone: Socket, payment: dict[str, Any], status: str) -> dict[str, Any]:
+async def update(phone: RecordedSocket, payment: dict[str, Any], status: str) -> dict[str, Any]:
     """Wait until a phone learns that a request has a state; return the request."""
 
     def ours(frame: dict[str, Any]) -> bool:
@@ -24,13 +24,13 @@ async def update(phone: Socket, payment: dict[str, Any], status: str) -> dict[st
     return (await phone.wait("payment_updated", where=ours))["payment_request"]
 
 
-def updates(phone: Socket) -> list[tuple[str, str]]:
+def updates(phone: RecordedSocket) -> list[tuple[str, str]]:
     """Return the changes that a phone received, as (request, state)."""
     views = [frame["payment_request"] for frame in phone.frames if frame["type"] == "payment_updated"]
     return [(view["payment_request_id"], view["status"]) for view in views]
 
 
-async def two_phones(world: World) -> tuple[Client, Client]:
+async def two_phones(world: World) -> tuple[Device, Device]:
     """Return a customer's two phones."""
     number = new_number()
     first = await anonymous(world)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -38,24 +38,24 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-async def last_heartbeat(world: World, mitra: Client) -> dt.datetime:
+async def last_heartbeat(world: World, mitra: Device) -> dt.datetime:
     """Return the time of a mitra's last heartbeat."""
     return (await world.stack.sql(HEARD, mitra.user["id"]))[0][0]
 
 
-async def wait_for_heartbeat(world: World, mitra: Client, *, after: dt.datetime) -> None:
+async def wait_for_heartbeat(world: World, mitra: Device, *, after: dt.datetime) -> None:
     """Wait until a mitra has a new heartbeat."""
     await world.until(lambda: last_heartbeat(world, mitra), lambda at: at > after)
 
 
-async def silent(world: World) -> Client:
+async def silent(world: World) -> Device:
     """Return a mitra who was silent for too long and was not taken offline yet."""
     mitra = await world.mitra()
     await be_silent(world, mitra)
     return mitra
 
 
-async def be_silent(world: World, mitra: Client) -> None:
+async def be_silent(world: World, mitra: Device) -> None:
     """Move the mitra's last heartbeat too far back; the service could accept heartbeats all the time since then."""
     await world.stack.sql(RUNNING)
     await world.stack.sql(SILENT, mitra.user["id"])

@@ -5,22 +5,22 @@ import pytest
 from tests.http.pairing.steps import end_now, session_of
 from tests.http.sign_in.people import by_phone, device, new_number, store_tokens
 from tests.stack import World, new_id
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 pytestmark = pytest.mark.anyio
 
 
-async def rename(customer: Client, name: str) -> None:
+async def rename(customer: Device, name: str) -> None:
     """Change a customer's name."""
     await customer.call("PATCH", "/api/client/auth/profile", {"display_name": name})
 
 
-async def signed_in(world: World, client: Client, number: str) -> Client:
+async def signed_in(world: World, client: Device, number: str) -> Device:
     """Sign a device in by a phone number; an anonymous customer joins the number's account."""
     return store_tokens(client, await by_phone(world, client, number))
 
 
-async def names_sent(socket: Socket) -> list[tuple[str, str]]:
+async def names_sent(socket: RecordedSocket) -> list[tuple[str, str]]:
     """Return (session, name) of each `peer_renamed` that a socket has got, once all earlier frames have come."""
     await socket.send({"type": "ping", "ref": (ref := new_id())})
     await socket.wait("pong", where=lambda frame: frame.get("ref") == ref)

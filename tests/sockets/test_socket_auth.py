@@ -7,7 +7,7 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket, bare, bare_and_known, end_early, moment, token_like
 from tests.stack import World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -128,13 +128,13 @@ async def test_new_token_of_the_same_user_renews_a_socket_and_another_users_clos
     assert await socket.code() == 4401
 
 
-async def service_now(client: Client) -> int:
+async def service_now(client: Device) -> int:
     """Return the service time in whole seconds."""
     _, known = await bare_and_known(client)
     return int(moment(known["server_time"]).timestamp())
 
 
-async def with_token_until(world: World, customer: Client, path: str, end: int) -> PlainSocket:
+async def with_token_until(world: World, customer: Device, path: str, end: int) -> PlainSocket:
     """Open a socket whose token expires at this moment of service time."""
     socket = await bare(customer, path)
     await socket.say({"type": "auth", "token": token_like(world.stack, customer, exp=end)})

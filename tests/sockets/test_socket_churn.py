@@ -12,7 +12,7 @@ from tests.faults.people import phones
 from tests.scrape import scrape
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def sockets(stack: Stack) -> int:
         return int(GAUGE.findall(answer.read().decode())[0])
 
 
-async def open_and_close_sockets(customer: Client) -> None:
+async def open_and_close_sockets(customer: Device) -> None:
     """Authenticate new sockets repeatedly; every second time the client disappears without a close frame."""
     for n in range(TIMES):
         socket, _ = await bare_and_known(customer)

@@ -30,7 +30,7 @@ from tests.sockets.test_wire import (
     upgrade,
 )
 from tests.stack import Stack, World, new_id, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -227,7 +227,7 @@ async def test_acks_of_own_events_cost_as_much_as_ordinary_frames(world: World) 
 
 
 @contextlib.asynccontextmanager
-async def readers_waiting(world: World, people: list[Client]) -> AsyncIterator[None]:
+async def readers_waiting(world: World, people: list[Device]) -> AsyncIterator[None]:
     """Make these users' acknowledgements and snapshots wait for a locked table, as with a slow database."""
     async with contextlib.AsyncExitStack() as stack:
         sockets = [(await bare_and_known(person))[0] for person in people]
@@ -271,7 +271,7 @@ async def test_auth_frame_buffered_during_a_suspension_is_not_late(world: World)
     await world.until(lambda: opened(customer), lambda socket: socket)
 
 
-async def opened(client: Client) -> PlainSocket | None:
+async def opened(client: Device) -> PlainSocket | None:
     """Open a socket; None while the process refuses upgrades, which it does for a moment after it was slow."""
     with contextlib.suppress(aiohttp.WSServerHandshakeError):
         return await bare(client)

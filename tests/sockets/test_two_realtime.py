@@ -9,7 +9,7 @@ import pytest
 from tests.scrape import scrape
 from tests.sockets.plain_socket import at, end_early
 from tests.stack import Stack, World, new_id, within
-from tools.driving.client import Socket
+from tools.driving.device import RecordedSocket
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ def second_port(stack: Stack) -> Iterator[int]:
     del stack.processes["realtime2"]
 
 
-async def say_many(socket: Socket, session_id: str, words: list[str]) -> list[str]:
+async def say_many(socket: RecordedSocket, session_id: str, words: list[str]) -> list[str]:
     """Send messages; return the contents of those that were acknowledged before the socket closed."""
     refs = {new_id(): word for word in words}
     try:
@@ -41,12 +41,12 @@ async def say_many(socket: Socket, session_id: str, words: list[str]) -> list[st
     return [refs[frame["ref"]] for frame in socket.frames if frame["type"] == "message_ack"]
 
 
-def received_messages(socket: Socket) -> list[tuple[int, str]]:
+def received_messages(socket: RecordedSocket) -> list[tuple[int, str]]:
     """Return the received messages, in order of arrival."""
     return [(f["message"]["seq"], f["message"]["content"]) for f in socket.frames if f["type"] == "message"]
 
 
-async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
+async def transcript(socket: RecordedSocket, session_id: str) -> list[tuple[int, str]]:
     """Sync from the start; return all messages."""
     found: list[tuple[int, str]] = []
     more = True

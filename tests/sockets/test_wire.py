@@ -13,7 +13,7 @@ import pytest
 
 from realtime import close_codes
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +86,7 @@ class RawConnection:
 
 
 @contextlib.asynccontextmanager
-async def open_raw_connection(client: Client) -> AsyncIterator[RawConnection]:
+async def open_raw_connection(client: Device) -> AsyncIterator[RawConnection]:
     host, port = client.addresses.realtime.removeprefix("http://").removeprefix("ws://").split(":")
     async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -99,7 +99,7 @@ async def open_raw_connection(client: Client) -> AsyncIterator[RawConnection]:
 
 
 @contextlib.asynccontextmanager
-async def open_authenticated_connection(client: Client) -> AsyncIterator[RawConnection]:
+async def open_authenticated_connection(client: Device) -> AsyncIterator[RawConnection]:
     """Yield an upgraded and authenticated connection."""
     async with open_raw_connection(client) as wire:
         wire.send(upgrade())

@@ -25,7 +25,6 @@ from tests.stack import Stack, World
 from tests.tools.doctor.examined import PRODUCTION, examined, texts
 from tests.verdicts import check_books
 from tools.doctor.findings import Result
-from tools.driving.phone import Phone
 from tools.driving.service import PROCESSES
 from tools.embedded import programs
 
@@ -131,10 +130,10 @@ def errors_of(stack: Stack, name: str) -> list[str]:
 async def test_paid_session_and_audit_run_without_rights_on_the_schema(world: World, stack: Stack) -> None:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
-    phone, other = await Phone(customer).start(), await Phone(mitra).start()
+    phone, other = await customer.start("chat"), await mitra.start("chat")
     await phone.say(session_id, "halo")
     await other.until(lambda: [m["content"] for m in other.transcript(session_id)] == ["halo"])
-    await other.read(session_id)
+    await other.mark_read(session_id)
     assert await phone.wait("session_expired") is not None
     await customer.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "terima kasih"})
     await mitra.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": "sama-sama"})

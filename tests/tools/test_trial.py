@@ -12,7 +12,7 @@ from core.config.keys import KEYS
 from core.config.rules import check
 from core.settings.environment import read
 from tools.commands import environment, trial
-from tools.driving.client import Addresses, Client
+from tools.driving.device import Addresses, Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_trial_shows_where_to_begin_and_deletes_its_data() -> None:
         for address in (f"{public}/try/", f"{public}/dev/inbox", f"{internal}/internal/"):
             assert address in said
         addresses = Addresses(public=public, internal=internal, realtime=f"ws://127.0.0.1:{ports['REALTIME']}")
-        client, operator = Client(addresses), Client(addresses)
+        client, operator = Device(addresses), Device(addresses)
         config = await client.get("/try/config.json")
         assert config["sockets"] == addresses.realtime
         assert config["time_scale"] == 10

@@ -11,7 +11,7 @@ from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import CALLBACK_TOKEN, World, payment_call
 from tests.traces.collector import Collector, Received
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 pytestmark = pytest.mark.anyio
 WEBHOOK = "POST /api/shared/payment/webhooks/gateway"
@@ -73,7 +73,7 @@ def leads_to(collector: Collector, first: Received, last: Received) -> bool:
     return True
 
 
-async def parties(world: World) -> tuple[Client, Client, Socket]:
+async def parties(world: World) -> tuple[Device, Device, RecordedSocket]:
     """Return a customer, a mitra and the mitra's socket."""
     customer, mitra = await world.customer("Dewi Sartika"), await world.mitra("Ayu Lestari")
     return customer, mitra, await mitra.open("pairing")

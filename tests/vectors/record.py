@@ -15,7 +15,8 @@ import jwt
 from core.base import ids
 from tests.stack import Stack, World
 from tests.vectors.renaming import Renaming
-from tools.driving.client import Client, Refused, Socket
+from tools.driving.device import Device, RecordedSocket
+from tools.driving.sesi_client import Refused
 
 FILE = pathlib.Path(__file__).parent / "objects.json"
 SHORT_LIFE_S = 40  # less than the 60 s before its end at which a token expires soon
@@ -43,10 +44,10 @@ class Recorder:
         name = f"error {frame['code']}" if frame["type"] == "error" else frame["type"]
         self._frames.setdefault(place, {})[name] = frame
 
-    async def _take(self, socket: Socket, place: str, kind: str) -> None:
+    async def _take(self, socket: RecordedSocket, place: str, kind: str) -> None:
         self._keep(place, await socket.wait(kind))
 
-    async def _open(self, client: Client, path: str) -> Socket:
+    async def _open(self, client: Device, path: str) -> RecordedSocket:
         """Open a socket; record its snapshot and a pong."""
         socket = await client.open(path)
         place = f"{'customer' if 'is_anonymous' in client.user else 'mitra'} /ws/{path}"
@@ -55,7 +56,7 @@ class Recorder:
         await self._take(socket, place, "pong")
         return socket
 
-    async def _refused(self, client: Client, method: str, path: str, body: Any = None, **more: Any) -> None:
+    async def _refused(self, client: Device, method: str, path: str, body: Any = None, **more: Any) -> None:
         try:
             await client.call(method, path, body, **more)
         except Refused as refused:
@@ -151,7 +152,7 @@ class Recorder:
         self._bodies["Message"] = await self._dewi.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
         await self._take(await self._expiring_socket(), place, "auth_expiring")
 
-    async def _expiring_socket(self) -> Socket:
+    async def _expiring_socket(self) -> RecordedSocket:
         """Open a chat socket with a token that ends soon."""
         kid, secret = self._world.stack.env["JWT_SECRETS"].split(",")[0].split(":")
         claims = jwt.decode(self._dewi.access_token or "", options={"verify_signature": False})

@@ -11,7 +11,7 @@ from tools.bench.figures import percentile
 from tools.bench.light_socket import SocketTally, Wire, client_frame, clock
 from tools.bench.machine import cpu_seconds
 from tools.bench.running import CALLBACK_TOKEN, BenchFailed, until
-from tools.driving.client import Addresses
+from tools.driving.device import Addresses
 from tools.driving.service import Service
 
 TRIALS = 25

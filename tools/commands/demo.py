@@ -21,15 +21,16 @@ from core.base import ids
 from core.base.addresses import host_and_port
 from core.settings.settings import Settings
 from tools.commands import environment
-from tools.driving.client import Addresses, Client, Refused
-from tools.driving.phone import Phone
+from tools.driving.device import Addresses, Device
 from tools.driving.push_inbox import PushInbox
+from tools.driving.sesi_client import Refused
 from tools.driving.throwaway import Throwaway
 
 PATIENCE_S = 90.0  # real seconds to wait for something that should come at once
 BIMA_TOKEN = "a-push-token-of-bimas-phone"
 WHOLE_S = 960.0  # service seconds; longer than the session in the demo
 HEARTBEAT_S = 10.0  # service seconds
+LATE_S = 3.0  # real seconds by which an event may come later than what it reports
 READING_S = 0.5  # real seconds between messages, so that a reader can follow
 console = Console(highlight=False)
 
@@ -73,18 +74,16 @@ class Play:
         self._stage = stage
         self._code_of = code_of
         self._pushes = pushes
-        self._customer, self._ayu, self._bima = (Client(addresses) for _ in range(3))
+        self._customer, self._ayu, self._bima = (Device(addresses) for _ in range(3))
         self._patience = PATIENCE_S + WHOLE_S / stage.scale
-        self._phones: dict[str, Phone] = {}
+        self._devices = {"dewi": self._customer, "ayu": self._ayu, "bima": self._bima}
 
     async def close(self) -> None:
-        """Stop all phones and clients."""
-        for phone in self._phones.values():
-            await phone.stop()
-        for client in (self._customer, self._ayu, self._bima):
-            await client.close()
+        """Close all devices."""
+        for device in self._devices.values():
+            await device.close()
 
-    async def run(self, numbers: tuple[str, str], operator: Client | None) -> bool:
+    async def run(self, numbers: tuple[str, str], operator: Device | None) -> bool:
         """Play the demo; return whether the ledger audit found no violation."""
         await self._arrive(numbers)
         beats = asyncio.create_task(self._heartbeats())
@@ -108,15 +107,8 @@ class Play:
             await again(lambda client=client: client.post("/api/mitra/status/online"))
             say(name, "signs in with a code and goes online")
         await again(lambda: bima.call("PUT", "/api/shared/push-token", {"push_token": BIMA_TOKEN}))
-        self._phones = {
-            "ayu requests": Phone(ayu, "pairing"),
-            "bima requests": Phone(bima, "pairing"),
-            "dewi search": Phone(customer, "pairing"),
-            "dewi": Phone(customer),
-            "ayu": Phone(ayu),
-        }
-        for phone in self._phones.values():
-            await phone.start()
+        for device in self._devices.values():
+            await device.start()
 
     async def _heartbeats(self) -> None:
         while True:
@@ -125,17 +117,24 @@ class Play:
                     await self._beat(client)
             await asyncio.sleep(max(0.2, HEARTBEAT_S / self._stage.scale))
 
-    async def _beat(self, client: Client) -> None:
+    async def _beat(self, client: Device) -> None:
         try:
             await client.post("/api/mitra/status/heartbeat")
         except Refused as refused:
             if refused.code == "MITRA_OFFLINE":  # the machine was too busy for heartbeats
                 await client.post("/api/mitra/status/online")
 
-    async def _see(self, phone: str, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait for an event, or until `truth` returns True; return whether the event itself arrived."""
-        frame = await self._phones[phone].wait(event, timeout=self._patience, truth=lambda: again(truth))
-        return frame is not None
+    async def _see(self, name: str, event: str, truth: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait for an event; return False if it has not come LATE_S after `truth` returned True. Raises TimeoutError."""
+        deadline, happened = time.monotonic() + self._patience, False
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                await self._devices[name].wait(event, timeout=LATE_S)
+                return True
+            if happened:
+                return False
+            happened = await again(truth)
+        raise TimeoutError(f"no {event} in {self._patience:.0f} s")
 
     async def _pay(self, what: str, wish: dict[str, Any], path: str = "/api/client/payment/requests") -> dict[str, Any]:
         """Create a payment request and pay it on the development payment page; return the request."""
@@ -146,7 +145,7 @@ class Play:
         self._stage.say("gateway", "reports: PAID", "green")
         return payment
 
-    async def _requests(self, client: Client) -> list[dict[str, Any]]:
+    async def _requests(self, client: Device) -> list[dict[str, Any]]:
         return (await client.get("/api/mitra/chat-requests"))["items"]
 
     async def _payment(self, payment_id: str) -> dict[str, Any]:
@@ -167,8 +166,8 @@ class Play:
         async def asked() -> bool:
             return bool(await self._requests(ayu))
 
-        await self._see("ayu requests", "chat_request", asked)
-        await self._see("bima requests", "chat_request", asked)
+        await self._see("ayu", "chat_request", asked)
+        await self._see("bima", "chat_request", asked)
         say("service", "asks Ayu and Bima at once")
         session_id = (await self._payment(payment_id))["session_id"]
         winner = await again(lambda: ayu.post(f"/api/mitra/chat-requests/{session_id}/accept"))
@@ -187,12 +186,12 @@ class Play:
             ("Dewi", "Pekerjaanku terasa berat sekali minggu ini."),
             ("Ayu", "Itu pasti melelahkan. Apa yang paling berat?"),
         ):
-            ack = await self._phones[name.lower()].say(session_id, text)
+            ack = await self._devices[name.lower()].say(session_id, text)
             self._stage.say(name, f"“{text}”  [dim]stored as {ack['seq']}[/]", "cyan")
             await asyncio.sleep(READING_S)
-        dewi = self._phones["dewi"]
+        dewi = self._devices["dewi"]
         await dewi.until(lambda: len(dewi.transcript(session_id)) == 4, timeout=self._patience)
-        await dewi.read(session_id)
+        await dewi.mark_read(session_id)
         self._stage.say("Dewi", "has read everything")
 
     async def _state(self, session_id: str) -> dict[str, Any]:
@@ -213,8 +212,7 @@ class Play:
         )
         self._stage.say("Ayu", "marks the topic as sensitive; Dewi's app shows no notice")
         await self._pay("12 more minutes", {"duration_minutes": 12, "is_extension": True, "session_id": session_id})
-        asked = await self._phones["ayu"].wait("extension_requested", timeout=self._patience, truth=None)
-        assert asked is not None
+        asked = await self._devices["ayu"].wait("extension_requested", timeout=self._patience)
         path = f"/api/shared/chat/sessions/{session_id}/extensions/{asked['extension']['id']}/answer"
         try:
             await again(lambda: self._ayu.post(path, {"accept": True}))
@@ -239,14 +237,14 @@ class Play:
         await self._see("dewi", "session_expired", expired)
         self._stage.say("service", "ends the paid time; the chat takes no more messages", "yellow")
         try:
-            await self._phones["dewi"].say(session_id, "Satu lagi...")
+            await self._devices["dewi"].say(session_id, "Satu lagi...")
         except Refused as refused:
             self._stage.say("Dewi", f"tries to write once more: {refused.code}")
 
     async def _goodbyes(self, session_id: str) -> None:
         path = f"/api/shared/chat/sessions/{session_id}/closure"
 
-        async def leave(client: Client, text: str) -> None:
+        async def leave(client: Device, text: str) -> None:
             try:
                 await again(lambda: client.post(path, {"message": text}))
             except Refused as refused:
@@ -266,7 +264,7 @@ class Play:
         self._stage.say("service", "completes the session", "green")
         await self._see("ayu", "session_completed", completed)
         for name, client, other in (("Dewi", self._customer, "mitra"), ("Ayu", self._ayu, "customer")):
-            shown = self._phones[name.lower()].sessions[session_id]
+            shown = self._devices[name.lower()].sessions[session_id]
             if shown["status"] != "completed":  # the event did not arrive
                 shown = await again(lambda client=client: client.get(f"/api/shared/chat/sessions/{session_id}"))
             text = next(closure["message"] for closure in shown["closures"] if closure["user_type"] == other)
@@ -284,13 +282,13 @@ class Play:
         async def asked() -> bool:
             return bool(await self._requests(self._ayu)) or (await self._payment(payment_id))["failure"] is not None
 
-        await self._see("ayu requests", "chat_request", asked)
+        await self._see("ayu", "chat_request", asked)
         session_id = (await self._payment(payment_id))["session_id"]
         with contextlib.suppress(Refused):  # the round is over, with the same result
             await again(lambda: self._ayu.post(f"/api/mitra/chat-requests/{session_id}/reject"))
         failure = (await self._payment(payment_id))["failure"]
         say("Ayu", f"rejects: {failure['cause_tag'] if failure else 'no answer'}; Dewi keeps the payment", "yellow")
-        await self._phones["bima requests"].stop()
+        await self._bima.stop()
         say("Bima", "closes the app")
         await again(lambda: customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment_id}))
         say("Dewi", "asks all mitras instead, with the same payment")
@@ -300,14 +298,14 @@ class Play:
         session_id = (await self._payment(payment_id))["session_id"]
         await again(lambda: self._bima.post(f"/api/mitra/chat-requests/{session_id}/accept"))
         say("Bima", "opens the app from the push and accepts", "green")
-        ack = await self._phones["dewi"].say(session_id, "Halo Kak Bima!")
+        ack = await self._devices["dewi"].say(session_id, "Halo Kak Bima!")
         say("Dewi", f"“Halo Kak Bima!”  [dim]stored as {ack['seq']}; this session continues[/]", "cyan")
 
-    async def _books(self, session_id: str, payment_id: str, operator: Client | None) -> bool:
+    async def _books(self, session_id: str, payment_id: str, operator: Device | None) -> bool:
         view = await again(lambda: self._state(session_id))
         payment = await self._payment(payment_id)
         stored = await again(lambda: self._customer.get(f"/api/shared/chat/sessions/{session_id}/messages"))
-        shown = [message["id"] for message in self._phones["dewi"].transcript(session_id)]
+        shown = [message["id"] for message in self._devices["dewi"].transcript(session_id)]
         lines = [
             f"session {view['status']}, ended by {view['ended_by']}, {view['last_seq']} messages without gaps",
             f"payment {payment['status']}, {rupiah(payment['amount'])}",
@@ -351,7 +349,7 @@ async def demo(*, scale: float, running: bool) -> int:
     if running:
         return await _against_running()
     service = Throwaway(scale)
-    operator = Client(service.addresses)
+    operator = Device(service.addresses)
     try:
         console.print("[dim]Starting a temporary service: api, realtime and jobs on PostgreSQL and Valkey …[/]")
         await service.start()

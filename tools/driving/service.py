@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 
 from tools.commands import environment
-from tools.driving.client import Addresses
+from tools.driving.device import Addresses
 from tools.driving.throwaway import free_port
 from tools.embedded.servers import Embedded
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from tools.commands import environment
-from tools.driving.client import Addresses
+from tools.driving.device import Addresses
 from tools.driving.inbox import CodeInbox
 from tools.driving.push_inbox import PushInbox
 from tools.embedded import ports

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.faults import people as app
 from tests.faults.chaos.lives import OVER, Ack, ChaosWorld, Mitra
-from tools.driving.phone import PAUSES_S
+from tools.driving.sesi_client.waits import PAUSES_S
 
 SETTLE_S = 90.0  # for a payment that a sweep finds after 60 s, the session's deadlines, and a busy machine
 BY_CHOICE_S = 10.0  # a mitra who goes offline by choice returns after half a second and two calls

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.chaos.phones import Message
-from tools.driving.client import Addresses, Client, Refused
+from tools.driving.device import Addresses, Device
+from tools.driving.sesi_client import Refused
 
 PHONES = pathlib.Path(__file__).with_name("phones.mjs")
 LONGEST_LINE = 2**24
@@ -79,7 +80,7 @@ class PhoneHost:
         await self._process.wait()
 
 
-class LibraryClient(Client):
+class LibraryClient(Device):
     """A user whose calls are made by the library. The library alone has the tokens."""
 
     def __init__(self, addresses: Addresses, host: PhoneHost, name: str, role: str) -> None:
@@ -109,7 +110,7 @@ class LibraryPhone:
     """A phone whose app is the library."""
 
     def __init__(self, client: LibraryClient, host: PhoneHost, name: str) -> None:
-        self.client: Client = client
+        self.client: Device = client
         self._host = host
         self._name = name
 

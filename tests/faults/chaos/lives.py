@@ -20,7 +20,8 @@ from tests.faults.chaos.library import LibraryClient, PhoneHost
 from tests.faults.chaos.phones import ChaosPhone, ReferencePhone
 from tests.faults.service import Service
 from tests.stack import CALLBACK_TOKEN, World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 WEBHOOK = "/api/shared/payment/webhooks/gateway"
 RUNNING = "/api/mitra/chat-requests/sessions/active-with-unread"
@@ -84,7 +85,7 @@ class Notes:
         self.violations.append(what)
 
 
-class Watched(Client):
+class Watched(Device):
     """A client that records answers that must never occur: every 5xx but 503."""
 
     notes: Notes
@@ -105,26 +106,25 @@ class ChaosWorld(World):
         self.notes = notes
         self._http: aiohttp.ClientSession | None = None
 
-    def client(self) -> Client:
+    def client(self) -> Device:
         """Return a device without a user."""
-        made = Watched(self.service.at(len(self.clients)))
+        made = Watched(self.service.at(len(self.clients)), heartbeats=True)
         made.notes = self.notes
         self.clients.append(made)
         return made
 
-    async def join_customer(self, name: str) -> tuple[Client, ChaosPhone]:
+    async def join_customer(self, name: str) -> tuple[Device, ChaosPhone]:
         """Create a customer with a phone, which stays until the end of the run. Raises Refused, OSError."""
         client = await self.customer(name)
         return client, await self._reference_phone(client)
 
-    async def join_mitra(self, name: str) -> tuple[Client, ChaosPhone]:
+    async def join_mitra(self, name: str) -> tuple[Device, ChaosPhone]:
         """Create a mitra with a phone, which stays until the end of the run. Raises Refused, OSError."""
         client = await self.mitra(name)
-        cadence = (await client.get("/api/mitra/status"))["heartbeat_cadence_seconds"]
-        return client, await self._reference_phone(client, heartbeat_s=cadence)
+        return client, await self._reference_phone(client)
 
-    async def _reference_phone(self, client: Client, *, heartbeat_s: float | None = None) -> ReferencePhone:
-        made = await ReferencePhone(client).start(heartbeat_s=heartbeat_s)
+    async def _reference_phone(self, client: Device) -> ReferencePhone:
+        made = await ReferencePhone(client).start()
         self.notes.phones.append(made)
         return made
 
@@ -160,12 +160,12 @@ class LibraryWorld(ChaosWorld):
         self._joined = itertools.count(1)
         self._start: asyncio.Task[PhoneHost] | None = None
 
-    async def join_customer(self, name: str) -> tuple[Client, ChaosPhone]:
+    async def join_customer(self, name: str) -> tuple[Device, ChaosPhone]:
         app = await self._app("customer", name)
         await app.sign_in_anonymously(name)
         return self._with_phone(app)
 
-    async def join_mitra(self, name: str) -> tuple[Client, ChaosPhone]:
+    async def join_mitra(self, name: str) -> tuple[Device, ChaosPhone]:
         number, address = await self.mitra_account(name), self.new_address()
         app = await self._app("mitra", name, **{"X-Forwarded-For": address})
         await app.sign_in_as_mitra(number, self.stack.inbox.code_of)
@@ -181,7 +181,7 @@ class LibraryWorld(ChaosWorld):
         await app.begin(**headers)
         return app
 
-    def _with_phone(self, app: LibraryClient) -> tuple[Client, ChaosPhone]:
+    def _with_phone(self, app: LibraryClient) -> tuple[Device, ChaosPhone]:
         self.notes.phones.append(app.phone)
         return app, app.phone
 
@@ -236,7 +236,7 @@ class SimulatedUser:
                 await phone.read(session_id)
             await self.pause(0.0, 0.3)
 
-    async def report(self, client: Client, session_id: str) -> None:
+    async def report(self, client: Device, session_id: str) -> None:
         """Report the other party of a session, perhaps."""
         if self.dice.random() >= 0.2:
             return
@@ -247,7 +247,7 @@ class SimulatedUser:
         self.notes.reports[session_id, type(self).__name__.lower()] = reason
         self.notes.counts["reports"] += 1
 
-    async def block(self, client: Client, session: dict[str, Any]) -> None:
+    async def block(self, client: Device, session: dict[str, Any]) -> None:
         """Block the other party of a session for some seconds, perhaps: the two must not be paired then."""
         if self.dice.random() >= 0.15:
             return
@@ -282,7 +282,7 @@ class Customer(SimulatedUser):
             self.notes.counts["lives"] += 1
             await self.pause(0.0, 0.5)
 
-    async def session(self, client: Client, phone: ChaosPhone) -> None:
+    async def session(self, client: Device, phone: ChaosPhone) -> None:
         """Run one session from the payment request to its end."""
         wish = {"topics": ["kerja"]} if self.dice.random() < 0.3 else {}
         payment = await self.request(client, wish)
@@ -302,7 +302,7 @@ class Customer(SimulatedUser):
         await self.chat(client, phone, session_id)
         self.notes.counts["sessions"] += 1
 
-    async def request(self, client: Client, wish: dict[str, Any]) -> dict[str, Any]:
+    async def request(self, client: Device, wish: dict[str, Any]) -> dict[str, Any]:
         """Create a payment request; wait for a mitra if none is available, and for the end of an operator's block."""
         while True:
             try:
@@ -336,7 +336,7 @@ class Customer(SimulatedUser):
         if self.dice.random() < 0.2:
             await app.pay(self.crowd, payment, status=self.dice.choice(["EXPIRED", "PENDING", "SETTLED"]))
 
-    async def search(self, client: Client, path: str) -> str | None:
+    async def search(self, client: Device, path: str) -> str | None:
         """Wait for a mitra; return the session's id, or None if the search failed."""
         while True:
             seen = await app.retry(lambda: client.get(path))
@@ -348,7 +348,7 @@ class Customer(SimulatedUser):
                 return None
             await asyncio.sleep(0.15)
 
-    async def chat(self, client: Client, phone: ChaosPhone, session_id: str) -> None:
+    async def chat(self, client: Device, phone: ChaosPhone, session_id: str) -> None:
         """Chat until the paid time ends, perhaps extend it, then say goodbye or leave without one."""
         about = f"/api/shared/chat/sessions/{session_id}"
         wants_more = self.dice.random() < 0.25
@@ -368,7 +368,7 @@ class Customer(SimulatedUser):
             await asyncio.sleep(0.2)
             session = await app.retry(lambda: client.get(about))
 
-    async def extend(self, client: Client, session_id: str) -> None:
+    async def extend(self, client: Device, session_id: str) -> None:
         """Buy an extension; the mitra answers it, or it times out."""
         try:
             payment = await app.request(client, is_extension=True, session_id=session_id)
@@ -408,7 +408,7 @@ class Mitra(SimulatedUser):
                     self.is_away = False
                 await self.pause(0.1, 0.4)
 
-    async def look_at_requests(self, client: Client) -> None:
+    async def look_at_requests(self, client: Device) -> None:
         """Accept most requests, reject some, ignore some."""
         refusals = ("REQUEST_TAKEN", "REQUEST_CLOSED", "MITRA_AT_CAPACITY", "MITRA_OFFLINE", "NOT_FOUND")
         for item in (await app.retry(lambda: client.get("/api/mitra/chat-requests"), timeout=60))["items"]:
@@ -419,7 +419,7 @@ class Mitra(SimulatedUser):
             path = f"/api/mitra/chat-requests/{item['session_id']}/{answer}"
             await app.retry(lambda path=path: client.post(path), done=refusals)
 
-    async def answer_extensions(self, client: Client, phone: ChaosPhone) -> None:
+    async def answer_extensions(self, client: Device, phone: ChaosPhone) -> None:
         """Approve or reject extensions; let some time out."""
         while (extension := await phone.next_extension()) is not None:
             if self.dice.random() < 0.3:
@@ -428,7 +428,7 @@ class Mitra(SimulatedUser):
             body = {"accept": self.dice.random() < 0.7}
             await app.retry(lambda path=path, body=body: client.post(path, body), done=("EXTENSION_RESOLVED",))
 
-    async def chat(self, client: Client, phone: ChaosPhone, session_id: str) -> None:
+    async def chat(self, client: Device, phone: ChaosPhone, session_id: str) -> None:
         """Chat in one session until it ends."""
         about = f"/api/shared/chat/sessions/{session_id}"
         while True:

@@ -18,13 +18,13 @@ from tests.faults.chaos.multitude import User, active_sessions, users
 from tests.faults.chaos.raw_socket import RawSocket
 from tests.faults.service import Service
 from tests.stack import CADENCE_S, Stack, World, new_id
-from tools.driving.client import Client
-from tools.driving.phone import Phone, Reconnection
+from tools.driving.device import Device
+from tools.driving.sesi_client import Reconnection
 
 BACK_S = 45.0
 HUB_MIB = 600
 ANSWER_S = 5.0
-CONNECT_S = 20.0  # as in the reference client
+CONNECT_S = 20.0
 AT_ONCE = 200  # concurrent connects while the crowd gathers
 Say = Callable[[str], None]
 
@@ -42,8 +42,8 @@ def more_files() -> None:
 
 
 @attrs.define(eq=False)
-class Device:
-    """An app with one raw socket, which reconnects like the reference client."""
+class RawDevice:
+    """An app with one raw socket, which reconnects like the Python client."""
 
     user: User
     port: int
@@ -116,7 +116,7 @@ class Device:
             self.socket.say({"type": "sync", "ref": session_id, "session_id": session_id, "after": known})
 
 
-async def _all_there(devices: list[Device], limit: float) -> float:
+async def _all_there(devices: list[RawDevice], limit: float) -> float:
     """Wait until every device is connected; return how many seconds that took."""
     began = time.monotonic()
     async with asyncio.timeout(limit):
@@ -134,7 +134,7 @@ async def sockets(notes: Notes, say: Say, *, count: int = 10_000, spoken_to: int
         customers = await users(stack, UserType.CUSTOMER, count)
         mitras = await users(stack, UserType.MITRA, spoken_to)
         ids = await active_sessions(stack, list(zip(customers[:spoken_to], mitras, strict=True)))
-        devices = [Device(user, stack.ports["REALTIME"]) for user in customers]
+        devices = [RawDevice(user, stack.ports["REALTIME"]) for user in customers]
         pid = stack.processes["realtime"].pid
         empty = rss_mib(pid)
         began = time.monotonic()
@@ -177,7 +177,7 @@ async def sockets(notes: Notes, say: Say, *, count: int = 10_000, spoken_to: int
         await asyncio.to_thread(stack.close)
 
 
-async def _back(devices: list[Device]) -> bool:
+async def _back(devices: list[RawDevice]) -> bool:
     try:
         async with asyncio.timeout(BACK_S):
             while not all(device.there.is_set() and device.lives >= 2 for device in devices):
@@ -187,7 +187,7 @@ async def _back(devices: list[Device]) -> bool:
     return True
 
 
-async def _hears(notes: Notes, device: Device, words: str) -> None:
+async def _hears(notes: Notes, device: RawDevice, words: str) -> None:
     try:
         async with asyncio.timeout(5):
             while not device.messages:
@@ -223,7 +223,7 @@ async def _tell(stack: Stack, mitras: list[User], ids: list[str]) -> list[str]:
     return words
 
 
-async def _send_heartbeats(devices: list[Device]) -> None:
+async def _send_heartbeats(devices: list[RawDevice]) -> None:
     """Send a heartbeat from each connected device at the app's cadence, until cancelled."""
     while True:
         await asyncio.sleep(CADENCE_S)
@@ -240,7 +240,7 @@ async def mitras(notes: Notes, say: Say, *, count: int = 1000) -> None:
     lives: list[asyncio.Task[None]] = []
     try:
         crowd = await users(stack, UserType.MITRA, count, online=True)
-        devices = [Device(user, stack.ports["REALTIME"], "/ws/pairing") for user in crowd]
+        devices = [RawDevice(user, stack.ports["REALTIME"], "/ws/pairing") for user in crowd]
         lives = [asyncio.create_task(device.live()) for device in devices]
         lives.append(asyncio.create_task(_send_heartbeats(devices)))
         await _all_there(devices, 60)
@@ -294,20 +294,20 @@ async def talk(notes: Notes, say: Say, *, count: int = 500, seconds: float = 60)
     more_files()
     service = await asyncio.to_thread(Service, counts={"api": 2, "realtime": 2, "jobs": 2})
     world = World(service)
-    phones: list[Phone] = []
+    phones: list[Device] = []
     try:
         sides = [await users(service, kind, count) for kind in (UserType.CUSTOMER, UserType.MITRA)]
         ids = await active_sessions(service, list(zip(*sides, strict=True)))
         for n, user in enumerate(user for pair in zip(*sides, strict=True) for user in pair):
-            client = Client(service.at(n))
+            client = Device(service.at(n))
             client.access_token, client.user = user.token, {"id": user.id}
             world.clients.append(client)
-            phones.append(await Phone(client).start())
+            phones.append(await client.start("chat"))
         stop = asyncio.Event()
         dice = random.Random(1)
         acks: list[tuple[str, int, str]] = []
 
-        async def speak(phone: Phone, session_id: str) -> None:
+        async def speak(phone: Device, session_id: str) -> None:
             while not stop.is_set():
                 await asyncio.sleep(dice.uniform(0, 2 * count / 50))
                 words = new_id()

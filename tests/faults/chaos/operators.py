@@ -9,7 +9,7 @@ from typing import Any
 from tests.faults import people as app
 from tests.faults.chaos.lives import ChaosWorld, Customer, Given, Interval, SimulatedUser
 from tests.stack import new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 PAYMENTS = "/internal/payment-requests"
 
@@ -33,7 +33,7 @@ class Operator(SimulatedUser):
         """Return a path at one of the api processes."""
         return self.crowd.service.at(self.dice.randrange(100)).internal + path
 
-    async def block(self, client: Client) -> None:
+    async def block(self, client: Device) -> None:
         """Block a customer for some seconds."""
         joined = [one.id for one in self._customers if one.id]
         if not joined:
@@ -48,7 +48,7 @@ class Operator(SimulatedUser):
         await app.retry(lambda: client.post(self._at(f"{path}/unblock")))
         self.notes.counts["blocks by operators"] += 1
 
-    async def give_back(self, client: Client) -> None:
+    async def give_back(self, client: Device) -> None:
         """Give earned money back: in part or whole, through the gateway or by hand, once or repeatedly."""
         listed = await app.retry(lambda: client.get(self._at(PAYMENTS), status="consumed", limit=100))
         left = {
@@ -81,7 +81,7 @@ class Operator(SimulatedUser):
             self.notes.violation(f"a repeat made another refund: {seen} of {payment_id}")
         self.notes.counts["whole refunds" if whole else "partial refunds"] += 1
 
-    async def resolve(self, client: Client) -> None:
+    async def resolve(self, client: Device) -> None:
         """Resolve an open report."""
         listed = await app.retry(lambda: client.get(self._at("/internal/reports"), status="open", limit=20))
         if not listed["items"]:

@@ -30,7 +30,7 @@ from tests.faults.chaos.loads import SCENARIOS
 from tests.faults.chaos.operators import Operator
 from tests.faults.chaos.schedule import Fault, schedule
 from tests.faults.service import Service
-from tools.driving.client import Refused
+from tools.driving.sesi_client import Refused
 
 MOST_MINUTES = 10.0
 WORKS_AGAIN_S, AFTER_RESTART_S = 5.0, 10.0  # docs/invariants.md#i12

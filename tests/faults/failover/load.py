@@ -11,8 +11,7 @@ import attrs
 from tests.faults import people as app
 from tests.faults.failover.cluster import Pair
 from tests.stack import World
-from tools.driving.client import Client
-from tools.driving.phone import Phone
+from tools.driving.device import Device
 
 PAIRS = 2  # pairs of a customer and a mitra
 PAUSE_S = 0.03
@@ -28,8 +27,8 @@ class Load:
 
     world: World
     pause_s: float  # after each message of a sender
-    clients: list[Client] = attrs.field(factory=list)
-    phones: list[Phone] = attrs.field(factory=list)
+    clients: list[Device] = attrs.field(factory=list)
+    phones: list[Device] = attrs.field(factory=list)
     sessions: list[str] = attrs.field(factory=list)
     # by client_message_id: the message's id and the moment
     messages: dict[str, tuple[str, float]] = attrs.field(factory=dict)
@@ -38,7 +37,7 @@ class Load:
     going: bool = True
     tasks: list[asyncio.Task[None]] = attrs.field(factory=list)
 
-    async def talk(self, phone: Phone, session_id: str, name: str) -> None:
+    async def talk(self, phone: Device, session_id: str, name: str) -> None:
         """Send one message after the other."""
         n = 0
         while self.going:
@@ -87,9 +86,9 @@ async def under_load(world: World, *, payments: bool = True, pause_s: float = PA
             session_id = await world.session(customer, mitra)
             load.sessions.append(session_id)
             for client in (customer, mitra):
-                phone = await Phone(client).start()
+                phone = await client.start("chat")
                 ends.push_async_callback(phone.stop)
-                phone.chat.catching_up.reread_within_s = REREAD_S
+                phone.chats.sync.reread_within_s = REREAD_S
                 load.clients.append(client)
                 load.phones.append(phone)
                 load.tasks.append(asyncio.create_task(load.talk(phone, session_id, str(client.user["id"]))))

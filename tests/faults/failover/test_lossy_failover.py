@@ -11,7 +11,7 @@ from tests.faults.failover.load import (
 )
 from tests.faults.proxy import Mode
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 MESSAGES = "SELECT count(*) FROM chat_messages"
@@ -48,7 +48,7 @@ async def test_failover_that_loses_commits_resyncs_phones_and_signs_out_no_devic
             for client in load.clients:
                 await signed_in(client)
             for n, phone in enumerate(load.phones):
-                said = {message_id for message_id in load.messages if message_id in phone.chat.said}
+                said = {message_id for message_id in load.messages if message_id in phone.chats.said}
                 await phone.until(lambda p=phone, n=n, said=said: said <= shown(p, load.sessions[n // 2]))
             await check_all_stored(pair, load, same_ids=False)
             await phones_show_what_is_stored(load)
@@ -59,7 +59,7 @@ def shown(phone: object, session_id: str) -> set[str]:
     return {message["client_message_id"] for message in phone.transcript(session_id)}
 
 
-async def signed_in(client: Client) -> None:
+async def signed_in(client: Device) -> None:
     """Check that the device's access token and refresh token are valid."""
     await client.refresh()
     await client.get(f"/api/{'client' if 'is_anonymous' in client.user else 'mitra'}/auth/me")
@@ -91,7 +91,7 @@ async def test_hub_ahead_of_the_database_closes_the_chat_sockets(stack: Stack, w
     assert (await phone.wait("message_ack"))["seq"] == 3
 
 
-async def desk_with(mitra: Client, session_id: str) -> dict:
+async def desk_with(mitra: Device, session_id: str) -> dict:
     """Read the mitra's chat from the start over a new socket."""
     socket = await mitra.open("chat")
     await socket.send({"type": "sync", "session_id": session_id, "after": 0})

@@ -20,7 +20,8 @@ from tests.faults.failover.cluster import signal_server
 from tests.faults.proxy import When
 from tests.faults.service import Service
 from tests.stack import World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 from tools.embedded.ownership import running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
@@ -60,7 +61,7 @@ async def left(world: World, session_id: str, seconds: float) -> None:
     await world.stack.sql(LEFT, session_id, seconds)
 
 
-async def view(client: Client, session_id: str) -> dict[str, Any]:
+async def view(client: Device, session_id: str) -> dict[str, Any]:
     """Return a session as a party sees it."""
     return await client.get(f"/api/shared/chat/sessions/{session_id}")
 

@@ -11,7 +11,7 @@ from core.storage.locks import AdvisoryLock
 from tests.stack import Stack, World, within
 from tests.verdicts import check_books
 from tools.commands import migrate
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 REPEATED = "0004"  # creates indexes of auth_sessions if they are missing, which locks the table against writes
@@ -28,7 +28,7 @@ def stack() -> Iterator[Stack]:
 
 async def sign_in(stack: Stack) -> float:
     """Sign in and refresh; return the seconds that it took."""
-    client = Client(stack.addresses)
+    client = Device(stack.addresses)
     began = time.monotonic()
     try:
         await client.sign_in_anonymously("Dewi")

@@ -15,8 +15,9 @@ import pytest
 
 from tests.conftest import FAST_TALKERS
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client, Refused, Socket
+from tools.driving.device import Device, RecordedSocket
 from tools.driving.service import PROCESSES
+from tools.driving.sesi_client import Refused
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
@@ -52,7 +53,7 @@ async def stored(world: World, session_id: str) -> list[tuple[int, str]]:
     return [(row["seq"], row["content"]) for row in rows]
 
 
-async def transcript(socket: Socket, session_id: str) -> list[tuple[int, str]]:
+async def transcript(socket: RecordedSocket, session_id: str) -> list[tuple[int, str]]:
     """Sync from the start; return all messages."""
     await socket.send({"type": "sync", "session_id": session_id, "after": 0})
     page = await socket.wait("sync")
@@ -76,7 +77,7 @@ async def retry(work: Any, *, timeout: float = 15) -> Any:
             await asyncio.sleep(0.1)
 
 
-async def say_slowly(socket: Socket, session_id: str, content: str) -> dict[str, Any]:
+async def say_slowly(socket: RecordedSocket, session_id: str, content: str) -> dict[str, Any]:
     """Send a message, repeating it while the rate limit refuses it; return the answer."""
     own = new_id()
     while True:
@@ -262,7 +263,7 @@ async def test_events_and_messages_without_redis_arrive_on_every_process(world: 
         del stack.processes["realtime2"]
 
 
-async def is_unavailable(client: Client, method: str, path: str, body: Any = None) -> None:
+async def is_unavailable(client: Device, method: str, path: str, body: Any = None) -> None:
     """Check that a call during the outage gets 503 quickly, with a Retry-After."""
     began = time.monotonic()
     headers = {"Authorization": f"Bearer {client.access_token}"}
@@ -351,7 +352,10 @@ async def test_sigterm_stops_each_process_gracefully(world: World) -> None:
         stopped = asyncio.Event()
 
         async def talk(
-            socket: Socket, letter: str, acknowledged: list[str] = acknowledged, stopped: asyncio.Event = stopped
+            socket: RecordedSocket,
+            letter: str,
+            acknowledged: list[str] = acknowledged,
+            stopped: asyncio.Event = stopped,
         ) -> None:
             """Send messages as fast as the rate limit allows, until the socket or the process ends."""
             while not stopped.is_set():
@@ -369,7 +373,7 @@ async def test_sigterm_stops_each_process_gracefully(world: World) -> None:
                 body = {"client_message_id": new_id(), "content": word}
                 try:
                     await customer.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
-                except aiohttp.ClientError:
+                except ConnectionError:
                     return
                 except Refused as refused:
                     if refused.status != 429:

@@ -8,13 +8,13 @@ import pytest
 
 from core.config.keys import KEYS
 from tests.stack import World, at_once, open_failure, outcome
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 INVITED = "SELECT 1 FROM chat_request_notifications WHERE session_id = $1::uuid AND mitra_id = $2::uuid"
 
 
-async def crowd(world: World, size: int) -> list[Client]:
+async def crowd(world: World, size: int) -> list[Device]:
     """Return `size` online mitras."""
     await world.operator()  # signed in before all of them need the operator
     async with asyncio.TaskGroup() as group:
@@ -22,19 +22,19 @@ async def crowd(world: World, size: int) -> list[Client]:
     return [task.result() for task in tasks]
 
 
-def accepting(mitra: Client, session_id: str) -> Awaitable[Any]:
+def accepting(mitra: Device, session_id: str) -> Awaitable[Any]:
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/accept")
 
 
-def rejecting(mitra: Client, session_id: str) -> Awaitable[Any]:
+def rejecting(mitra: Device, session_id: str) -> Awaitable[Any]:
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/reject")
 
 
-def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def cancelling(customer: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-async def wait_for_invitation(world: World, mitra: Client, session_id: str) -> None:
+async def wait_for_invitation(world: World, mitra: Device, session_id: str) -> None:
     """Wait until a mitra has an invitation."""
     await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
@@ -42,7 +42,7 @@ async def wait_for_invitation(world: World, mitra: Client, session_id: str) -> N
     )
 
 
-async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, dict[str, Any]]:
+async def a_search(world: World, *mitras: Device, **wish: Any) -> tuple[Device, dict[str, Any]]:
     """Create a customer whose search has reached these mitras; return customer and payment."""
     customer = await world.customer()
     payment = await world.paid(customer, **wish)
@@ -51,12 +51,12 @@ async def a_search(world: World, *mitras: Client, **wish: Any) -> tuple[Client, 
     return customer, payment
 
 
-async def was_invited(world: World, mitra: Client, session_id: str) -> None:
+async def was_invited(world: World, mitra: Device, session_id: str) -> None:
     """Wait until a mitra has had an invitation; the search may be over by then."""
     await world.until(lambda: world.stack.sql(INVITED, session_id, mitra.user["id"]), bool)
 
 
-async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
     return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
 
 
@@ -68,7 +68,7 @@ async def accepted_rows(world: World, session_id: str) -> int:
 
 
 async def check_outcome(
-    world: World, customer: Client, payment: dict[str, Any], *, won: bool, cause: str | None
+    world: World, customer: Device, payment: dict[str, Any], *, won: bool, cause: str | None
 ) -> None:
     """Check that the request is consumed and its session active, or that it failed with one cause; never both or
     neither.
@@ -205,7 +205,7 @@ async def test_accept_racing_the_end_of_the_search_has_one_outcome(fast_world: W
             ends[row["id"]] = row["search_ends_at"]
         assert len(ends) == 8
 
-        async def insist(mitra: Client, session_id: str) -> list[str]:
+        async def insist(mitra: Device, session_id: str) -> list[str]:
             """Each mitra is invited to every search, so each accepts their own search, repeating until it is over."""
             found = []
             while True:

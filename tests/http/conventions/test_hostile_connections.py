@@ -13,7 +13,7 @@ from tests.access.wire import ask
 from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()
@@ -181,7 +181,7 @@ async def test_connections_are_limited_per_address_and_in_total(
 async def test_request_is_logged_in_one_line_without_personal_data(
     stack: Stack, world: World, http: aiohttp.ClientSession
 ) -> None:
-    customer: Client = await world.customer("Name of a person")
+    customer: Device = await world.customer("Name of a person")
     url, names = stack.addresses.public, {kind: new_id() for kind in ("own", "missing", "denied", "internal")}
     secret = "a-secret-in-a-query"
     await ask(

@@ -15,7 +15,7 @@ from tests.access.wire import Answer, ask, check_error, check_headers
 from tests.each import for_each
 from tests.http.sign_in.people import another_api, end_api
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ class Caller:
     """A customer who can send any request."""
 
     http: aiohttp.ClientSession
-    client: Client
+    client: Device
 
     async def send(
         self, method: str, path: str, data: bytes | None = None, headers: dict[str, str] | None = None

@@ -17,7 +17,7 @@ import pytest
 from tests.access.routes import ROUTES, Route
 from tests.access.wire import Answer, ask
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -27,13 +27,13 @@ MISMATCH, IN_FLIGHT = (409, "IDEMPOTENCY_MISMATCH"), (409, "IDEMPOTENCY_IN_FLIGH
 
 
 @pytest.fixture
-async def customer(world: World) -> Client:
+async def customer(world: World) -> Device:
     """Return a customer."""
     return await world.customer()
 
 
 async def pay(
-    http: aiohttp.ClientSession, customer: Client, key: str | None, body: Any = BODY, *, path: str = PATH
+    http: aiohttp.ClientSession, customer: Device, key: str | None, body: Any = BODY, *, path: str = PATH
 ) -> Answer:
     """Create a payment request with a key. A body of bytes is sent unchanged."""
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
@@ -42,7 +42,7 @@ async def pay(
     return await ask(http, url, "POST", token=customer.access_token, headers=headers, data=data)
 
 
-async def rows(stack: Stack, customer: Client) -> list[str]:
+async def rows(stack: Stack, customer: Device) -> list[str]:
     """Return the statuses of the customer's payment requests, oldest first."""
     found = await stack.sql(
         "SELECT status FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id", customer.user["id"]
@@ -51,7 +51,7 @@ async def rows(stack: Stack, customer: Client) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def held(stack: Stack, customer: Client, key: str) -> AsyncIterator[asyncpg.Connection]:
+async def held(stack: Stack, customer: Device, key: str) -> AsyncIterator[asyncpg.Connection]:
     """Hold the lock of the key, as the first request does while it runs."""
     async with stack.transaction() as holder:
         name = f"{customer.user['id']} {key}"
@@ -60,7 +60,7 @@ async def held(stack: Stack, customer: Client, key: str) -> AsyncIterator[asyncp
 
 
 async def test_repeated_request_returns_the_first_answer_byte_for_byte(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
@@ -74,7 +74,7 @@ async def test_repeated_request_returns_the_first_answer_byte_for_byte(
 
 
 async def test_repeated_request_returns_the_first_answer_after_later_changes(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
@@ -87,7 +87,7 @@ async def test_repeated_request_returns_the_first_answer_after_later_changes(
 
 
 async def test_request_without_key_or_with_new_key_creates_a_new_object(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     answers = [await pay(http, customer, key) for key in (None, None, new_id(), new_id())]
     assert {answer.status for answer in answers} == {201}
@@ -108,7 +108,7 @@ async def test_request_without_key_or_with_new_key_creates_a_new_object(
     ],
 )
 async def test_same_key_with_another_body_is_refused(
-    world: World, http: aiohttp.ClientSession, customer: Client, other: dict[str, Any]
+    world: World, http: aiohttp.ClientSession, customer: Device, other: dict[str, Any]
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
@@ -118,7 +118,7 @@ async def test_same_key_with_another_body_is_refused(
 
 
 async def test_same_body_in_another_spelling_is_a_repeat(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
@@ -133,7 +133,7 @@ async def test_same_body_in_another_spelling_is_a_repeat(
 
 
 async def test_legacy_path_shares_keys_with_the_current_path(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     first = await pay(http, customer, key)
@@ -150,7 +150,7 @@ async def test_same_key_of_another_user_is_independent(world: World, http: aioht
     assert len({answer.body["payment_request_id"] for answer in answers}) == 3
 
 
-async def test_refused_request_releases_its_key(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_refused_request_releases_its_key(world: World, http: aiohttp.ClientSession, customer: Device) -> None:
     key = new_id()
     paid = await world.paid(customer)
     assert (await pay(http, customer, key)).said == (409, "SESSION_IN_PROGRESS")
@@ -164,7 +164,7 @@ async def test_refused_request_releases_its_key(world: World, http: aiohttp.Clie
     assert (await pay(http, customer, key)).raw == first.raw
 
 
-async def age(stack: Stack, customer: Client, by: dt.timedelta) -> None:
+async def age(stack: Stack, customer: Device, by: dt.timedelta) -> None:
     """Make the customer's keys older by `by`."""
     await stack.sql(
         "UPDATE idempotency_keys SET created_at = created_at - $2::interval WHERE user_id = $1::uuid",
@@ -173,7 +173,7 @@ async def age(stack: Stack, customer: Client, by: dt.timedelta) -> None:
     )
 
 
-async def test_key_is_free_again_after_24_hours(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_key_is_free_again_after_24_hours(world: World, http: aiohttp.ClientSession, customer: Device) -> None:
     key, day = new_id(), dt.timedelta(hours=24)
     first = await pay(http, customer, key)
     await age(world.stack, customer, day - dt.timedelta(minutes=2))
@@ -193,7 +193,7 @@ async def test_sweep_deletes_only_keys_older_than_a_day(world: World, http: aioh
         assert (await pay(http, customer, "the key")).status == 201
     await age(stack, old, dt.timedelta(hours=25))
 
-    async def kept(customer: Client) -> int:
+    async def kept(customer: Device) -> int:
         sql = "SELECT count(*) FROM idempotency_keys WHERE user_id = $1::uuid"
         return (await stack.sql(sql, customer.user["id"]))[0][0]
 
@@ -204,7 +204,7 @@ async def test_sweep_deletes_only_keys_older_than_a_day(world: World, http: aioh
 
 
 async def test_fifty_concurrent_repeats_create_one_request(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     async with asyncio.TaskGroup() as group:
@@ -217,7 +217,7 @@ async def test_fifty_concurrent_repeats_create_one_request(
 
 
 async def test_two_concurrent_bodies_under_one_key_create_one_request(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key, bodies = new_id(), [{"duration_minutes": 12}, {"duration_minutes": 30}] * 10
     async with asyncio.TaskGroup() as group:
@@ -231,7 +231,7 @@ async def test_two_concurrent_bodies_under_one_key_create_one_request(
 
 @pytest.mark.slow
 async def test_repeat_waits_five_seconds_for_a_running_request(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     async with held(world.stack, customer, key), asyncio.TaskGroup() as group:
@@ -247,7 +247,7 @@ async def test_repeat_waits_five_seconds_for_a_running_request(
 
 
 async def test_repeat_is_answered_as_soon_as_the_running_request_ends(
-    world: World, http: aiohttp.ClientSession, customer: Client
+    world: World, http: aiohttp.ClientSession, customer: Device
 ) -> None:
     key = new_id()
     async with asyncio.TaskGroup() as group, held(world.stack, customer, key):
@@ -274,7 +274,7 @@ async def test_waiting_repeats_do_not_block_other_requests(world: World, http: a
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "k" * 4_000])
 async def test_empty_or_overlong_key_is_422(
-    world: World, http: aiohttp.ClientSession, customer: Client, key: str
+    world: World, http: aiohttp.ClientSession, customer: Device, key: str
 ) -> None:
     answer = await pay(http, customer, key)
     assert answer.said == (422, "VALIDATION_ERROR")
@@ -284,7 +284,7 @@ async def test_empty_or_overlong_key_is_422(
 
 @pytest.mark.parametrize("key", ["k", "k" * 255, "a key, with: 'odd' \"words\" %_\\", "\u00e9\u00ff"])
 async def test_key_may_be_any_text_of_up_to_255_characters(
-    world: World, http: aiohttp.ClientSession, customer: Client, key: str
+    world: World, http: aiohttp.ClientSession, customer: Device, key: str
 ) -> None:
     first = await pay(http, customer, key)
     assert first.status == 201
@@ -297,7 +297,7 @@ def takes_keys(route: Route) -> bool:
     return bool(route.handler.opt.get("idempotent"))
 
 
-async def test_key_on_other_routes_is_ignored(world: World, http: aiohttp.ClientSession, customer: Client) -> None:
+async def test_key_on_other_routes_is_ignored(world: World, http: aiohttp.ClientSession, customer: Device) -> None:
     honoured = {route.path for route in ROUTES if takes_keys(route)}
     assert {PATH, ALIAS} <= honoured
     assert {route.method for route in ROUTES if takes_keys(route)} == {"POST"}
@@ -337,7 +337,7 @@ async def test_repeat_after_killed_process_returns_at_most_one_request(world: Wo
         key = new_id()
         seen: list[list[bytes]] = [[] for _ in customers]
 
-        async def insist(n: int, customer: Client, seen: list[list[bytes]], key: str) -> None:
+        async def insist(n: int, customer: Device, seen: list[list[bytes]], key: str) -> None:
             async with aiohttp.ClientSession() as http:
                 while True:
                     with contextlib.suppress(aiohttp.ClientError, OSError):

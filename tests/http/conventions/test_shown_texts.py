@@ -7,7 +7,8 @@ import pytest
 
 from tests.http.operators.steps import unique
 from tests.stack import World, new_id
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +18,7 @@ NOTHING = ("\u3164", "\u2800", "\u115f\u1160", "\ufe0f", "\u034f", "\u200d\ufe0f
 HALF = ("\ud83d", "a\udc00")
 
 
-def lines(root: Client, customer: Client, text: str) -> dict[str, tuple[Client, str, str, Any]]:
+def lines(root: Device, customer: Device, text: str) -> dict[str, tuple[Device, str, str, Any]]:
     """Return the calls that store a line; the key is the field that a refusal names."""
     mail = {"label": "Mail", "deeplink": "mailto:help@example.test"}
     support = {"primary": {**mail, "label": text}, "secondary": mail}
@@ -41,7 +42,7 @@ def lines(root: Client, customer: Client, text: str) -> dict[str, tuple[Client, 
     }  # fmt: skip
 
 
-def texts(root: Client, customer: Client, text: str) -> dict[str, tuple[Client, str, str, Any]]:
+def texts(root: Device, customer: Device, text: str) -> dict[str, tuple[Device, str, str, Any]]:
     """Return the calls that store a text; the key is the field that a refusal names."""
     some, session = new_id(), f"/api/shared/chat/sessions/{new_id()}"
     notice = {"message_id": text, "message_en": "Soon", "until": None}
@@ -57,7 +58,7 @@ def texts(root: Client, customer: Client, text: str) -> dict[str, tuple[Client, 
     }  # fmt: skip
 
 
-async def outcomes(calls: dict[str, tuple[Client, str, str, Any]]) -> dict[str, tuple[int, list[str]]]:
+async def outcomes(calls: dict[str, tuple[Device, str, str, Any]]) -> dict[str, tuple[int, list[str]]]:
     """Send the calls; return the status of each, and the fields that it names."""
     seen = {}
     for name, (client, method, path, body) in calls.items():

@@ -6,34 +6,34 @@ from typing import Any
 
 from tests.http.pairing.steps import read_payment
 from tests.stack import World, open_failure
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 
-async def chatting(world: World, **wish: Any) -> tuple[Client, Client, str]:
+async def chatting(world: World, **wish: Any) -> tuple[Device, Device, str]:
     """Create an active session; return the customer, the mitra and the session's id."""
     customer, mitra = await world.customer(), await world.mitra()
     return customer, mitra, await world.session(customer, mitra, **wish)
 
 
-def create_extension_payment(customer: Client, session_id: str, /, **wish: Any) -> Awaitable[Any]:
+def create_extension_payment(customer: Device, session_id: str, /, **wish: Any) -> Awaitable[Any]:
     """Create the payment request of an extension as the customer."""
     body = {"duration_minutes": 12, "is_extension": True, "session_id": session_id, **wish}
     return customer.post("/api/client/payment/requests", {k: v for k, v in body.items() if v is not None})
 
 
-def request_extension(customer: Client, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
+def request_extension(customer: Device, session_id: str, payment: dict[str, Any]) -> Awaitable[Any]:
     """Ask the mitra for a paid extension over the explicit route."""
     path = f"/api/shared/chat/sessions/{session_id}/extensions"
     return customer.post(path, {"payment_request_id": payment["payment_request_id"]})
 
 
-def answer_extension(mitra: Client, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
+def answer_extension(mitra: Device, extension: dict[str, Any], *, accept: bool) -> Awaitable[Any]:
     """Approve or reject an extension as the mitra."""
     path = f"/api/shared/chat/sessions/{extension['session_id']}/extensions/{extension['id']}/answer"
     return mitra.post(path, {"accept": accept})
 
 
-async def deactivating(world: World, mitra: Client) -> None:
+async def deactivating(world: World, mitra: Device) -> None:
     """Deactivate a mitra as an operator."""
     operator = await world.operator()
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
@@ -49,7 +49,7 @@ async def extension_of(world: World, payment: dict[str, Any]) -> dict[str, Any] 
 
 
 async def ask_for_extension(
-    world: World, customer: Client, session_id: str, **wish: Any
+    world: World, customer: Device, session_id: str, **wish: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Create a paid extension that waits for the mitra's answer; return the payment and the extension."""
     payment = await create_extension_payment(customer, session_id, **wish)
@@ -67,7 +67,7 @@ async def wait_for_status(world: World, payment: dict[str, Any], status: str) ->
 
 
 async def check_safeguard_tripped(
-    world: World, customer: Client, payment: dict[str, Any], why: str = "session_ended"
+    world: World, customer: Device, payment: dict[str, Any], why: str = "session_ended"
 ) -> None:
     """Check that the extension is safeguard_tripped and that an operator must decide about its payment."""
     await wait_for_status(world, payment, "safeguard_tripped")
@@ -80,7 +80,7 @@ def ends_at(session: dict[str, Any]) -> dt.datetime:
     return dt.datetime.fromisoformat(session["expires_at"])
 
 
-async def wait_for_event(socket: Socket, kind: str, session_id: str, **more: Any) -> dict[str, Any]:
+async def wait_for_event(socket: RecordedSocket, kind: str, session_id: str, **more: Any) -> dict[str, Any]:
     """Wait for an event of a session."""
 
     def ours(frame: dict[str, Any]) -> bool:
@@ -90,6 +90,6 @@ async def wait_for_event(socket: Socket, kind: str, session_id: str, **more: Any
     return await socket.wait(kind, where=ours, **more)
 
 
-def count(socket: Socket, kind: str) -> int:
+def count(socket: RecordedSocket, kind: str) -> int:
     """Return how many frames of a type were received."""
     return sum(frame["type"] == kind for frame in socket.frames)

@@ -31,7 +31,7 @@ from tests.http.pairing.steps import (
     session_of,
 )
 from tests.stack import World, open_failure, refused, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def grace_is_over(world: World, *session_ids: str) -> None:
     )
 
 
-async def held(world: World) -> tuple[Client, Client, dict[str, Any], dict[str, Any]]:
+async def held(world: World) -> tuple[Device, Device, dict[str, Any], dict[str, Any]]:
     """Create an expired session that only its pending extension holds.
 
     Return the customer, the mitra, the payment and the extension.
@@ -171,7 +171,7 @@ async def test_ending_the_session_abandons_an_unpaid_extension(world: World) -> 
 # -- payments that come too late
 
 
-async def end_session(world: World, customer: Client, mitra: Client, session_id: str) -> None:
+async def end_session(world: World, customer: Device, mitra: Device, session_id: str) -> None:
     """End the session, with both goodbyes."""
     await run_out(world, customer, session_id)
     for party in (customer, mitra):

@@ -29,7 +29,7 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -43,7 +43,7 @@ async def check_ledger(world: World) -> AsyncIterator[None]:
     check_books(await world.audit())
 
 
-async def settled(world: World, customer: Client, payment: dict[str, Any]) -> str:
+async def settled(world: World, customer: Device, payment: dict[str, Any]) -> str:
     """Check that the extension has one outcome and the payment agrees with it; return the outcome."""
     extension = await world.until(lambda: extension_of(world, payment), lambda found: found["status"] != "pending")
     view, session = await read_payment(customer, payment), await session_of(customer, extension["session_id"])

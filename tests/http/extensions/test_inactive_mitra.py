@@ -23,7 +23,7 @@ from tests.http.extensions.steps import (
 from tests.http.pairing.steps import confirm_silently, earned, failures, now_in, read_payment, run_out, session_of
 from tests.stack import World, outcome, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ SIGNED_OUT = ("TOKEN_REVOKED", "REFRESH_INVALID")
 TRIPPED = [("extension_safeguard_tripped", False)]
 
 
-async def status_of(customer: Client, payment: dict[str, Any]) -> str:
+async def status_of(customer: Device, payment: dict[str, Any]) -> str:
     """Return the status of a payment request."""
     return (await read_payment(customer, payment))["status"]
 
@@ -119,7 +119,7 @@ async def test_timeout_with_an_inactive_mitra_trips_the_extension(world: World, 
 # -- races
 
 
-async def check_final_payment(world: World, customer: Client, session_id: str, payment: dict[str, Any]) -> str:
+async def check_final_payment(world: World, customer: Device, session_id: str, payment: dict[str, Any]) -> str:
     """Wait until the payment is final, check that the money is counted exactly once, and return the payment's status."""
     ended = ("consumed", "failed_pairing", "abandoned")
     view = await world.until(lambda: read_payment(customer, payment), lambda found: found["status"] in ended)

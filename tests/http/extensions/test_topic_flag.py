@@ -17,12 +17,12 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-def marking(party: Client, session_id: str, value: str) -> Any:
+def marking(party: Device, session_id: str, value: str) -> Any:
     """Set the flag."""
     return party.call("PATCH", f"/api/shared/chat/sessions/{session_id}/topic", {"topic_sensitivity": value})
 

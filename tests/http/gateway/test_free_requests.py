@@ -12,7 +12,7 @@ from tests.http.extensions.steps import answer_extension, create_extension_payme
 from tests.http.gateway.simulated_gateway import CREATE, SimulatedGateway
 from tests.http.pairing.steps import earned, failures, read_payment
 from tests.stack import World, at_once, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 MINUTES = itertools.count(101)  # minutes of tiers that no other test uses: a deleted tier keeps its minutes
@@ -36,14 +36,14 @@ def no_gateway(*_: Any) -> Any:
     raise AssertionError("an invoice was asked for")
 
 
-async def free(world: World, customer: Client, **wish: Any) -> dict[str, Any]:
+async def free(world: World, customer: Device, **wish: Any) -> dict[str, Any]:
     """Create a free request, which is confirmed in the answer."""
     made = await world.request(customer, **wish)
     assert (made["amount"], made["status"], made["gateway_invoice_url"]) == (0, "confirmed", None)
     return made
 
 
-async def invoices(world: World, customer: Client) -> list[Any]:
+async def invoices(world: World, customer: Device) -> list[Any]:
     """Return the stored invoice columns of a customer's requests."""
     return await world.stack.sql(
         """SELECT id FROM invoices_asked WHERE customer_id = $1::text::uuid UNION ALL

@@ -14,13 +14,13 @@ from core.providers.gateway import INVOICES_AT_ONCE, TURN_S, Gateway, WantedInvo
 from core.providers.http_client import HttpClient
 from tests.http.gateway.simulated_gateway import CREATE, READ, SECRET_KEY, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World, at_once, new_id, refused, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 ACCOUNT, ADDRESS = "invoices_max_per_account_per_hour", "invoices_max_per_address_per_hour"
 
 
-async def from_address(world: World, address: str) -> Client:
+async def from_address(world: World, address: str) -> Device:
     """Return a new customer with this client address."""
     made = await world.customer()
     made._http.headers["X-Forwarded-For"] = address

@@ -25,7 +25,8 @@ from tests.http.gateway.simulated_gateway import (
 from tests.sockets.plain_socket import end_early
 from tests.stack import Stack, World, new_id, open_failure, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/payment/requests"
@@ -33,17 +34,17 @@ BODY = {"duration_minutes": 12}
 METHODS = ["QRIS", "BCA", "BNI", "BRI", "MANDIRI", "PERMATA", "DANA", "OVO", "SHOPEEPAY", "LINKAJA"]
 
 
-async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the customer's view of the request."""
     return await customer.get(f"{PATH}/{payment['payment_request_id']}")
 
 
-async def with_key(customer: Client, key: str) -> tuple[int, Any]:
+async def with_key(customer: Device, key: str) -> tuple[int, Any]:
     """Create a payment request under an idempotency key."""
     return await customer._once("POST", PATH, BODY, headers={"Idempotency-Key": key})
 
 
-async def stored(world: World, customer: Client) -> list[tuple[str, str | None]]:
+async def stored(world: World, customer: Device) -> list[tuple[str, str | None]]:
     """Return state and invoice id of the customer's requests, oldest first."""
     rows = await world.stack.sql(
         "SELECT status, gateway_invoice_id FROM payment_requests WHERE customer_id = $1::uuid ORDER BY created_at, id",
@@ -422,7 +423,7 @@ async def test_invoice_of_an_unpaid_extension_is_voided_when_the_session_closes(
     assert (await read_payment(customer, {"payment_request_id": payment["id"]}))["status"] == "abandoned"
 
 
-async def block(world: World, customer: Client) -> None:
+async def block(world: World, customer: Device) -> None:
     """Let an operator block the customer's account."""
     await (await world.operator()).post(f"/internal/customers/{customer.user['id']}/block", {"reason": "Rude"})
 

@@ -19,7 +19,7 @@ from tests.faults.together import Part, Together
 from tests.http.gateway.conftest import let_requests_wait
 from tests.http.gateway.simulated_gateway import READ, VOID, SimulatedGateway, error_reply
 from tests.stack import Stack, World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -358,7 +358,7 @@ async def test_reads_through_two_processes_poll_the_gateway_once_in_ten_seconds(
         await world.until(lambda: asyncio.sleep(0, len(simulated.calls(READ, name))), lambda n: n > asked)
 
 
-async def _get(customer: Client, path: str, port: str | None) -> None:
+async def _get(customer: Device, path: str, port: str | None) -> None:
     base = customer.addresses.public if port is None else f"http://127.0.0.1:{port}"
     headers = {"Authorization": f"Bearer {customer.access_token}"}
     async with customer._http.get(base + path, headers=headers) as answer:

@@ -10,7 +10,7 @@ import pytest
 from tests.http.gateway.simulated_gateway import SimulatedGateway, error_reply
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import Stack, World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 FAILURES = "/internal/failed-pairings"
@@ -24,7 +24,7 @@ def stack(simulated: SimulatedGateway) -> Iterator[Stack]:
     made.close()
 
 
-async def a_failure(world: World, customer: Client, **more: Any) -> dict[str, Any]:
+async def a_failure(world: World, customer: Device, **more: Any) -> dict[str, Any]:
     """Create a failed pairing: the customer pays and cancels."""
     payment = await world.request(customer)
     await world.webhook(payment, **{"payment_channel": "QRIS", **more})
@@ -288,6 +288,6 @@ async def test_payment_says_how_its_money_goes_back_and_is_found_by_it(
     await refused(root.get("/internal/payment-requests", refund="all"), 422, "VALIDATION_ERROR")
 
 
-async def _is_listed(operator: Client, payment_id: str, refund: str) -> bool:
+async def _is_listed(operator: Device, payment_id: str, refund: str) -> bool:
     items = (await operator.get("/internal/payment-requests", refund=refund, limit=200))["items"]
     return payment_id in [one["payment_request_id"] for one in items]

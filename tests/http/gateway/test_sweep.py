@@ -13,7 +13,7 @@ from tests.http.extensions.steps import chatting, create_extension_payment
 from tests.http.gateway.simulated_gateway import FIND, READ, VOID, NoReply, Reply, SimulatedGateway, error_reply
 from tests.http.pairing.steps import end_now
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ async def overdue(world: World, *payments: dict[str, Any]) -> None:
     )
 
 
-async def until_state(world: World, customer: Client, payment: dict[str, Any], *states: str) -> dict[str, Any]:
+async def until_state(world: World, customer: Device, payment: dict[str, Any], *states: str) -> dict[str, Any]:
     """Wait until a request is in one of these states; return it."""
     return await world.until(
         lambda: customer.get(f"{PATH}/{payment['payment_request_id']}"), lambda found: found["status"] in states

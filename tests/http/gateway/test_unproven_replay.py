@@ -7,13 +7,13 @@ import pytest
 
 from tests.http.gateway.simulated_gateway import SimulatedGateway
 from tests.stack import World, new_id, payment_call, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 CALLS = "/internal/webhook-logs"
 
 
-async def forged(world: World, operator: Client, payment: dict[str, Any], **more: Any) -> dict[str, Any]:
+async def forged(world: World, operator: Device, payment: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Send a call that reports the payment, without a valid token; return its row."""
     call = payment_call(payment, id=f"inv-{payment['payment_request_id']}", **more)
     assert (await world.raw_webhook(call, token="wrong"))[0] == 401

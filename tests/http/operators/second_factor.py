@@ -10,12 +10,12 @@ import attrs
 from core.accounts.operators import totp
 from tests.http.operators.steps import PASSWORD, a_role, an_account
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 AUTH = "/internal/auth"
 
 
-def from_an_address(world: World, address: str | None = None) -> Client:
+def from_an_address(world: World, address: str | None = None) -> Device:
     """Return a device with a given address, or with a new one."""
     client = world.client()
     client._http.headers["X-Forwarded-For"] = address or an_address()
@@ -35,7 +35,7 @@ class Enrolled:
     id: str
     email: str
     role_id: str
-    client: Client
+    client: Device
     secret: bytes
     recovery_codes: list[str]
 
@@ -48,14 +48,14 @@ class Enrolled:
         sql = "UPDATE control_center_users SET totp_last_step = NULL WHERE email = $1"
         await self.world.stack.sql(sql, self.email)
 
-    async def password_right(self, client: Client) -> str:
+    async def password_right(self, client: Device) -> str:
         """Send the right password; return the login token."""
         answer = await login(client, self.email)
         assert set(answer) == {"totp_required", "login_token"}
         assert answer["totp_required"] is True
         return answer["login_token"]
 
-    async def sign_in(self, client: Client | None = None) -> Client:
+    async def sign_in(self, client: Device | None = None) -> Device:
         """Sign a further device in with password and code."""
         client = client or from_an_address(self.world)
         token = await self.password_right(client)
@@ -69,23 +69,23 @@ class Enrolled:
         assert await self.client.post(f"{AUTH}/step-up", {"code": self.code()}) == {"expires_in": 300}
 
 
-async def login(client: Client, email: str, password: str = PASSWORD) -> dict[str, Any]:
+async def login(client: Device, email: str, password: str = PASSWORD) -> dict[str, Any]:
     """Send e-mail and password."""
     return await client.post(f"{client.addresses.internal}{AUTH}/login", {"email": email, "password": password})
 
 
-async def verify(client: Client, login_token: str, **code: str) -> dict[str, Any]:
+async def verify(client: Device, login_token: str, **code: str) -> dict[str, Any]:
     """Send the second factor."""
     return await client.post(f"{client.addresses.internal}{AUTH}/totp/verify", {"login_token": login_token, **code})
 
 
-def store_tokens(client: Client, answer: dict[str, Any]) -> None:
+def store_tokens(client: Device, answer: dict[str, Any]) -> None:
     """Store the tokens and the operator of a sign-in answer in the client."""
     client._base, client._refresh_path = client.addresses.internal, f"{AUTH}/refresh"
     client._keep(answer)
 
 
-async def enrol(client: Client, **more: Any) -> tuple[bytes, list[str]]:
+async def enrol(client: Device, **more: Any) -> tuple[bytes, list[str]]:
     """Set up the caller's second factor; return its secret and recovery codes."""
     begun = await client.post(f"{AUTH}/totp/begin", {"password": PASSWORD, **more})
     text = begun["secret"]

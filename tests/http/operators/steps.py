@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 from tests.stack import World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 PASSWORD = "a quite long password 7"
 REPEATS = 100  # of a call that a busy machine refuses
@@ -27,21 +28,21 @@ class SignedInOperator:
     id: str
     email: str
     role_id: str
-    client: Client
+    client: Device
 
 
-async def a_role(root: Client, permissions: dict[str, str]) -> dict[str, Any]:
+async def a_role(root: Device, permissions: dict[str, str]) -> dict[str, Any]:
     """Create a role."""
     return await root.post("/internal/roles", {"name": unique("role"), "permissions": permissions})
 
 
-async def an_account(root: Client, role_id: str, **more: Any) -> dict[str, Any]:
+async def an_account(root: Device, role_id: str, **more: Any) -> dict[str, Any]:
     """Create an operator who is not signed in."""
     body = {"email": f"{unique('op')}@example.test", "display_name": "Sari", "role_id": role_id, "password": PASSWORD}
     return await root.post("/internal/operators", {**body, **more})
 
 
-async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
+async def signed_in(world: World, email: str, password: str = PASSWORD) -> Device:
     """Sign a further device of an operator in."""
     client = world.client()
     await client.sign_in_as_operator(email, password)
@@ -103,12 +104,12 @@ async def audit_count(world: World) -> int:
     return (await world.stack.sql("SELECT count(*) FROM operator_audit_log"))[0][0]
 
 
-async def found(client: Client, path: str, *, by: str = "id", **query: Any) -> list[str]:
+async def found(client: Device, path: str, *, by: str = "id", **query: Any) -> list[str]:
     """Return the ids of a list's items."""
     return [item[by] for item in (await client.get(path, **query))["items"]]
 
 
-async def every(client: Client, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
+async def every(client: Device, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
     """Return all items of a list, read in pages."""
     items: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.operators.steps import an_operator, audit_count, audits, every, found
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_audit_log_names_objects_for_those_who_may_read_them(world: World)
     await root.call("PATCH", f"/internal/pricing/tiers/{tier['id']}", {"updated_at": tier["updated_at"], "tag": "x"})
     clerk = await an_operator(world, {})
 
-    async def name(object_id: str, client: Client = root) -> str | None:
+    async def name(object_id: str, client: Device = root) -> str | None:
         return (await client.get(LOG, object_id=object_id))["items"][0]["object_name"]
 
     assert await name(session_id) == "Dewi"

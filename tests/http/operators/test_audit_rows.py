@@ -14,7 +14,7 @@ from tests.access.fillers import a_phone
 from tests.access.routes import ROUTES
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audit_count, signed_in, unique
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ class Scene:
     """The operators and objects of a call."""
 
     world: World
-    root: Client
+    root: Device
 
     async def mitra(self) -> str:
         """Create a mitra and return their id."""

@@ -21,17 +21,17 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-async def blocking(world: World, customer: Client, **body: Any) -> dict[str, Any]:
+async def blocking(world: World, customer: Device, **body: Any) -> dict[str, Any]:
     operator, wish = await world.operator(), {"reason": "Insulted three mitras", **body}
     return await operator.post(f"/internal/customers/{customer.user['id']}/block", wish)
 
 
-async def unblocking(world: World, customer: Client) -> dict[str, Any]:
+async def unblocking(world: World, customer: Device) -> dict[str, Any]:
     return await (await world.operator()).post(f"/internal/customers/{customer.user['id']}/unblock")
 
 

@@ -6,12 +6,12 @@ from core.base import ids
 from tests.http.operators.steps import an_operator
 from tests.http.operators.test_operators_desk import audit_rows
 from tests.stack import World, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-def path_of(user: Client, more: str = "auth-sessions") -> str:
+def path_of(user: Device, more: str = "auth-sessions") -> str:
     kind = "customers" if "is_anonymous" in user.user else "mitras"
     return f"/internal/{kind}/{user.user['id']}/{more}"
 

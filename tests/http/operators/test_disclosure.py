@@ -10,7 +10,7 @@ import pytest
 
 from tests.http.operators.steps import an_operator, audit_count, audits, found, unique
 from tests.stack import World, new_id, payment_call, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def known(world: World, name: str, *, phone: bool = True) -> str:
     return customer.user["id"]
 
 
-async def reader(world: World) -> Client:
+async def reader(world: World) -> Device:
     """Create an operator who may see phones, e-mails and the webhook log."""
     areas = {"customers": "read", "customers.pii": "read", "webhooks": "read"}
     return (await an_operator(world, areas)).client

@@ -8,7 +8,7 @@ import pytest
 from tests.http.operators.second_factor import AUTH, enrol, from_an_address, login, store_tokens
 from tests.http.operators.steps import PASSWORD, a_role, an_account, audits, unique
 from tests.stack import Stack, World, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ def strict(stack: Stack) -> Iterator[str]:
     del stack.processes["api-strict"]
 
 
-async def root_at(world: World, base: str) -> Client:
+async def root_at(world: World, base: str) -> Device:
     """Return the administrator as a client of that process."""
     made = world.client()
     operator = await world.operator()
@@ -41,14 +41,14 @@ async def root_at(world: World, base: str) -> Client:
     return made
 
 
-async def signed_in(world: World, email: str, password: str = PASSWORD) -> Client:
+async def signed_in(world: World, email: str, password: str = PASSWORD) -> Device:
     """Sign a device of an operator in."""
     made = from_an_address(world)
     store_tokens(made, await login(made, email, password))
     return made
 
 
-def change(device: Client, current: str, new: str) -> Any:
+def change(device: Device, current: str, new: str) -> Any:
     """Change the caller's password."""
     return device.post(f"{AUTH}/password", {"current_password": current, "new_password": new})
 

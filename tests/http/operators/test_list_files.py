@@ -12,7 +12,7 @@ from api.apps import INTERNAL
 from api.route_signatures import columns_of
 from tests.http.operators.steps import SignedInOperator, an_operator, audits, every, unique
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -35,14 +35,14 @@ HELD = """INSERT INTO cluster_leases (name, holder, until_real_at) VALUES ($1, g
   ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until_real_at = excluded.until_real_at"""
 
 
-async def answered(client: Client, path: str, **query: Any) -> tuple[aiohttp.ClientResponse, str]:
+async def answered(client: Device, path: str, **query: Any) -> tuple[aiohttp.ClientResponse, str]:
     """Ask for a file; return the answer and its text."""
     headers = {"Authorization": f"Bearer {client.access_token}", "Accept": "text/csv"}
     async with client._http.get(client._base + path, params=query, headers=headers) as answer:
         return answer, await answer.text("utf-8")
 
 
-async def file_of(client: Client, path: str, **query: Any) -> list[list[str]]:
+async def file_of(client: Device, path: str, **query: Any) -> list[list[str]]:
     """Return the cells of a list's file."""
     answer, text = await answered(client, path, **query)
     assert answer.status == 200, text

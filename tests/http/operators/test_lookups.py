@@ -13,7 +13,7 @@ from core.base.phones import like_numbers
 from tests.http.operators.steps import an_operator, answer, at_once, audits, every, found, unique
 from tests.scrape import scrape
 from tests.stack import World, new_id, open_failure, payment_call, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def moved_by(moment: str, **more: float) -> str:
     return (dt.datetime.fromisoformat(moment) + dt.timedelta(**more)).isoformat()
 
 
-async def with_phone(world: World, customer: Client, phone: str, email: str) -> None:
+async def with_phone(world: World, customer: Device, phone: str, email: str) -> None:
     """Give a customer a phone and an e-mail, which only some operators may see."""
     await world.stack.sql(
         "UPDATE customers SET phone = $2, email = $3 WHERE id = $1::text::uuid", customer.user["id"], phone, email
@@ -117,7 +117,7 @@ async def test_search_finds_each_kind_by_name_id_invoice_and_amount(world: World
     failed = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": failed["payment_request_id"]})
 
-    async def search(q: str, client: Client = root) -> dict[str, list[str]]:
+    async def search(q: str, client: Device = root) -> dict[str, list[str]]:
         groups = await client.get("/internal/search", q=q)
         return {
             kind: [row.get("id") or row["payment_request_id"] for row in rows] for kind, rows in groups.items() if rows

@@ -12,7 +12,8 @@ import pytest
 
 from tests.stack import EMAIL, World, new_id, refused, within
 from tests.verdicts import check_books
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ def a_number() -> str:
     return f"+62815{secrets.randbelow(10**8):08d}"
 
 
-async def a_mitra(operator: Client, **more: Any) -> dict[str, Any]:
+async def a_mitra(operator: Device, **more: Any) -> dict[str, Any]:
     """Create a mitra as an operator."""
     body = {"phone": a_number(), "display_name": "Ayu", "is_active": True, **more}
     return await operator.post("/internal/mitras", body)

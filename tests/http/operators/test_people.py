@@ -9,19 +9,19 @@ from tests.http.operators.second_factor import an_enrolled_operator
 from tests.http.operators.steps import an_operator, audits, found
 from tests.http.pairing.steps import end_now, friends
 from tests.stack import World, at_once, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 FAILURES = "/internal/failed-pairings"
 
 
-def path_of(user: Client, more: str = "") -> str:
+def path_of(user: Device, more: str = "") -> str:
     kind = "customers" if "is_anonymous" in user.user else "mitras"
     return f"/internal/{kind}/{user.user['id']}{more}"
 
 
-async def failing(world: World, customer: Client) -> dict[str, Any]:
+async def failing(world: World, customer: Device) -> dict[str, Any]:
     """Let a customer pay and cancel; return the failed pairing."""
     payment = await world.paid(customer)
     await customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})

@@ -17,7 +17,8 @@ import pytest
 
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,7 @@ def unused_minutes() -> int:
 
 
 @contextlib.asynccontextmanager
-async def a_tier(operator: Client, **more: Any) -> AsyncIterator[dict[str, Any]]:
+async def a_tier(operator: Device, **more: Any) -> AsyncIterator[dict[str, Any]]:
     """Create a tier for the test, and remove it from the price list when the test ends."""
     body = {"mode": "chat", "minutes": unused_minutes(), "price_idr": 9000, **more}
     made = await operator.post(TIERS, body)
@@ -50,42 +51,42 @@ async def a_tier(operator: Client, **more: Any) -> AsyncIterator[dict[str, Any]]
         await delete(operator, now)
 
 
-async def find_tier(operator: Client, tier_id: str) -> dict[str, Any]:
+async def find_tier(operator: Device, tier_id: str) -> dict[str, Any]:
     (one,) = [tier for tier in (await operator.get(TIERS))["items"] if tier["id"] == tier_id]
     return one
 
 
-def patch(operator: Client, tier: dict[str, Any], **change: Any) -> Any:
+def patch(operator: Device, tier: dict[str, Any], **change: Any) -> Any:
     return operator.call("PATCH", f"{TIERS}/{tier['id']}", {"updated_at": tier["updated_at"], **change})
 
 
-def delete(operator: Client, tier: dict[str, Any]) -> Any:
+def delete(operator: Device, tier: dict[str, Any]) -> Any:
     return operator.call("DELETE", f"{TIERS}/{tier['id']}", params={"updated_at": tier["updated_at"]})
 
 
-def reactivate(operator: Client, tier: dict[str, Any]) -> Any:
+def reactivate(operator: Device, tier: dict[str, Any]) -> Any:
     return operator.post(f"{TIERS}/{tier['id']}/reactivate", {"updated_at": tier["updated_at"]})
 
 
-def schedule(operator: Client, tier: dict[str, Any], price: Any, starts_at: Any) -> Any:
+def schedule(operator: Device, tier: dict[str, Any], price: Any, starts_at: Any) -> Any:
     body = {"price_idr": price, "starts_at": starts_at, "updated_at": tier["updated_at"]}
     return operator.post(f"{TIERS}/{tier['id']}/schedule", body)
 
 
-def cancel(operator: Client, tier: dict[str, Any], schedule_id: str) -> Any:
+def cancel(operator: Device, tier: dict[str, Any], schedule_id: str) -> Any:
     return operator.call("DELETE", f"{TIERS}/{tier['id']}/schedule/{schedule_id}")
 
 
-def order(operator: Client, tiers: list[dict[str, Any]], mode: str = "chat") -> Any:
+def order(operator: Device, tiers: list[dict[str, Any]], mode: str = "chat") -> Any:
     items = [{"id": tier["id"], "updated_at": tier["updated_at"]} for tier in tiers]
     return operator.call("PUT", f"{TIERS}/order", {"mode": mode, "items": items})
 
 
-async def history(operator: Client, tier_id: str) -> list[dict[str, Any]]:
+async def history(operator: Device, tier_id: str) -> list[dict[str, Any]]:
     return (await operator.get(f"{TIERS}/{tier_id}/history"))["items"]
 
 
-async def on_sale(customer: Client, mode: str = "chat") -> list[dict[str, Any]]:
+async def on_sale(customer: Device, mode: str = "chat") -> list[dict[str, Any]]:
     """Return the tiers that a customer may buy, in order."""
     return (await customer.get("/api/client/chat/pricing"))[mode]["tiers"]
 

@@ -8,7 +8,7 @@ from core.accounts.operators.rules import AREAS
 from tests.http.operators.second_factor import AUTH, enrol, from_an_address, login, store_tokens
 from tests.http.operators.steps import PASSWORD, a_role, an_account, answer, unique
 from tests.stack import Stack, World, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def production(stack: Stack) -> Iterator[str]:
     del stack.processes["production"]
 
 
-async def signed_in(world: World, base: str, email: str, password: str = PASSWORD) -> Client:
+async def signed_in(world: World, base: str, email: str, password: str = PASSWORD) -> Device:
     """Sign a device in; it goes on at the process with this address."""
     device = from_an_address(world)
     store_tokens(device, await login(device, email, password))

@@ -10,7 +10,7 @@ from tests.http.operators.steps import an_operator, audits
 from tests.http.operators.test_operators_desk import audit_rows
 from tests.http.pairing.steps import end_now, friends
 from tests.stack import World, at_once, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 FIELDS = {
@@ -19,15 +19,15 @@ FIELDS = {
 }  # fmt: skip
 
 
-def reporting(party: Client, session_id: str, reason: str = "rude", **more: Any) -> Any:
+def reporting(party: Device, session_id: str, reason: str = "rude", **more: Any) -> Any:
     return party.post(f"/api/shared/chat/sessions/{session_id}/report", {"reason": reason, **more})
 
 
-def resolving(operator: Client, report: dict[str, Any], **body: Any) -> Any:
+def resolving(operator: Device, report: dict[str, Any], **body: Any) -> Any:
     return operator.call("PATCH", f"/internal/reports/{report['id']}", body)
 
 
-async def listed(operator: Client, session_id: str, **which: str) -> list[dict[str, Any]]:
+async def listed(operator: Device, session_id: str, **which: str) -> list[dict[str, Any]]:
     items = (await operator.get("/internal/reports", limit=200, **which))["items"]
     return [item for item in items if item["session_id"] == session_id]
 

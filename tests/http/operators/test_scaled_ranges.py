@@ -8,7 +8,7 @@ import pytest
 
 from core.base.clock import as_text
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -36,14 +36,14 @@ def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
 
 
 @pytest.fixture
-async def operator(world: World) -> Client:
+async def operator(world: World) -> Device:
     """Return an operator, after a paid chat."""
     await world.session(await world.customer(), await world.mitra())
     return await world.operator()
 
 
 @pytest.mark.slow
-async def test_range_that_covers_a_row_shows_it(world: World, operator: Client) -> None:
+async def test_range_that_covers_a_row_shows_it(world: World, operator: Device) -> None:
     for path, field in LISTS.items():
         everything = (await operator.get(path))["items"]
         assert everything, path
@@ -58,7 +58,7 @@ async def test_range_that_covers_a_row_shows_it(world: World, operator: Client) 
     assert [(one["notified"], one["accepted"]) for one in figures["items"]] == [(1, 1)]
 
 
-async def rows(operator: Client, path: str, begin: dt.datetime, end: dt.datetime) -> list[dict[str, Any]]:
+async def rows(operator: Device, path: str, begin: dt.datetime, end: dt.datetime) -> list[dict[str, Any]]:
     """Return the rows of a list in a range."""
     return (await operator.get(path, **{"from": as_text(begin), "to": as_text(end)}))["items"]
 

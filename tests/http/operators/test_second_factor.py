@@ -25,7 +25,7 @@ from tests.http.operators.second_factor import (
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, answer, at_once, audits, unique
 from tests.stack import PASSWORD as ROOT_PASSWORD
 from tests.stack import World, refused, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -247,7 +247,7 @@ async def test_role_requiring_a_second_factor_allows_only_enrolment_by_one_time_
     await refused(again.post(begin, {"password": PASSWORD, "code": code}), 400, "TOTP_INVALID")
 
 
-async def a_strict_role(root: Client) -> str:
+async def a_strict_role(root: Device) -> str:
     """Create a role that requires a second factor; return its id."""
     wanted = {"name": unique("strict"), "permissions": {"mitras": "read"}, "require_totp": True}
     return (await root.post("/internal/roles", wanted))["id"]

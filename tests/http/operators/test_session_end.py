@@ -29,7 +29,7 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, new_id, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def the_ledger(world: World) -> AsyncIterator[None]:
     check_books(await world.audit())
 
 
-def ending(operator: Client, session_id: str, reason: str = REASON) -> Awaitable[Any]:
+def ending(operator: Device, session_id: str, reason: str = REASON) -> Awaitable[Any]:
     """End a session as the operator."""
     return operator.post(f"/internal/sessions/{session_id}/end", {"reason": reason})
 

@@ -20,7 +20,8 @@ from tests.http.operators.steps import (
 )
 from tests.stack import World, refused, within
 from tools.bench.machine import cpu_seconds
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ WRONG = "not the password 41"
 DEAR_ROUNDS = 9  # so expensive that the rest of an answer does not matter
 
 
-def try_sign_in(client: Client, email: str, password: str) -> Any:
+def try_sign_in(client: Device, email: str, password: str) -> Any:
     """Sign in."""
     return client.post(client.addresses.internal + LOGIN, {"email": email, "password": password})
 

@@ -12,7 +12,7 @@ from tests.http.operators.steps import found, unique
 from tests.http.pairing.steps import search_is_over
 from tests.sockets.plain_socket import end_early
 from tests.stack import World, new_id, open_failure, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +113,7 @@ async def failed(world: World, payment: dict[str, Any]) -> dict[str, Any]:
     return await story(world, payment)
 
 
-async def wait_for_invitation(world: World, mitra: Client, payment: dict[str, Any]) -> str:
+async def wait_for_invitation(world: World, mitra: Device, payment: dict[str, Any]) -> str:
     """Wait until the mitra is invited; return the session's id."""
     items = await world.until(
         lambda: mitra.get("/api/mitra/chat-requests"),
@@ -123,7 +123,7 @@ async def wait_for_invitation(world: World, mitra: Client, payment: dict[str, An
     return payment["session_id"]
 
 
-async def a_returning_customer(world: World) -> tuple[Client, Client]:
+async def a_returning_customer(world: World) -> tuple[Device, Device]:
     """Create a customer who has chatted with a mitra; both have unique names."""
     operator, customer, mitra = (
         await world.operator(),
@@ -135,7 +135,7 @@ async def a_returning_customer(world: World) -> tuple[Client, Client]:
     return customer, mitra
 
 
-async def returning(world: World, customer: Client, mitra: Client) -> dict[str, Any]:
+async def returning(world: World, customer: Device, mitra: Device) -> dict[str, Any]:
     """Create a paid targeted request whose search has begun."""
     body = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
     payment = await customer.post("/api/client/chat/returning", body)
@@ -146,7 +146,7 @@ async def returning(world: World, customer: Client, mitra: Client) -> dict[str, 
     )
 
 
-async def more_minutes(world: World, customer: Client, session_id: str) -> dict[str, Any]:
+async def more_minutes(world: World, customer: Device, session_id: str) -> dict[str, Any]:
     """Create a paid extension."""
     payment = await world.request(customer, is_extension=True, session_id=session_id)
     await world.webhook(payment)
@@ -165,7 +165,7 @@ async def extension(world: World, payment: dict[str, Any], *statuses: str) -> An
     return (await world.until(look, lambda rows: rows and rows[0]["status"] in statuses))[0]
 
 
-async def say_yes_or_no(world: World, mitra: Client, payment: dict[str, Any], *, accept: bool) -> None:
+async def say_yes_or_no(world: World, mitra: Device, payment: dict[str, Any], *, accept: bool) -> None:
     row = await extension(world, payment, "pending")
     path = f"/api/shared/chat/sessions/{row['session_id']}/extensions/{row['id']}/answer"
     await mitra.post(path, {"accept": accept})

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tests.stack import World
-from tools.driving.client import Client, Socket
+from tools.driving.device import Device, RecordedSocket
 
 
 def now_in(world: World) -> str:
@@ -15,27 +15,27 @@ def now_in(world: World) -> str:
 # -- what customers and mitras do
 
 
-def cancelling(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def cancelling(customer: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     """Cancel the request."""
     return customer.post("/api/client/chat/cancel", {"payment_request_id": payment["payment_request_id"]})
 
 
-def falling_back(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def falling_back(customer: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     """Fall back to a blast."""
     return customer.post("/api/client/chat/fallback-to-blast", {"payment_request_id": payment["payment_request_id"]})
 
 
-def starting(customer: Client, payment: dict[str, Any]) -> Awaitable[Any]:
+def starting(customer: Device, payment: dict[str, Any]) -> Awaitable[Any]:
     """Start the pairing through the legacy route."""
     return customer.post("/api/client/chat/request", {"payment_request_id": payment["payment_request_id"]})
 
 
-def accepting(mitra: Client, session_id: str) -> Awaitable[Any]:
+def accepting(mitra: Device, session_id: str) -> Awaitable[Any]:
     """Accept as the mitra."""
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/accept")
 
 
-def rejecting(mitra: Client, session_id: str) -> Awaitable[Any]:
+def rejecting(mitra: Device, session_id: str) -> Awaitable[Any]:
     """Reject as the mitra."""
     return mitra.post(f"/api/mitra/chat-requests/{session_id}/reject")
 
@@ -53,29 +53,29 @@ async def acting(world: World, payment: dict[str, Any], action: str = "refunded"
 # -- what users see
 
 
-async def read_payment(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read_payment(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the current payment request."""
     return await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}")
 
 
-async def session_of(client: Client, session_id: str) -> dict[str, Any]:
+async def session_of(client: Device, session_id: str) -> dict[str, Any]:
     """Return the current session."""
     return await client.get(f"/api/shared/chat/sessions/{session_id}")
 
 
-async def failed(world: World, customer: Client, payment: dict[str, Any]) -> str:
+async def failed(world: World, customer: Device, payment: dict[str, Any]) -> str:
     """Wait until a paid request has failed; return the cause tag."""
     view = await world.until(lambda: read_payment(customer, payment), lambda view: view["status"] == "failed_pairing")
     return view["failure"]["cause_tag"]
 
 
-async def open_request(mitra: Client, session_id: str) -> dict[str, Any] | None:
+async def open_request(mitra: Device, session_id: str) -> dict[str, Any] | None:
     """Return a mitra's open invitation to a session, or None."""
     items = (await mitra.get("/api/mitra/chat-requests"))["items"]
     return next((item for item in items if item["session_id"] == session_id), None)
 
 
-async def wait_for_invitation(world: World, mitra: Client, session_id: str) -> dict[str, Any]:
+async def wait_for_invitation(world: World, mitra: Device, session_id: str) -> dict[str, Any]:
     """Wait until a mitra has an open invitation; return it."""
     return await world.until(lambda: open_request(mitra, session_id), bool)
 
@@ -118,7 +118,7 @@ async def count_deliveries(world: World, session_id: str, event: str) -> dict[st
     return {row["recipient_type"]: row["n"] for row in rows}
 
 
-async def closed(desk: Socket, session_id: str) -> str:
+async def closed(desk: RecordedSocket, session_id: str) -> str:
     """Wait until a mitra learns that an invitation is closed; return the reason."""
     return (await desk.wait("chat_request_closed", where=lambda f: f["session_id"] == session_id))["reason"]
 
@@ -147,26 +147,26 @@ async def search_is_over(world: World, session_id: str) -> None:
     )
 
 
-async def run_out(world: World, party: Client, session_id: str) -> dict[str, Any]:
+async def run_out(world: World, party: Device, session_id: str) -> dict[str, Any]:
     """End the paid time and wait for the jobs process; return the session, which has expired."""
     await time_is_up(world, session_id)
     return await world.until(lambda: session_of(party, session_id), lambda view: view["status"] == "expired")
 
 
-async def end_now(world: World, party: Client, session_id: str) -> dict[str, Any]:
+async def end_now(world: World, party: Device, session_id: str) -> dict[str, Any]:
     """End the paid time and let a party end the session; return the session, which is closing."""
     await time_is_up(world, session_id)
     return await party.post(f"/api/shared/chat/sessions/{session_id}/end")
 
 
-async def friends(world: World, **wish: Any) -> tuple[Client, Client]:
+async def friends(world: World, **wish: Any) -> tuple[Device, Device]:
     """Return a customer and a mitra who have chatted before."""
     customer, mitra = await world.customer(), await world.mitra()
     await end_now(world, customer, await world.session(customer, mitra, **wish))
     return customer, mitra
 
 
-async def returning(world: World, customer: Client, mitra: Client, **wish: Any) -> dict[str, Any]:
+async def returning(world: World, customer: Device, mitra: Device, **wish: Any) -> dict[str, Any]:
     """Create a paid targeted request that has reached its mitra."""
     payment = await world.paid(customer, targeted_mitra_id=mitra.user["id"], **wish)
     await wait_for_invitation(world, mitra, payment["session_id"])

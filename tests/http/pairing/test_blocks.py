@@ -22,32 +22,32 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, open_failure, outcome, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 BY = pytest.mark.parametrize("by", ["customer", "mitra"])
 
 
-def blocking(party: Client, session_id: str) -> Any:
+def blocking(party: Device, session_id: str) -> Any:
     return party.post(f"/api/shared/chat/sessions/{session_id}/block")
 
 
-def unblocking(party: Client, session_id: str) -> Any:
+def unblocking(party: Device, session_id: str) -> Any:
     return party.call("DELETE", f"/api/shared/chat/sessions/{session_id}/block")
 
 
-async def blocks_of(party: Client) -> list[dict[str, Any]]:
+async def blocks_of(party: Device) -> list[dict[str, Any]]:
     return (await party.get("/api/shared/blocks"))["items"]
 
 
-async def ended(world: World, customer: Client, mitra: Client) -> str:
+async def ended(world: World, customer: Device, mitra: Device) -> str:
     """Return the id of a session of the two that has ended."""
     session_id = await world.session(customer, mitra)
     await end_now(world, customer, session_id)
     return session_id
 
 
-async def blocked(world: World, by: str, customer: Client | None = None) -> tuple[Client, Client, str]:
+async def blocked(world: World, by: str, customer: Device | None = None) -> tuple[Device, Device, str]:
     """Return a customer and a mitra after one of them has blocked the other, and the session of the two."""
     customer, mitra = customer or await world.customer(), await world.mitra()
     session_id = await ended(world, customer, mitra)
@@ -55,12 +55,12 @@ async def blocked(world: World, by: str, customer: Client | None = None) -> tupl
     return customer, mitra, session_id
 
 
-def targeted(customer: Client, mitra: Client) -> Any:
+def targeted(customer: Device, mitra: Device) -> Any:
     wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12}
     return customer.post("/api/client/chat/returning", wish)
 
 
-async def looks_online(customer: Client) -> bool:
+async def looks_online(customer: Device) -> bool:
     (row,) = (await customer.get("/api/client/chat/history"))["items"]
     return row["mitra_is_online"]
 

@@ -11,14 +11,14 @@ import pytest
 from tests.http.pairing.steps import cancelling, end_now, expire_silently, failed, failures, read_payment
 from tests.stack import World, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 DISCOUNT = {"first_session_discount": True, "duration_minutes": None}
 
 
-async def eligible(customer: Client) -> bool:
+async def eligible(customer: Device) -> bool:
     """Return whether the customer is shown the discount; both routes must agree."""
     pricing = await customer.get("/api/client/chat/pricing")
     state = await customer.get("/api/client/onboarding-state")
@@ -26,7 +26,7 @@ async def eligible(customer: Client) -> bool:
     return state["first_session_discount_eligible"]
 
 
-async def discounted(world: World, customer: Client, **wish: Any) -> dict[str, Any]:
+async def discounted(world: World, customer: Device, **wish: Any) -> dict[str, Any]:
     """Create a pending request with the discount."""
     return await world.request(customer, **{**DISCOUNT, **wish})
 
@@ -148,7 +148,7 @@ async def result(world: World, payment: dict[str, Any], **more: Any) -> str:
             return answer["processing_result"]
 
 
-async def one_discount(world: World, customer: Client, payments: list[dict[str, Any]]) -> None:
+async def one_discount(world: World, customer: Device, payments: list[dict[str, Any]]) -> None:
     """Check that one request has the discount; the other payments wait for an operator."""
     views = [await read_payment(customer, payment) for payment in payments]
     won = [view for view in views if view["status"] == "confirmed"]
@@ -159,7 +159,7 @@ async def one_discount(world: World, customer: Client, payments: list[dict[str, 
     await cancelling(customer, won[0])
 
 
-async def sign_in(world: World, client: Client, phone: str) -> None:
+async def sign_in(world: World, client: Device, phone: str) -> None:
     """Sign in with this phone number; an anonymous customer joins its account."""
     client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
     made = await client.post("/api/client/auth/otp/request", {"phone": phone})

@@ -28,14 +28,14 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, outcome, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 CAUSES = ("targeted_mitra_rejected", "targeted_mitra_offline", "targeted_mitra_timeout")
 
 
-async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[Client, Client, dict[str, Any]]:
+async def a_failure(world: World, cause: str = CAUSES[0], **wish: Any) -> tuple[Device, Device, dict[str, Any]]:
     """Return a customer, the mitra, and the customer's failed targeted request."""
     customer, mitra = await friends(world)
     async with world.setting(returning_chat_confirmation_timeout_seconds=1 if cause == CAUSES[2] else 20):
@@ -218,7 +218,7 @@ async def test_fallback_with_a_discount_used_elsewhere_is_refused(world: World) 
 # -- races
 
 
-async def settled(world: World, customer: Client, payment: dict[str, Any], *, superseded: int) -> dict[str, Any]:
+async def settled(world: World, customer: Device, payment: dict[str, Any], *, superseded: int) -> dict[str, Any]:
     """Check that the request is confirmed with one running search and `superseded` earlier failures."""
     view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("confirmed", None)

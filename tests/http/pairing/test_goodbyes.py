@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now, session_of, time_is_up
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 DEWIS, AYUS = "terima kasih Kak", "jaga diri, Dewi"
@@ -28,12 +28,12 @@ def said(session: dict[str, Any]) -> Said:
     return [(closure["user_type"], closure["message"]) for closure in session["closures"]]
 
 
-async def saying(party: Client, session_id: str, message: str) -> dict[str, Any]:
+async def saying(party: Device, session_id: str, message: str) -> dict[str, Any]:
     """Say goodbye; return the answer."""
     return await party.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": message})
 
 
-async def ended(world: World) -> tuple[Client, Client, str]:
+async def ended(world: World) -> tuple[Device, Device, str]:
     """Return a customer, a mitra and their session, which the customer has ended."""
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
@@ -41,20 +41,20 @@ async def ended(world: World) -> tuple[Client, Client, str]:
     return customer, mitra, session_id
 
 
-async def seen_by_customer(customer: Client, session_id: str) -> list[Said]:
+async def seen_by_customer(customer: Device, session_id: str) -> list[Said]:
     """Return the goodbyes everywhere the customer's app shows the session."""
     (row,) = (await customer.get("/api/client/chat/history"))["items"]
     assert row["last_session_id"] == session_id
     return [said(await session_of(customer, session_id)), said(row)]
 
 
-async def seen_by_mitra(mitra: Client, session_id: str) -> list[Said]:
+async def seen_by_mitra(mitra: Device, session_id: str) -> list[Said]:
     """Return the goodbyes everywhere the mitra's app shows the session."""
     (row,) = (await mitra.get("/api/mitra/chat/history"))["items"]
     return [said(await session_of(mitra, session_id)), said(row)]
 
 
-async def running_of(party: Client) -> list[Said]:
+async def running_of(party: Device) -> list[Said]:
     """Return the goodbyes in the lists of running sessions, over REST and in a socket's snapshot."""
     socket = await party.open("chat")
     (snapshot,) = socket.frames[0]["sessions"]

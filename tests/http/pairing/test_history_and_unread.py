@@ -12,19 +12,19 @@ from core.sessions import histories
 from core.storage.database import Database
 from tests.http.pairing.steps import end_now, friends, run_out, wait_for_invitation
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-async def again(world: World, customer: Client, mitra: Client, **wish: object) -> str:
+async def again(world: World, customer: Device, mitra: Device, **wish: object) -> str:
     """Create one more session of the two; it has ended."""
     session_id = await world.session(customer, mitra, targeted_mitra_id=mitra.user["id"], **wish)
     await end_now(world, customer, session_id)
     return session_id
 
 
-async def say(party: Client, session_id: str, *words: str) -> None:
+async def say(party: Device, session_id: str, *words: str) -> None:
     """Send messages."""
     for content in words:
         body = {"client_message_id": new_id(), "content": content}
@@ -125,7 +125,7 @@ async def test_unread_counts_on_both_sides_until_they_are_read(world: World) -> 
     await say(customer, first, "baik")
     await say(other, second, "satu", "dua", "tiga")
 
-    async def of_customer(client: Client) -> tuple[str, int]:
+    async def of_customer(client: Device) -> tuple[str, int]:
         found = await client.get("/api/client/chat/session/active-with-unread")
         assert found["session"]["unread_count"] == found["unread_count"]
         return found["session"]["id"], found["unread_count"]

@@ -13,7 +13,8 @@ import pytest
 from core.settings.settings import DEVELOPMENT_RECEIPT_SEED
 from tests.http.privacy.steps import finish
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 KEYS = "/.well-known/sesi-receipts.json"
@@ -23,7 +24,7 @@ def path_of(session_id: str) -> str:
     return f"/api/shared/chat/sessions/{session_id}/receipt"
 
 
-async def signed_for(client: Client, session_id: str) -> dict[str, Any]:
+async def signed_for(client: Device, session_id: str) -> dict[str, Any]:
     """Return a session's receipt; until it can be signed, the answer is 409."""
     async with asyncio.timeout(20):
         while True:
@@ -35,7 +36,7 @@ async def signed_for(client: Client, session_id: str) -> dict[str, Any]:
                 await asyncio.sleep(refusal.body["error"]["retry_after_seconds"])
 
 
-async def verify_compact_form(world: World, party: Client, session_id: str, signed: dict[str, Any]) -> None:
+async def verify_compact_form(world: World, party: Device, session_id: str, signed: dict[str, Any]) -> None:
     """Check a party's receipt as a JWS by a JOSE library and the published keys."""
     public, headers = world.stack.addresses.public, {"Authorization": f"Bearer {party.access_token}"}
     async with aiohttp.ClientSession(public) as http:
@@ -60,7 +61,7 @@ async def verify_compact_form(world: World, party: Client, session_id: str, sign
         await refused(party.get(path_of(new_id())), 404, "NOT_FOUND")
 
 
-async def a_completed_session(world: World) -> tuple[Client, Client, str]:
+async def a_completed_session(world: World) -> tuple[Device, Device, str]:
     customer, mitra = await world.customer(), await world.mitra()
     session_id = await world.session(customer, mitra)
     for client, text in ((customer, "halo"), (mitra, "halo juga 🙂")):

@@ -25,19 +25,19 @@ from tests.http.pairing.steps import (
 )
 from tests.stack import World, at_once, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 PATH = "/api/client/chat/retarget"
 
 
-def asking(customer: Client, payment: dict[str, Any], mitra: Client, **more: Any) -> Awaitable[Any]:
+def asking(customer: Device, payment: dict[str, Any], mitra: Device, **more: Any) -> Awaitable[Any]:
     """Ask another mitra with the same request."""
     body = {"payment_request_id": payment["payment_request_id"], "mitra_id": mitra.user["id"]}
     return customer.call("POST", PATH, body, **more)
 
 
-async def three_friends(world: World) -> tuple[Client, Client, Client]:
+async def three_friends(world: World) -> tuple[Device, Device, Device]:
     """Return a customer, and two mitras of earlier sessions."""
     customer, mitra = await friends(world)
     other = await world.mitra("Bima")
@@ -45,7 +45,7 @@ async def three_friends(world: World) -> tuple[Client, Client, Client]:
     return customer, mitra, other
 
 
-async def a_rejection(world: World, **wish: Any) -> tuple[Client, Client, Client, dict[str, Any]]:
+async def a_rejection(world: World, **wish: Any) -> tuple[Device, Device, Device, dict[str, Any]]:
     """Return a customer, the mitra who has rejected their request, another mitra, and the failed request."""
     customer, mitra, other = await three_friends(world)
     payment = await returning(world, customer, mitra, **wish)
@@ -53,7 +53,7 @@ async def a_rejection(world: World, **wish: Any) -> tuple[Client, Client, Client
     return customer, mitra, other, await read_payment(customer, payment)
 
 
-async def check_one_search(world: World, customer: Client, payment: dict[str, Any], *, superseded: int) -> Any:
+async def check_one_search(world: World, customer: Device, payment: dict[str, Any], *, superseded: int) -> Any:
     """Check that a request is confirmed, has one running search, and `superseded` earlier failures. Return it."""
     view = await read_payment(customer, payment)
     assert (view["status"], view["failure"]) == ("confirmed", None)

@@ -22,18 +22,18 @@ from tests.http.pairing.steps import (
     session_of,
 )
 from tests.stack import World, open_failure, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 
-def by_payment(customer: Client, mitra: Client, **more: Any) -> Any:
+def by_payment(customer: Device, mitra: Device, **more: Any) -> Any:
     """Create the request through the payments route."""
     wish = {"duration_minutes": 12, "targeted_mitra_id": mitra.user["id"], **more}
     return customer.post("/api/client/payment/requests", wish)
 
 
-def by_returning(customer: Client, mitra: Client, **more: Any) -> Any:
+def by_returning(customer: Device, mitra: Device, **more: Any) -> Any:
     """Create the same request through the returning route."""
     wish = {"mitra_id": mitra.user["id"], "mode": "chat", "duration_minutes": 12, **more}
     return customer.post("/api/client/chat/returning", wish)
@@ -42,17 +42,17 @@ def by_returning(customer: Client, mitra: Client, **more: Any) -> Any:
 ROUTES = pytest.mark.parametrize("wish", [by_payment, by_returning])
 
 
-async def deactivate(world: World, mitra: Client) -> None:
+async def deactivate(world: World, mitra: Device) -> None:
     operator = await world.operator()
     await operator.call("PATCH", f"/internal/mitras/{mitra.user['id']}", {"is_active": False})
 
 
-async def force_offline(world: World, mitra: Client) -> None:
+async def force_offline(world: World, mitra: Device) -> None:
     operator = await world.operator()
     await operator.post(f"/internal/mitras/{mitra.user['id']}/force-offline")
 
 
-async def go_offline(_: World, mitra: Client) -> None:
+async def go_offline(_: World, mitra: Device) -> None:
     await mitra.post("/api/mitra/status/offline")
 
 

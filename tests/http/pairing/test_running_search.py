@@ -18,7 +18,7 @@ from tests.http.pairing.steps import (
     wait_for_invitation,
 )
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 LENGTH = dt.timedelta(minutes=5)  # of a search
@@ -29,12 +29,12 @@ def at(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text)
 
 
-async def listed(customer: Client) -> dict[str, Any] | None:
+async def listed(customer: Device) -> dict[str, Any] | None:
     """Return the running search from the list of running sessions."""
     return (await customer.get("/api/client/chat/session/active-with-unread"))["searching"]
 
 
-async def snapshot(customer: Client) -> dict[str, Any] | None:
+async def snapshot(customer: Device) -> dict[str, Any] | None:
     """Return the running search from a socket's snapshot."""
     socket = await customer.open("pairing")
     await socket.close()

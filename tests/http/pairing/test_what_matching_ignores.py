@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now, failed, rejecting, responses, session_of, wait_for_invitation
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
 
 
-async def searched(world: World, mitras: list[Client], payment: dict[str, Any]) -> list[Any]:
+async def searched(world: World, mitras: list[Device], payment: dict[str, Any]) -> list[Any]:
     """Let each mitra reject a search in turn; return who was invited and what each was shown."""
     shown = []
     for mitra in mitras:

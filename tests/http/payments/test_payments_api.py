@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.stack import World, new_id, open_failure, refused, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ REQUEST_FIELDS = {
 REQUESTS = "/api/client/payment/requests"
 
 
-async def read(customer: Client, payment: dict[str, Any]) -> dict[str, Any]:
+async def read(customer: Device, payment: dict[str, Any]) -> dict[str, Any]:
     """Return the payment request as it is now."""
     return await customer.get(f"{REQUESTS}/{payment['payment_request_id']}")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.pairing.steps import end_now
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ MINUTES = 59  # no other file has a tier of them
 class Price:
     """A price that an operator changes: that of a tier, or of the discount."""
 
-    def __init__(self, operator: Client, path: str) -> None:
+    def __init__(self, operator: Device, path: str) -> None:
         self._operator = operator
         self._path = path
 
@@ -48,7 +48,7 @@ async def tier(world: World) -> AsyncIterator[Price]:
         await operator.call("DELETE", path, params={"updated_at": now["updated_at"]})
 
 
-async def check(customer: Client, price: Price, path: str, **body: Any) -> None:
+async def check(customer: Device, price: Price, path: str, **body: Any) -> None:
     """Check that a wish is refused at another price than the one shown, and accepted at the present one."""
     await price.change(12_000)
     for wrong in (0, 9_000, 12_001):

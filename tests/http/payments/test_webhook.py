@@ -11,7 +11,7 @@ import pytest
 
 from tests.http.operators.steps import at_once, audits
 from tests.stack import CALLBACK_TOKEN, World, new_id, open_failure, payment_call, refused
-from tools.driving.client import Addresses, Client
+from tools.driving.device import Addresses, Device
 from tools.driving.throwaway import free_port
 
 pytestmark = pytest.mark.anyio
@@ -48,18 +48,18 @@ async def call(world: World, body: Any, *, token: str | None = CALLBACK_TOKEN) -
     return status, answer["processing_result"], row
 
 
-async def state(customer: Client, payment: dict[str, Any]) -> str:
+async def state(customer: Device, payment: dict[str, Any]) -> str:
     """Return the payment request's status as its customer sees it."""
     return (await customer.get(f"/api/client/payment/requests/{payment['payment_request_id']}"))["status"]
 
 
-async def a_pending_payment(world: World, **wish: Any) -> tuple[Client, dict[str, Any]]:
+async def a_pending_payment(world: World, **wish: Any) -> tuple[Device, dict[str, Any]]:
     """Create a customer with a pending request."""
     customer = await world.customer()
     return customer, await world.request(customer, **wish)
 
 
-async def an_expired_payment(world: World) -> tuple[Client, dict[str, Any]]:
+async def an_expired_payment(world: World) -> tuple[Device, dict[str, Any]]:
     """Create a customer with a request that the gateway has expired."""
     customer, payment = await a_pending_payment(world)
     assert (await call(world, payment_call(payment, status="EXPIRED")))[:2] == (200, "expired")

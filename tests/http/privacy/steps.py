@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.http.sign_in.people import ASK, by_phone, device, new_number, proof
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 ERASE, EXPORT = "/api/client/auth/me/erase", "/api/client/auth/me/export"
 COMPLETED = "SELECT completed_at FROM erasures WHERE user_id = $1"
@@ -13,7 +13,7 @@ MONEY = """SELECT id::text, amount, status, is_first_session_discount, confirmed
   FROM payment_requests WHERE customer_id = $1 ORDER BY id"""
 
 
-async def phone_customer(world: World, number: str | None = None, *, name: str = "Melati", **headers: str) -> Client:
+async def phone_customer(world: World, number: str | None = None, *, name: str = "Melati", **headers: str) -> Device:
     """Sign a customer in by phone code and give them a name."""
     made = device(world)
     made._http.headers.update(headers)
@@ -24,20 +24,20 @@ async def phone_customer(world: World, number: str | None = None, *, name: str =
     return made
 
 
-async def finish(customer: Client, mitra: Client, session_id: str, *goodbyes: str) -> None:
+async def finish(customer: Device, mitra: Device, session_id: str, *goodbyes: str) -> None:
     """End a session with the goodbyes of both."""
     await customer.post(f"/api/shared/chat/sessions/{session_id}/end")
     for client, message in zip((customer, mitra), goodbyes or ("dadah", "dadah"), strict=True):
         await client.post(f"/api/shared/chat/sessions/{session_id}/closure", {"message": message})
 
 
-async def say(client: Client, session_id: str, content: str, metadata: dict[str, Any] | None = None) -> Any:
+async def say(client: Device, session_id: str, content: str, metadata: dict[str, Any] | None = None) -> Any:
     """Send a message over REST."""
     body = {"client_message_id": new_id(), "content": content, "metadata": metadata}
     return await client.post(f"/api/shared/chat/sessions/{session_id}/messages", body)
 
 
-async def erase(world: World, customer: Client, number: str) -> dict[str, Any]:
+async def erase(world: World, customer: Device, number: str) -> dict[str, Any]:
     """Erase a customer with a code to their phone."""
     await pass_cooldown(world, number)
     return await customer.post(ERASE, await proof(world, number))

@@ -32,14 +32,14 @@ from tests.http.sign_in.people import (
 )
 from tests.stack import World, at_once, new_id, outcome, refused
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 ROWS = "SELECT * FROM customers WHERE id = $1 OR account_belongs_to = $1"
 PERSONAL = [name for name, _ in personal_columns(Customer)]
 
 
-async def identity_customer(world: World, provider: IdentityServer, subject: str) -> Client:
+async def identity_customer(world: World, provider: IdentityServer, subject: str) -> Device:
     made = device(world)
     made._keep(await by_identity(made, provider, subject, email=f"{subject}@example.test", email_verified=True))
     return made

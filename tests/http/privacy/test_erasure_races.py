@@ -10,7 +10,7 @@ from tests.http.privacy.steps import ERASE, completed, finish, phone_customer, s
 from tests.http.sign_in.people import anonymous, by_phone, device, new_number, proof
 from tests.stack import World, at_once, outcome
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TIMES = 6
@@ -25,7 +25,7 @@ VALID_FOR_LONG = "UPDATE otp_requests SET expires_at = expires_at + interval '1 
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1"
 
 
-async def is_erased(world: World, customer: Client) -> bool:
+async def is_erased(world: World, customer: Device) -> bool:
     """Return whether a customer is erased; one that is erased must be so completely."""
     (row,) = await world.stack.sql(LEFT, customer.user["id"])
     if row["erased_at"] is None:
@@ -176,7 +176,7 @@ async def test_reports_and_notes_during_or_after_an_erasure_leave_no_text(world:
     assert (row["reason"], row["message"], row["resolution"], row["note"]) == ("rude", None, "warned", None)
 
 
-async def long_session(world: World, customer: Client, mitra: Client, count: int) -> str:
+async def long_session(world: World, customer: Device, mitra: Device, count: int) -> str:
     """Create a completed session with many messages."""
     session_id = await world.session(customer, mitra)
     await finish(customer, mitra, session_id)

@@ -13,7 +13,7 @@ from core.privacy.export import MESSAGES
 from tests.http.privacy.steps import EXPORT, finish, phone_customer, say
 from tests.http.sign_in.people import ASK, anonymous, by_phone, claims_of, device, new_number, raw
 from tests.stack import World, at_once, outcome, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 AGE = "UPDATE auth_sessions SET created_at = created_at - interval '10 minutes' WHERE user_id = $1"
@@ -44,7 +44,7 @@ def check_shape(document: dict[str, Any], schema: dict[str, Any], value: Any) ->
             check_shape(document, inner, value[name])
 
 
-async def just_signed_in(world: World, customer: Client) -> None:
+async def just_signed_in(world: World, customer: Device) -> None:
     """Make the sign-in recent again, and the access token new: here they last for 10 and for 15 real seconds."""
     await world.stack.sql(RECENT, claims_of(customer.access_token)["sid"])
     await customer.refresh()

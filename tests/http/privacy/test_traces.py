@@ -17,7 +17,7 @@ from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import anonymous, by_identity, by_phone, device, new_number
 from tests.stack import CALLBACK_TOKEN, Stack, World, new_id, payment_call
 from tests.verdicts import check_books
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 TABLES = """SELECT relname::text AS name FROM pg_class
@@ -54,7 +54,7 @@ async def places(stack: Stack, markers: Markers) -> dict[str, set[str]]:
     return {name: found for name, text in texts.items() if (found := markers.found_in(text))}
 
 
-async def talk(world: World, customer: Client, mitra: Client, markers: Markers) -> None:
+async def talk(world: World, customer: Device, mitra: Device, markers: Markers) -> None:
     """Pay for a session and talk, with markers in everything that people write and the gateway sends."""
     wish = {"duration_minutes": 12, "mode": "chat", "topics": [markers("topic")]}
     payment = await customer.call(
@@ -74,7 +74,7 @@ async def talk(world: World, customer: Client, mitra: Client, markers: Markers) 
         await socket.close()
 
 
-async def complain(world: World, customer: Client, mitra: Client, markers: Markers) -> None:
+async def complain(world: World, customer: Device, mitra: Device, markers: Markers) -> None:
     """Let both parties report a session and the customer block the mitra; one report is resolved, the account blocked."""
     session_id = (await customer.get("/api/client/chat/history"))["items"][0]["last_session_id"]
     path = f"/api/shared/chat/sessions/{session_id}"
@@ -88,7 +88,7 @@ async def complain(world: World, customer: Client, mitra: Client, markers: Marke
     await operator.post(f"/internal/customers/{customer.user['id']}/block", block)
 
 
-async def operators_reasons(world: World, customer: Client, mitra: Client, markers: Markers) -> None:
+async def operators_reasons(world: World, customer: Device, mitra: Device, markers: Markers) -> None:
     """Let an operator write a marker into the audit log about a session of the customer."""
     session_id = await world.session(customer, mitra)
     operator = await world.operator()

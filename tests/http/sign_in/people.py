@@ -13,7 +13,8 @@ import aiohttp
 from tests.http.sign_in.outside import IdentityServer
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import Stack, World, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 from tools.driving.throwaway import free_port
 
 ASK, VERIFY = "/api/client/auth/otp/request", "/api/client/auth/otp/verify"
@@ -42,7 +43,7 @@ def new_address() -> str:
     return f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.{secrets.randbelow(256)}"
 
 
-def device(world: World, *, like: Client | None = None, base: str | None = None) -> Client:
+def device(world: World, *, like: Device | None = None, base: str | None = None) -> Device:
     """Return a device with a new address.
 
     With `like` it has that device's tokens. `base` is the address of another api process.
@@ -56,7 +57,7 @@ def device(world: World, *, like: Client | None = None, base: str | None = None)
     return made
 
 
-async def anonymous(world: World, name: str | None = "Dewi") -> Client:
+async def anonymous(world: World, name: str | None = "Dewi") -> Device:
     """Create an anonymous customer and return their device."""
     made = device(world)
     made._keep(await made.post("/api/shared/auth/anonymous"))
@@ -65,13 +66,13 @@ async def anonymous(world: World, name: str | None = "Dewi") -> Client:
     return made
 
 
-def store_tokens(client: Client, answer: dict[str, Any]) -> Client:
+def store_tokens(client: Device, answer: dict[str, Any]) -> Device:
     """Store the tokens and the user of a sign-in answer in a device; return the device."""
     client._keep(answer)
     return client
 
 
-async def raw(client: Client, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
+async def raw(client: Device, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
     """Send one call; return status, body and headers."""
     if client.access_token is not None:
         headers.setdefault("Authorization", f"Bearer {client.access_token}")
@@ -81,7 +82,7 @@ async def raw(client: Client, method: str, path: str, body: Any = None, **header
         return answer.status, None if answer.status == 204 else await answer.json(content_type=None), answer.headers
 
 
-async def refusal(client: Client, method: str, path: str, body: Any = None) -> tuple[int, str, dict[str, Any]]:
+async def refusal(client: Device, method: str, path: str, body: Any = None) -> tuple[int, str, dict[str, Any]]:
     """Send one call that must be refused; return status, code and error."""
     status, answer, headers = await raw(client, method, path, body)
     assert status >= 400, answer
@@ -114,12 +115,12 @@ async def forget_codes(world: World, number: str) -> None:
     )
 
 
-async def ask(client: Client, number: str, *, path: str = ASK) -> dict[str, Any]:
+async def ask(client: Device, number: str, *, path: str = ASK) -> dict[str, Any]:
     """Request a code and return the answer."""
     return await client.call("POST", path, {"phone": number})
 
 
-async def verify(client: Client, asked: dict[str, Any], code: str, *, path: str = VERIFY) -> dict[str, Any]:
+async def verify(client: Device, asked: dict[str, Any], code: str, *, path: str = VERIFY) -> dict[str, Any]:
     """Verify a code and return the answer."""
     return await client.call("POST", path, {"otp_request_id": asked["otp_request_id"], "code": code})
 
@@ -131,7 +132,7 @@ async def proof(world: World, number: str) -> dict[str, Any]:
     return {"otp_request_id": asked["otp_request_id"], "code": await world.stack.inbox.code_of(asked["otp_request_id"])}
 
 
-async def by_phone(world: World, client: Client, number: str) -> dict[str, Any]:
+async def by_phone(world: World, client: Device, number: str) -> dict[str, Any]:
     """Sign in by phone code, with the device's bearer token if there is one, and store the new tokens in the device."""
     return await client.call("POST", VERIFY, await proof(world, number))
 
@@ -145,7 +146,7 @@ def wrong(code: str) -> str:
 
 
 async def by_identity(
-    client: Client, server: IdentityServer, subject: str, letter: str = "a", **claims: Any
+    client: Device, server: IdentityServer, subject: str, letter: str = "a", **claims: Any
 ) -> dict[str, Any]:
     """Sign in by identity token, with the device's bearer token if there is one; store the new tokens in the device."""
     status, answer, _ = await raw(client, "POST", IDENTITY[letter], {"identity_token": server.token(subject, **claims)})
@@ -176,18 +177,18 @@ async def count(world: World, where: str, *args: Any) -> int:
     return row["n"]
 
 
-async def me_status(client: Client) -> int:
+async def me_status(client: Device) -> int:
     """Return the status of a call with the device's token."""
     return (await raw(client, "GET", ME))[0]
 
 
-async def token_ends(world: World, client: Client) -> None:
+async def token_ends(world: World, client: Device) -> None:
     """Wait until a device's access token is refused, at most a second."""
     await world.until(lambda: me_status(client), lambda status: status == 401, timeout=within(1))
 
 
 async def ending_the_earlier(
-    world: World, client: Client, sign_in: Callable[[], Awaitable[dict[str, Any]]]
+    world: World, client: Device, sign_in: Callable[[], Awaitable[dict[str, Any]]]
 ) -> dict[str, Any]:
     """Sign in with a device's token; return the answer. Within a second, all that the device had must end."""
     sockets = [(await bare_and_known(client, path))[0] for path in ("chat", "pairing")]

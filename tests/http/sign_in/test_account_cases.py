@@ -33,7 +33,8 @@ from tests.http.sign_in.people import (
     store_tokens,
 )
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ class Way:
             return VERIFY, await proof(self.world, value)
         return IDENTITY[self.kind], {"identity_token": self.servers[self.kind].token(value)}
 
-    async def sign_in(self, client: Client, value: str) -> dict[str, Any]:
+    async def sign_in(self, client: Device, value: str) -> dict[str, Any]:
         """Sign in, with the device's bearer token if there is one."""
         path, body = await self.proof(value)
         status, answer, _ = await raw(client, "POST", path, body)
@@ -349,7 +350,7 @@ async def test_random_sign_ins_end_in_the_state_of_the_model(world: World, ways:
     print(f"walk {walk}: seed {seed}")  # noqa: T201 - shown when the test fails
     dice, model = random.Random(seed), Model()
     identities = [(kind, ways[kind].fresh()) for kind in ("a", "a", "a", "b", "b", "b", "phone")]
-    devices: list[Client] = []
+    devices: list[Device] = []
 
     async def becomes_anonymous() -> None:
         devices.append(await anonymous(world, None))

@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from tests.stack import EMAIL, PASSWORD, World, new_id, refused, within
-from tools.driving.client import Refused
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 

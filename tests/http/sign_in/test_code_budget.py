@@ -19,7 +19,8 @@ from tests.http.sign_in.people import (
     verify,
 )
 from tests.stack import World, refused
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +153,7 @@ async def test_requests_for_unknown_mitras_are_limited_over_all_addresses_and_kn
         client.delete(*client.scan_iter("sesi:{rate}:otp_unknown_mitras*"))
 
 
-def devices_of(world: World, network: str, count: int) -> list[Client]:
+def devices_of(world: World, network: str, count: int) -> list[Device]:
     """Return devices with different addresses of a network, such as `2001:db8:{n:x}::7`."""
     made = [device(world) for _ in range(count)]
     for n, one in enumerate(made, 1):
@@ -190,7 +191,7 @@ async def test_one_network_never_uses_up_the_budget_of_strangers(world: World) -
 async def test_address_is_limited_after_thirty_refused_numbers(world: World) -> None:
     address, inbox = new_address(), world.stack.inbox
 
-    def at_the_address() -> Client:
+    def at_the_address() -> Device:
         made = device(world)
         made._http.headers["X-Forwarded-For"] = address
         return made

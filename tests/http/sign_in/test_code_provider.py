@@ -29,7 +29,8 @@ from tests.http.sign_in.people import (
     wrong,
 )
 from tests.stack import Stack, World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ class SigningInPhone:
     ask_path: str = ASK
     verify_path: str = VERIFY
 
-    def device(self) -> Client:
+    def device(self) -> Device:
         """Return a device with a new address."""
         return device(self.world, base=self.provided.base)
 
@@ -80,7 +81,7 @@ class SigningInPhone:
         """Request a code, which must be refused; return status, code and error."""
         return await refusal(self.device(), "POST", self.ask_path, {"phone": self.number})
 
-    async def type(self, asked: dict[str, Any], code: str, like: Client | None = None) -> Any:
+    async def type(self, asked: dict[str, Any], code: str, like: Device | None = None) -> Any:
         """Verify a code. Raises Refused."""
         client = device(self.world, like=like, base=self.provided.base)
         status, answer, headers = await raw(

@@ -33,12 +33,13 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.push.odd_provider import odd_provider, said
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
 
-async def a_code(world: World, number: str, client: Client | None = None) -> tuple[dict[str, Any], str]:
+async def a_code(world: World, number: str, client: Device | None = None) -> tuple[dict[str, Any], str]:
     """Request a code; return the answer and the code that was sent."""
     asked = await ask(client or device(world), number)
     return asked, await world.stack.inbox.code_of(asked["otp_request_id"])
@@ -200,7 +201,7 @@ async def test_phone_gets_three_codes_an_hour_under_concurrency(world: World) ->
 async def test_address_gets_ten_codes_an_hour_under_concurrency(world: World) -> None:
     address = new_address()
 
-    def at_the_address() -> Client:
+    def at_the_address() -> Device:
         made = device(world)
         made._http.headers["X-Forwarded-For"] = f"198.51.100.7, {address}"  # the proxy added the last one
         return made

@@ -11,7 +11,7 @@ import pytest
 
 from tests.http.sign_in.people import IDENTITY, anonymous, another_api, device, end_api, raw, row_of
 from tests.stack import Stack, World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def base(stack: Stack) -> Iterator[str]:
     end_api(stack, "development")
 
 
-async def page(client: Client, path: str, form: dict[str, str] | None = None) -> tuple[int, str, Any]:
+async def page(client: Device, path: str, form: dict[str, str] | None = None) -> tuple[int, str, Any]:
     """Get a page, or post a form to it; return status, text and headers."""
     method = "GET" if form is None else "POST"
     async with client._http.request(method, client._base + path, data=form) as answer:
@@ -38,7 +38,7 @@ async def page(client: Client, path: str, form: dict[str, str] | None = None) ->
         return answer.status, await answer.text(), answer.headers
 
 
-async def token_of(client: Client, email: str, *, letter: str = "a", **form: str) -> str:
+async def token_of(client: Device, email: str, *, letter: str = "a", **form: str) -> str:
     """Sign in at the provider and return the identity token that its page hands over."""
     status, text, _ = await page(client, f"/dev/identity-{letter}", {"email": email, **form})
     assert status == 200, text

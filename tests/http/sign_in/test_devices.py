@@ -27,14 +27,15 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, new_id, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
 SESSIONS, PUSH, REFRESH = "/api/shared/auth/sessions", "/api/shared/push-token", "/api/shared/auth/refresh"
 
 
-def sid(client: Client) -> str:
+def sid(client: Device) -> str:
     """Return a device's auth session id."""
     return claims_of(client.access_token)["sid"]
 
@@ -44,13 +45,13 @@ def a_token() -> str:
     return "push-" + secrets.token_hex(20)
 
 
-async def devices(world: World, provider: IdentityServer, count: int = 3) -> list[Client]:
+async def devices(world: World, provider: IdentityServer, count: int = 3) -> list[Device]:
     """Return several devices of one customer, the oldest first."""
     subject = new_subject()
     return [store_tokens(device(world), await by_identity(device(world), provider, subject)) for _ in range(count)]
 
 
-async def mitra_devices(world: World, count: int = 2) -> list[Client]:
+async def mitra_devices(world: World, count: int = 2) -> list[Device]:
     """Return several devices of one mitra."""
     first = await world.mitra(online=False)
     found = [first]
@@ -63,13 +64,13 @@ async def mitra_devices(world: World, count: int = 2) -> list[Client]:
     return found
 
 
-async def register(client: Client, push_token: str | None) -> None:
+async def register(client: Device, push_token: str | None) -> None:
     """Register a push token for a device; None removes it."""
     status, answer, _ = await raw(client, "PUT", PUSH, {"push_token": push_token})
     assert (status, answer) == (204, None)
 
 
-async def push_tokens_of(world: World, *clients: Client) -> list[str | None]:
+async def push_tokens_of(world: World, *clients: Device) -> list[str | None]:
     """Return the push tokens of the devices' auth sessions."""
     rows = await world.stack.sql(
         "SELECT id::text, push_token FROM auth_sessions WHERE id = ANY($1::text[]::uuid[])", [sid(c) for c in clients]
@@ -78,7 +79,7 @@ async def push_tokens_of(world: World, *clients: Client) -> list[str | None]:
     return [found[sid(client)] for client in clients]
 
 
-async def column(world: World, client: Client) -> str | None:
+async def column(world: World, client: Device) -> str | None:
     """Return the push token in the user's row."""
     table = "customers" if "is_anonymous" in client.user else "mitras"
     (row,) = await world.stack.sql(f"SELECT push_token FROM {table} WHERE id = $1::text::uuid", client.user["id"])
@@ -380,7 +381,7 @@ async def test_concurrent_registrations_of_many_push_tokens_stay_one_to_one(
             assert await column(world, client) is not None or newest == []
 
 
-async def all_registered(clients: list[Client], tokens: list[str]) -> None:
+async def all_registered(clients: list[Device], tokens: list[str]) -> None:
     """Register every token for every device, concurrently; no call may fail."""
     dice = secrets.SystemRandom()
     calls = [client.call("PUT", PUSH, {"push_token": token}) for client in clients for token in tokens]

@@ -31,7 +31,7 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import PlainSocket, bare_and_known
 from tests.stack import World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ LATER = "UPDATE auth_sessions SET rotated_at = rotated_at - interval '1 minute' 
 
 
 @attrs.define(kw_only=True)
-class Device:
+class EndedDevice:
     """The credentials of a signed-in device, as they were before the event. Operators have neither sockets nor pushes."""
 
     access: str
@@ -56,7 +56,7 @@ class Device:
         return claims_of(self.access)["sid"]
 
 
-async def taken(client: Client) -> Device:
+async def taken(client: Device) -> EndedDevice:
     """Return the credentials of a client's device, with an open socket of each kind and a push token."""
     assert client.access_token is not None
     assert client.refresh_token is not None
@@ -65,7 +65,7 @@ async def taken(client: Client) -> Device:
     if push is not None:
         await client.call("PUT", PUSH, {"push_token": push})
     sockets = [] if is_operator else [(await bare_and_known(client, path))[0] for path in ("chat", "pairing")]
-    return Device(
+    return EndedDevice(
         access=client.access_token, refresh=client.refresh_token, base=client._base, sockets=sockets, push=push
     )
 
@@ -74,7 +74,7 @@ async def taken(client: Client) -> Device:
 class Scene:
     """The devices of one user before an event, and the event."""
 
-    devices: dict[str, Device]
+    devices: dict[str, EndedDevice]
     event: Callable[[], Awaitable[Any]]
 
 
@@ -109,7 +109,7 @@ async def erasure(world: World, _: IdentityServer) -> Scene:
     )
 
 
-async def mitras(world: World, _: IdentityServer) -> tuple[Client, Client]:
+async def mitras(world: World, _: IdentityServer) -> tuple[Device, Device]:
     """Return two devices of one mitra, who is online."""
     first = await world.mitra()
     world.stop_heartbeats(first)
@@ -156,7 +156,7 @@ async def reuse(world: World, provider: IdentityServer) -> Scene:
     return Scene(devices=devices, event=lambda: raw(device(world), "POST", REFRESH, {"refresh_token": used}))
 
 
-async def operators(world: World) -> tuple[str, str, Client, Client]:
+async def operators(world: World) -> tuple[str, str, Device, Device]:
     """Return an operator: their id, their role's id and two devices."""
     root = await world.operator()
     role = await a_role(root, {"sessions": "read"})
@@ -220,20 +220,20 @@ TABLE: dict[str, tuple[Make, dict[str, dict[str, str]]]] = {
 }
 
 
-async def fate_of_access(world: World, one: Device) -> str:
+async def fate_of_access(world: World, one: EndedDevice) -> str:
     path = "/internal/auth/me" if not one.sockets else SESSIONS
     headers = {"Authorization": f"Bearer {one.access}"}
     async with world.client()._http.get(one.base + path, headers=headers) as answer:
         return {200: "lives", 401: "dies"}[answer.status]
 
 
-async def fate_of_refresh(world: World, one: Device) -> str:
+async def fate_of_refresh(world: World, one: EndedDevice) -> str:
     path = "/internal/auth/refresh" if not one.sockets else REFRESH
     async with world.client()._http.post(one.base + path, json={"refresh_token": one.refresh}) as answer:
         return {200: "lives", 401: "dies"}[answer.status]
 
 
-async def fate_of_sockets(one: Device) -> str:
+async def fate_of_sockets(one: EndedDevice) -> str:
     fates = set()
     for socket in one.sockets:
         with contextlib.suppress(ConnectionError):
@@ -246,7 +246,7 @@ async def fate_of_sockets(one: Device) -> str:
     return " ".join(sorted(fates)) or "none"
 
 
-async def fate_of_push(world: World, one: Device) -> str:
+async def fate_of_push(world: World, one: EndedDevice) -> str:
     if one.push is None:
         return "none"
     (row,) = await world.stack.sql(TOKEN_OF, one.sid)

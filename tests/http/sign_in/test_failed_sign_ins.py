@@ -28,7 +28,7 @@ from tests.http.sign_in.people import (
     wrong,
 )
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def secret_of(world: World) -> bytes:
     return world.stack.env["JWT_SECRETS"].partition(":")[2].encode()
 
 
-def failures(world: World, client: Client) -> list[dict[str, Any]]:
+def failures(world: World, client: Device) -> list[dict[str, Any]]:
     """Return the failures that were logged for a device, oldest first."""
     address = client._http.headers["X-Forwarded-For"]
     lines = [json.loads(line) for line in world.stack.log("api").splitlines() if '"sign-in failed"' in line]

@@ -37,14 +37,14 @@ from tests.http.sign_in.people import (
     store_tokens,
 )
 from tests.stack import Stack, World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
 PROVIDERS = "/api/shared/auth-providers"
 
 
-async def sign_in(client: Client, token: Any, letter: str = "a", **more: Any) -> tuple[int, str | None]:
+async def sign_in(client: Device, token: Any, letter: str = "a", **more: Any) -> tuple[int, str | None]:
     """Sign in with a token; return the status and the refusal's code."""
     status, answer, headers = await raw(client, "POST", IDENTITY[letter], {"identity_token": token, **more})
     if status == 200:
@@ -198,7 +198,7 @@ async def test_identity_tokens_and_emails_are_not_logged(world: World, provider_
 # -- single use
 
 
-async def again(client: Client, token: str) -> tuple[int, Any]:
+async def again(client: Device, token: str) -> tuple[int, Any]:
     """Sign in with a token; return the status and the body."""
     status, answer, _ = await raw(client, "POST", IDENTITY["a"], {"identity_token": token})
     return status, answer

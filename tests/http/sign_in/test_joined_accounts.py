@@ -23,7 +23,8 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import PlainSocket, at, bare_and_known
 from tests.stack import Stack, World, refused, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
@@ -59,14 +60,14 @@ class Family:
 
     subject: str
     provider: IdentityServer
-    old: Client  # a device that the account had before
-    anonymous: Client
+    old: Device  # a device that the account had before
+    anonymous: Device
 
-    async def join(self) -> Client:
+    async def join(self) -> Device:
         """Sign the anonymous customer into the account; return the device with its new tokens."""
         answer = await by_identity(self.anonymous, self.provider, self.subject)
         assert answer["customer"]["id"] == self.old.user["id"]
-        joined = Client(self.anonymous.addresses)
+        joined = Device(self.anonymous.addresses)
         joined._http.headers.update(self.anonymous._http.headers)
         return store_tokens(joined, answer)
 
@@ -79,19 +80,19 @@ async def a_family(world: World, provider: IdentityServer) -> Family:
     return Family(subject, provider, old, await anonymous(world, "Dewi"))
 
 
-async def join(world: World, family: Family) -> Client:
+async def join(world: World, family: Family) -> Device:
     """Sign in, and close the device when the test ends."""
     joined = await family.join()
     world.clients.append(joined)
     return joined
 
 
-async def read_status(client: Client, path: str) -> int:
+async def read_status(client: Device, path: str) -> int:
     """Return the status of a read by this device."""
     return (await raw(client, "GET", path))[0]
 
 
-async def wait_until_all_can_read(world: World, clients: list[Client], path: str, since: float) -> None:
+async def wait_until_all_can_read(world: World, clients: list[Device], path: str, since: float) -> None:
     """Wait at most a second until all these devices can read the path."""
     async with asyncio.TaskGroup() as group:
         for client in clients:
@@ -103,7 +104,7 @@ async def wait_until_all_can_read(world: World, clients: list[Client], path: str
     assert time.monotonic() - since < within(1)
 
 
-async def sockets_of(client: Client, ports: list[int]) -> list[PlainSocket]:
+async def sockets_of(client: Device, ports: list[int]) -> list[PlainSocket]:
     """Open a socket of each kind at each realtime process."""
     return [(await bare_and_known(at(client, port), path))[0] for port in ports for path in ("chat", "pairing")]
 
@@ -329,10 +330,10 @@ async def test_concurrent_requests_during_merge_leave_one_pending(world: World, 
             family.old.post(REQUESTS, {"duration_minutes": 12}), family.anonymous.post(REQUESTS, {"duration_minutes": 30}),
         ]  # fmt: skip
         answers = await all_at_once(calls)
-        world.clients += [answer for answer in answers if isinstance(answer, Client)]
+        world.clients += [answer for answer in answers if isinstance(answer, Device)]
         refusals = [answer for answer in answers if isinstance(answer, Refused)]
         assert {answer.status for answer in refusals} <= {401}
-        joined = next(answer for answer in answers if isinstance(answer, Client))
+        joined = next(answer for answer in answers if isinstance(answer, Device))
         await world.request(joined)
         rows = await world.stack.sql(
             """SELECT p.id FROM payment_requests p JOIN customers c ON c.id = p.customer_id

@@ -22,35 +22,36 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import bare_and_known
 from tests.stack import World, at_once, refused, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 LINK = "/api/client/auth/link"
 LONG_AGO = "UPDATE auth_sessions SET created_at = created_at - interval '10 minutes' WHERE user_id = $1::uuid"
 
 
-async def verified(world: World, number: str | None = None) -> Client:
+async def verified(world: World, number: str | None = None) -> Device:
     """Return the device of a customer who has signed in by phone."""
     made = device(world)
     return store_tokens(made, await by_phone(world, made, number or new_number()))
 
 
-async def again(world: World, number: str) -> Client:
+async def again(world: World, number: str) -> Device:
     """Return another device of the customer with this phone."""
     return await verified(world, number)
 
 
-def linking(client: Client, server: IdentityServer, subject: str, letter: str = "a", **claims: Any) -> Any:
+def linking(client: Device, server: IdentityServer, subject: str, letter: str = "a", **claims: Any) -> Any:
     """Link an identity."""
     return client.post(f"{LINK}/identity-{letter}", {"identity_token": server.token(subject, **claims)})
 
 
-async def linking_phone(world: World, client: Client, number: str) -> Any:
+async def linking_phone(world: World, client: Device, number: str) -> Any:
     """Link a phone."""
     return await client.post(f"{LINK}/phone", await proof(world, number))
 
 
-def unlinking(client: Client, letter: str = "a") -> Any:
+def unlinking(client: Device, letter: str = "a") -> Any:
     """Unlink an identity."""
     return client.call("DELETE", f"{LINK}/identity-{letter}")
 
@@ -240,7 +241,7 @@ async def test_two_accounts_that_swap_phones_at_once_do_not_block_each_other(wor
 # -- blocked accounts
 
 
-async def blocking(world: World, client: Client) -> None:
+async def blocking(world: World, client: Device) -> None:
     path = f"/internal/customers/{client.user['id']}/block"
     await (await world.operator()).post(path, {"reason": "Insulted three mitras"})
 
@@ -294,7 +295,7 @@ async def test_only_a_verified_customer_who_signed_in_lately_may_link(world: Wor
     client = await verified(world)
     body = await proof(world, new_number())
 
-    def all_of(one: Client) -> list[Any]:
+    def all_of(one: Device) -> list[Any]:
         return [linking(one, provider_a, new_subject()), one.post(f"{LINK}/phone", body), unlinking(one)]
 
     for call in all_of(await anonymous(world)):

@@ -15,7 +15,8 @@ from tests.http.pairing.steps import end_now
 from tests.http.sign_in.outside import IdentityServer
 from tests.http.sign_in.people import by_identity, by_phone, device, new_number, new_subject
 from tests.stack import World
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ SEEN = {
 }
 
 
-async def read_everything(mitra: Client, session_id: str) -> dict[str, Any]:
+async def read_everything(mitra: Device, session_id: str) -> dict[str, Any]:
     """Call each route that a mitra may read, about this session; return the answers by path."""
     found: dict[str, Any] = {}
 

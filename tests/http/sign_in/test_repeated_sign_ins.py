@@ -24,7 +24,7 @@ from tests.http.sign_in.people import (
     token_ends,
 )
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ USED_EARLIER = (
 STORED = "SELECT row_to_json(k)::text AS row FROM idempotency_keys k WHERE user_id = $1::text::uuid"
 
 
-async def sent(client: Client, path: str, body: dict[str, Any], key: str | None) -> tuple[int, Any]:
+async def sent(client: Device, path: str, body: dict[str, Any], key: str | None) -> tuple[int, Any]:
     """Send a sign-in with the client's token and a key; return status and answer."""
     headers = {} if key is None else {"Idempotency-Key": key}
     status, answer, _ = await raw(client, "POST", path, body, **headers)
@@ -47,7 +47,7 @@ def but_left(sent: tuple[int, Any]) -> tuple[int, Any]:
     return sent[0], {name: value for name, value in sent[1].items() if name != "expires_in"}
 
 
-async def requests(world: World, provider: IdentityServer) -> list[tuple[str, Client, str, dict[str, Any]]]:
+async def requests(world: World, provider: IdentityServer) -> list[tuple[str, Device, str, dict[str, Any]]]:
     """Return a sign-in of each kind that ends the token of an anonymous customer: (kind, caller, path, body)."""
     subject, number = new_subject(), new_number()
     store_tokens(device(world), await by_identity(device(world), provider, subject))
@@ -67,7 +67,7 @@ async def opened_earlier(world: World, answer: dict[str, Any], body: dict[str, A
     return sid
 
 
-async def raw_answer(client: Client, body: dict[str, Any]) -> dict[str, Any]:
+async def raw_answer(client: Device, body: dict[str, Any]) -> dict[str, Any]:
     return (await raw(client, "POST", VERIFY, body))[1]
 
 

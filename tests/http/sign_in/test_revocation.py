@@ -14,7 +14,7 @@ import pytest
 
 from tests.sockets.plain_socket import PlainSocket, at, bare, bare_and_known
 from tests.stack import Stack, World, within
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
@@ -59,7 +59,7 @@ def second(stack: Stack) -> SecondProcesses:
     return SecondProcesses(public, port)
 
 
-def through_process(client: Client, base: str) -> Client:
+def through_process(client: Device, base: str) -> Device:
     """Point a client's calls at another api process."""
     client.addresses = attrs.evolve(client.addresses, public=base)
     client._base = base
@@ -150,7 +150,7 @@ async def test_token_is_verified_only_by_the_key_it_names(world: World, second: 
 # -- end of auth sessions
 
 
-async def everywhere(client: Client, second: SecondProcesses) -> list[PlainSocket]:
+async def everywhere(client: Device, second: SecondProcesses) -> list[PlainSocket]:
     """Open a user's sockets: both paths at both realtime processes."""
     found = []
     for port in (client.addresses.realtime.rpartition(":")[2], second.realtime):
@@ -186,12 +186,12 @@ async def check_revoked_everywhere(
         assert await socket.code() == 4401
 
 
-async def log_out(client: Client) -> None:
+async def log_out(client: Device) -> None:
     """End the auth session by logging out."""
     assert (await client._once("POST", "/api/shared/auth/logout", None))[0] == 204
 
 
-async def remove_device(client: Client) -> None:
+async def remove_device(client: Device) -> None:
     """End the auth session by removing its device."""
     path = f"/api/shared/auth/sessions/{sid_of(client.access_token)}"
     assert (await client._once("DELETE", path, None))[0] == 200
@@ -248,7 +248,7 @@ async def test_deactivated_mitra_gets_the_reason_from_every_process(
 # -- refresh tokens
 
 
-async def living(world: World, customer: Client) -> list[str]:
+async def living(world: World, customer: Device) -> list[str]:
     """Return the ids of the user's live auth sessions."""
     rows = await world.stack.sql(
         "SELECT id::text FROM auth_sessions WHERE user_id = $1::uuid AND revoked_at IS NULL", customer.user["id"]

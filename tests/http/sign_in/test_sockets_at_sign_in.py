@@ -9,7 +9,7 @@ import pytest
 from tests.http.sign_in.people import anonymous
 from tests.sockets.plain_socket import PlainSocket, bare
 from tests.stack import World
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ async def customers_blocked(world: World) -> AsyncIterator[None]:
         yield
 
 
-async def waits_for_ids(world: World, client: Client) -> PlainSocket:
+async def waits_for_ids(world: World, client: Device) -> PlainSocket:
     """Return a socket that has sent its token and waits for its ids."""
     socket = await bare(client)
     await socket.say({"type": "auth", "token": client.access_token})

@@ -20,7 +20,8 @@ from tests.http.sign_in.people import (
 )
 from tests.sockets.plain_socket import bare_and_known, token_like
 from tests.stack import World, new_id, refused, within
-from tools.driving.client import Client, Refused
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +122,7 @@ async def test_merge_over_the_daily_limit_is_429_and_succeeds_a_day_later(
     assert (await by_identity(turned_away, provider_a, subject))["customer"]["id"] == owner
 
 
-async def ids_of(world: World, client: Client) -> int:
+async def ids_of(world: World, client: Device) -> int:
     """Return how many ids a caller has."""
     from core.accounts.customers import store
     from core.storage.database import Database

@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.sockets.plain_socket import token_like
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 
-async def second_device(world: World, client: Client) -> Client:
+async def second_device(world: World, client: Device) -> Device:
     """Return another signed-in device of a user; it works as long as its access token lives."""
     sid = new_id()
     kind = "mitra" if client in world.mitras else "customer"
@@ -18,7 +18,7 @@ async def second_device(world: World, client: Client) -> Client:
     )  # fmt: skip
     other = world.client()
     other.access_token = token_like(world.stack, client, sid=sid)
-    other.user = client.user
+    other.user, other.role = client.user, client.role
     return other
 
 

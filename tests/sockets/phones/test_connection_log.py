@@ -3,14 +3,13 @@
 import pytest
 
 from tests.stack import World
-from tools.driving.phone import Phone
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_connection_log_names_lost_connections_and_the_current_state(world: World) -> None:
     """After a lost network the log says when the connection ended and that there is a new one."""
-    phone = await Phone(await world.customer()).start()
+    phone = await (await world.customer()).start("chat")
     await phone.until(lambda: phone.connection_log().count("connected for") == 1)
     assert "no connection ended yet" in phone.connection_log()
     await phone.cut()

@@ -12,8 +12,7 @@ import pytest
 from tests.sockets.phones.devices import second_device, shown, stored
 from tests.sockets.plain_socket import at
 from tests.stack import Stack, World, new_id
-from tools.driving.client import Client
-from tools.driving.phone import Phone
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
@@ -42,12 +41,12 @@ async def world(stack: Stack) -> AsyncIterator[World]:
     await made.close()
 
 
-def there(client: Client, stack: Stack) -> Client:
+def there(client: Device, stack: Stack) -> Device:
     """Point a client at the second process."""
     return at(client, int(stack.env["SECOND_PORT"]))
 
 
-async def talk(phone: Phone, session_id: str, letter: str, dice: random.Random) -> list[str]:
+async def talk(phone: Device, session_id: str, letter: str, dice: random.Random) -> list[str]:
     """Send many messages, several at a time; return the ids of the acknowledged ones."""
     acknowledged: list[str] = []
 
@@ -68,7 +67,7 @@ async def test_phones_show_what_is_stored_after_kills_during_the_chat(world: Wor
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, customer), stack)
     session_id = await world.session(customer, there(mitra, stack), duration_minutes=60)
-    phones = [await Phone(client).start() for client in (customer, mitra, tablet)]
+    phones = [await client.start("chat") for client in (customer, mitra, tablet)]
     phone, desk, _ = phones
     try:
         async with asyncio.TaskGroup() as group:
@@ -114,8 +113,8 @@ async def test_accept_on_one_device_closes_the_invitation_on_the_other(world: Wo
     stack = world.stack
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, mitra), stack)
-    here, elsewhere = await Phone(mitra, "pairing").start(), await Phone(tablet, "pairing").start()
-    talking = [await Phone(client).start() for client in (customer, mitra, tablet)]
+    here, elsewhere = await mitra.start(), await tablet.start()
+    talking = [await customer.start("chat"), here, elsewhere]
     try:
         payment = await world.paid(customer)
         session_id = payment["session_id"]
@@ -130,13 +129,13 @@ async def test_accept_on_one_device_closes_the_invitation_on_the_other(world: Wo
             assert await phone.wait("session_started", where=lambda f: f["session"]["id"] == session_id)
             assert phone.sessions[session_id]["status"] == "active"
     finally:
-        for phone in (here, elsewhere, *talking):
+        for phone in talking:
             await phone.stop()
 
 
 async def test_late_event_does_not_revert_the_phones_state(world: World) -> None:
     customer, mitra = await world.customer(), await world.mitra()
-    phone = await Phone(customer).start()
+    phone = await customer.start("chat")
     try:
         session_id = await world.session(customer, mitra)
         started = await phone.wait("session_started", where=lambda f: f["session"]["id"] == session_id)
@@ -164,8 +163,8 @@ async def test_messages_and_read_markers_show_on_every_device(world: World) -> N
     customer, mitra = await world.customer(), await world.mitra()
     tablet = there(await second_device(world, customer), stack)
     session_id = await world.session(customer, there(mitra, stack))
-    desk = await Phone(mitra).start()
-    phones = [await Phone(client).start() for client in (customer, tablet)]
+    desk = await mitra.start("chat")
+    phones = [await client.start("chat") for client in (customer, tablet)]
     sockets = [await customer.open("chat"), await tablet.open("chat"), await mitra.open("chat")]
     try:
         await phones[0].until(lambda: session_id in phones[0].sessions)
@@ -174,13 +173,13 @@ async def test_messages_and_read_markers_show_on_every_device(world: World) -> N
         for phone in (*phones, desk):
             await phone.until(lambda phone=phone: len(phone.transcript(session_id)) == 2)
             assert [m["content"] for m in phone.transcript(session_id)] == ["dari ponsel", "dari tablet"]
-        await desk.read(session_id)
+        await desk.mark_read(session_id)
         for socket in sockets:
             seen = await socket.wait("message_status", where=lambda f: f["status"] == "read")
             assert (seen["session_id"], seen["up_to"]) == (session_id, 2)
         await desk.say(session_id, "hai")
         await phones[1].until(lambda: len(phones[1].transcript(session_id)) == 3)
-        await phones[1].read(session_id)  # on the tablet
+        await phones[1].mark_read(session_id)  # on the tablet
         for socket in sockets:  # the phone in the pocket knows it too
             await socket.wait("message_status", where=lambda f: f["status"] == "read" and f["up_to"] == 3)
         unread = await customer.get("/api/client/chat/session/active-with-unread")

@@ -1,8 +1,9 @@
-"""The reference client's tokens: renewed in time, by one refresh for many requests, and dropped when the device is
+"""The Python client's tokens: renewed in time, by one refresh for many requests, and dropped when the device is
 signed out.
 """
 
 import asyncio
+import collections
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -11,13 +12,13 @@ import pytest
 from tests.sockets.phones.devices import second_device
 from tests.sockets.plain_socket import token_like
 from tests.stack import Stack, World
-from tools.driving.client import Client, Refused
-from tools.driving.phone import Phone, SignedOut
+from tools.driving.device import Device
+from tools.driving.sesi_client import Refused, SignedOut, Socket
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-class Counting(Client):
+class Counting(Device):
     """A client that counts its refreshes."""
 
     refreshes = 0
@@ -53,34 +54,42 @@ async def a_customer(world: World) -> Counting:
     return made
 
 
-def old_token(world: World, client: Client) -> str:
+def old_token(world: World, client: Device) -> str:
     """Return the client's access token with an expiry in the distant past."""
     return token_like(world.stack, client, iat=1_000_000, exp=1_000_030)
 
 
-def warnings(phone: Phone) -> int:
-    """Return how often the service has announced the token's end over the current socket."""
-    return 0 if phone._socket is None else sum(frame["type"] == "auth_expiring" for frame in phone._socket.frames)
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
+    """Count how often the service announces a token's end, by path."""
+    counts: collections.Counter[str] = collections.Counter()
+    check = Socket.check_frame
+    assert check is not None
+
+    def count(path: str, frame: dict[str, Any], first: dict[str, Any]) -> None:
+        counts[path] += frame["type"] == "auth_expiring"
+        check(path, frame, first)
+
+    monkeypatch.setattr(Socket, "check_frame", staticmethod(count))
+    return counts
 
 
 @pytest.mark.slow
-async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(world: World) -> None:
-    client = await a_customer(world)
-    phones = [await Phone(client, path).start() for path in ("chat", "pairing")]
+async def test_tokens_are_renewed_before_they_expire_over_the_same_socket(
+    world: World, warnings: collections.Counter[str]
+) -> None:
+    client = await (await a_customer(world)).start()
     try:
-        for phone in phones:
-            await phone.until(lambda phone=phone: warnings(phone) >= 1)
-        sockets = [phone._socket for phone in phones]
-        for phone in phones:
-            await phone.until(lambda phone=phone: warnings(phone) >= 2)
-        assert [phone._socket for phone in phones] == sockets
-        assert [warnings(phone) for phone in phones] == [2, 2]
-        await phones[0].until(lambda: client.refreshes >= 2)
+        await client.until(lambda: min(warnings["chat"], warnings["pairing"]) >= 1)
+        sockets = [one.socket for one in client.connections.values()]
+        await client.until(lambda: min(warnings["chat"], warnings["pairing"]) >= 2)
+        assert [one.socket for one in client.connections.values()] == sockets
+        assert warnings == {"chat": 2, "pairing": 2}
+        await client.until(lambda: client.refreshes >= 2)
         assert client.refreshes == 2
-        assert not any(phone._socket.closed for phone in phones if phone._socket)
+        assert client.connection == "open"
     finally:
-        for phone in phones:
-            await phone.stop()
+        await client.stop()
 
 
 async def test_concurrent_requests_with_an_expired_token_make_one_refresh(world: World) -> None:
@@ -95,13 +104,13 @@ async def test_concurrent_requests_with_an_expired_token_make_one_refresh(world:
 async def test_phone_whose_token_expired_while_offline_reconnects(world: World) -> None:
     client, mitra = await a_customer(world), await world.mitra()
     session_id = await world.session(client, mitra, duration_minutes=60)
-    phone = await Phone(client).start()
+    phone = await client.start("chat")
     try:
         await phone.until(lambda: session_id in phone.sessions)
-        before, refreshes = phone._socket, client.refreshes
+        before, refreshes = phone.connections["chat"].open, client.refreshes
         client.access_token = old_token(world, client)
         await phone.cut()
-        await phone.until(lambda: phone._socket is not before)
+        await phone.until(lambda: phone.connections["chat"].open not in (None, before))
         assert client.refreshes > refreshes
         assert (await phone.say(session_id, "kembali"))["seq"] == 1
         await phone.until(lambda: len(phone.transcript(session_id)) == 1)
@@ -112,9 +121,9 @@ async def test_phone_whose_token_expired_while_offline_reconnects(world: World) 
 async def test_revoked_device_is_signed_out_at_once(world: World) -> None:
     client = await a_customer(world)
     other = await second_device(world, client)
-    phone = await Phone(client).start()
+    phone = await client.start("chat")
     try:
-        await phone.until(lambda: phone._socket is not None)
+        await phone.until(lambda: phone.connection == "open")
         devices = await client.get("/api/shared/auth/sessions")
         (current,) = [device["id"] for device in devices["items"] if device["current"]]
         other.access_token = token_like(world.stack, other, exp=_far(world, other))
@@ -131,7 +140,7 @@ async def test_revoked_device_is_signed_out_at_once(world: World) -> None:
         await phone.stop()
 
 
-def _far(world: World, client: Client) -> Any:
+def _far(world: World, client: Device) -> Any:
     """Return a distant expiry by the service's clock."""
     import jwt
 
@@ -141,9 +150,9 @@ def _far(world: World, client: Client) -> Any:
 
 async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(world: World) -> None:
     client = await a_customer(world)
-    phone = await Phone(client).start()
+    phone = await client.start("chat")
     try:
-        await phone.until(lambda: phone._socket is not None)
+        await phone.until(lambda: phone.connection == "open")
         await world.stack.sql(
             "UPDATE auth_sessions SET revoked_at = now() WHERE user_id = $1::uuid", client.user["id"]
         )  # no signal is published
@@ -157,8 +166,8 @@ async def test_device_revoked_while_offline_is_signed_out_when_it_reconnects(wor
 
 async def test_stopped_phone_ends_without_errors(world: World) -> None:
     client = await a_customer(world)
-    phone = await Phone(client).start()
+    phone = await client.start("chat")
     await phone.stop()
-    never = Phone(client)
+    never = world.client()
     await never.stop()
     await never.cut()

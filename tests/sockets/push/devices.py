@@ -5,7 +5,7 @@ from typing import Any
 
 from core.deliveries.pushes.store import HOLD_S
 from tests.stack import World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.push_inbox import PushInbox
 
 # Counts unacknowledged events without a planned push, and pushes that are not sent.
@@ -24,13 +24,13 @@ class PushedDevices:
         self.stack = world.stack
         self.inbox = inbox
 
-    async def token(self, client: Client) -> str:
+    async def token(self, client: Device) -> str:
         """Give a device a push token; return it."""
         token = f"device-{new_id()}"
         await client.call("PUT", "/api/shared/push-token", {"push_token": token})
         return token
 
-    async def device(self, client: Client) -> str:
+    async def device(self, client: Device) -> str:
         """Add a device of a user that never connects; return its push token."""
         token = f"device-{new_id()}"
         kind = "mitra" if client in self.world.mitras else "customer"

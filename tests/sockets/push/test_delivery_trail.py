@@ -6,7 +6,7 @@ import pytest
 
 from tests.sockets.push.devices import PushedDevices
 from tests.stack import Refused, World, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 OPENED = "/api/shared/push-opened"
@@ -30,7 +30,7 @@ def stages(events: list[dict[str, Any]], event_id: str) -> dict[str | None, list
     return by_device
 
 
-async def pushed_request(phones: PushedDevices, mitra: Client) -> tuple[dict[str, Any], str]:
+async def pushed_request(phones: PushedDevices, mitra: Device) -> tuple[dict[str, Any], str]:
     """Let a request be pushed to two phones of a mitra; return its payment and the id of the event."""
     tokens = [await phones.token(mitra), await phones.device(mitra)]
     for token, name in zip(tokens, ("android", "ios"), strict=True):

@@ -19,7 +19,7 @@ from tests.http.pairing.steps import acting, cancelling
 from tests.sockets.plain_socket import at, end_early, token_like
 from tests.sockets.push.devices import DOWN, PushedDevices
 from tests.stack import Stack, new_id
-from tools.driving.client import Client
+from tools.driving.device import Device
 from tools.driving.throwaway import free_port
 from tools.embedded.ownership import running
 
@@ -31,7 +31,7 @@ MANY_LATER = """INSERT INTO pushes (id, auth_session_id, push_token, content, ur
   FROM generate_series(1, 500) n"""
 
 
-async def signs_in(phones: PushedDevices, client: Client, number: str) -> None:
+async def signs_in(phones: PushedDevices, client: Device, number: str) -> None:
     """Sign a customer in by code on the device of `client`."""
     client._http.headers["X-Forwarded-For"] = f"10.{secrets.randbelow(256)}.{secrets.randbelow(256)}.9"
     asked = await client.post("/api/client/auth/otp/request", {"phone": number})
@@ -41,7 +41,7 @@ async def signs_in(phones: PushedDevices, client: Client, number: str) -> None:
     )
 
 
-async def the_other_device(phones: PushedDevices, client: Client) -> tuple[Client, str]:
+async def the_other_device(phones: PushedDevices, client: Device) -> tuple[Device, str]:
     """Sign a second device of a user in; return it and its push token."""
     token = await phones.device(client)
     (row,) = await phones.stack.sql("SELECT id::text FROM auth_sessions WHERE push_token = $1", token)
@@ -566,7 +566,7 @@ def error(status: int, code: str) -> tuple[int, dict[str, Any], dict[str, str]]:
     return status, {"error": {"code": status, "message": "no", "status": code, "details": [detail]}}, {}
 
 
-async def tokens_of(phones: PushedDevices, mitra: Client) -> tuple[set[str], str | None]:
+async def tokens_of(phones: PushedDevices, mitra: Device) -> tuple[set[str], str | None]:
     """Return the push tokens of a mitra's devices, and the token in the mitra's row."""
     rows = await phones.stack.sql(
         "SELECT push_token FROM auth_sessions WHERE user_id = $1::uuid AND push_token IS NOT NULL", mitra.user["id"]
@@ -742,7 +742,7 @@ def second_port(stack: Stack) -> Iterator[int]:
     del stack.processes["realtime2"]
 
 
-async def twenty_events(phones: PushedDevices) -> tuple[Client, list[str], set[str]]:
+async def twenty_events(phones: PushedDevices) -> tuple[Device, list[str], set[str]]:
     """Create twenty searches that invite one mitra with three devices; return the mitra, the push tokens and the
     session ids.
     """
@@ -883,7 +883,7 @@ def test_process_without_push_credentials_exits_with_one_line(
 # -- the language of a device
 
 
-async def in_language(phones: PushedDevices, client: Client, locale: str | None) -> str:
+async def in_language(phones: PushedDevices, client: Device, locale: str | None) -> str:
     """Give a device a push token, with an `X-Locale`; return the token."""
     token = f"device-{new_id()}"
     headers = {} if locale is None else {"X-Locale": locale}
