@@ -45,7 +45,11 @@ function phone({ secret = new Map(), plain = new Map(), ...more } = {}) {
     async (key, value) => void values.set(key, value),
     async (key) => void values.delete(key),
   ];
-  const [getItemAsync, setItemAsync, deleteItemAsync] = access(secret);
+  const [getItemAsync, keep, deleteItemAsync] = access(secret);
+  const setItemAsync = (key, value, { keychainAccessible }) => {
+    assert.equal(keychainAccessible, 4);
+    return keep(key, value);
+  };
   const [getItem, setItem, removeItem] = access(plain);
   const client = createClient({
     role: "customer",
@@ -54,7 +58,7 @@ function phone({ secret = new Map(), plain = new Map(), ...more } = {}) {
     ports: { open, fetch, time },
     native: {
       Crypto: { getRandomValues: (bytes) => bytes.fill(7), ...more },
-      SecureStore: { getItemAsync, setItemAsync, deleteItemAsync },
+      SecureStore: { getItemAsync, setItemAsync, deleteItemAsync, AFTER_FIRST_UNLOCK: 4 },
       AsyncStorage: { getItem, setItem, removeItem },
       NetInfo: { addEventListener: addListener(system.networkListeners) },
     },

@@ -59,10 +59,12 @@ const portsOf = ({ Crypto, NetInfo }) => ({
 function storageOf(role, { SecureStore, AsyncStorage }) {
   const secret = `sesi.${role}.tokens`; // the names of a secure store have no colons
   const prefix = `sesi:${role}:`;
+  // iOS would refuse to read them on a locked phone, where a presence check is answered.
+  const options = { keychainAccessible: SecureStore.AFTER_FIRST_UNLOCK };
   return {
     get: (key) => (key === "tokens" ? SecureStore.getItemAsync(secret) : AsyncStorage.getItem(prefix + key)),
     set: (key, value) =>
-      key === "tokens" ? SecureStore.setItemAsync(secret, value) : AsyncStorage.setItem(prefix + key, value),
+      key === "tokens" ? SecureStore.setItemAsync(secret, value, options) : AsyncStorage.setItem(prefix + key, value),
     remove: (key) => (key === "tokens" ? SecureStore.deleteItemAsync(secret) : AsyncStorage.removeItem(prefix + key)),
   };
 }

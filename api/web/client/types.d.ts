@@ -125,8 +125,9 @@ export interface NativeModules {
   /** `expo-secure-store`, for the tokens. */
   SecureStore: {
     getItemAsync(key: string): Promise<string | null>;
-    setItemAsync(key: string, value: string): Promise<void>;
+    setItemAsync(key: string, value: string, options: { keychainAccessible?: number | undefined }): Promise<void>;
     deleteItemAsync(key: string): Promise<void>;
+    AFTER_FIRST_UNLOCK?: number;
   };
   /** `@react-native-async-storage/async-storage`, for unsent messages, which are too long for a secure store. */
   AsyncStorage: {
