@@ -6,9 +6,9 @@ import attrs
 from litestar import Response
 from litestar.response import Stream
 
+from core.base.actor import UserType
 from core.desk.people import CustomerView, MitraView, OperatorView
 from core.privacy import export
-from core.privacy.export import Export
 from core.runtime.container import Runtime
 from core.security.access import Tokens
 
@@ -67,10 +67,10 @@ def operator_tokens(tokens: Tokens, operator: OperatorView) -> OperatorTokens:
     return OperatorTokens(**attrs.asdict(tokens), operator=operator)
 
 
-def export_answer(runtime: Runtime, customer_id: str) -> Response[Export]:
-    """Return a file with everything that is stored of a customer, in parts."""
+def export_answer(runtime: Runtime, user_type: UserType, user_id: str) -> Response[Any]:
+    """Return a file with everything that is stored of a customer or mitra, in parts."""
     answer: Any = Stream(
-        export.parts(runtime, customer_id),
+        export.parts(runtime, user_type, user_id),
         media_type="application/json",
         headers={"Content-Disposition": 'attachment; filename="sesi-export.json"', "Cache-Control": "no-store"},
     )

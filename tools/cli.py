@@ -196,10 +196,13 @@ def add_privacy(add: Any, commands: Any) -> None:
     customer = commands.add_parser("customer", help="export or erase a customer's data").add_subparsers(
         required=True, metavar="WHAT"
     )
-    mitra = commands.add_parser("mitra", help="erase a mitra's data").add_subparsers(required=True, metavar="WHAT")
+    mitra = commands.add_parser("mitra", help="export or erase a mitra's data").add_subparsers(
+        required=True, metavar="WHAT"
+    )
     for made in (
         add("export", of("privacy.export_customer"), "print everything that is stored of a customer (JSON)", customer),
         add("erase", of("privacy.erase_customer"), "erase a customer's personal data; this can't be undone", customer),
+        add("export", of("privacy.export_mitra"), "print everything that is stored of a mitra (JSON)", mitra),
         add("erase", of("privacy.erase_mitra"), "erase the personal data of a deactivated mitra", mitra),
     ):
         made.add_argument("id", metavar="ID")

@@ -7,7 +7,7 @@ from api.auth import operators
 from api.parameters import path_id, query_time
 from api.request_bodies import Body, optional_text, shown_text, text
 from api.shared_answers import export_answer
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.pages import Items, read_page
 from core.desk import operator_work, people, support
 from core.desk.operator_work import LONGEST_REASON
@@ -115,8 +115,8 @@ async def export_customer(customer_id: str, runtime: Runtime, actor: Actor) -> R
 
     The answer comes in parts; if it ends early, its JSON is incomplete.
     """
-    account_id = await export.begin_for_operator(runtime, actor, path_id(customer_id))
-    return export_answer(runtime, account_id)
+    account_id = await export.begin_for_operator(runtime, actor, UserType.CUSTOMER, path_id(customer_id))
+    return export_answer(runtime, UserType.CUSTOMER, account_id)
 
 
 @post(

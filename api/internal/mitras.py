@@ -3,17 +3,23 @@
 from typing import Any
 
 import attrs
-from litestar import get, patch, post
+from litestar import Response, get, patch, post
 
 from api.auth import operators
 from api.parameters import path_id
 from api.request_bodies import Body, JsonObject, no_nulls, optional_text, structure, text
+from api.shared_answers import export_answer
 from core.accounts.logins import callers
 from core.accounts.operators.totp import TotpRequired
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.pages import Items, read_page
 from core.desk import operator_work, people
 from core.desk.operator_work import MitraChange, PhoneTaken
+from core.erasures.rules import MitraStillActive, RequestedBy
+from core.privacy import erase as erasure
+from core.privacy import export
+from core.privacy.erase import Requester
+from core.privacy.export import MitraExport
 from core.runtime.container import Runtime
 
 
@@ -109,4 +115,33 @@ async def sums(mitra_id: str, runtime: Runtime) -> people.Sums:
     return await people.sums_of_mitra(runtime, path_id(mitra_id))
 
 
-ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline, sums]
+@post(
+    "/internal/mitras/{mitra_id:str}/export",
+    status_code=200,
+    **operators("mitras", "write", and_area="customers.pii", step_up=True),
+)
+async def export_mitra(mitra_id: str, runtime: Runtime, actor: Actor) -> Response[MitraExport]:
+    """Return everything that is stored of a mitra, with the texts that they wrote, for the mitra.
+
+    It has nothing about their customers. The answer comes in parts; if it ends early, its JSON is incomplete.
+    """
+    found = await export.begin_for_operator(runtime, actor, UserType.MITRA, path_id(mitra_id))
+    return export_answer(runtime, UserType.MITRA, found)
+
+
+@post(
+    "/internal/mitras/{mitra_id:str}/erase",
+    status_code=202,
+    **operators("mitras", "write", MitraStillActive, step_up=True),
+)
+async def erase_mitra(mitra_id: str, runtime: Runtime, actor: Actor) -> people.MitraForOperators:
+    """Erase the personal data of a deactivated mitra.
+
+    Their messages belong to their customers' conversations and stay. This can't be undone. A repeat changes nothing.
+    """
+    found = path_id(mitra_id)
+    await erasure.erase_mitra(runtime, found, Requester(by=RequestedBy.OPERATOR, operator_id=actor.user_id))
+    return await people.mitra_for_operator(runtime, found)
+
+
+ROUTES = [mitras, add_mitra, mitra, change_mitra, force_offline, sums, export_mitra, erase_mitra]

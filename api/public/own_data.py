@@ -11,7 +11,7 @@ from api.shared_answers import export_answer
 from core.accounts.logins.callers import RecentSignInRequired, require_recent_sign_in
 from core.accounts.logins.otp import OtpAttemptsExceeded, OtpExpired, OtpInvalid
 from core.base import field_messages
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.errors import ValidationFailed
 from core.base.field_types import Id, Time
 from core.payments.rules import SessionInProgress
@@ -85,7 +85,7 @@ async def export_me(runtime: Runtime, actor: Actor) -> Response[Export]:
     """
     await require_recent_sign_in(runtime, actor)
     await export.begin_own(runtime, actor)
-    return export_answer(runtime, actor.user_id)
+    return export_answer(runtime, UserType.CUSTOMER, actor.user_id)
 
 
 ROUTES = [erase_me, export_me]

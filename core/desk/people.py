@@ -220,7 +220,7 @@ class MitraForOperators:
     """A mitra, as operators see them.
 
     `reachable_at` is when the mitra's last heartbeat within the time of a presence check came; null before the first
-    one.
+    one. `erased_at` is when their personal data was erased.
     """
 
     id: MitraId
@@ -231,6 +231,7 @@ class MitraForOperators:
     last_heartbeat_at: dt.datetime | None
     reachable_at: dt.datetime | None
     active_session_count: int
+    erased_at: dt.datetime | None
     created_at: dt.datetime
 
 

@@ -13,6 +13,7 @@ SELECT
     FROM chat_sessions AS s
     WHERE s.mitra_id = m.id AND is_held(s.status)
   ) AS active_session_count,
+  m.erased_at,
   m.created_at
 FROM mitras AS m
 LEFT JOIN mitra_online_status AS o ON o.mitra_id = m.id;

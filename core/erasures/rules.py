@@ -5,6 +5,9 @@ import enum
 import hashlib
 import hmac
 
+from core.base.errors import DomainError, Repeat
+from core.base.languages import Text
+
 # Requests that were in progress at the erasure have ended by then, and events about the last session have arrived. What
 # they stored is erased after it, at the latest. Service time.
 SETTLED = dt.timedelta(minutes=1)
@@ -19,11 +22,15 @@ class RequestedBy(enum.StrEnum):
     COMMAND_LINE = "command_line"
 
 
-class MitraStillActive(Exception):
-    """The mitra is active, so their data is needed. Only the command line erases mitras."""
+class MitraStillActive(DomainError):
+    """The mitra to be erased is active, so their data is needed."""
 
-    def __init__(self) -> None:
-        super().__init__("the mitra is active: deactivate them first")
+    code = "MITRA_STILL_ACTIVE"
+    message = Text(
+        en="The mitra is active: deactivate them first.", id="Mitra masih aktif: nonaktifkan mitra terlebih dahulu."
+    )
+    repeat = Repeat.LATER
+    advice = "Deactivate the mitra, then erase them."
 
 
 def identity_hash(key: bytes, *, kind: str, value: str) -> str:

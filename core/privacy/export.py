@@ -1,10 +1,11 @@
-"""A customer's own data as JSON, in bounded parts (docs/privacy.md#export).
+"""A customer's or mitra's own data as JSON, in bounded parts (docs/privacy.md#export).
 
 Lists are read by pages, each from one short query, so that a long transcript neither fills the memory nor holds a
 connection. The texts of blanked sessions are gone, and those of sessions that are being blanked are hidden.
 
-A list is a class: it has the columns that are marked as exported (core/storage/personal.py), the columns that it
-names, and computed fields with their SQL. Its statement and the interface document are made from it.
+A list is a class: it has the columns that it names, and computed fields with their SQL. Those of a customer also have
+the columns that are marked as exported (core/storage/personal.py); in a mitra's lists these are the customer's. The
+statement of a list and the interface document are made from its class.
 """
 
 import math
@@ -19,13 +20,16 @@ from core.accounts.blocks.tables import Block
 from core.accounts.customers import erasing as customers
 from core.accounts.customers.tables import Customer
 from core.accounts.logins.tables import AuthSession, OtpRequest
+from core.accounts.mitras import store as mitras
+from core.accounts.mitras.tables import Mitra, MitraOnlineLog
 from core.accounts.operators import store as operators
-from core.base.actor import Actor
+from core.base.actor import Actor, UserType
 from core.base.errors import NotFound
 from core.base.field_types import Id, Party, Time
 from core.bus.rate_limit import RateLimited
 from core.deliveries.tables import DeliveryTrail
 from core.erasures.rules import EXPORT_EVERY
+from core.pairing.tables import ChatRequestNotification
 from core.payments.failures.rules import OperatorAction
 from core.payments.ledger.tables import CustomerTransaction
 from core.payments.tables import PaymentRequest
@@ -38,6 +42,7 @@ from core.sessions.reports.tables import SessionReport
 from core.sessions.tables import ChatSession, SessionClosure, SessionTimeCredit
 from core.storage.personal import belongs, personal_columns
 from core.storage.records import as_dict
+from core.storage.transaction import Reader
 from core.telemetry import metrics
 
 ROWS, MESSAGES = 200, 100  # rows of a page; a message has up to 16 KB
@@ -47,6 +52,9 @@ TYPES = {
     "TEXT[]": list[str],
 }  # fmt: skip
 OF_SESSION = "t.session_id = $1"
+OF_MITRA = "t.mitra_id = ANY($1::uuid[])"
+OF_MITRAS_SESSIONS = "t.session_id = ANY(ARRAY(SELECT id FROM chat_sessions WHERE mitra_id = ANY($1::uuid[])))"
+SESSION = "id mode status created_at paired_at ended_at ended_by duration_minutes price expires_at extended_minutes"
 
 T = TypeVar("T")
 
@@ -61,7 +69,7 @@ class Listed:
     sql: str
 
 
-LISTS: dict[str, Listed] = {}
+LISTS: dict[UserType, dict[str, Listed]] = {UserType.CUSTOMER: {}, UserType.MITRA: {}}
 
 
 def _sql(expression: str) -> Any:
@@ -70,14 +78,23 @@ def _sql(expression: str) -> Any:
 
 
 def _exported(
-    name: str, table: type[Table], columns: str, *, join: str = "", where: str = "", of: str = "", key: str = "id"
+    name: str,
+    table: type[Table],
+    columns: str,
+    *,
+    user_type: UserType = UserType.CUSTOMER,
+    join: str = "",
+    where: str = "",
+    of: str = "",
+    key: str = "id",
 ) -> Callable[[type[T]], type[T]]:
     """Declare a list by the class of its rows, which has the computed fields.
 
-    `columns` names the columns without personal data. `where` is a further condition. `of` replaces the condition that
-    a row belongs to the customer. Pages are in the order of `key`.
+    `columns` names the columns without personal data; for a mitra, all columns. `where` is a further condition. `of`
+    replaces the condition that a row belongs to the user. Pages are in the order of `key`.
     """
-    wanted = {column for column, mark in personal_columns(table) if mark.exported} | set(columns.split())
+    marked = personal_columns(table) if user_type is UserType.CUSTOMER else ()
+    wanted = {column for column, mark in marked if mark.exported} | set(columns.split())
 
     def declare(cls: type[T]) -> type[T]:
         own = vars(cls).get("__annotations__", {})
@@ -91,7 +108,7 @@ FROM {table._meta.tablename} AS t {join}
 WHERE {of or belongs(table, "t")} AND t.{key} > $2 {where}
 ORDER BY t.{key}
 LIMIT $3"""
-        LISTS[name] = Listed(row=row, table=table, key=key, sql=sql)
+        LISTS[user_type][name] = Listed(row=row, table=table, key=key, sql=sql)
         return row
 
     return declare
@@ -123,8 +140,10 @@ class ExportedDevice:
     "codes",
     OtpRequest,
     "id channel created_at",
-    of="t.phone = ANY(ARRAY(SELECT c.phone FROM customers AS c WHERE c.id = ANY($1::uuid[])))",
-    where="AND t.user_type = 'customer'",
+    of="t.phone = ANY(ARRAY(SELECT phone FROM customers WHERE id = ANY($1::uuid[]) "
+    "UNION ALL SELECT phone FROM mitras WHERE id = ANY($1::uuid[])))",
+    where="AND t.user_type = CASE WHEN EXISTS (SELECT FROM mitras WHERE id = ANY($1::uuid[])) "
+    "THEN 'mitra' ELSE 'customer' END",
 )
 class ExportedCode:
     """A request for a code to the phone. It does not have the code."""
@@ -181,8 +200,7 @@ class ExportedMessage:
 @_exported(
     "sessions",
     ChatSession,
-    "id payment_request_id mode status created_at paired_at ended_at ended_by duration_minutes price expires_at "
-    "extended_minutes blanked_at",
+    f"{SESSION} payment_request_id blanked_at",
     join="LEFT JOIN mitras AS m ON m.id = t.mitra_id",
 )
 class ExportedSession:
@@ -237,8 +255,111 @@ class ExportedReport:
     """A report of the customer about the mitra of a session; without a `resolution` it is open."""
 
 
+@_exported("profiles", Mitra, "id phone display_name is_active created_at", user_type=UserType.MITRA)
+class ExportedMitra:
+    """The mitra."""
+
+
+@_exported("presence", MitraOnlineLog, "id status timestamp", user_type=UserType.MITRA, of=OF_MITRA)
+class ExportedPresence:
+    """When the mitra went online or offline."""
+
+
+@_exported(
+    "invitations",
+    ChatRequestNotification,
+    "id session_id round_number notified_at answer_by response responded_at lost_by_ms",
+    user_type=UserType.MITRA,
+    of=OF_MITRA,
+)
+class ExportedInvitation:
+    """A search that asked the mitra, and their answer."""
+
+
+@_exported(
+    "goodbyes",
+    SessionClosure,
+    "id message created_at",
+    user_type=UserType.MITRA,
+    of=OF_SESSION,
+    where="AND t.user_type = 'mitra'",
+)
+class ExportedMitraGoodbye:
+    """A goodbye of the mitra."""
+
+
+@_exported(
+    "messages",
+    ChatMessage,
+    "id seq type created_at delivered_at read_at",
+    user_type=UserType.MITRA,
+    join="JOIN chat_sessions AS s ON s.id = t.session_id",
+    of=OF_SESSION,
+    where="AND t.sender_type = 'mitra'",
+    key="seq",
+)
+class ExportedMitraMessage:
+    """A message that the mitra wrote."""
+
+    content: str = _sql("CASE WHEN s.blanked_at IS NULL THEN t.content ELSE '' END")
+    metadata: Any = _sql("CASE WHEN s.blanked_at IS NULL THEN t.metadata END")
+
+
+@_exported("sessions", ChatSession, f"{SESSION} blanked_at", user_type=UserType.MITRA, of=OF_MITRA)
+class ExportedMitraSession:
+    """A session of the mitra, with their own words. It has nothing about the customer."""
+
+    goodbyes: list[ExportedMitraGoodbye]
+    messages: list[ExportedMitraMessage]
+
+
+@_exported(
+    "absences",
+    SessionAbsence,
+    "id session_id since declared_at ended_at returned",
+    user_type=UserType.MITRA,
+    of=OF_MITRAS_SESSIONS,
+    where="AND t.user_type = 'mitra'",
+)
+class ExportedMitraAbsence:
+    """When the mitra gave no sign of life in a session; `returned` is false if the session ended before."""
+
+
+@_exported(
+    "blocks",
+    Block,
+    "id session_id created_at",
+    user_type=UserType.MITRA,
+    of=OF_MITRA,
+    where="AND t.blocked_by = 'mitra'",
+)
+class ExportedMitraBlock:
+    """A block of the mitra."""
+
+
+@_exported(
+    "reports",
+    SessionReport,
+    "id session_id reason message resolution created_at",
+    user_type=UserType.MITRA,
+    of=OF_MITRAS_SESSIONS,
+    where="AND t.reporter = 'mitra'",
+)
+class ExportedMitraReport:
+    """A report of the mitra about a customer; without a `resolution` it is open."""
+
+
+for _name in ("devices", "codes", "deliveries"):
+    LISTS[UserType.MITRA][_name] = LISTS[UserType.CUSTOMER][_name]
+
 OF_EACH_SESSION = ("goodbyes", "messages")
-OF_CUSTOMER = tuple(name for name in LISTS if name not in OF_EACH_SESSION)
+OF_USER = {
+    user_type: tuple(name for name in lists if name not in OF_EACH_SESSION) for user_type, lists in LISTS.items()
+}
+
+
+def _rows(user_type: UserType) -> dict[str, Any]:
+    return {name: list[LISTS[user_type][name].row] for name in OF_USER[user_type]}
 
 
 @attrs.frozen(kw_only=True)
@@ -246,7 +367,15 @@ class Export:
     """Everything that is stored of the calling customer."""
 
     exported_at: Time
-    __annotations__ |= {name: list[LISTS[name].row] for name in OF_CUSTOMER}
+    __annotations__ |= _rows(UserType.CUSTOMER)
+
+
+@attrs.frozen(kw_only=True)
+class MitraExport:
+    """Everything that is stored of a mitra."""
+
+    exported_at: Time
+    __annotations__ |= _rows(UserType.MITRA)
 
 
 async def begin_own(runtime: Runtime, actor: Actor) -> None:
@@ -261,22 +390,30 @@ async def begin_own(runtime: Runtime, actor: Actor) -> None:
         raise RateLimited(retry_after_seconds=max(1, math.ceil(wait)))
 
 
-async def note_export(runtime: Runtime, customer_id: str, *, operator_id: str | None) -> None:
+async def note_export(runtime: Runtime, user_type: UserType, user_id: str, *, operator_id: str | None) -> None:
     """Write the audit row of an export that an operator or the command line makes. Raises NotFound."""
     async with runtime.transaction() as tx:
-        if not await customers.rows_of(tx, customer_id):
+        if not await _ids_of(tx, user_type, user_id):
             raise NotFound
-        await operators.audit(tx, operator_id, "customer.exported", "customer", customer_id)
+        await operators.audit(tx, operator_id, f"{user_type.value}.exported", user_type.value, user_id)
 
 
-async def begin_for_operator(runtime: Runtime, actor: Actor, customer_id: str) -> str:
-    """Write the audit row of an export that an operator takes, and return the id of the customer's account.
+async def begin_for_operator(runtime: Runtime, actor: Actor, user_type: UserType, user_id: str) -> str:
+    """Write the audit row of an export that an operator takes, and return the id of the user; a customer's account.
 
     Raises NotFound.
     """
-    account_id = await customers.account_of(runtime.db, customer_id)
-    await note_export(runtime, account_id, operator_id=actor.user_id)
-    return account_id
+    if user_type is UserType.CUSTOMER:
+        user_id = await customers.account_of(runtime.db, user_id)
+    await note_export(runtime, user_type, user_id, operator_id=actor.user_id)
+    return user_id
+
+
+async def _ids_of(reader: Reader, user_type: UserType, user_id: str) -> list[str]:
+    """Return the ids of a mitra, or of a customer's account and those that joined it. Unknown users have none."""
+    if user_type is UserType.CUSTOMER:
+        return await customers.rows_of(reader, user_id)
+    return [] if await mitras.get(reader, user_id) is None else [user_id]
 
 
 async def operator_named(runtime: Runtime, email: str) -> str:
@@ -287,27 +424,29 @@ async def operator_named(runtime: Runtime, email: str) -> str:
     return found.id
 
 
-async def parts(runtime: Runtime, customer_id: str) -> AsyncIterator[bytes]:
-    """Yield the JSON of an `Export`. Raises Unavailable; what was yielded by then is not JSON."""
-    ids = await customers.rows_of(runtime.db, customer_id)
+async def parts(runtime: Runtime, user_type: UserType, user_id: str) -> AsyncIterator[bytes]:
+    """Yield the JSON of an `Export` or `MitraExport`. Raises Unavailable; what was yielded by then is not JSON."""
+    ids, lists = await _ids_of(runtime.db, user_type, user_id), LISTS[user_type]
     yield b'{"exported_at":' + msgspec.json.encode(runtime.now())
-    async for part in _lists(runtime, OF_CUSTOMER, ids):
+    async for part in _lists(runtime, lists, OF_USER[user_type], ids):
         yield part
     yield b"}"
 
 
-async def _lists(runtime: Runtime, names: Sequence[str], of: Any, *, limit: int = ROWS) -> AsyncIterator[bytes]:
-    """Yield lists, each after a comma and its name."""
+async def _lists(
+    runtime: Runtime, lists: dict[str, Listed], names: Sequence[str], of: Any, *, limit: int = ROWS
+) -> AsyncIterator[bytes]:
+    """Yield some of the lists, each after a comma and its name."""
     for name in names:
         yield b',"' + name.encode() + b'":['
-        async for part in _list(runtime, name, of, limit=limit):
+        async for part in _list(runtime, lists, name, of, limit=limit):
             yield part
         yield b"]"
 
 
-async def _list(runtime: Runtime, name: str, of: Any, *, limit: int) -> AsyncIterator[bytes]:
+async def _list(runtime: Runtime, lists: dict[str, Listed], name: str, of: Any, *, limit: int) -> AsyncIterator[bytes]:
     """Yield the rows of a list, separated by commas."""
-    listed, separator = LISTS[name], b""
+    listed, separator = lists[name], b""
     after: Any = FIRST if listed.key == "id" else 0
     while True:
         rows = [as_dict(row) for row in await runtime.db.fetch(listed.sql, of, after, limit)]
@@ -315,7 +454,7 @@ async def _list(runtime: Runtime, name: str, of: Any, *, limit: int) -> AsyncIte
             for row in rows:
                 yield separator
                 separator = b","
-                async for part in _session(runtime, row):
+                async for part in _session(runtime, lists, row):
                     yield part
         elif rows:
             yield separator + b",".join(msgspec.json.encode(row) for row in rows)
@@ -325,8 +464,8 @@ async def _list(runtime: Runtime, name: str, of: Any, *, limit: int) -> AsyncIte
         after = rows[-1][listed.key]
 
 
-async def _session(runtime: Runtime, row: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _session(runtime: Runtime, lists: dict[str, Listed], row: dict[str, Any]) -> AsyncIterator[bytes]:
     yield msgspec.json.encode(row)[:-1]
-    async for part in _lists(runtime, OF_EACH_SESSION, row["id"], limit=MESSAGES):
+    async for part in _lists(runtime, lists, OF_EACH_SESSION, row["id"], limit=MESSAGES):
         yield part
     yield b"}"

@@ -31,7 +31,7 @@ class Erase(enum.StrEnum):
 class Personal:
     """That a column holds a person's data. `why`, `kept` (how long) and `after` (an erasure) are cells of the page.
 
-    `exported`: a customer's export has the column. Its table must be in a list of core/privacy/export.py.
+    `exported`: an export has the column. Its table must be in a list of core/privacy/export.py.
     """
 
     why: str

@@ -271,6 +271,36 @@ async def test_customer_is_exported_and_erased_with_a_fresh_code(browser: Browse
         await expect(page.get_by_role("button", name="Erase…")).to_have_count(0)
 
 
+async def test_mitra_is_exported_and_once_deactivated_erased_with_a_fresh_code(browser: Browser, world: World) -> None:
+    me = await an_enrolled_operator(world, {"mitras": "write", "customers.pii": "read"})
+    mitra = await world.mitra("Indah")
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page, dialog = window.page, window.page.get_by_role("dialog")
+        await window.signed_in(me.client)
+        await window.open(f"#/mitras/{mitra.user['id']}")
+        await page.get_by_role("button", name="Export…").click()
+        await expect(dialog).to_contain_text("nothing about their customers")
+        await dialog.get_by_role("button", name="Download").click()
+        code = page.get_by_role("dialog", name="Enter a code")
+        await code.get_by_label("Code").fill(await fresh_code(me))
+        async with page.expect_download() as saving:
+            await code.get_by_role("button", name="Confirm").click()
+        copy: dict[str, Any] = json.loads((await (await saving.value).path()).read_text())
+        assert copy["profiles"][0]["phone"] == mitra.user["phone"]
+        await expect(page.get_by_role("button", name="Erase…")).to_have_count(0)
+        await page.get_by_role("button", name="Deactivate…").click()
+        await dialog.get_by_role("button", name="Deactivate").click()
+        await page.get_by_role("button", name="Erase…").click()
+        await no_violations(window, "erase")
+        await dialog.get_by_label("Type the name").fill("Indah")
+        await dialog.get_by_role("button", name="Erase").click()
+        await expect(page.get_by_text("Indah is erased.")).to_be_visible()
+        await expect(page.get_by_role("heading", name="no name")).to_be_visible()
+        await expect(page.locator(".chip").get_by_text("erased")).to_be_visible()
+        for name in ("Edit…", "Activate", "Export…", "Erase…"):
+            await expect(page.get_by_role("button", name=name)).to_have_count(0)
+
+
 async def fresh_code(me: Any) -> str:
     await me.forget_steps()
     return me.code()

@@ -7,9 +7,10 @@ import sys
 import msgspec
 
 from core.app.reactions import react
+from core.base.actor import UserType
 from core.base.errors import DomainError, NotFound
 from core.base.ids import parse_id
-from core.erasures.rules import MitraStillActive, RequestedBy
+from core.erasures.rules import RequestedBy
 from core.privacy import erase as erasure
 from core.privacy import export
 from core.privacy.erase import Requester, all_erasures
@@ -37,12 +38,21 @@ async def _requester(runtime: Runtime, email: str | None) -> Requester:
 
 def export_customer(args: argparse.Namespace) -> int:
     """Write a customer's data to standard output as JSON."""
-    customer_id = _id(args.id)
+    return _export(UserType.CUSTOMER, args.id, args.operator)
+
+
+def export_mitra(args: argparse.Namespace) -> int:
+    """Write a mitra's data to standard output as JSON."""
+    return _export(UserType.MITRA, args.id, args.operator)
+
+
+def _export(user_type: UserType, user_id: str, email: str | None) -> int:
+    known = _id(user_id)
 
     async def work(runtime: Runtime) -> int:
-        asked = await _requester(runtime, args.operator)
-        await export.note_export(runtime, customer_id, operator_id=asked.operator_id)
-        async for part in export.parts(runtime, customer_id):
+        asked = await _requester(runtime, email)
+        await export.note_export(runtime, user_type, known, operator_id=asked.operator_id)
+        async for part in export.parts(runtime, user_type, known):
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()
@@ -66,10 +76,7 @@ def _erase(user_type: str, user_id: str, email: str | None) -> int:
     known = _id(user_id)
 
     async def work(runtime: Runtime) -> int:
-        try:
-            made = await flow(runtime, known, await _requester(runtime, email))
-        except MitraStillActive as error:
-            raise Failed(str(error)) from error
+        made = await flow(runtime, known, await _requester(runtime, email))
         console.print(
             f"Erased {user_type} {made.user_id} and signed them out. "
             + ("Nothing is left." if made.completed_at else "The jobs process erases the rest within minutes."),
@@ -110,7 +117,7 @@ def reapply(args: argparse.Namespace) -> int:
                     erased += 1
                 except NotFound:  # the backup is older than the user, or retention has removed them
                     unknown += 1
-                except (DomainError, MitraStillActive) as error:
+                except DomainError as error:
                     console.print(f"{user_type} {user_id}: {error}", markup=False)
                     refused += 1
         console.print(f"{erased} users are erased, {unknown} do not exist, {refused} could not be erased.")

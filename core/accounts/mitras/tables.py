@@ -8,7 +8,9 @@ from core.storage import columns
 from core.storage.personal import Erase, Personal
 
 EMPTIED = Personal("sign-in, pushes", "as long as the mitra", Erase.NULL)
-REPLACED = Personal("sign-in, names for customers", "as long as the mitra", Erase.BY_HAND, "a placeholder")
+REPLACED = Personal(
+    "sign-in, names for customers", "as long as the mitra", Erase.BY_HAND, "a placeholder", exported=True
+)
 
 
 class Mitra(Table, tablename="mitras", db=columns.ENGINE):

@@ -139,6 +139,16 @@ async def erase(scene: Scene) -> Call:
     return f"/internal/customers/{(await scene.world.customer()).user['id']}/erase", None
 
 
+async def export_of_mitra(scene: Scene) -> Call:
+    return f"/internal/mitras/{(await scene.world.mitra(online=False)).user['id']}/export", None
+
+
+async def erase_mitra(scene: Scene) -> Call:
+    mitra_id = (await scene.world.mitra(online=False)).user["id"]
+    await scene.root.call("PATCH", f"/internal/mitras/{mitra_id}", {"is_active": False})
+    return f"/internal/mitras/{mitra_id}/erase", None
+
+
 async def sign_customer_out(scene: Scene) -> Call:
     return f"/internal/customers/{(await scene.world.customer()).user['id']}/sign-out", {"confirm": True}
 
@@ -268,6 +278,8 @@ VALID: dict[str, Callable[[Scene], Awaitable[Call]]] = {
     "PATCH /internal/customers/{customer_id}": correct_name,
     "POST /internal/customers/{customer_id}/export": export,
     "POST /internal/customers/{customer_id}/erase": erase,
+    "POST /internal/mitras/{mitra_id}/export": export_of_mitra,
+    "POST /internal/mitras/{mitra_id}/erase": erase_mitra,
     "POST /internal/customers/{customer_id}/block": block,
     "POST /internal/customers/{customer_id}/unblock": unblock,
     "POST /internal/customers/{customer_id}/sign-out": sign_customer_out,

@@ -1,12 +1,13 @@
 """A person's case: sums, a corrected name, a copy of the data and an erasure, by operators."""
 
+import json
 from typing import Any
 
 import pytest
 
 from core.base import ids
 from tests.http.operators.second_factor import an_enrolled_operator
-from tests.http.operators.steps import an_operator, audits, found
+from tests.http.operators.steps import an_operator, audits, found, unique
 from tests.http.pairing.steps import end_now, friends
 from tests.stack import World, at_once, new_id, refused
 from tools.driving.device import Device
@@ -159,3 +160,94 @@ async def test_export_and_erasure_need_their_rights_and_a_fresh_code(world: Worl
         await me.client.post(call)
     rows = await audits(world, customer.user["id"])
     assert [row["action"] for row in rows] == ["customer.exported", "customer.erased"]
+
+
+# -- export and erasure of mitras
+
+
+async def a_leaver(world: World) -> Client:
+    """Create a mitra and deactivate them."""
+    mitra = await world.mitra()
+    await (await world.operator()).call("PATCH", path_of(mitra), {"is_active": False})
+    return mitra
+
+
+async def test_export_of_a_mitra_has_what_they_wrote_and_nothing_about_their_customers(world: World) -> None:
+    name, root = unique("Dewi"), await world.operator()
+    customer, mitra = await world.customer(name), await world.mitra("Ayu")
+    session_id = await world.session(customer, mitra, topics=["kerja"])
+    chat = f"/api/shared/chat/sessions/{session_id}"
+    for client, content in ((customer, "rahasia"), (mitra, "selamat pagi"), (mitra, "apa kabar")):
+        await client.post(f"{chat}/messages", {"client_message_id": new_id(), "content": content})
+    for client, message in ((customer, "tidak sopan"), (mitra, "memaki")):
+        await client.post(f"{chat}/report", {"reason": "rude", "message": message})
+        await client.post(f"{chat}/block")
+    await end_now(world, customer, session_id)
+    for client, message in ((customer, "sampai jumpa"), (mitra, "dadah")):
+        await client.post(f"{chat}/closure", {"message": message})
+    copy = await root.post(path_of(mitra, "/export"))
+    assert [(one["display_name"], one["phone"]) for one in copy["profiles"]] == [("Ayu", mitra.user["phone"])]
+    assert len(copy["devices"]) == 1
+    assert {one["phone"] for one in copy["codes"]} == {mitra.user["phone"]}
+    assert [one["status"] for one in copy["presence"]][:1] == ["online"]
+    assert [(one["session_id"], one["response"]) for one in copy["invitations"]] == [(session_id, "ACCEPTED")]
+    (session,) = copy["sessions"]
+    assert [one["content"] for one in session["messages"]] == ["selamat pagi", "apa kabar"]
+    assert [one["message"] for one in session["goodbyes"]] == ["dadah"]
+    assert [one["message"] for one in copy["reports"]] == ["memaki"]
+    assert [one["session_id"] for one in copy["blocks"]] == [session_id]
+    text = json.dumps(copy)
+    theirs = (name, customer.user["id"], "rahasia", "kerja", "tidak sopan", "sampai jumpa")
+    assert [word for word in theirs if word in text] == []
+    rows = await audits(world, mitra.user["id"])
+    assert [(row["action"], row["operator_id"]) for row in rows][1:] == [("mitra.exported", root.user["id"])]
+    await refused(root.post(f"/internal/mitras/{ids.new_id()}/export"), 404, "NOT_FOUND")
+
+
+async def test_erasure_of_a_mitra_is_done_once_and_refused_while_they_are_active(world: World) -> None:
+    mitra, root = await world.mitra("Cempaka"), await world.operator()
+    await refused(root.post(path_of(mitra, "/erase")), 409, "MITRA_STILL_ACTIVE")
+    assert (await root.get(path_of(mitra)))["erased_at"] is None
+    gone = await a_leaver(world)
+    erase = path_of(gone, "/erase")
+    assert await at_once(*[root.post(erase) for _ in range(4)]) == ["ok"] * 4
+    seen = await root.post(erase)
+    assert seen == await root.get(path_of(gone))
+    assert seen["erased_at"] is not None
+    assert gone.user["phone"] not in json.dumps(seen)
+    assert gone.user["display_name"] not in json.dumps(seen)
+    rows = await audits(world, gone.user["id"])
+    assert [(row["action"], row["operator_id"]) for row in rows][2:] == [("mitra.erased", root.user["id"])]
+    await refused(root.call("PATCH", path_of(gone), {"is_active": True}), 404, "NOT_FOUND")
+    await refused(root.post(f"/internal/mitras/{ids.new_id()}/erase"), 404, "NOT_FOUND")
+
+
+async def test_mitra_who_is_activated_while_they_are_erased_is_either_active_or_erased(world: World) -> None:
+    root = await world.operator()
+    for _ in range(4):
+        mitra = await a_leaver(world)
+        path = path_of(mitra)
+        outcomes = await at_once(root.post(f"{path}/erase"), root.call("PATCH", path, {"is_active": True}))
+        seen = await root.get(path)
+        expected = ["MITRA_STILL_ACTIVE", "ok"] if seen["is_active"] else ["ok", "NOT_FOUND"]
+        assert (outcomes, seen["erased_at"] is None) == (expected, seen["is_active"])
+
+
+async def test_export_and_erasure_of_a_mitra_need_their_rights_and_a_fresh_code(world: World) -> None:
+    mitra = await a_leaver(world)
+    calls = [path_of(mitra, "/export"), path_of(mitra, "/erase")]
+    before = await audits(world, mitra.user["id"])
+    reader = (await an_operator(world, {"mitras": "read", "customers.pii": "write", "customers": "write"})).client
+    for call in calls:
+        await refused(reader.post(call), 403, "FORBIDDEN")
+    masked = (await an_operator(world, {"mitras": "write"})).client
+    await refused(masked.post(calls[0]), 403, "FORBIDDEN")  # the copy has texts of chats
+    me = await an_enrolled_operator(world, {"mitras": "write", "customers.pii": "read"})
+    for call in calls:
+        await refused(me.client.post(call), 403, "TOTP_REQUIRED")
+    assert await audits(world, mitra.user["id"]) == before
+    await me.step_up()
+    for call in calls:
+        await me.client.post(call)
+    rows = (await audits(world, mitra.user["id"]))[len(before) :]
+    assert [row["action"] for row in rows] == ["mitra.exported", "mitra.erased"]

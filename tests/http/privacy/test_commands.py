@@ -64,6 +64,8 @@ async def test_command_erases_a_deactivated_mitra_and_keeps_their_conversations(
     done = world.stack.command("mitra", "erase", mitra_id, check=False)
     assert done.returncode == 1
     assert "deactivate them first" in done.stderr
+    copy = json.loads(world.stack.command("mitra", "export", mitra_id).stdout)
+    assert [one["content"] for one in copy["sessions"][0]["messages"]] == ["selamat pagi"]
     operator = await world.operator()
     await operator.call("PATCH", f"/internal/mitras/{mitra_id}", {"is_active": False})
     world.mitras.remove(mitra)

@@ -523,6 +523,11 @@ export const INDONESIAN = {
   "The account is signed out, and its name, phone, e-mail and texts are erased. Records of money stay. First refund what is owed: afterwards there is no way to reach the person. This can't be undone.":
     "Akun dikeluarkan, dan nama, telepon, e-mail, serta teksnya dihapus. Catatan uang tetap ada. Kembalikan dahulu dana yang menjadi haknya: sesudahnya orang ini tidak dapat dihubungi. Ini tidak dapat dibatalkan.",
   "This is not what is asked for.": "Ini bukan yang diminta.",
+  "The file has everything that is stored of this mitra, with what they wrote, and nothing about their customers. It is for the mitra: send it over a channel that you trust, then delete it. Your name is recorded.":
+    "Berkas ini berisi semua yang disimpan tentang mitra ini, beserta yang mereka tulis, dan tidak memuat apa pun tentang pelanggannya. Berkas ini untuk mitra: kirim lewat saluran yang Anda percaya, lalu hapus. Nama Anda dicatat.",
+  "Name, phone, devices and codes are erased. What the mitra wrote belongs to their customers' conversations and stays. This can't be undone.":
+    "Nama, telepon, perangkat, dan kode dihapus. Yang ditulis mitra adalah bagian dari percakapan pelanggannya dan tetap ada. Ini tidak dapat dibatalkan.",
+  "{name} is erased.": "{name} sudah dihapus.",
   "{name} is erased. The texts follow within minutes.": "{name} sudah dihapus. Teksnya menyusul dalam beberapa menit.",
   "Asked for": "Yang diminta",
   "Paid twice": "Dibayar dua kali",
@@ -834,6 +839,7 @@ export const INDONESIAN = {
   "started to set up a second factor": "mulai menyiapkan faktor kedua",
   "set up a second factor": "menyiapkan faktor kedua",
   "removed their second factor": "menghapus faktor keduanya",
+  "exported a mitra's data": "mengekspor data mitra",
   "exported a customer's data": "mengekspor data pelanggan",
   "erased a customer": "menghapus data pelanggan",
   "erased a mitra": "menghapus data mitra",

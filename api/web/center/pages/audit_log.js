@@ -30,6 +30,7 @@ const ACTIONS = {
   "mitra.signed_out": "signed a mitra out",
   "customer.exported": "exported a customer's data",
   "customer.erased": "erased a customer",
+  "mitra.exported": "exported a mitra's data",
   "mitra.erased": "erased a mitra",
   "webhook_log.read": "read a webhook's body",
   "webhook.replayed": "replayed a webhook call",

@@ -1,5 +1,6 @@
 /**
- * Mitras: who is online or busy; add, activate or deactivate a mitra, take one offline, and see their chat requests.
+ * Mitras: who is online or busy; add, activate or deactivate a mitra, take one offline, see their chat requests, and
+ * export or erase their data.
  */
 
 import { api } from "../kernel/api.js";
@@ -7,7 +8,7 @@ import { session } from "../kernel/session.js";
 import { saveChanges } from "../parts/changes.js";
 import { ListPage, pick, search } from "../parts/list.js";
 import { Page } from "../parts/page.js";
-import { caseOf, devices, lists, sumTiles } from "../parts/person.js";
+import { caseOf, devices, eraseData, exportData, lists, sumTiles } from "../parts/person.js";
 import { asked, fairness, outcome } from "../parts/requests.js";
 import { chip } from "../parts/status.js";
 import { facts, table } from "../parts/table.js";
@@ -28,6 +29,7 @@ const yesNo = () => [
 ];
 
 function state(one) {
+  if (one.erased_at) return chip(t("erased"));
   if (!one.is_active) return chip(t("inactive"));
   if (!one.is_online) return chip(t("offline"));
   return one.active_session_count > 0
@@ -98,6 +100,7 @@ class MitrasPage extends ListPage {
 
 class MitraPage extends Page {
   get heading() {
+    if (this.mitra?.erased_at) return t("no name");
     return this.mitra?.display_name ?? t("Mitra");
   }
 
@@ -115,8 +118,8 @@ class MitraPage extends Page {
     const seen = session.may("activity");
     const [found, summary, log] = await Promise.all([
       caseOf(this.#path, id, signal),
-      seen && api.get("/internal/mitra-activity/summary", { mitra_id: id }, signal),
-      seen && api.get("/internal/mitra-activity/log", { mitra_id: id, limit: LATELY }, signal),
+      seen ? api.get("/internal/mitra-activity/summary", { mitra_id: id }, signal) : null,
+      seen ? api.get("/internal/mitra-activity/log", { mitra_id: id, limit: LATELY }, signal) : null,
     ]);
     this.mitra = mitra;
     return { mitra, found, summary: summary?.items.find((one) => one.mitra.id === id), log };
@@ -141,33 +144,34 @@ class MitraPage extends Page {
   }
 
   #facts(mitra) {
-    const may = session.may("mitras", "write");
-    const switched = mitra.is_active ? t("Deactivate…") : t("Activate");
     return h(
       "section",
       { class: "card" },
       facts([
         [t("State"), state(mitra)],
-        [t("Phone"), mitra.phone],
+        mitra.erased_at ? [t("Erased"), time(mitra.erased_at)] : [t("Phone"), mitra.phone],
         [t("Chats now"), number(mitra.active_session_count)],
         [t("Last seen"), age(mitra.last_heartbeat_at)],
         [t("Sign during a check"), age(mitra.reachable_at)],
         [t("Since"), time(mitra.created_at)],
         [t("Id"), h("span", { class: "id" }, mitra.id)],
       ]),
-      may &&
-        h(
-          "div",
-          { class: "row" },
-          h("button", { type: "button", onclick: () => this.#edit(mitra) }, t("Edit…")),
-          h(
-            "button",
-            { type: "button", class: mitra.is_active && "danger", onclick: () => this.#switch(mitra) },
-            switched,
-          ),
-          mitra.is_online &&
-            h("button", { type: "button", class: "danger", onclick: () => this.#offline(mitra) }, t("Take offline…")),
-        ),
+      session.may("mitras", "write") && !mitra.erased_at && this.#acts(mitra),
+    );
+  }
+
+  #acts(mitra) {
+    const button = (words, act, look) => h("button", { type: "button", class: look, onclick: () => act(mitra) }, words);
+    return h(
+      "div",
+      { class: "row" },
+      button(t("Edit…"), (who) => this.#edit(who)),
+      mitra.is_active
+        ? button(t("Deactivate…"), (who) => this.#switch(who), "danger")
+        : button(t("Activate"), (who) => this.#switch(who)),
+      mitra.is_online && button(t("Take offline…"), (who) => this.#offline(who), "danger"),
+      session.may("customers.pii") && button(t("Export…"), (who) => this.#export(who)),
+      !mitra.is_active && button(t("Erase…"), (who) => this.#erase(who), "danger"),
     );
   }
 
@@ -228,6 +232,21 @@ class MitraPage extends Page {
     const act = () => api.post(`${this.#path}/force-offline`);
     const done = await confirm(t("Take {name} offline?", { name: mitra.display_name }), said, t("Take offline"), act);
     if (done) toast(t("{name} is offline.", { name: mitra.display_name }));
+    await this.refresh({ quietly: true });
+  }
+
+  async #export(mitra) {
+    const said = t(
+      "The file has everything that is stored of this mitra, with what they wrote, and nothing about their customers. It is for the mitra: send it over a channel that you trust, then delete it. Your name is recorded.",
+    );
+    if (await exportData(this.#path, mitra, said)) toast(t("The file is saved."));
+  }
+
+  async #erase(mitra) {
+    const said = t(
+      "Name, phone, devices and codes are erased. What the mitra wrote belongs to their customers' conversations and stays. This can't be undone.",
+    );
+    if (await eraseData(this.#path, mitra, said)) toast(t("{name} is erased.", { name: mitra.display_name }));
     await this.refresh({ quietly: true });
   }
 }
