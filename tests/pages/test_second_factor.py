@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from core.accounts.operators import totp
-from tests.http.operators.second_factor import an_enrolled_operator
+from tests.http.operators.second_factor import an_enrolled_operator, login
 from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, unique
 from tests.pages.browser import DESK, PHONE, BrowserWindow, open_window
 from tests.pages.test_pages import check_page_fits_window, no_violations
@@ -196,7 +196,8 @@ async def test_protected_action_continues_after_a_fresh_code(browser: Browser, w
 
 async def test_administrator_resets_another_operators_second_factor(browser: Browser, world: World) -> None:
     me, root = await an_enrolled_operator(world, {"*": "write"}), await world.operator()
-    target = await an_operator(world, {})
+    target, plain = await an_operator(world, {}), await an_operator(world, {})
+    enrolled = await an_enrolled_operator(world, {})
     name = unique("Budi")
     await root.call("PATCH", f"/internal/operators/{target.id}", {"display_name": name})
     await root.call("PATCH", f"/internal/roles/{target.role_id}", {"require_totp": True})
@@ -206,14 +207,22 @@ async def test_administrator_resets_another_operators_second_factor(browser: Bro
         await window.signed_in(me.client)
         await window.open("#/operators")
         await window.settled()
-        await page.get_by_role("button", name=f"Reset second factor… {name}").click()
-        await page.get_by_role("button", name="Reset", exact=True).click()
+        row = page.get_by_role("row").filter(has_text=plain.email)
+        await expect(row.get_by_role("button")).to_have_count(2)  # nothing to reset, and their role needs none
+        row = page.get_by_role("row").filter(has_text=target.email)
+        await row.get_by_role("button", name="One-time code…").click()
+        await page.get_by_role("button", name="Make the code").click()
         dialog = page.get_by_role("dialog", name=f"One-time code for {name}")
         code = await dialog.locator("code").inner_text()
         assert len(code) == 19
         await no_violations(window, "one-time code")
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("dialog")).to_have_count(0)
+        row = page.get_by_role("row").filter(has_text=enrolled.email)
+        await row.get_by_role("button", name="Reset second factor…").click()
+        await page.get_by_role("button", name="Reset", exact=True).click()
+        await expect(row.get_by_text("second factor")).to_have_count(0)
+        assert (await login(world.client(), enrolled.email))["operator"]["id"] == enrolled.id
 
 
 async def test_operator_signs_out_another_device(browser: Browser, world: World) -> None:

@@ -776,6 +776,11 @@ export const INDONESIAN = {
   "The operator is signed out everywhere and signs in with the password alone, or sets up a new one.":
     "Operator dikeluarkan di mana-mana, lalu masuk dengan kata sandi saja atau menyiapkan yang baru.",
   Reset: "Atur ulang",
+  "One-time code…": "Kode sekali pakai…",
+  "A new one-time code for {name}?": "Kode sekali pakai baru untuk {name}?",
+  "The operator sets up a second factor with it. An earlier code is no longer valid.":
+    "Operator menyiapkan faktor kedua dengannya. Kode sebelumnya tidak berlaku lagi.",
+  "Make the code": "Buat kode",
   "One-time code for {name}": "Kode sekali pakai untuk {name}",
   "Give it to them in person or by phone. It is valid for 24 hours and is not shown again.":
     "Serahkan langsung atau lewat telepon. Berlaku 24 jam dan tidak ditampilkan lagi.",

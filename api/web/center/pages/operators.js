@@ -53,6 +53,13 @@ class OperatorsPage extends ListPage {
       : [];
   }
 
+  /** The roles say whose operators need a second factor. */
+  async load(signal) {
+    const [found, roles] = await Promise.all([super.load(signal), this.may ? allRoles() : []]);
+    this.strict = new Set(roles.filter((role) => role.totp_required).map(({ id }) => id));
+    return found;
+  }
+
   columns() {
     const columns = [
       {
@@ -109,23 +116,37 @@ class OperatorsPage extends ListPage {
     );
   }
 
-  /** Only an operator with a second factor may reset that of another. */
+  /**
+   * Only an operator with a second factor may reset that of another. One who needs a second factor and has none gets a new
+   * one-time code in the same way.
+   */
   #reset(one) {
     if (one.id === session.operator.id || !session.operator.totp_enabled) return null;
+    if (!one.has_totp && !this.strict.has(one.role_id)) return null;
     const name = one.display_name;
-    const words = t("Reset second factor…");
+    const words = one.has_totp ? t("Reset second factor…") : t("One-time code…");
     const asked = async () => {
       const done = await confirm(
-        t("Reset the second factor of {name}?", { name }),
-        t("The operator is signed out everywhere and signs in with the password alone, or sets up a new one."),
-        t("Reset"),
+        one.has_totp
+          ? t("Reset the second factor of {name}?", { name })
+          : t("A new one-time code for {name}?", { name }),
+        one.has_totp
+          ? t("The operator is signed out everywhere and signs in with the password alone, or sets up a new one.")
+          : t("The operator sets up a second factor with it. An earlier code is no longer valid."),
+        one.has_totp ? t("Reset") : t("Make the code"),
         () => api.post(`${PATH}/${one.id}/reset-totp`),
+        one.has_totp,
       );
       return handOver(done, name);
     };
     return h(
       "button",
-      { type: "button", class: "danger", "aria-label": `${words} ${name}`, onclick: () => this.#after(asked()) },
+      {
+        type: "button",
+        class: one.has_totp && "danger",
+        "aria-label": `${words} ${name}`,
+        onclick: () => this.#after(asked()),
+      },
       words,
     );
   }
