@@ -894,8 +894,8 @@ export const INDONESIAN = {
   "No wait was promised in this time.": "Tidak ada waktu tunggu yang dijanjikan pada waktu ini.",
   "Day (UTC)": "Hari (UTC)",
   Promised: "Dijanjikan",
-  "Within p50": "Dalam p50",
-  "Within p90": "Dalam p90",
+  "Half wait at most": "Separuh menunggu paling lama",
+  "Nine of ten wait at most": "Sembilan dari sepuluh menunggu paling lama",
   Later: "Lebih lama",
   "No mitra": "Tanpa mitra",
   Cancelled: "Dibatalkan",
@@ -906,8 +906,8 @@ export const INDONESIAN = {
   "no end": "tanpa akhir",
   "Promised wait": "Waktu tunggu yang dijanjikan",
   "p50 {p50}, p90 {p90}": "p50 {p50}, p90 {p90}",
-  "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.":
-    "Pelanggan dijanjikan bahwa setelah membayar, separuh dari mereka menunggu mitra paling lama p50, dan sembilan dari sepuluh paling lama p90; di bawah angka ada waktu tunggu yang dijanjikan dan yang nyata. Persentase dihitung dari janji yang hasilnya sudah diketahui. Yang menunggu belum selesai. Janji yang ditahan tidak ditampilkan, karena lebih dari seperempat janji terakhir meleset.",
+  "Customers are promised how long half of them wait at most for a mitra after they pay, and nine of ten; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.":
+    "Pelanggan dijanjikan berapa lama, setelah membayar, separuh dari mereka paling lama menunggu mitra, dan sembilan dari sepuluh; di bawah angka ada waktu tunggu yang dijanjikan dan yang nyata. Persentase dihitung dari janji yang hasilnya sudah diketahui. Yang menunggu belum selesai. Janji yang ditahan tidak ditampilkan, karena lebih dari seperempat janji terakhir meleset.",
   "No searches in this time.": "Tidak ada pencarian pada waktu ini.",
   "What the phones received ({n})": "Yang diterima ponsel ({n})",
   "all devices": "semua perangkat",

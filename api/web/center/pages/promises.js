@@ -34,12 +34,12 @@ class PromisesPage extends ListPage {
       { label: t("Day (UTC)"), cell: (one) => utcDay(one.day) },
       count(t("Promised"), "made"),
       {
-        label: t("Within p50"),
+        label: t("Half wait at most"),
         cell: (one) => compared(one, one.kept_p50, one.promised_p50_seconds, one.actual_p50_seconds),
         number: true,
       },
       {
-        label: t("Within p90"),
+        label: t("Nine of ten wait at most"),
         cell: (one) => compared(one, one.kept, one.promised_p90_seconds, one.actual_p90_seconds),
         number: true,
       },
@@ -72,7 +72,7 @@ class PromisesPage extends ListPage {
         "p",
         { class: "quiet" },
         t(
-          "Customers are promised that half of them wait at most p50 for a mitra after they pay, and nine of ten at most p90; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.",
+          "Customers are promised how long half of them wait at most for a mitra after they pay, and nine of ten; below the numbers are the promised and the actual wait. Percentages are of the promises whose end is known. Waiting ones are not over yet. Withheld promises were not shown, because more than a quarter of the last ones were missed.",
         ),
         this.query.size ? null : ` ${t("The last 28 days.")}`,
       ),
