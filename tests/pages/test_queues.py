@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, Route, expect
 
+from tests.http.operators.second_factor import Enrolled, an_enrolled_operator
 from tests.http.operators.steps import an_operator
 from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
@@ -118,27 +119,25 @@ async def test_work_list_and_menu_follow_what_happens_elsewhere(window: BrowserW
 
 async def test_short_payment_is_accepted_for_what_it_is(window: BrowserWindow, world: World) -> None:
     await nothing_waits(world)
-    failure, page = await a_failure(world, "Budi"), window.page
-
-    async def short(route: Any) -> None:
-        answer = await route.fetch()
-        seen = await answer.json() | {"cause_tag": "payment_short", "asked_amount": 25_000}
-        await route.fulfill(json=seen)
-
-    async def accepted(route: Any) -> None:
-        await route.fulfill(json={"status": "confirmed"})
-
-    await page.route(f"**{FAILURES}/{failure['id']}", short)
-    confirm = f"/internal/payment-requests/{failure['payment_request_id']}/confirm"
-    await page.route(f"**{confirm}", accepted)
-    await window.open(f"#/failed-pairings/{failure['id']}")
-    await expect(page.get_by_role("heading", name="Budi, Rp 12.000 of Rp 25.000")).to_be_visible()
+    payment, page = await world.request(await world.customer("Budi")), window.page
+    await world.webhook(payment, paid_amount=5_000)
+    await window.open("#/failed-pairings")
+    row = page.get_by_role("row", name="Budi")
+    await expect(row).to_contain_text("Rp 5.000 of Rp 12.000")
+    await row.get_by_role("link").first.click()
+    await expect(page.get_by_role("heading", name="Budi, Rp 5.000 of Rp 12.000")).to_be_visible()
     await expect(page.get_by_role("button", name="Refund through the gateway…")).to_be_visible()
-    await page.get_by_role("button", name="Accept Rp 12.000…").click()
-    async with page.expect_request(f"**{confirm}"):
-        dialog = page.get_by_role("dialog", name="Accept Rp 12.000 of Rp 25.000?")
-        await dialog.get_by_role("button", name="Accept", exact=True).click()
+    mitra = await world.mitra()
+    await page.keyboard.press("a")
+    dialog = page.get_by_role("dialog", name="Accept Rp 5.000 of Rp 12.000?")
+    await dialog.get_by_role("button", name="Accept", exact=True).click()
     await expect(page.get_by_text("The payment is accepted.")).to_be_visible()
+    await expect(page.get_by_text("The customer used this payment for a new search.")).to_be_visible()
+    asked = await world.until(lambda: mitra.get("/api/mitra/chat-requests"), lambda seen: seen["items"])
+    await mitra.post(f"/api/mitra/chat-requests/{asked['items'][0]['session_id']}/accept")
+    await page.locator(".facts").get_by_role("link", name=payment["payment_request_id"]).click()
+    await expect(page.locator(".facts").get_by_text("earned", exact=True).first).to_be_visible()
+    await expect(page.locator("making-good")).to_contain_text("Rp 5.000 of Rp 5.000 can still go back.")
 
 
 async def test_refund_that_failed_for_want_of_balance_can_be_tried_again(window: BrowserWindow, world: World) -> None:
@@ -231,6 +230,85 @@ async def test_earned_money_goes_back_in_parts_by_hand_and_through_the_gateway(
         session["payment_request_id"],
     )
     await expect(good.get_by_text("paid back")).to_have_count(3, timeout=30_000)
+
+
+async def test_refund_whose_answer_is_lost_and_that_is_sent_again_moves_the_money_once(
+    window: BrowserWindow, world: World
+) -> None:
+    _, _, session = await an_earned_chat(world)
+    page, root, keys = window.page, await world.operator(), list[str]()
+    refunds = f"/internal/payment-requests/{session['payment_request_id']}/refund"
+
+    async def lost(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) > 1:
+            await route.continue_()
+            return
+        await route.fetch()
+        # The money has gone back when the operator tries again.
+        await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE ask_at IS NOT NULL")
+        await world.until(lambda: root.get(f"{refunds}s"), lambda seen: seen["items"][0]["status"] == "succeeded")
+        await route.abort("internetdisconnected")
+
+    await page.route(f"**{refunds}", lost)
+    await window.open(f"#/payments/{session['payment_request_id']}")
+    good, dialog = page.locator("making-good"), page.get_by_role("dialog")
+    await good.get_by_role("button", name="Give money back…").click()
+    await dialog.get_by_label("Amount (Rp)").fill("5000")
+    await dialog.get_by_label("Reason").fill("the mitra was late")
+    await dialog.get_by_role("button", name="Give back").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("can't be reached")
+    await dialog.get_by_role("button", name="Give back").click()
+    await expect(good).to_contain_text("Rp 7.000 of Rp 12.000 can still go back.")
+    # The same wish in another dialog is another refund.
+    await good.get_by_role("button", name="Give money back…").click()
+    await dialog.get_by_label("Amount (Rp)").fill("5000")
+    await dialog.get_by_label("Reason").fill("the mitra was late")
+    await dialog.get_by_role("button", name="Give back").click()
+    await expect(good).to_contain_text("Rp 2.000 of Rp 12.000 can still go back.")
+    assert [keys[0] == keys[1], keys[1] == keys[2]] == [True, False]
+
+
+async def refuse_then_enter_code(page: Page, me: Enrolled, button: str) -> None:
+    """Cancel the dialog that asks for a fresh code, send the form again by its button, and enter the code."""
+    asked, form = page.get_by_role("dialog", name="Enter a code"), page.get_by_role("dialog")
+    await asked.get_by_role("button", name="Cancel").click()
+    await expect(form.get_by_role("alert")).to_contain_text("Confirm this with your second factor")
+    await form.get_by_role("button", name=button, exact=True).click()
+    await me.forget_steps()
+    await asked.get_by_label("Code", exact=True).fill(me.code())
+    await asked.get_by_role("button", name="Confirm").click()
+
+
+async def test_making_good_goes_on_after_a_fresh_code(browser: Browser, world: World) -> None:
+    me, (_, _, session) = await an_enrolled_operator(world, AREAS), await an_earned_chat(world)
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page, dialog = window.page, window.page.get_by_role("dialog")
+        await window.signed_in(me.client)
+        await window.open(f"#/sessions/{session['id']}")
+        await page.get_by_role("button", name="Give money back…").click()
+        await dialog.get_by_label("Amount (Rp)").fill("5000")
+        await dialog.get_by_label("Reason").fill("the mitra was silent")
+        await dialog.get_by_role("button", name="Give back").click()
+        await refuse_then_enter_code(page, me, "Give back")
+        await expect(page.get_by_text("The gateway is asked for the refund.")).to_be_visible()
+        await expect(page.locator("making-good")).to_contain_text("Rp 7.000 of Rp 12.000 can still go back.")
+
+
+async def test_refunds_of_several_failures_go_on_after_a_fresh_code(browser: Browser, world: World) -> None:
+    await nothing_waits(world)
+    for name in ("Bayu", "Agus"):
+        await a_failure(world, name)
+    me = await an_enrolled_operator(world, AREAS)
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(me.client)
+        await window.open("#/failed-pairings")
+        await page.get_by_label("Choose all that can be refunded (2)").check()
+        await page.get_by_role("button", name="Refund 2, Rp 24.000…").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Refund", exact=True).click()
+        await refuse_then_enter_code(page, me, "Refund")
+        await expect(page.get_by_role("dialog", name="2 of 2 refunds are asked for")).to_be_visible()
 
 
 async def test_running_chat_is_followed_with_who_wrote_and_marked_without_a_reply(

@@ -41,7 +41,7 @@ export const serviceNow = () => Date.now() + ahead;
 
 Object.assign(service, { Failure: ApiError, now: serviceNow });
 
-async function send(method, path, { query, body, signal, token, patience = PATIENCE_MS, accept = JSON_TYPE }) {
+async function send(method, path, { query, body, key, signal, token, patience = PATIENCE_MS, accept = JSON_TYPE }) {
   const filled = Object.entries(query ?? {}).filter(
     ([, value]) => value !== null && value !== undefined && value !== "",
   );
@@ -49,6 +49,7 @@ async function send(method, path, { query, body, signal, token, patience = PATIE
   const headers = { Accept: accept, "Accept-Language": preferences.language }; // of error messages
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (key) headers["Idempotency-Key"] = key;
   const ends = [AbortSignal.timeout(patience), signal].filter(Boolean);
   const options = { method, headers, cache: "no-store", credentials: "omit", redirect: "error" };
   let response;
@@ -125,6 +126,8 @@ async function renewing(method, path, options) {
 export const api = {
   get: (path, query, signal, patience) => call("GET", path, { query, signal, patience }),
   post: (path, body, patience) => call("POST", path, { body, patience }),
+  /** Send what must not happen twice: a repeat with the same key gets the first answer. */
+  once: (path, body, key) => call("POST", path, { body, key }),
   /** Read a list as a CSV file, with all its rows. */
   file: (path, query) => call("GET", path, { query, accept: "text/csv", patience: FILE_PATIENCE_MS }),
   put: (path, body) => call("PUT", path, { body }),

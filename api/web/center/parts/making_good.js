@@ -20,6 +20,9 @@ import { facts } from "./table.js";
 const FOLLOW_MS = 3_000; // while a refund is open
 const OPEN = ["requested", "pending"];
 
+/** A random idempotency key. `crypto.randomUUID` needs HTTPS. */
+const freshKey = () => crypto.getRandomValues(new BigUint64Array(2)).join("-");
+
 /** A refusal that says how much is left, at the field of the amount. */
 function withRest(error) {
   if (error.code !== "REFUND_EXCEEDS_PAID") return error;
@@ -60,6 +63,7 @@ class MakingGood extends HTMLElement {
   payment = null;
   again = null; // called when a refund was asked for or is decided
   isOpen = false; // whether a refund is not decided yet
+  attempt = null; // the wish without an answer, with its idempotency key
 
   /** Read the refunds, once: a page that is shown again keeps the element. */
   connectedCallback() {
@@ -162,6 +166,19 @@ class MakingGood extends HTMLElement {
     ]);
   }
 
+  /** Ask for a refund. A repeat of a wish whose answer was lost has its key, so that the money goes back once. */
+  async #send(body) {
+    const wish = JSON.stringify(body);
+    if (this.attempt?.wish !== wish) this.attempt = { wish, key: freshKey() };
+    try {
+      const done = await api.once(`${this.#path}/refund`, body, this.attempt.key);
+      this.attempt = null;
+      return done;
+    } catch (error) {
+      throw withRest(error);
+    }
+  }
+
   async #give(left) {
     const done = await ask({
       title: t("Give back money of {name}?", { name: this.payment.customer.display_name ?? t("the customer") }),
@@ -175,15 +192,11 @@ class MakingGood extends HTMLElement {
           reason: data.get("reason").trim(),
           ...(isByHand && { by_hand: true, reference: data.get("reference").trim() }),
         };
-        try {
-          return await api.post(`${this.#path}/refund`, body);
-        } catch (error) {
-          throw withRest(error);
-        }
+        return this.#send(body);
       },
     });
+    if (done || this.attempt) this.again(); // the page may have replaced this element while the dialog was open
     if (!done) return;
-    this.again(); // the page may have replaced this element while the dialog was open
     toast(done.by_hand ? t("The refund is recorded.") : t("The gateway is asked for the refund."));
   }
 }
