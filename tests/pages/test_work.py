@@ -4,15 +4,18 @@ import asyncio
 import datetime as dt
 import functools
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Locator, Route, expect
 
-from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audits
+from tests.http.extensions.steps import answer_extension, ask_for_extension
+from tests.http.operators.steps import PASSWORD, a_role, an_account, an_operator, audits, unique
+from tests.http.pairing.steps import wait_for_invitation
 from tests.http.privacy.steps import finish
 from tests.pages.browser import BrowserWindow, open_window
-from tests.stack import EMAIL, World
+from tests.stack import EMAIL, World, refused
 from tests.stack import PASSWORD as ROOT_PASSWORD
 from tools.driving.device import Device
 
@@ -737,6 +740,68 @@ async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow
     await page.get_by_role("dialog").get_by_role("button", name="Replay").click()
     await expect(page.get_by_text("Replayed: duplicate.")).to_be_visible()
     await expect(page.locator("main")).to_contain_text("Replay of")
+
+
+async def given_up(world: World, customer: Client) -> dict[str, Any]:
+    """Abandon a payment request, and pay it."""
+    payment = await world.request(customer)
+    await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
+    await world.webhook(payment, paid_at=payment["created_at"])
+    return payment
+
+
+async def paid_twice(world: World, customer: Client) -> dict[str, Any]:
+    """Pay two requests, of which one had expired; return that one."""
+    payment = await world.request(customer)
+    expire = "UPDATE payment_requests SET status = 'expired' WHERE id = $1"
+    await world.stack.sql(expire, payment["payment_request_id"])
+    await world.paid(customer)
+    await world.webhook(payment)
+    return payment
+
+
+async def rejected_extension(world: World, customer: Client) -> dict[str, Any]:
+    """Pay an extension that the mitra rejects."""
+    mitra = await world.mitra()
+    payment, extension = await ask_for_extension(world, customer, await world.session(customer, mitra))
+    await answer_extension(mitra, extension, accept=False)
+    return payment
+
+
+SAID = [
+    (given_up, "paid after giving up", "The payment arrived after the request had been abandoned."),
+    (paid_twice, r"paid twice|paid during another session", r"paid twice: another request|had another session"),
+    (rejected_extension, "extension rejected", "The customer paid for an extension, and the mitra rejected it."),
+]
+
+
+@pytest.mark.parametrize(("happened", "label", "why"), SAID)
+async def test_cause_says_the_one_thing_that_happened(
+    window: BrowserWindow, world: World, happened: Callable[..., Awaitable[dict[str, Any]]], label: str, why: str
+) -> None:
+    name, page = unique("Bunga"), window.page
+    payment = await happened(world, await world.customer(name))
+    await window.open(f"#/failed-pairings?q={name}")
+    row = page.get_by_role("row").filter(has_text=name)
+    await expect(row.locator(".chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
+    await row.get_by_role("link").first.click()
+    await expect(page.locator(".facts .chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
+    await expect(page.locator(".why")).to_contain_text(re.compile(why))
+    await expect(page.locator(".timeline")).to_contain_text(re.compile(rf"no chat \(({label})\)"))
+    for guess in ("came too late", " or did not answer"):
+        await expect(page.locator("main")).not_to_contain_text(guess)
+    await window.open(f"#/payments/{payment['payment_request_id']}")
+    await expect(page.locator(".facts .chip").filter(has_text=re.compile(f"^({label})$"))).to_be_visible()
+
+
+async def test_customer_who_paid_twice_is_followed_from_either_payment(window: BrowserWindow, world: World) -> None:
+    page, customer = window.page, await world.customer(unique("Wawan"))
+    one = await paid_twice(world, customer)
+    await window.open(f"#/payments/{one['payment_request_id']}")
+    await page.locator(".facts").get_by_role("link", name="the other payment").click()
+    await expect(page.locator(".facts").get_by_text("paid", exact=True)).to_be_visible()
+    await expect(page).not_to_have_url(re.compile(one["payment_request_id"]))
+    await customer.post("/api/client/chat/cancel", {"payment_request_id": page.url.rpartition("/")[2]})
 
 
 async def test_long_search_shows_its_rounds_closed_and_in_the_operators_language(

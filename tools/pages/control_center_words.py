@@ -1,7 +1,7 @@
 """The words of core that the control center shows, api/web/center/kernel/words.core.js.
 
-They are the labels of the states of payments, sessions and refunds, of cause tags, of the results of the gateway's calls,
-and of timed work.
+They are the labels of the states of payments, sessions and refunds, of cause tags and sub-causes, of the results of the
+gateway's calls, and of timed work.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from core.base.languages import Text
 from core.base.machine import State
 from core.desk.timed_work import TIMED
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause
 from core.payments.gateway_calls import RESULT_LABELS
 from core.payments.refunds.states import RefundStatus
 from core.payments.states import PaymentStatus
@@ -25,8 +25,9 @@ def script() -> str:
     """Return the text of the file."""
     payments, sessions, refunds = _labels(PaymentStatus), _labels(SessionStatus), _labels(RefundStatus)
     causes = {tag.value: tag.cause.label for tag in CauseTag}
+    sub_causes = {sub.value: sub.texts.label for sub in SubCause}
     texts = [*payments.values(), *sessions.values(), *refunds.values()]
-    texts += [*causes.values(), *RESULT_LABELS.values()]
+    texts += [*causes.values(), *sub_causes.values(), *RESULT_LABELS.values()]
     texts += [work.label for work in TIMED if work.label is not None]
     endable = json.dumps([status.value for status in SessionStatus if status in LIVE])
     return "\n".join(
@@ -41,6 +42,7 @@ def script() -> str:
             _object("Refund state -> English label.", "REFUNDS", {value: text.en for value, text in refunds.items()}),
             f"// Session states that an operator can end.\nexport const ENDABLE = {endable};\n",
             _object("Cause tag -> English label.", "CAUSES", {tag: text.en for tag, text in causes.items()}),
+            _object("Sub-cause -> English label.", "SUB_CAUSES", {sub: text.en for sub, text in sub_causes.items()}),
             _object(
                 "Result of a call of the gateway -> English label.",
                 "RESULTS",

@@ -14,7 +14,7 @@ from core.base.field_types import Id, MitraId, SessionId
 from core.base.languages import Language, Text
 from core.desk.support import SupportPayment
 from core.payments.failures import causes
-from core.payments.failures.causes import CauseTag
+from core.payments.failures.causes import CauseTag, SubCause
 from core.payments.gateway_calls import RESULT_LABELS, ProcessingResult
 from core.storage.records import plain
 
@@ -79,9 +79,10 @@ EXTENSION_ANSWERS = {
         en="The mitra did not answer, which counted as approval; the session continued.",
         id="Mitra tidak menjawab, yang dianggap menyetujui; sesi berlanjut.",
     ),
-    "rejected": Text(
-        en="The mitra rejected, or did not answer, which counted as a rejection.",
-        id="Mitra menolak, atau tidak menjawab, yang dianggap menolak.",
+    "rejected": Text(en="The mitra rejected.", id="Mitra menolak."),
+    SubCause.NOT_ANSWERED: Text(
+        en="The mitra did not answer, which counted as a rejection.",
+        id="Mitra tidak menjawab, yang dianggap menolak.",
     ),
     "safeguard_tripped": Text(
         en="The session ended before the mitra answered.", id="Sesi berakhir sebelum mitra menjawab."
@@ -340,7 +341,8 @@ def of_extension(row: Any) -> list[Line]:
     )
     found = [Line(at=row["requested_at"], kind="extension_asked", text=text, session_id=session_id)]
     if row["status"] in EXTENSION_ANSWERS:
-        text = EXTENSION_ANSWERS[row["status"]]
+        silent = row["sub_cause"] == SubCause.NOT_ANSWERED
+        text = EXTENSION_ANSWERS[SubCause.NOT_ANSWERED if silent else row["status"]]
         found.append(Line(at=row["responded_at"], kind="extension_answered", text=text, session_id=session_id))
     return found
 
@@ -402,7 +404,8 @@ def of_failures(rows: list[Any], *, by_operator: bool) -> list[Line]:
     found: list[Line] = []
     for row in rows:
         tag = CauseTag(row["cause_tag"])
-        why, label = explanation(tag, row["sub_cause"], by_operator=by_operator), tag.cause.label
+        why = explanation(tag, row["sub_cause"], by_operator=by_operator)
+        label = causes.label(tag, row["sub_cause"])
         text = Text(
             en=f"The payment led to no chat ({label.en}): {why.en}",
             id=f"Pembayaran tidak menjadi obrolan ({label.id}): {why.id}",

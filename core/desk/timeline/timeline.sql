@@ -188,7 +188,13 @@ SELECT
   e.answer_by,
   e.responded_at,
   e.session_id,
-  e.requested_duration_minutes
+  e.requested_duration_minutes,
+  (
+    SELECT f.sub_cause
+    FROM pairing_failures AS f
+    WHERE f.payment_request_id = e.payment_request_id
+    LIMIT 1
+  ) AS sub_cause
 FROM session_extensions AS e
 WHERE e.payment_request_id = $1;
 

@@ -161,9 +161,10 @@ class CauseTag(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class SubCauseTexts:
-    """What a sub-cause means: its row in docs/product.md, and a sentence for an operator."""
+    """What a sub-cause means: its row in docs/product.md, and a label and a sentence for an operator."""
 
     when: str
+    label: Text
     explanation: Text
 
 
@@ -183,6 +184,7 @@ class SubCause(enum.StrEnum):
         "late",
         SubCauseTexts(
             when="the money came after the time to pay",
+            label=Text(en="payment came too late", id="uang datang terlambat"),
             explanation=Text(
                 en="The payment arrived after the time to pay had ended.",
                 id="Uang datang setelah batas waktu pembayaran.",
@@ -193,6 +195,7 @@ class SubCause(enum.StrEnum):
         "given_up",
         SubCauseTexts(
             when="the money came after the request was abandoned",
+            label=Text(en="paid after giving up", id="bayar setelah ditinggalkan"),
             explanation=Text(
                 en="The payment arrived after the request had been abandoned.",
                 id="Uang datang setelah permintaan ditinggalkan.",
@@ -203,6 +206,7 @@ class SubCause(enum.StrEnum):
         "double",
         SubCauseTexts(
             when="the customer had paid another request for the same",
+            label=Text(en="paid twice", id="bayar dua kali"),
             explanation=Text(
                 en="The customer paid twice: another request was paid too.",
                 id="Pelanggan membayar dua kali: permintaan lain juga dibayar.",
@@ -213,6 +217,7 @@ class SubCause(enum.StrEnum):
         "live_session",
         SubCauseTexts(
             when="the customer had another live session",
+            label=Text(en="paid during another session", id="bayar saat ada sesi lain"),
             explanation=Text(
                 en="The payment arrived while the customer had another session.",
                 id="Uang datang ketika pelanggan memiliki sesi lain.",
@@ -223,6 +228,7 @@ class SubCause(enum.StrEnum):
         "discount_used",
         SubCauseTexts(
             when="the first-session discount had been used up",
+            label=Text(en="discount already used", id="diskon sudah terpakai"),
             explanation=Text(
                 en="The payment arrived when the first-session discount had already been used.",
                 id="Uang datang ketika diskon sesi pertama sudah terpakai.",
@@ -233,6 +239,7 @@ class SubCause(enum.StrEnum):
         "erased",
         SubCauseTexts(
             when="the customer was erased",
+            label=Text(en="customer erased", id="data pelanggan dihapus"),
             explanation=Text(
                 en="The payment arrived after the customer had been erased.",
                 id="Uang datang setelah data pelanggan dihapus.",
@@ -243,6 +250,7 @@ class SubCause(enum.StrEnum):
         "rejected",
         SubCauseTexts(
             when="the mitra rejected the extension",
+            label=Text(en="extension rejected", id="perpanjangan ditolak"),
             explanation=Text(
                 en="The customer paid for an extension, and the mitra rejected it.",
                 id="Pelanggan membayar tambahan menit, dan mitra menolak.",
@@ -253,6 +261,7 @@ class SubCause(enum.StrEnum):
         "not_answered",
         SubCauseTexts(
             when="the mitra did not answer, which counted as a rejection",
+            label=Text(en="extension not answered", id="perpanjangan tidak dijawab"),
             explanation=Text(
                 en="The customer paid for an extension, and the mitra did not answer in time.",
                 id="Pelanggan membayar tambahan menit, dan mitra tidak menjawab tepat waktu.",
@@ -263,6 +272,7 @@ class SubCause(enum.StrEnum):
         "session_ended",
         SubCauseTexts(
             when="the session to extend had ended, or was ended before an answer",
+            label=Text(en="session ended first", id="sesi lebih dulu berakhir"),
             explanation=Text(
                 en="The customer paid for an extension, but the session ended before it could begin.",
                 id="Pelanggan membayar tambahan menit, tetapi sesi berakhir sebelum tambahan itu dimulai.",
@@ -273,6 +283,7 @@ class SubCause(enum.StrEnum):
         "mitra_inactive",
         SubCauseTexts(
             when="the mitra of the session was deactivated",
+            label=Text(en="mitra deactivated", id="mitra dinonaktifkan"),
             explanation=Text(
                 en="The customer paid for an extension, but the mitra had been deactivated.",
                 id="Pelanggan membayar tambahan menit, tetapi mitra sudah dinonaktifkan.",
@@ -288,6 +299,13 @@ class Why:
     cause: CauseTag
     sub_cause: SubCause | None = None
     twin_id: str | None = None
+
+
+def label(cause: CauseTag, sub_cause: str | None) -> Text:
+    """Return what happened in a few words, for an operator; see `explanation`."""
+    if sub_cause is None or cause is CauseTag.PAYMENT_SHORT:
+        return cause.cause.label
+    return SubCause(sub_cause).texts.label
 
 
 def explanation(cause: CauseTag, sub_cause: str | None) -> Text:

@@ -102,7 +102,7 @@ def check_why(told: dict[str, Any], cause: str, sub_cause: str | None = None) ->
     assert told["why_no_chat_in_indonesian"].startswith(explanation.id)
     # The numbers are those of the last round; without a search there are none.
     assert told["why_no_chat"].endswith(rounds[-1].partition(" had ")[2] if rounds else explanation.en)
-    assert CauseTag(cause).cause.label.en in texts(told, "failed")[-1]
+    assert causes.label(CauseTag(cause), sub_cause).en in texts(told, "failed")[-1]
 
 
 async def failed(world: World, payment: dict[str, Any]) -> dict[str, Any]:
@@ -502,6 +502,12 @@ async def test_timeline_of_extension_shows_the_request_and_the_answer(world: Wor
         assert mine[-1] == "failed"
     else:
         happened = {"tripped": "session_ended", "rejected": "rejected"}.get(way, "not_answered")
+        said = {
+            "session_ended": "The session ended before the mitra answered.",
+            "rejected": "The mitra rejected.",
+            "not_answered": "The mitra did not answer, which counted as a rejection.",
+        }
+        assert texts(told, "extension_answered") == [said[happened]]
         check_why(told, "extension_safeguard_tripped" if way == "tripped" else "extension_rejected", happened)
         assert mine == ["created", "paid", "extension_asked", "extension_answered", "failed"]
     assert id_of(payment) in await found(await world.operator(), PAYMENTS, by="payment_request_id", q=session_id)

@@ -46,6 +46,20 @@ export const CAUSES = {
   extension_safeguard_tripped: "extension too late",
 };
 
+// Sub-cause -> English label.
+export const SUB_CAUSES = {
+  late: "payment came too late",
+  given_up: "paid after giving up",
+  double: "paid twice",
+  live_session: "paid during another session",
+  discount_used: "discount already used",
+  erased: "customer erased",
+  rejected: "extension rejected",
+  not_answered: "extension not answered",
+  session_ended: "session ended first",
+  mitra_inactive: "mitra deactivated",
+};
+
 // Result of a call of the gateway -> English label.
 export const RESULTS = {
   confirmed: "confirmed",
@@ -95,6 +109,14 @@ export const CORE_WORDS = {
   "customer cancelled": "pelanggan pergi",
   "extension rejected": "perpanjangan ditolak",
   "extension too late": "perpanjangan terlambat",
+  "paid after giving up": "bayar setelah ditinggalkan",
+  "paid twice": "bayar dua kali",
+  "paid during another session": "bayar saat ada sesi lain",
+  "discount already used": "diskon sudah terpakai",
+  "customer erased": "data pelanggan dihapus",
+  "extension not answered": "perpanjangan tidak dijawab",
+  "session ended first": "sesi lebih dulu berakhir",
+  "mitra deactivated": "mitra dinonaktifkan",
   confirmed: "dikonfirmasi",
   duplicate: "ganda",
   "late payment recorded": "pembayaran terlambat dicatat",

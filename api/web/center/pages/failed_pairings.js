@@ -8,7 +8,7 @@ import { Page } from "../parts/page.js";
 import { MINE, problems } from "../parts/problems.js";
 import { askForRefund, askForRefunds, canRetry, isOpen, outlookChip, paidOf, refundFacts } from "../parts/refund.js";
 import { followKeys, keyed, keyHelp, keySwitch } from "../parts/shortcuts.js";
-import { action, cause, chip, refund } from "../parts/status.js";
+import { action, cause, causeChip, chip, refund } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 import { ask, confirm } from "../shared/dialog.js";
@@ -229,7 +229,7 @@ class FailedPairingPage extends Page {
       { class: "card" },
       h("h2", {}, nameOf(failure.customer), ", ", paidOf(failure)),
       facts([
-        [t("Cause"), cause.chip(failure.cause_tag)],
+        [t("Cause"), causeChip(failure)],
         [t("Failed"), h("span", {}, time(failure.created_at), " (", age(failure.created_at), ")")],
         !failure.operator_action && !failure.superseded_at && [t("Due"), h("span", {}, due(failure))],
         [t("Customer"), linked("customers", `/customers/${failure.customer.id}`, nameOf(failure.customer))],

@@ -11,7 +11,7 @@ import { nameOf } from "../parts/linked.js";
 import { Page } from "../parts/page.js";
 import { problems } from "../parts/problems.js";
 import { paidOf } from "../parts/refund.js";
-import { cause, chip, reason, result } from "../parts/status.js";
+import { causeChip, chip, reason, result } from "../parts/status.js";
 import { messagesOf } from "../parts/who_wrote.js";
 import { age } from "../shared/time.js";
 
@@ -298,7 +298,7 @@ class OverviewPage extends Page {
           "span",
           {},
           one.assigned_to && [chip(nameOf(one.assigned_to), "busy"), " "],
-          cause.chip(one.cause_tag),
+          causeChip(one),
           " ",
           h("small", {}, age(one.created_at)),
         ),

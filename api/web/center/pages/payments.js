@@ -6,7 +6,7 @@ import { linked, nameOf } from "../parts/linked.js";
 import { instant, ListPage, pick, search } from "../parts/list.js";
 import { makingGood } from "../parts/making_good.js";
 import { Page } from "../parts/page.js";
-import { back, cause, mode, moneyBack, payment, refund } from "../parts/status.js";
+import { back, causeChip, mode, moneyBack, payment, refund } from "../parts/status.js";
 import { facts } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 import { confirm } from "../shared/dialog.js";
@@ -128,7 +128,7 @@ class PaymentPage extends Page {
   #failure({ failure, failure_id: id }) {
     if (!failure) return [];
     return [
-      [t("Cause"), cause.chip(failure.cause_tag)],
+      [t("Cause"), causeChip(failure)],
       [t("Failed pairing"), linked("failed_pairings", `/failed-pairings/${id}`, t("What to do about it"))],
       failure.actioned_at && [t("Resolved"), time(failure.actioned_at)],
     ];

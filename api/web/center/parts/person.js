@@ -12,7 +12,7 @@ import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
 import { save } from "./download.js";
 import { linked, nameOf, written } from "./linked.js";
-import { cause, chat, chip, failureState, moneyBack, payment, reason, resolution } from "./status.js";
+import { causeChip, chat, chip, failureState, moneyBack, payment, reason, resolution } from "./status.js";
 import { table } from "./table.js";
 
 const FEW = 5; // rows of each list; a link leads to all of them
@@ -79,7 +79,7 @@ const refundColumns = () => [
 const failureColumns = () => [
   { label: t("Failed"), cell: (one) => link(`/failed-pairings/${one.id}`, one.created_at) },
   { label: t("Amount"), cell: (one) => rupiah(one.amount), number: true },
-  { label: t("Cause"), cell: (one) => cause.chip(one.cause_tag) },
+  { label: t("Cause"), cell: (one) => causeChip(one) },
   { label: t("State"), cell: failureState },
 ];
 const reportColumns = () => [

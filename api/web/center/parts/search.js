@@ -15,7 +15,7 @@ import { time } from "../shared/time.js";
 import { t } from "../shared/words.js";
 import { nameOf } from "./linked.js";
 import { isForPage } from "./shortcuts.js";
-import { cause, chat, chip, moneyBack, payment, result } from "./status.js";
+import { causeChip, chat, chip, moneyBack, payment, result } from "./status.js";
 
 const LONGEST = 200;
 const MOST = 10; // of each kind, as the service answers
@@ -41,7 +41,7 @@ const kinds = () => [
     "failed_pairings",
     t("Failed pairings"),
     "/failed-pairings",
-    (one) => [`${nameOf(one.customer)}, ${rupiah(one.amount)}`, time(one.created_at), cause.chip(one.cause_tag)],
+    (one) => [`${nameOf(one.customer)}, ${rupiah(one.amount)}`, time(one.created_at), causeChip(one)],
   ],
   [
     "sessions",

@@ -1,6 +1,6 @@
 /** Labels of states, causes and results, as text and as chips. */
 
-import { CAUSES, PAYMENTS, REFUNDS, RESULTS, SESSIONS } from "../kernel/words.core.js";
+import { CAUSES, PAYMENTS, REFUNDS, RESULTS, SESSIONS, SUB_CAUSES } from "../kernel/words.core.js";
 import { h } from "../shared/dom.js";
 import { rupiah } from "../shared/format.js";
 import { t } from "../shared/words.js";
@@ -88,6 +88,9 @@ export const result = maker(RESULT);
 export const back = maker(BACK);
 export const reason = maker(REASON);
 export const resolution = maker(RESOLUTION);
+/** What happened, as exactly as it is known. A short payment is that, whatever else was wrong with it. */
+export const causeChip = ({ cause_tag: tag, sub_cause: sub }) =>
+  tag !== "payment_short" && SUB_CAUSES[sub] ? chip(t(SUB_CAUSES[sub]), "bad") : cause.chip(tag);
 export const chip = (words, look = "") => h("span", { class: `chip ${look}` }, words);
 export const mode = (value) => t(value === "call" ? "call" : "chat");
 
