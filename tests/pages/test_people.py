@@ -182,6 +182,30 @@ async def test_names_in_lists_lead_to_their_people(window: BrowserWindow, world:
     await expect(page.get_by_role("heading", name="Ayu Lestari")).to_be_visible()
 
 
+async def test_failures_lead_to_their_people_and_people_to_their_reports(browser: Browser, world: World) -> None:
+    name = unique("Wening")
+    failure, customer = await a_failure(world, name), await world.customer(name)
+    session_id = await world.session(customer, await world.mitra())
+    report = await customer.post(f"/api/shared/chat/sessions/{session_id}/report", {"reason": "rude"})
+    areas = {"failed_pairings": "read", "customers": "read", "reports": "read"}
+    for permissions in (areas, {"failed_pairings": "read"}):
+        clerk = await an_operator(world, permissions)
+        async with open_window(browser, world.stack.addresses.internal) as window:
+            page = window.page
+            await window.signed_in(clerk.client)
+            await window.open(f"#/failed-pairings?q={name}")
+            links = page.get_by_role("row").filter(has_text=name).get_by_role("link")
+            await expect(links.first).to_have_attribute("href", f"#/failed-pairings/{failure['id']}")
+            if permissions is not areas:  # the person's page is not shown to this role
+                await expect(links).to_have_count(1)
+                continue
+            await links.filter(has_text=name).click()
+            await expect(page).to_have_url(re.compile(f"#/customers/{failure['customer']['id']}$"))
+            await window.open(f"#/customers/{customer.user['id']}")
+            await page.get_by_role("table", name="Reports").get_by_role("row").nth(1).get_by_role("link").first.click()
+            await expect(page).to_have_url(re.compile(f"#/reports/{report['id']}$"))
+
+
 # -- acts on a customer
 
 

@@ -149,7 +149,7 @@ async def test_refund_that_failed_for_want_of_balance_can_be_tried_again(window:
         failure["id"],
     )
     await window.open("#/failed-pairings?problem=refund_failed")
-    await page.get_by_role("row", name="Reza").get_by_role("link").click()
+    await page.get_by_role("row", name="Reza").get_by_role("link").first.click()
     await expect(page.get_by_text("Top it up there, and try the refund again.")).to_be_visible()
     await page.get_by_role("button", name="Try the refund again…").click()
     await page.get_by_role("dialog").get_by_role("button", name="Refund", exact=True).click()

@@ -298,7 +298,7 @@ async def test_refund_that_the_gateway_does_not_decide_is_marked_with_its_refere
     )
     await window.open("#/failed-pairings")
     await expect(page.get_by_role("row", name="Dian").get_by_text("refund not decided")).to_be_visible()
-    await page.get_by_role("link", name="Dian").click()
+    await page.get_by_role("row", name="Dian").get_by_role("link").first.click()
     await expect(page.get_by_text(f"Look for it there by its reference {failure['id']}.")).to_be_visible()
     await expect(page.locator("main").get_by_text(re.compile(r"\(3 h"))).to_be_visible()
     await world.stack.sql("UPDATE refunds SET ask_at = requested_at WHERE failure_id = $1::uuid", failure["id"])

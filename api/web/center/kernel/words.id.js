@@ -208,7 +208,6 @@ export const INDONESIAN = {
   "only these": "hanya ini",
   "No payment needs an action. Every customer got a chat or what they are owed.":
     "Tidak ada pembayaran yang menunggu tindakan. Semua mendapat obrolan atau haknya.",
-  Age: "Umur",
   Due: "Batas waktu",
   late: "terlambat",
   Refundable: "Dapat dikembalikan",

@@ -95,6 +95,7 @@ const PLACES = {
   session: ["sessions", "/sessions"],
   payment_request: ["payments", "/payments"],
   pairing_failure: ["failed_pairings", "/failed-pairings"],
+  report: ["reports", "/reports"],
   webhook_log: ["webhooks", "/webhooks"],
 };
 const QUIET = ["updated_at"]; // changes with each change

@@ -171,12 +171,15 @@ class FailedPairingsPage extends ListPage {
         cell: (one) => (one.may_refund ? box(one) : ""),
       },
       {
+        label: t("Failed"),
+        cell: (one) => h("a", { href: address(`/failed-pairings/${one.id}`) }, age(one.created_at)),
+      },
+      {
         label: t("Customer"),
-        cell: (one) => h("a", { href: address(`/failed-pairings/${one.id}`) }, nameOf(one.customer)),
+        cell: (one) => linked("customers", `/customers/${one.customer.id}`, nameOf(one.customer)),
       },
       { label: t("Amount"), cell: paidOf, number: true },
-      { label: t("Cause"), cell: (one) => cause.chip(one.cause_tag) },
-      { label: t("Age"), cell: (one) => age(one.created_at) },
+      { label: t("Cause"), cell: (one) => causeChip(one) },
       { label: t("Due"), cell: due },
       { label: t("Refundable"), cell: outlookChip },
       { label: t("Taken by"), cell: worker },

@@ -83,7 +83,7 @@ const failureColumns = () => [
   { label: t("State"), cell: failureState },
 ];
 const reportColumns = () => [
-  { label: t("Reported"), cell: (one) => time(one.created_at) },
+  { label: t("Reported"), cell: (one) => link(`/reports/${one.id}`, one.created_at) },
   { label: t("By"), cell: (one) => t(one.reporter === "mitra" ? "the mitra" : "the customer") },
   { label: t("Reason"), cell: (one) => reason.say(one.reason) },
   { label: t("Message"), cell: (one) => one.message && written(one.message) },
