@@ -959,6 +959,18 @@ async def test_payment_without_a_chat_shows_what_became_of_its_money(window: Bro
     await expect(page.get_by_text("Refund possible")).to_have_count(0)
 
 
+async def test_mitras_online_add_up_on_the_overview(window: BrowserWindow, world: World) -> None:
+    mitra = await world.mitra()
+    await world.session(await world.customer(), mitra)
+    await world.mitra()
+    await world.mitra(online=False)
+    await window.open()
+    tile = window.page.get_by_role("link", name="mitras online")
+    numbers = re.findall(r"\d+", await tile.inner_text())
+    online, *parts = [int(one) for one in numbers]
+    assert (online, online >= 2) == (sum(parts), True)
+
+
 async def test_ledger_audit_page_shows_no_violations(window: BrowserWindow) -> None:
     await window.open("#/ledger")
     await expect(window.page.get_by_role("status").get_by_text("0 violations")).to_be_visible()

@@ -145,6 +145,7 @@ export const INDONESIAN = {
   // Overview
   Now: "Sekarang",
   "mitras online": "mitra daring",
+  "{n} not reachable": "{n} tidak terjangkau",
   "{busy} in a chat, {free} available": "{busy} sedang mengobrol, {free} bebas",
   "customers searching": "pelanggan mencari",
   "chats active": "obrolan aktif",

@@ -145,10 +145,15 @@ class OverviewPage extends Page {
       tile(t("mitras online"), number(numbers.mitras_online), {
         to: address("/mitras", { is_online: "true" }),
         area: "mitras",
-        note: t("{busy} in a chat, {free} available", {
-          busy: number(numbers.mitras_busy),
-          free: number(numbers.mitras_free),
-        }),
+        note: [
+          t("{busy} in a chat, {free} available", {
+            busy: number(numbers.mitras_busy),
+            free: number(numbers.mitras_free),
+          }),
+          ...(numbers.mitras_unavailable > 0
+            ? [t("{n} not reachable", { n: number(numbers.mitras_unavailable) })]
+            : []),
+        ].join(", "),
       }),
       tile(t("customers searching"), number(numbers.searching), chats("searching")),
       tile(t("chats active"), number(numbers.active), {
