@@ -114,6 +114,26 @@ async def test_search_names_what_a_role_does_not_see_and_says_when_look_ups_are_
         await check_page_fits_window(window, "search")
 
 
+async def test_role_without_personal_data_finds_a_customer_by_a_whole_number(browser: Browser, world: World) -> None:
+    customer = await phone_customer(world, name=unique("Ratna"))
+    number = customer.user["phone"]
+    clerk = await an_operator(world, {"customers": "read", "payments": "read"})
+    payment = await world.request(customer)
+    async with open_window(browser, world.stack.addresses.internal) as window:
+        page = window.page
+        await window.signed_in(clerk.client)
+        for path, cell in (("customers", customer.user["display_name"]), ("payments", "Rp 12.000")):
+            await window.open(f"#/{path}")
+            await window.settled()
+            await page.get_by_label("Name or id").fill(f"0{number.removeprefix('+62')}")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("row")).to_have_count(2)
+            await expect(page.get_by_role("row").nth(1)).to_contain_text(cell)
+            assert number not in await page.locator("main").inner_text()
+        await page.get_by_role("row").nth(1).get_by_role("link").first.click()
+        await expect(page).to_have_url(re.compile(f"#/payments/{payment['payment_request_id']}$"))
+
+
 # -- payments and their refunds
 
 

@@ -835,6 +835,26 @@ async def test_long_search_shows_its_rounds_closed_and_in_the_operators_language
         await expect(page.get_by_text("bila tidak semua ditanya sekaligus")).to_be_visible()
 
 
+async def test_mitra_who_never_tried_is_not_called_too_late(window: BrowserWindow, world: World) -> None:
+    winner, slow, tried = [await world.mitra(unique(name)) for name in ("Ayu", "Bima", "Citra")]
+    payment, page = await world.paid(await world.customer("Nabila")), window.page
+    for mitra in (winner, slow, tried):
+        await wait_for_invitation(world, mitra, payment["session_id"])
+    accept = f"/api/mitra/chat-requests/{payment['session_id']}/accept"
+    await winner.post(accept)
+    await refused(tried.post(accept), 409, "REQUEST_TAKEN")
+    await window.open(f"#/payments/{payment['payment_request_id']}")
+    story = page.locator(".timeline").first
+    await story.locator("summary").click()
+    names = [one.user["display_name"] for one in (slow, tried)]
+    await expect(story.get_by_text(f"{names[0]} had the request closed before they answered")).to_be_visible()
+    await expect(story.get_by_text(f"{names[1]} was too late: another mitra had accepted")).to_be_visible()
+    await expect(story.get_by_text("too late")).to_have_count(1)
+    await window.open(f"#/activity/log?mitra_id={slow.user['id']}")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("another accepted")
+    await expect(page.get_by_role("row").nth(1)).not_to_contain_text("ms")
+
+
 async def test_operator_confirms_a_payment_by_hand(window: BrowserWindow, world: World) -> None:
     customer = await world.customer("Ratna")
     payment = await world.request(customer)
