@@ -16,6 +16,7 @@ from core.base.errors import DomainError, Unavailable, ValidationFailed
 from core.base.field_types import MAX_INT
 from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
+from core.telemetry.metrics import VERSION
 from tools.commands import backup
 from tools.commands.arguments import between, moment
 from tools.commands.backups import BackupError
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="sesi", description="Paid, time-boxed one-to-one chat: the service and its tools."
     )
+    root.add_argument("--version", action="version", version=f"sesi {VERSION}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], help_: str, parent: Any = commands) -> Any:

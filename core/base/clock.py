@@ -80,6 +80,11 @@ class Clock:
         return (moment - self.now()).total_seconds() / self.scale
 
 
+def machine_started_at() -> float:
+    """Return when this machine started, in seconds since 1970 by its own clock."""
+    return time.time() - time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def monotonic() -> float:
     """Return the monotonic clock in real seconds, for measuring."""
     return time.monotonic()

@@ -1,11 +1,43 @@
 """The Prometheus metrics of a process."""
 
+import importlib.metadata
 import itertools
+import platform
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    Metric,
+    ProcessCollector,
+    generate_latest,
+)
+
+from core.base.clock import machine_started_at
 
 REGISTRY = CollectorRegistry()
+
+
+class ProcessUse(ProcessCollector):
+    """The memory, the processor time and the files of this process, on Linux (`process_…`)."""
+
+    def _boot_time(self) -> float:
+        """Return when the machine started. The library reads it from /proc/stat, which systemd hides from our units."""
+        return machine_started_at()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the families; their values are ignored."""
+        return self.collect()
+
+
+ProcessUse(registry=REGISTRY)
+VERSION = importlib.metadata.version("sesi")
+Info("sesi_build", "The versions that the process runs: `version` of Sesi, and `python`.", registry=REGISTRY).info(
+    {"version": VERSION, "python": platform.python_version()}
+)
 
 REQUESTS = Counter(
     "sesi_http_requests_total", "HTTP answers.", ["listener", "method", "route", "status"], registry=REGISTRY

@@ -1,7 +1,10 @@
 """The metrics of a service say what has happened in it: figures of the cluster and counters of the processes."""
 
 import asyncio
+import importlib.metadata
 import json
+import platform
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -199,6 +202,17 @@ async def test_pools_and_event_loops_are_measured_in_every_process(world: World,
         assert {pool for pool, _ in seen["sesi_database_pool_connections"]} == pools
         assert seen["sesi_database_pool_wait_seconds_count"]["lease",] > 0
         assert seen["sesi_event_loop_lag_seconds_count"][()] > 0
+
+
+async def test_every_process_shows_its_use_of_the_machine_and_its_version(stack: Stack) -> None:
+    for kind in KINDS:
+        seen = await asyncio.to_thread(scrape, stack.ports[kind])
+        assert 30e6 < seen["process_resident_memory_bytes"][()] < 500e6
+        assert seen["process_cpu_seconds_total"][()] > 0
+        assert 5 < seen["process_open_fds"][()] < seen["process_max_fds"][()]
+        assert 0 < time.time() - seen["process_start_time_seconds"][()] < 600
+        python, version = platform.python_version(), importlib.metadata.version("sesi")
+        assert seen["sesi_build_info"] == {(python, version): 1}
 
 
 @pytest.mark.slow

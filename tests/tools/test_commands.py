@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -110,6 +111,10 @@ async def test_failed_migration_names_its_file_and_the_words_of_the_server(stack
         assert done.returncode == 1
         assert done.stderr.startswith("sesi: the migration 0001 failed: ")
         assert "chat_sessions" in done.stderr
+
+
+def test_version_is_printed(stack: Stack) -> None:
+    assert stack.command("--version").stdout == f"sesi {importlib.metadata.version('sesi')}\n"
 
 
 async def test_doctor_reports_missing_partitions_and_migrate_makes_them(stack: Stack) -> None:

@@ -7,7 +7,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from core.storage import pool  # its metrics are registered when it is imported
 from core.telemetry import cluster_series
-from core.telemetry.metrics import REGISTRY
+from core.telemetry.metrics import REGISTRY, ProcessUse
 from jobs.cluster_metrics import LEASE_S, READ_S, RENEW_EVERY_S
 
 CLUSTER = """
@@ -18,6 +18,7 @@ them, so `max` over all processes is the value. If that process dies, another on
 One that can't renew its lease exposes them until it ends, and figures older than {stale:.0f} s are not exposed: alert when
 `sesi_cluster_collected_timestamp_seconds` is absent.
 """
+SUFFIXES = {"counter": "_total", "info": "_info"}
 LABELS = {  # of the cluster: where the values of a label come from
     "cause": "a [cause tag](product.md#cause-tags)",
     "rule": "the name of a rule, as `sesi audit --rules` prints it",
@@ -29,11 +30,11 @@ def _described() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     for collector in REGISTRY._collector_to_names:
         if isinstance(collector, MetricWrapperBase):
             (family,) = collector.describe()
-            suffix = "_total" if family.type == "counter" else ""
+            suffix = SUFFIXES.get(family.type, "")
             yield family.name + suffix, family.type, tuple(collector._labelnames), family.documentation
-        elif isinstance(collector, pool.PoolUse):
+        elif isinstance(collector, pool.PoolUse | ProcessUse):
             for family in collector.describe():
-                yield family.name, family.type, _labels(family), family.documentation
+                yield family.name + SUFFIXES.get(family.type, ""), family.type, _labels(family), family.documentation
 
 
 def _labels(family: metrics_core.Metric) -> tuple[str, ...]:
