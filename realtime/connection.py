@@ -162,7 +162,8 @@ class Connection:
         self.put(encode(frame))
 
     def error(self, code: str, message: Text, ref: str | None = None, **more: Any) -> None:
-        """Queue an error frame in the client's language; the socket stays open."""
+        """Count and queue an error frame in the client's language; the socket stays open."""
+        metrics.REFUSALS.labels(code).inc()
         self.answer("error", ref, code=code, message=message.said_in(self.language), **more)
 
     def refuse(self, error: type[DomainError], ref: str | None, message: Text | None = None, **more: Any) -> None:

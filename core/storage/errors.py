@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import asyncpg
 
 from core.base.errors import Unavailable
-from core.telemetry import logs
+from core.telemetry import logs, metrics
 
 log = logs.get("database")
 
@@ -31,6 +31,7 @@ TRANSIENT_ERRORS = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections, or a configured limit
+    asyncpg.PostgresSystemError,  # its disk fails
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
@@ -59,4 +60,5 @@ def as_unavailable() -> Iterator[None]:
         yield
     except TRANSIENT_ERRORS as error:
         log.warning("the database did not answer", error=type(error).__name__)
+        metrics.DATABASE_REFUSALS.labels(getattr(error, "sqlstate", None) or "none").inc()
         raise Unavailable from error

@@ -43,7 +43,7 @@ REQUESTS = Counter(
     "sesi_http_requests_total", "HTTP answers.", ["listener", "method", "route", "status"], registry=REGISTRY
 )
 REQUEST_SECONDS = Histogram("sesi_http_request_seconds", "Time to answer.", ["listener"], registry=REGISTRY)
-REFUSALS = Counter("sesi_refusals_total", "Refusals by code.", ["code"], registry=REGISTRY)
+REFUSALS = Counter("sesi_refusals_total", "Refused requests and frames, by code.", ["code"], registry=REGISTRY)
 LIMITED = Counter(
     "sesi_limited_total",
     "Requests, frames, calls and connections that a limit refused or cut off, by the limit's name in docs/security.md.",
@@ -252,6 +252,13 @@ LOOP_LAG = Histogram(
 )
 
 
+DATABASE_REFUSALS = Counter(
+    "sesi_database_refusals_total",
+    "Statements and transactions that failed because the database is full, overloaded or away, by the SQLSTATE of its "
+    "refusal (53100: its disk is full); `none` if it did not answer.",
+    ["sqlstate"],
+    registry=REGISTRY,
+)
 REPLICA_LAG = Gauge(
     "sesi_replica_lag_seconds",
     "The most that the replica of DATABASE_READ_URL is behind; NaN while it is away or is not set.",
@@ -271,6 +278,7 @@ def start_at_zero(counter: Counter, *labels: Iterable[str]) -> None:
         counter.labels(*values)
 
 
+start_at_zero(DATABASE_REFUSALS, ("53100", "53200", "53300", "58030", "none"))
 start_at_zero(CODES, ("customer", "mitra"), ("sent", "not sent", "test number"))
 start_at_zero(LIMITED, ("otp_budget",))
 start_at_zero(DELIVERY_TRAIL_ROWS, ("sent", "acknowledged", "pushed", "opened", "given_up"))

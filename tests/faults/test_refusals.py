@@ -13,6 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ import pytest
 
 from core.base.errors import Unavailable
 from core.storage.database import Database
+from tests.scrape import scrape
 from tests.stack import Stack, World, new_id
 from tools.driving.device import Device
 
@@ -83,6 +85,16 @@ async def every_write_is_unavailable(world: World, session_id: str, sender: Devi
     assert "not stored" not in refused["message"]  # after a commit without a reply the service can't know that
 
 
+def counted(stack: Stack, listener: str, code: str) -> Counter[str]:
+    """Return how often the database has refused a process with this SQLSTATE, and the process its clients."""
+    seen = scrape(stack.ports[listener])
+    refused = {
+        "database": seen["sesi_database_refusals_total"].get((code,), 0),
+        "clients": seen.get("sesi_refusals_total", {}).get(("UNAVAILABLE",), 0),
+    }
+    return Counter({name: int(number) for name, number in refused.items()})
+
+
 async def scene(world: World) -> tuple[str, Device]:
     """Create an active session; return its id and its customer. The world's first client is another customer, who has a
     name.
@@ -97,9 +109,14 @@ async def test_insufficient_resources_return_unavailable_until_they_are_back(
     world: World, stack: Stack, code: str
 ) -> None:
     session_id, customer = await scene(world)
+    api, realtime = counted(stack, "INTERNAL", code), counted(stack, "REALTIME", code)
     async with refusing(stack, code):
         await every_write_is_unavailable(world, session_id, customer)
     assert (await answer(customer, *message(session_id)))[0] == 201
+    for listener, before, refused in (("INTERNAL", api, 2), ("REALTIME", realtime, 1)):
+        after = counted(stack, listener, code) - before
+        assert after["clients"] == refused
+        assert after["database"] >= refused  # some statements are tried again
 
 
 @contextlib.contextmanager
