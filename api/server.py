@@ -104,7 +104,7 @@ def acceptors(sock: socket.socket) -> list[socket.socket]:
 
 
 def server_of(app: Gatekeeper, runtime: Runtime, connections: ConnectionCounts) -> ListenerServer:
-    """Return the server of one listener's application; `connections` counts those of the process."""
+    """Return the server of one listener's application; `connections` counts its connections."""
     settings = runtime.settings
     return ListenerServer(
         uvicorn.Config(
@@ -142,10 +142,9 @@ async def serve(settings: Settings) -> int:
     runtime.tasks.spawn(lease.run())
     signs = SignsOfLife(runtime)
     runtime.tasks.spawn(signs.run())
-    connections = ConnectionCounts(settings)
     servers = [
-        server_of(public_app(runtime, signs), runtime, connections),
-        server_of(internal_app(runtime), runtime, connections),
+        server_of(public_app(runtime, signs), runtime, ConnectionCounts(settings)),
+        server_of(internal_app(runtime), runtime, ConnectionCounts(settings, inside=True)),
     ]
     tasks = [asyncio.create_task(s.serve(sockets=acceptors(sock))) for s, sock in zip(servers, sockets, strict=True)]
     tune_gc()

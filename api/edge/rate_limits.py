@@ -7,6 +7,7 @@ from api.refusals import SIGN_IN, UNLIMITED
 from core.bus.buckets import Charge, Charges, Limit, charges_of_address
 from core.runtime.container import Runtime
 from core.security.access import AccessClaims
+from core.security.exposure import PROBES
 
 AVAILABILITY = "/api/client/mitras/availability"
 REFRESH = "/api/shared/auth/refresh"
@@ -16,7 +17,7 @@ POLLS = frozenset({AVAILABILITY, "/api/mitra/status/heartbeat"})
 # Static files have a separate limit for each address: a page loads dozens of them, and must not use up its API calls.
 # The receipts' public keys and preflights share it: they cost as little, and a full address must not block them.
 STATIC = ("/.well-known/", "/client/", "/try/", "/dev/inbox")
-INTERNAL_STATIC = ("/internal/static/", "/docs/", "/readyz/", "/metrics/")
+INTERNAL_STATIC = ("/internal/static/", "/docs/")
 # Per address and minute. This is enough for 180,000 phones behind one address that refresh every 15 minutes.
 REFRESHES, STRAY_POLLS, STATIC_FILES = 12_000, 12_000, 12_000
 # Of refreshes and static files: as many as an address may have connections, because each may be a phone after an
@@ -72,12 +73,12 @@ class RateLimits:
         return own + charges_of_address(self._address, host_of(scope))
 
     def _of_internal(self, scope: Scope, path: str, claims: AccessClaims | None) -> Charges:
+        if path in PROBES:  # a monitor may have the address of users, who share the limits of all listeners
+            return ()
         if path in SIGN_IN:
             return charges_of_address(self._sign_in, host_of(scope))
         if claims is not None:
             return (Charge(self._operator, claims.user_id),)
-        if path in UNLIMITED:
-            return ()
         stranger = self._static if f"{path}/".startswith(INTERNAL_STATIC) else self._internal_address
         return charges_of_address(stranger, host_of(scope))
 

@@ -17,16 +17,20 @@ BACKLOG = (
     4096  # connections waiting to be accepted, Linux's maximum; a SYN without room is repeated after 1 s, then 3 s
 )
 SPARE_FILES = 256  # file descriptors reserved for everything but client connections
+LEAST_INSIDE = 32  # connections of the internal listener, of the reserved ones if there are no others
 ALL, ONE_ADDRESS = "http_connections", "http_connections_per_address"  # the limits that `add` may return
 
 
 class ConnectionCounts:
-    """Counts the HTTP connections of a process, in total and per peer. Trusted proxies have no limit per peer."""
+    """Counts the HTTP connections of a listener, in total and per peer. Trusted proxies have no limit per peer."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, inside: bool = False) -> None:
+        """`inside`: of the internal listener. It has other connections, a tenth as many, so that its probes are answered
+        however many clients the public one has."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        room = files - SPARE_FILES if files != resource.RLIM_INFINITY else settings.http_connections
-        self._most = max(1, min(settings.http_connections, room))
+        room = files - SPARE_FILES if files != resource.RLIM_INFINITY else 2 * settings.http_connections
+        most = max(1, min(settings.http_connections, room))
+        self._most = max(LEAST_INSIDE, min(most // 10, room - most)) if inside else most
         self._most_of_one = settings.http_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._open = 0

@@ -163,6 +163,8 @@ async def test_connections_are_limited_per_address_and_in_total(
     assert code_of(raw) == (503, "UNAVAILABLE")
     assert b"retry-after: 1\r\n" in raw
     writer.close()
+    for probe in ("/healthz", "/readyz", "/metrics"):  # of the same process, for which the public listener is full
+        assert (await ask(http, limited_stack.addresses.internal + probe)).status == 200
     for _, one in held:
         one.close()
 
