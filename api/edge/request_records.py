@@ -49,8 +49,12 @@ class RequestRecords:
             )
 
     def log(self, scope: Scope, caller: dict[str, str], **figures: float) -> None:
-        """Write the request's log line: without query and body, and with the route's template instead of the path."""
+        """Write the request's log line: without query and body, and with the route's template instead of the path.
+
+        Probes come every second, so those that succeed have the level debug.
+        """
         state = scope["state"]
+        level = "debug" if figures["status"] == 200 and path_of(scope) in PROBES else "info"
         line = {
             "event": "request",
             "listener": self._listener,
@@ -66,7 +70,7 @@ class RequestRecords:
             line["trace_id"] = state["trace_id"]
         if "code" in state:
             line["code"] = state["code"]
-        logs.write_line(line, at=self._clock.real_now())
+        logs.write_line(line, at=self._clock.real_now(), level=level)
 
     def count(self, scope: Scope, status: int, seconds: float) -> None:
         """Count the request in the metrics."""

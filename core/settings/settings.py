@@ -17,6 +17,7 @@ DEVELOPMENT_ERASURE_KEY = "development-only-erasure-key-of-32-bytes"
 DEVELOPMENT_RECEIPT_SEED = b"development-only-receipt-seed-32"
 DEVELOPMENT_CALLBACK_TOKEN = "development-callback-token"  # noqa: S105 - refused in production
 CALLBACK_TOKEN_LENGTH = 24  # minimum in production: attempts to guess the token are not limited
+LOG_LEVELS = ("debug", "info", "warning", "error")
 ENVIRONMENTS = ("development", "test", "production")
 
 
@@ -203,6 +204,7 @@ class Settings:
     password_rounds: int = _setting("11", parse.bounded(4, 16), "a power of two, 4 to 16; 10 or more in production")
     drain_seconds: int = _setting("5", parse.bounded(0, 300), "seconds, 0 to 300")
     shutdown_grace_seconds: int = _setting("10", parse.bounded(1, 300), "seconds, 1 to 300")
+    log_level: str = _setting("info", parse.one_of(*LOG_LEVELS), "debug, info, warning or error")
     traces_enabled: bool = _setting("false", parse.flag, "true or false")
     otel_exporter_otlp_endpoint: str = _setting("http://localhost:4318", str, "a collector's base URL, http(s)://…")
     otel_exporter_otlp_headers: str = _setting("", str, "name=value pairs, comma separated", secret=True)

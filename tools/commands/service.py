@@ -46,7 +46,7 @@ def jobs(_: argparse.Namespace) -> int:
 
 def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
     settings = environment.read()
-    logs.configure(name)
+    logs.configure(name, level=settings.log_level)
     traces.start(settings, process=name)
     try:
         return uvloop.run(serve(settings))  # type: ignore[arg-type]

@@ -57,6 +57,8 @@ async def _prepare(runtime: Runtime, tx: Tx, pending: PendingCode) -> SignInCode
     That is so if the number does not belong to an active mitra, or the request has expired.
     """
     mitra = await mitras.by_phone(tx, pending.phone)
+    if mitra is not None and not mitra.is_active:
+        log.info("no code is sent: the mitra is inactive", mitra_id=mitra.id, otp_request_id=pending.id)
     if mitra is None or not mitra.is_active or pending.expires_at <= tx.now:
         await codes.sending_ended(tx, pending.id, reference=None)
         return None

@@ -14,6 +14,7 @@ from tests.faults.together import Part, Together
 from tests.raw_http import START, TOO_LARGE, code_of, sent
 from tests.stack import Stack, World, new_id
 from tools.driving.device import Device
+from tools.driving.throwaway import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TOGETHER = Together()
@@ -220,3 +221,21 @@ async def test_request_is_logged_in_one_line_without_personal_data(
     assert line_of("internal")["code"] == "UNAUTHENTICATED"
     assert secret not in stack.log("api")
     assert "Name of a person" not in stack.log("api")
+
+
+@pytest.mark.parametrize(("level", "requests", "probes"), [("debug", 1, 1), ("info", 1, 0), ("warning", 0, 0)])
+async def test_log_has_requests_at_info_and_successful_probes_at_debug(
+    stack: Stack, http: aiohttp.ClientSession, level: str, requests: int, probes: int
+) -> None:
+    key, port = f"api {level}", free_port()
+    ports = {"PUBLIC_PORT": str(free_port()), "INTERNAL_PORT": str(port)}
+    stack.start("api", key=key, LOG_LEVEL=level, **ports)  # type: ignore[arg-type]  # no setting is called `wait`
+    try:
+        stack.wait_ready("api", port=port, key=key)
+        request, probe = new_id(), new_id()
+        for path, name in (("/internal/auth/me", request), ("/metrics", probe)):
+            await ask(http, f"http://127.0.0.1:{port}{path}", headers={"X-Request-Id": name})
+    finally:
+        stack.stop(key)
+        del stack.processes[key]
+    assert (stack.log(key).count(request), stack.log(key).count(probe)) == (requests, probes)

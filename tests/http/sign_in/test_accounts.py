@@ -326,6 +326,7 @@ async def test_unknown_or_inactive_phone_gets_the_same_answers_as_a_known_one(wo
     sent_to = {call["phone"] for call in world.stack.inbox.requests}
     assert known.number in sent_to
     assert sent_to.isdisjoint({nobody.number, inactive.number})
+    assert "no code is sent: the mitra is inactive" in world.stack.log("api")  # with the id, for operators
 
 
 async def test_code_for_unknown_request_is_otp_invalid(world: World) -> None:
