@@ -65,9 +65,9 @@ def parser() -> argparse.ArgumentParser:
         default=TRIAL,
         help="speed of service time, 1 to 60 (default 10)",
     )
-    add("api", of("service.api"), "run an API process: the public and the internal listener")
-    add("realtime", of("service.realtime"), "run a realtime process: WebSockets and pushes")
-    add("jobs", of("service.jobs"), "run a jobs process: deadlines and sweeps")
+    add("api", of("process.api"), "run an API process: the public and the internal listener")
+    add("realtime", of("process.realtime"), "run a realtime process: WebSockets and pushes")
+    add("jobs", of("process.jobs"), "run a jobs process: deadlines and sweeps")
     made = add("migrate", of("data.run_migrations"), "bring the database up to date; safe to repeat")
     made.add_argument("--check", action="store_true", help="change nothing; exit with 1 if there are migrations to run")
     seed = commands.add_parser("seed", help="add prices, or users for development").add_subparsers(

@@ -39,9 +39,17 @@ def test_each_process_starts_by_its_command_and_stops_gracefully(service: Servic
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_each_process_imports_no_tool_of_development_and_no_other_command(name: str) -> None:
-    code = f"import sys, tools.cli, tools.commands.service, {name}.server; print(*sys.modules)"
+    code = f"import sys, tools.cli, tools.commands.process, {name}.server; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    others = {"black", "httpx", "tools.bench.main", "tools.commands.data", "tools.commands.restore_proof"}
+    others = {
+        "black",
+        "httpx",
+        "tools.bench.main",
+        "tools.commands.data",
+        "tools.commands.service",
+        "tools.doctor",
+        "tools.commands.restore_proof",
+    }
     assert others & set(done.stdout.split()) == set()
 
 

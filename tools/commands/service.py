@@ -1,57 +1,22 @@
-"""Commands that run or show the service: processes, demo, settings, interface documents, doctor."""
+"""Commands that run or show the whole service: on this machine, demo, settings, interface documents, doctor."""
 
 import argparse
 import asyncio
 import collections
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import attrs
-import uvloop
 from rich.markup import escape
 from rich.table import Table
 
 from core.base.process import end_as_by_hand
 from core.settings.settings import SettingsError, shown
-from core.telemetry import logs, traces
 from tools.commands import environment
 from tools.commands.running import console
 from tools.doctor import examination
 from tools.doctor.findings import Result
 
 MARKS = {Result.OK: "[green]ok[/]  ", Result.WARNING: "[yellow]warn[/]", Result.FAILURE: "[red]bad[/] "}
-
-
-def api(_: argparse.Namespace) -> int:
-    """Run an API process."""
-    from api.server import serve
-
-    return _serve("api", serve)
-
-
-def realtime(_: argparse.Namespace) -> int:
-    """Run a realtime process."""
-    from realtime.server import serve
-
-    return _serve("realtime", serve)
-
-
-def jobs(_: argparse.Namespace) -> int:
-    """Run a jobs process."""
-    from jobs.server import serve
-
-    return _serve("jobs", serve)
-
-
-def _serve(name: str, serve: Callable[[Any], Awaitable[int]]) -> int:
-    settings = environment.read()
-    logs.configure(name, level=settings.log_level)
-    traces.start(settings, process=name)
-    try:
-        return uvloop.run(serve(settings))  # type: ignore[arg-type]
-    finally:
-        traces.stop()
 
 
 def up(_: argparse.Namespace) -> int:
