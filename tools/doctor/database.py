@@ -2,6 +2,7 @@
 timeouts."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import asyncpg
@@ -14,9 +15,10 @@ from core.storage import durability, partitions
 from core.storage.pool import Sessions
 from core.storage.servers import writable_url
 from tools.commands import migrate
-from tools.doctor.findings import Finding, failure, ok, problems_or, warning
+from tools.doctor.findings import Finding, failure, ok, or_start, problems_or, warning
 
 OLDEST_VERSION = 15
+UNANSWERED = (OSError, TimeoutError, asyncpg.PostgresError)
 FEW_MONTHS = 2  # ahead; the jobs process makes three
 
 
@@ -32,11 +34,23 @@ async def reach(settings: Settings) -> Finding:
         connection = await connect(settings)
         version = connection.get_server_version().major
         await connection.close()
-    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-        return failure("database", f"does not answer ({type(error).__name__}): check DATABASE_URL, or start `sesi up`")
+    except UNANSWERED as error:
+        return failure("database", f"does not answer ({_words(error)}): check DATABASE_URL{or_start(settings)}")
     if version < OLDEST_VERSION:
         return failure("database", f"is PostgreSQL {version}: use {OLDEST_VERSION} or newer")
     return ok("database", f"PostgreSQL {version}")
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+async def answered(settings: Settings, check: Callable[[Settings], Awaitable[list[Finding]]]) -> list[Finding]:
+    """Run a check of the database. If it refuses or no longer answers, the finding has its words."""
+    try:
+        return await check(settings)
+    except UNANSWERED as error:
+        return [failure("database", f"refuses ({_words(error)}): see its log, and whether its disk is full")]
 
 
 async def check(settings: Settings) -> list[Finding]:

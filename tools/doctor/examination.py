@@ -55,9 +55,8 @@ async def examine(
     found.append(reached)
     answers = reached.result is not Result.FAILURE
     if answers:
-        found += await database.check(settings)
-        found += await postgres.check(settings)
-        found += await tls.check_database(settings)
+        for check in (database.check, postgres.check, tls.check_database):
+            found += await database.answered(settings, check)
     found += await redis.check(settings)
     found += await clocks.check(settings, database_answers=answers)
     found += backup_age.check(settings, options.stanza, options.backup_config)

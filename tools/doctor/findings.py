@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from core.settings.settings import Settings
+
 
 class Result(enum.StrEnum):
     """How serious a finding is. Only a failure changes the exit code, unless warnings are to count as well."""
@@ -36,6 +38,11 @@ def warning(check: str, text: str) -> Finding:
 def failure(check: str, text: str) -> Finding:
     """Return what does not work or may lose data."""
     return Finding(check, Result.FAILURE, text)
+
+
+def or_start(settings: Settings) -> str:
+    """Return the other way to a server that does not answer, which production does not have."""
+    return "" if settings.production else ", or start `sesi up`"
 
 
 def problems_or(state: Finding, *, failures: Iterable[str] = (), warnings: Iterable[str] = ()) -> list[Finding]:

@@ -1,7 +1,9 @@
 """The checks of PostgreSQL's own settings: connections, autovacuum, isolation, archiving, checksums, roles, disk."""
 
+import collections
 import pathlib
 import shutil
+from collections.abc import Mapping
 from typing import Any
 
 from core.base.addresses import database_urls
@@ -38,10 +40,10 @@ JOIN pg_database AS d ON d.datname = current_database()
 LEFT JOIN pg_class AS c ON c.oid = to_regclass('chat_sessions')
 WHERE r.rolname = current_user"""
 # Leases that were valid when a process last renewed one.
-PROCESSES = """SELECT kind, count(*) AS number
-FROM service_processes
+PROCESSES = """SELECT kind, place, to_jsonb(p) ->> 'pid' AS pid
+FROM service_processes AS p
 WHERE lost_at > (SELECT max(alive_at) FROM service_processes)
-GROUP BY kind"""
+ORDER BY place"""
 LEAST_FREE = 0.1  # of the disk
 
 
@@ -51,13 +53,14 @@ async def check(settings: Settings) -> list[Finding]:
     try:
         server = dict(await connection.fetchrow(FIND))
         known = await connection.fetchval("SELECT to_regclass('service_processes') IS NOT NULL")
-        running = {row["kind"]: row["number"] for row in await connection.fetch(PROCESSES)} if known else {}
+        running = await connection.fetch(PROCESSES) if known else []
     finally:
         await connection.close()
     found = [
         *_behaviour(server),
-        _connections(settings, running, server["connections"]),
-        *_disk(server["data_directory"]),
+        _processes(running),
+        _connections(settings, collections.Counter(row["kind"] for row in running), server["connections"]),
+        _disk(server["data_directory"]),
     ]
     return [*found, *_archiving(server), *_role(server)] if settings.production else found
 
@@ -88,13 +91,19 @@ def pool_of(settings: Settings, kind: str) -> int:
     return size + 1 + (hosts if hosts > 1 else 0) + (kind == "api" and settings.database_read_url != "")
 
 
-def _connections(settings: Settings, running: dict[str, int], available: int) -> Finding:
+def _processes(running: list[Any]) -> Finding:
+    """Name the processes with a lease: kind, machine, address and process id."""
+    named = ", ".join(f"{row['place']} (process {row['pid']})" for row in running)
+    return ok("processes", named or "none has a lease")
+
+
+def _connections(settings: Settings, running: Mapping[str, int], available: int) -> Finding:
     """Compare the pools of the running processes, at least one of each kind, with what the server admits."""
     check = "database connections"
     if settings.through_pooler:
         return ok(check, "a pooler shares them")
     pools = {kind: pool_of(settings, kind) for kind in ("api", "realtime", "jobs")}
-    numbers = {kind: running.get(kind, 1) for kind in pools}
+    numbers = {kind: running.get(kind) or 1 for kind in pools}
     needed = sum(pools[kind] * numbers[kind] for kind in pools)
     counted = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
     fix = "raise max_connections, or lower DATABASE_POOL_SIZE"
@@ -142,11 +151,14 @@ def _role(server: dict[str, Any]) -> list[Finding]:
     return [ok("database role", "cannot change the tables")]
 
 
-def _disk(data_directory: str | None) -> list[Finding]:
+def _disk(data_directory: str | None) -> Finding:
     """Check the free space of a data directory that this user may see on this machine."""
-    if data_directory is None or not (folder := pathlib.Path(data_directory)).exists():
-        return []
-    return [free_space("database disk", folder)]
+    check, watch = "database disk", "watch it by the alert SesiDatabaseDisk"
+    if data_directory is None:
+        return ok(check, f"not checked, the role may not read where it is (pg_read_all_settings): {watch}")
+    if not (folder := pathlib.Path(data_directory)).exists():
+        return ok(check, f"not checked, it is on another machine: {watch}")
+    return free_space(check, folder)
 
 
 def free_space(check: str, folder: pathlib.Path) -> Finding:

@@ -8,7 +8,7 @@ from typing import Any
 from core.bus.bus import DEADLINE_S, Bus
 from core.bus.node import LOST
 from core.settings.settings import Settings
-from tools.doctor.findings import Finding, failure, ok, problems_or
+from tools.doctor.findings import Finding, failure, ok, or_start, problems_or
 
 OLDEST_VERSION = 7
 
@@ -20,7 +20,7 @@ async def check(settings: Settings) -> list[Finding]:
     try:
         await bus.find()
         if not await bus.ping():
-            return [failure("Redis", "does not answer: check REDIS_URL, or start `sesi up`")]
+            return [failure("Redis", f"does not answer: check REDIS_URL{or_start(settings)}")]
         for node in bus.present():
             found += await _server(node.client, "" if node.address is None else f"{node.address}: ")
     finally:

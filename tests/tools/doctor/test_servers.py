@@ -21,7 +21,7 @@ CHECKS = {
     "stop time", "trusted proxies", "open files", "Redis encryption", "provider encryption", "database", "migrations",
     "partitions", "durability", "timeouts", "PostgreSQL settings", "database connections", "database disk",
     "database encryption", "Redis", "NTP", "clock", "PUBLIC_PORT", "INTERNAL_PORT", "REALTIME_PORT", "JOBS_PORT",
-    "OTP sender", "push sender", "gateway",
+    "OTP sender", "push sender", "gateway", "processes",
 }  # fmt: skip
 IN_PRODUCTION = {"secrets", "webhook fallback", "archiving", "database role", "last backup", "support contacts"}
 
@@ -120,13 +120,15 @@ async def test_pools_above_the_connections_of_the_server_are_a_failure(own: Stac
 
 async def test_connections_are_counted_for_each_running_process(own: Stack) -> None:
     await own.sql(
-        """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at)
-        SELECT n::text, CASE WHEN n < 10 THEN 'api' ELSE 'jobs' END, now(), now(), now() + interval '3 s', now()
+        """INSERT INTO service_processes (place, kind, since_at, alive_at, lost_at, given_up_at, pid)
+        SELECT 'api host ' || n, CASE WHEN n < 10 THEN 'api' ELSE 'jobs' END, now(), now(), now() + interval '3 s', now(), n
         FROM generate_series(1, 10) AS n"""
     )
     try:
-        found = texts(await examined(own), "database connections", Result.FAILURE)
-        assert "(9 api, 1 realtime, 1 jobs) open up to 210 of 197" in found
+        found = await examined(own)
+        connections = texts(found, "database connections", Result.FAILURE)
+        assert "(9 api, 1 realtime, 1 jobs) open up to 210 of 197" in connections
+        assert "api host 1 (process 1), api host 10 (process 10), " in texts(found, "processes", Result.OK)
     finally:
         await own.sql("DELETE FROM service_processes")
 
@@ -248,6 +250,24 @@ async def test_silent_redis_is_a_failure_and_the_other_checks_run(own: Stack) ->
     found = await examined(own, REDIS_URL="redis://127.0.0.1:1/0")
     assert "check REDIS_URL" in texts(found, "Redis", Result.FAILURE)
     assert {one.check for one in found} == CHECKS
+
+
+async def test_database_that_refuses_is_a_failure_with_its_words(own: Stack) -> None:
+    """As it does when its disk is full: at the connection, or at a later statement."""
+    async with changed(own, "ALTER DATABASE sesi CONNECTION LIMIT 0", "ALTER DATABASE sesi CONNECTION LIMIT -1"):
+        await own.sql("CREATE ROLE ordinary LOGIN")
+        url = own.database_url.replace("postgres@", "ordinary@")
+        said = 'TooManyConnectionsError: too many connections for database "sesi"'
+        assert said in texts(await examined(own, DATABASE_URL=url), "database", Result.FAILURE)
+        production = texts(await examined(own, **PRODUCTION, DATABASE_URL=url), "database", Result.FAILURE)
+        assert (said in production, "sesi up" in production) == (True, False)
+    found = await examined(own, DATABASE_URL=url)
+    assert "refuses (InsufficientPrivilegeError: permission denied for" in texts(found, "database", Result.FAILURE)
+    await own.sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO ordinary")
+    found = await examined(own, DATABASE_URL=url)
+    assert "not checked, the role may not read" in texts(found, "database disk", Result.OK)
+    await own.sql("DROP OWNED BY ordinary")
+    await own.sql("DROP ROLE ordinary")
 
 
 def test_full_disk_is_a_warning() -> None:
