@@ -62,7 +62,9 @@ def reading(stack: Stack, folder: pathlib.Path) -> Iterator[Prometheus]:
     del configuration["alerting"]
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     configuration["rule_files"] = [str(DEPLOY / "prometheus" / "rules" / "*.yml")]
-    for scrape in configuration["scrape_configs"]:
+    of_service = [scrape for scrape in configuration["scrape_configs"] if scrape["job_name"] in LISTENERS]
+    configuration["scrape_configs"] = of_service
+    for scrape in of_service:
         scrape["static_configs"][0]["targets"] = [f"127.0.0.1:{stack.ports[LISTENERS[scrape['job_name']]]}"]
     file, port = folder / "prometheus.yml", free_port()
     file.write_text(yaml.safe_dump(configuration))

@@ -29,6 +29,13 @@ SERVERS = (api.apps, realtime.server, jobs.server)  # their modules declare the 
 # The scrape configuration sets these. Prometheus renames a label of ours that has the same name.
 OF_TARGET = {"process", "instance", "job"}
 PROCESSES = ("api", "realtime", "jobs")
+# Of the node exporter, and what the units of deploy/pgbackrest write for it: series -> labels that we read.
+OF_DATABASE = {
+    "node_filesystem_avail_bytes": {"fstype", "device", "process"},
+    "node_filesystem_size_bytes": {"fstype", "device", "process"},
+    "sesi_backup_finished_timestamp_seconds": {"type"},
+    "sesi_restore_proof_finished_timestamp_seconds": set[str](),
+}
 PARTS = {"_total": "counter", "_bucket": "histogram", "_sum": "histogram", "_count": "histogram"}
 # Words that need an incident, or more time, to appear: series -> label -> words.
 WORDS: dict[str, dict[str, Iterable[str]]] = {
@@ -104,6 +111,8 @@ def fault(
         return "" if name in recorded else f"recording rule {name}"
     if name == "up":
         return "" if label in {"", *OF_TARGET} and set(words) <= set(PROCESSES) else f"target with {label} {words}"
+    if name in OF_DATABASE:
+        return "" if label in {"", "instance", *OF_DATABASE[name]} else f"label {label} of {name}"
     if name not in series:
         return f"series {name}"
     if label in {"", *OF_TARGET - {"job"}} or (label == "le" and name.endswith("_bucket")):
