@@ -21,13 +21,18 @@ TRIABLE = (
     "searching_timeout_minutes",
     "max_customers_per_mitra",
 )
+# The spans of seconds after a request in which its answers are counted, by where each begins; the last one is open.
+SPANS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 26.0, 34.0, 45.0, 60.0, 90.0, 150.0)
+MAX_LOAD, MAX_BEFORE = 9, 2  # more chats, or more earlier requests of a search, count as these
 FIGURES = ("unserved", "wait_p50", "wait_p90", "phones_rung", "load")
 DAYS_JUDGED = 7  # the newest days, which the back-test forecasts
 LEAST_DAYS, LEAST_SEARCHES, LEAST_ANSWERS = 14, 300, 500
 MOST_DAYS = 92
 MOST_GUESSED = 0.33  # share of the acceptances that the forecast may guess
+MOST_EXTRA = 200  # mitras of the extra shifts of a simulation
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-SHIFT = re.compile(r"(\d{1,3})@(mon|tue|wed|thu|fri|sat|sun)/(\d\d):(\d\d)-(\d\d):(\d\d)")
+TIME = r"((?:[01]\d|2[0-3]):[0-5]\d)"
+SHIFT = re.compile(rf"([1-9]\d{{0,2}})@({'|'.join(WEEKDAYS)})/{TIME}-{TIME}", re.ASCII)
 SHIFT_RULE = Text(
     en="must be such as 2@fri/18:00-22:00: the number of mitras, the day and the hours",
     id="harus seperti 2@fri/18:00-22:00: jumlah mitra, hari dan jam",
@@ -58,11 +63,9 @@ class ExtraShift:
     def parse(cls, text: str) -> "ExtraShift":
         """Read a shift such as 2@fri/18:00-22:00. Raises ValidationFailed."""
         found = SHIFT.fullmatch(text.strip().lower())
-        try:
-            assert found is not None
-            begins, ends = (dt.time(int(found[one]), int(found[one + 1])) for one in (3, 5))
-        except (AssertionError, ValueError) as error:
-            raise ValidationFailed.of("extra_shifts", SHIFT_RULE) from error
+        if found is None:
+            raise ValidationFailed.of("extra_shifts", SHIFT_RULE)
+        begins, ends = map(dt.time.fromisoformat, found.groups()[2:])
         return cls(mitras=int(found[1]), weekday=WEEKDAYS.index(found[2]) + 1, begins=begins, ends=ends)
 
     def __str__(self) -> str:
@@ -83,6 +86,9 @@ class Change:
                 listed = ", ".join(TRIABLE)
                 raise ValidationFailed.of("settings", Text(en=f"must be of {listed}", id=f"harus dari {listed}"))
             check(KEYS[name], value)
+        if sum(one.mitras for one in self.extra_shifts) > MOST_EXTRA:
+            most = Text(en=f"must be at most {MOST_EXTRA} mitras", id=f"paling banyak {MOST_EXTRA} mitra")
+            raise ValidationFailed.of("extra_shifts", most)
 
 
 @attrs.frozen(kw_only=True)
@@ -133,7 +139,7 @@ class Hour:
 class Bar:
     """A part of a distribution: what lies up to `upto` and above the bar before, as shares of the whole."""
 
-    upto: float | None  # None: all the rest
+    upto: int | None  # None: all the rest
     present: float
     forecast: float
 
@@ -163,13 +169,12 @@ class Forecast:
 
 def tried(values: Mapping[str, int]) -> Settings:
     """Return the settings of these values of the rows in TRIABLE."""
-    seconds, minutes = (lambda name: dt.timedelta(seconds=values[name])), values["searching_timeout_minutes"]
+    wave, round_ = (
+        dt.timedelta(seconds=values[name]) for name in ("blast_wave_seconds", "pairing_blast_timeout_seconds")
+    )
+    search = dt.timedelta(minutes=values["searching_timeout_minutes"])
     return Settings(
-        limits=SearchLimits(
-            search=dt.timedelta(minutes=minutes),
-            blast_round=seconds("pairing_blast_timeout_seconds"),
-            targeted_round=dt.timedelta(),
-        ),
-        waves=Waves(size=values["blast_size"], length=seconds("blast_wave_seconds")),
+        limits=SearchLimits(search=search, blast_round=round_, targeted_round=dt.timedelta()),
+        waves=Waves(size=values["blast_size"], length=wave),
         capacity=values["max_customers_per_mitra"],
     )

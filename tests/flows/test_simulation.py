@@ -1,0 +1,290 @@
+"""A replay equals the service: scripted people use the real flows over PostgreSQL, and a replay, search by search.
+
+The history that is read has all of it (docs/simulation.md).
+"""
+
+import datetime as dt
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from core.base.actor import Actor
+from core.base.errors import DomainError
+from core.pairing import advance, answer, cancel, presence, start
+from core.pairing.simulation.history import NO_MITRA, Outcome, Past, SettingsSince, Shift, read_history
+from core.pairing.simulation.replay import Mitra, Replay, Run
+from core.pairing.simulation.rules import tried
+from core.sessions import end
+from tests.clock import HandClock
+from tests.flows.conftest import Harness, rows
+from tests.flows.made_up_history import store
+from tests.unit.made_up_worlds import DAY, VALUES, World
+
+DUE = "SELECT min(due_at) FROM timed_work WHERE kind IN ('round', 'wave')"
+NEW = """SELECT id, session_id::text, mitra_id::text, active_session_count AS load FROM chat_request_notifications
+WHERE notified_at = $1 AND response IS NULL ORDER BY id"""
+RESULTS = """SELECT s.id::text, s.status, s.mitra_id::text, s.paired_at - s.created_at AS wait,
+  (SELECT count(*)::int FROM chat_request_notifications AS n WHERE n.session_id = s.id) AS rings
+FROM chat_sessions AS s ORDER BY s.created_at"""
+Result = tuple[str, str | None, dt.timedelta | None, int]
+
+
+class Script:
+    """People whose answers follow from what they are asked, as whole microseconds that hardly ever coincide."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def _draws(self, *what: object) -> random.Random:
+        return random.Random(f"{self.seed} {what}")
+
+    def reaction(self, number: int, mitra_id: str, load: int, before: int) -> tuple[dt.timedelta, bool] | None:
+        draws = self._draws(number, mitra_id, load, before)
+        if draws.random() < 0.3:
+            return None
+        return dt.timedelta(microseconds=draws.randrange(500_000, 40_000_000)), draws.random() < 0.45
+
+    def answer(self, run: Run, mitra: Mitra, before: int) -> tuple[dt.timedelta, bool] | None:
+        return self.reaction(run.past.number, mitra.name, mitra.load, before)
+
+    def is_guess(self, load: int, before: int) -> bool:
+        return False
+
+    def patience(self, run: Run) -> dt.timedelta | None:
+        return self.leaves(run.past.number)
+
+    def leaves(self, number: int) -> dt.timedelta | None:
+        draws = self._draws(number, "leaves")
+        return dt.timedelta(microseconds=draws.randrange(10**6, 9 * 10**7)) if draws.random() < 0.15 else None
+
+    def retry(self, run: Run) -> None:
+        return None
+
+    def hold(self, past: Past, attempt: int) -> dt.timedelta:
+        return dt.timedelta(microseconds=self._draws(past.number, "hold").randrange(20_000_000, 400_000_000))
+
+
+class Life:
+    """The service, used by scripted people on a clock that jumps to what happens next."""
+
+    def __init__(self, harness: Harness, script: Script) -> None:
+        self.harness, self.runtime, self.script = harness, harness.runtime, script
+        self.clock = HandClock.at(2026, 11, 2)
+        self.runtime.clock = self.clock
+        self.events: list[tuple[dt.datetime, int, Callable[[], Coroutine[Any, Any, None]]]] = []
+        self.numbers = itertools.count()
+        self.mitras: dict[str, Actor] = {}
+        self.searches: dict[str, Past] = {}
+        self.payments: dict[str, tuple[Actor, str]] = {}
+        self.rung: dict[tuple[str, str], int] = {}
+        self.known: set[object] = set()
+
+    def at(self, moment: dt.datetime, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        heapq.heappush(self.events, (moment, next(self.numbers), act))
+
+    async def live(self) -> None:
+        while self.events:
+            due = await self.runtime.db.fetchval(DUE)
+            if due is not None and due < self.events[0][0]:
+                self.set(due)
+                await advance.end_rounds(self.runtime)
+                await advance.end_waves(self.runtime)
+            else:
+                moment, _, act = heapq.heappop(self.events)
+                self.set(moment)
+                await act()
+            await self._hear()
+        while (due := await self.runtime.db.fetchval(DUE)) is not None:
+            self.set(due)
+            await advance.end_rounds(self.runtime)
+            await advance.end_waves(self.runtime)
+
+    def set(self, moment: dt.datetime) -> None:
+        self.clock.advance((moment - self.clock.now()).total_seconds())
+
+    async def _hear(self) -> None:
+        """Let the mitras who were asked now react later."""
+        for row in await self.runtime.db.fetch(NEW, self.clock.now()):
+            if row["id"] in self.known:
+                continue
+            self.known.add(row["id"])
+            key = row["session_id"], row["mitra_id"]
+            before = self.rung.get(key, 0)
+            self.rung[key] = before + 1
+            reaction = self.script.reaction(self.searches[key[0]].number, key[1], row["load"], before)
+            if reaction is not None:
+                delay, accepts = reaction
+                self.at(self.clock.now() + delay, lambda k=key, n=before, a=accepts: self.react(*k, n, accepts=a))
+
+    async def react(self, session_id: str, mitra_id: str, before: int, *, accepts: bool) -> None:
+        if self.rung[session_id, mitra_id] != before + 1:
+            return  # the search has asked again
+        use_case = answer.accept if accepts else answer.reject
+        try:
+            await use_case(self.runtime, self.mitras[mitra_id], session_id=session_id)
+        except DomainError:
+            return
+        if accepts:
+            hold = self.script.hold(self.searches[session_id], 0)
+            self.at(self.clock.now() + hold, lambda: self.finish(session_id, mitra_id))
+
+    async def finish(self, session_id: str, mitra_id: str) -> None:
+        await end.end(self.runtime, self.payments[session_id][0], session_id=session_id)
+        await advance.invite_available(self.runtime, mitra_ids=[mitra_id])
+
+    async def begin(self, past: Past) -> None:
+        customer = await self.harness.customer()
+        request_id = await self.harness.paid(customer)
+        await start.start(self.runtime, payment_request_id=request_id)
+        session = await self.harness.session_of(request_id)
+        self.searches[session.id], self.payments[session.id] = past, (customer, request_id)
+        leaves = self.script.leaves(past.number)
+        if leaves is not None:
+            self.at(self.clock.now() + leaves, lambda: self.leave(session.id))
+
+    async def leave(self, session_id: str) -> None:
+        customer, request_id = self.payments[session_id]
+        try:
+            await cancel.cancel(self.runtime, customer, payment_request_id=request_id)
+        except DomainError:
+            return
+
+    async def shift(self, mitra_id: str, *, is_online: bool) -> None:
+        if not is_online:
+            await presence.go_offline(self.runtime, mitra_id=mitra_id)
+            return
+        await presence.go_online(self.runtime, self.mitras[mitra_id])
+        await advance.invite_available(self.runtime, mitra_ids=[mitra_id])
+
+
+def plan(seed: int, begin: dt.datetime, searches: int, mitras: int) -> tuple[list[Past], list[Shift]]:
+    """Return searches and shifts at odd microseconds."""
+    draws, at, past = random.Random(seed), begin, []
+    for number in range(searches):
+        at += dt.timedelta(microseconds=draws.randrange(1, 40_000_000))
+        past.append(Past(number=number, customer="", began_at=at, ended_at=at, outcome=Outcome.PAIRED, mitra=NO_MITRA))
+    shifts = []
+    for mitra in range(mitras):
+        moment = begin + dt.timedelta(microseconds=mitra + 1)
+        is_online = True
+        while moment < at:
+            shifts.append(Shift(at=moment, mitra=mitra, is_online=is_online))
+            moment += dt.timedelta(microseconds=draws.randrange(10**8, 15 * 10**8 if is_online else 3 * 10**8))
+            is_online = not is_online
+    return past, sorted(shifts, key=lambda one: one.at)
+
+
+def replayed(runs: list[Run]) -> list[Result]:
+    """Return the results of a replay."""
+    return [
+        (
+            "closing" if run.mitra is not None else run.outcome.value,
+            run.mitra.name if run.mitra is not None else None,
+            run.ended_at - run.began_at if run.mitra is not None else None,
+            run.rings,
+        )
+        for run in runs
+        if run.outcome is not None and run.ended_at is not None
+    ]
+
+
+SETTINGS = {
+    "all at once": {},
+    "waves": {"blast_size": 2, "blast_wave_seconds": 15},
+    "single mitras, one chat each": {"blast_size": 1, "blast_wave_seconds": 7, "max_customers_per_mitra": 1},
+    "short rounds": {"pairing_blast_timeout_seconds": 20, "searching_timeout_minutes": 1, "max_customers_per_mitra": 2},
+}
+
+
+def compare(harness: Harness, searches: int, values: dict[str, int], seed: int) -> None:
+    async def play() -> None:
+        script, values_ = Script(seed), {**VALUES, **values}
+        life = Life(harness, script)
+        begin = life.clock.now()
+        actors = sorted([await harness.mitra() for _ in range(6)], key=lambda one: one.user_id)
+        life.mitras = {one.user_id: one for one in actors}
+        names = list(life.mitras)
+        past, shifts = plan(seed, begin, searches, len(names))
+        for one in past:
+            life.at(one.began_at, lambda one=one: life.begin(one))
+        for shift in shifts:
+            life.at(shift.at, lambda shift=shift: life.shift(names[shift.mitra], is_online=shift.is_online))
+        with rows(harness.runtime, require_mitra_ping=False, early_end_customer_enabled=True, **values_):
+            await life.live()
+        until = life.clock.now() + dt.timedelta(hours=1)
+        replay = Replay(
+            past, shifts, [SettingsSince(at=begin, settings=tried(values_))], script, mitras=names, since=begin, until=until
+        ).play()  # fmt: skip
+        found: list[Result] = [tuple(row)[1:] for row in await harness.runtime.db.fetch(RESULTS)]
+        assert replayed(replay.runs) == found
+
+        history = await read_history(harness.runtime.reports, begin, until)
+        assert [(one.began_at, one.outcome, one.ended_at) for one in history.searches] == [
+            (run.began_at, run.outcome, run.ended_at) for run in replay.runs
+        ]
+        assert history.mitras == names
+        assert sum(history.rung) == sum(run.rings for run in replay.runs)
+        assert sum(count for count, _ in history.recent.values()) == sum(history.rung)
+        accepted = sum(count for (*_, response), (count, _) in history.recent.items() if response == "ACCEPTED")
+        assert accepted == sum(run.outcome is Outcome.PAIRED for run in replay.runs)
+        assert [(one.at, one.mitra, one.is_online) for one in history.shifts] == [
+            (one.at, one.mitra, one.is_online) for one in shifts
+        ]
+
+    harness.run(play())
+
+
+@pytest.mark.parametrize("values", SETTINGS.values(), ids=list(SETTINGS))
+def test_replay_of_scripted_people_equals_the_service(clean_harness: Harness, values: dict[str, int]) -> None:
+    clock = clean_harness.runtime.clock
+    try:
+        compare(clean_harness, 25, values, seed=1)
+    finally:
+        clean_harness.runtime.clock = clock
+
+
+def test_history_of_a_world_is_read_as_it_was(clean_harness: Harness) -> None:
+    world = World(0, a_day=40.0, mitras=8)
+    expected = world.history()
+
+    async def play() -> None:
+        async with clean_harness.runtime.db.pool.acquire() as connection:
+            await store(connection, world)
+        found = await read_history(clean_harness.runtime.reports, world.since, world.until)
+        assert found.mitras == expected.mitras
+        assert found.rung == expected.rung
+        for some, those in ((found.answers, expected.answers), (found.recent, expected.recent)):
+            assert {key: count for key, (count, _) in some.items()} == {key: count for key, (count, _) in those.items()}
+            assert all(seconds == pytest.approx(those[key][1]) for key, (_, seconds) in some.items())
+        for one, other in zip(found.searches, expected.searches, strict=True):
+            assert (one.began_at, one.ended_at, one.freed_at, one.outcome, one.mitra, one.minutes) == (
+                other.began_at, other.ended_at, other.freed_at, other.outcome, other.mitra, other.minutes
+            )  # fmt: skip
+            assert (one.follows and one.follows.number) == (other.follows and other.follows.number)
+        begin = world.since - DAY
+        assert [one for one in found.shifts if one.at >= begin] == [
+            one for one in world.shifts if begin <= one.at < world.until
+        ]
+        online = {one.mitra for one in found.shifts if one.at < begin}
+        assert online == {
+            mitra
+            for mitra in range(len(world.names))
+            if [one.is_online for one in world.shifts if one.mitra == mitra and one.at < begin][-1:] == [True]
+        }
+
+    clean_harness.run(play())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("values", SETTINGS.values(), ids=list(SETTINGS))
+def test_replay_equals_the_service_over_hundreds_of_searches(clean_harness: Harness, values: dict[str, int]) -> None:
+    clock = clean_harness.runtime.clock
+    try:
+        compare(clean_harness, 250, values, seed=2)
+    finally:
+        clean_harness.runtime.clock = clock
