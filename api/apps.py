@@ -29,6 +29,7 @@ from api.internal import (
     search,
     second_factor,
     sessions,
+    simulations,
     webhook_logs,
 )
 from api.internal import devices as device_desk
@@ -74,6 +75,7 @@ PUBLIC = [
 INTERNAL = [
     *operator_logins.ROUTES,
     *second_factor.ROUTES,
+    *simulations.ROUTES,
     *config.ROUTES,
     *mitras.ROUTES,
     *customers.ROUTES,

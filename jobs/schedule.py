@@ -12,6 +12,7 @@ import attrs
 from core.accounts.logins import send_code, sign_in_with_identity
 from core.accounts.operators import sign_in as operator_sign_in
 from core.cluster import process_lease
+from core.desk.simulations import simulate
 from core.idempotency import run as purge_keys
 from core.pairing import presence, round_records
 from core.pairing.promises import promise as wait_estimates
@@ -22,6 +23,7 @@ from core.runtime.container import Runtime
 from core.sessions import deliver
 from core.sessions.absences import declare as absences
 from core.sessions.receipts import show as show_receipts
+from jobs import simulation
 
 
 @attrs.frozen(kw_only=True)
@@ -43,6 +45,7 @@ SWEEPS = (
     Sweep(name="send_codes", every_s=5, run=send_code.send_overdue),
     Sweep(name="erase_rest", every_s=5, run=erase_rest.go_on),
     Sweep(name="sign_receipts", every_s=5, run=show_receipts.sign_due),
+    Sweep(name="simulate", every_s=2, run=simulation.run_waiting),
     Sweep(name="stamp_webhooks", every_s=60, run=webhook_receive.close_abandoned_calls),
     Sweep(name="stamp_old_webhooks", every_s=3600, run=webhook_receive.close_old_calls),
     Sweep(name="purge_deliveries", every_s=600, run=deliver.purge),
@@ -51,6 +54,7 @@ SWEEPS = (
     Sweep(name="purge_absences", every_s=600, run=absences.purge),
     Sweep(name="estimate_waits", every_s=300, run=wait_estimates.refresh),
     Sweep(name="purge_promises", every_s=3600, run=wait_estimates.purge),
+    Sweep(name="purge_simulations", every_s=3600, run=simulate.purge),
     Sweep(name="purge_outages", every_s=3600, run=process_lease.purge),
     Sweep(name="purge_invoice_counts", every_s=600, run=payment_sweeps.purge_invoice_counts),
     Sweep(name="purge_identity_tokens", every_s=3600, run=sign_in_with_identity.purge_used_tokens),

@@ -40,6 +40,8 @@ EXAMPLES: dict[str, Any] = {
     "topics": ["pekerjaan"],
     "MessageBody.type": "text",
     "ConfigValue.value": 45,
+    "SimulationBody.settings": {"blast_size": 5, "blast_wave_seconds": 15},
+    "SimulationBody.extra_shifts": ["2@fri/18:00-22:00"],
     "GatewayCall.id": "inv-2026-0001",
     "GatewayCall.external_id": UUID,
     "GatewayCall.status": "PAID",

@@ -6,7 +6,7 @@ import attrs
 from litestar import Request, get, patch, put
 
 from api.auth import operators
-from api.parameters import query_time
+from api.parameters import query_id, query_time
 from api.request_bodies import JsonObject, optional_number, optional_text, structure
 from core.accounts.logins import callers
 from core.accounts.operators.rules import require
@@ -33,11 +33,13 @@ def _language(request: Request[Any, Any, Any]) -> languages.Language:
 class ConfigValue:
     """The new value of a configuration row. Its type depends on the key: number, boolean, string or object.
 
-    With the `updated_at` that you read, the change is refused if another operator was faster.
+    With the `updated_at` that you read, the change is refused if another operator was faster. `simulation_id` names the
+    simulation of this value whose forecast is stored with the change in the audit log.
     """
 
     value: Any
     updated_at: str | None = optional_text(1, 40, metadata={"schema": {"format": "date-time"}})
+    simulation_id: str | None = optional_text(1, 40, metadata={"schema": {"format": "uuid"}})
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +155,8 @@ async def _set_config(runtime: Runtime, actor: Actor, key: str, data: dict[str, 
         await callers.require_step_up(runtime, actor)
     body = structure(data, ConfigValue)
     seen = query_time("updated_at", body.updated_at)
-    await operator_work.set_config(runtime, actor, {key: body.value}, seen=seen)
+    simulation_id = query_id("simulation_id", body.simulation_id)
+    await operator_work.set_config(runtime, actor, {key: body.value}, seen=seen, simulation_id=simulation_id)
 
 
 ROUTES = [config_rows, mitra_ping, set_mitra_ping, config_row, put_config, patch_config]

@@ -12,6 +12,7 @@ from core.base.field_types import Person
 from core.base.languages import Language
 from core.config.keys import KEYS, Key
 from core.config.rules import loaded
+from core.pairing.simulation.rules import TRIABLE
 from core.runtime.container import Runtime
 from core.storage import sql_files
 from core.storage.records import plain
@@ -25,8 +26,9 @@ WHERE k.key = $1"""
 class ConfigurationRow:
     """A configuration row: a value that operators change while the service runs.
 
-    `area` is the area of rights that may read and write it: `config`, or `security` for a sensitive one. `label`,
-    `group`, `meaning`, `unit` and the words of `choice_labels` are in the language of the request.
+    `area` is the area of rights that may read and write it: `config`, or `security` for a sensitive one. `triable`: a
+    simulation can try other values. `label`, `group`, `meaning`, `unit` and the words of `choice_labels` are in the
+    language of the request.
     """
 
     key: str
@@ -42,6 +44,7 @@ class ConfigurationRow:
     choice_labels: dict[str, str]
     meaning: str
     used: bool
+    triable: bool
     area: str
     updated_at: dt.datetime | None
     updated_by: Person | None
@@ -68,6 +71,7 @@ def _row(runtime: Runtime, key: Key, stored: Any, language: Language) -> Configu
         choice_labels={value: words.said_in(language) for value, words in key.choices.items()},
         meaning=key.meaning.said_in(language),
         used=key.used,
+        triable=key.name in TRIABLE,
         area=key.area,
         updated_at=stored["updated_at"] if stored else None,
         updated_by=by,

@@ -26,6 +26,7 @@ from core.config import store as config_store
 from core.config.keys import KEYS
 from core.config.rules import check, with_checked_texts
 from core.deliveries.pushes import plan as plan_pushes
+from core.desk.simulations import changes as tried_changes
 from core.events.changes import Renaming
 from core.events.signals import ConfigChanged
 from core.pairing import presence
@@ -161,11 +162,17 @@ async def refund_failures(
 
 
 async def set_config(
-    runtime: Runtime, actor: Actor, values: dict[str, Any], *, seen: dt.datetime | None = None
+    runtime: Runtime,
+    actor: Actor,
+    values: dict[str, Any],
+    *,
+    seen: dt.datetime | None = None,
+    simulation_id: str | None = None,
 ) -> None:
     """Set configuration rows, all or none. All processes have the new values within a second.
 
-    With `seen`, the rows must have been changed last at that time. Raises NotFound, StaleWrite, ValidationFailed.
+    With `seen`, the rows must have been changed last at that time. `simulation_id` names the simulation of these values
+    whose forecast goes into the audit log. Raises NotFound, StaleWrite, ValidationFailed.
     """
     settings = runtime.settings
     cadence, production = settings.mitra_heartbeat_cadence_seconds, settings.production
@@ -175,6 +182,7 @@ async def set_config(
     for name, value in values.items():
         check(KEYS[name], value, cadence_seconds=cadence, production=production)
     async with runtime.transaction() as tx:
+        forecast = {} if simulation_id is None else await tried_changes.forecast_for(tx, simulation_id, values)
         for name, value in sorted(values.items()):  # always lock rows in the same order
             before, changed_at = await config_store.lock(tx, KEYS[name])
             if seen is not None and changed_at != seen:
@@ -188,7 +196,7 @@ async def set_config(
                 "app_config",
                 name,
                 before={"value": before},
-                after={"value": value},
+                after={"value": value, **forecast},
             )
             tx.emit(ConfigChanged(key=name))
     await runtime.changes.refresh_config()

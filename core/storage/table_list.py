@@ -17,6 +17,7 @@ CONCEPTS = [
     "deliveries",
     "deliveries.pushes",
     "desk.audits",
+    "desk.simulations",
     "erasures",
     "idempotency",
     "pairing",

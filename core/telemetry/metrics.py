@@ -183,6 +183,13 @@ REFUNDS = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+SIMULATIONS = Counter(
+    "sesi_simulations_total",
+    "Simulations that ended: `done`, `not_enough_history`, `too_slow` (killed after two minutes) or `died` with their "
+    "process.",
+    ["outcome"],
+    registry=REGISTRY,
+)
 PAYMENT_TO_ACCEPT = Histogram(
     "sesi_payment_to_accept_seconds",
     "Service time from the confirmation of a payment to a mitra's acceptance. With a fallback it is the time since the "
@@ -285,6 +292,7 @@ start_at_zero(DELIVERY_TRAIL_ROWS, ("sent", "acknowledged", "pushed", "opened", 
 start_at_zero(OTP_REQUESTED, ("customer", "mitra"))
 start_at_zero(OTP_VERIFIED, ("customer", "mitra"), ("verified",))
 start_at_zero(PROMISES, ("shown", "withheld"))
+start_at_zero(SIMULATIONS, ("done", "not_enough_history", "too_slow", "died"))
 start_at_zero(REPORTS, ("primary", "replica"))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from api.documents.examples import example_of
 from api.documents.schemas import Schemas
-from api.internal import config, failed_pairings, mitras, operators, pricing, second_factor
+from api.internal import config, failed_pairings, mitras, operators, pricing, second_factor, simulations
 from api.internal import logins as operator_logins
 from api.public import devices, logins, own_data, payment_webhook, payments
 from core.base import ids
@@ -74,6 +74,7 @@ BODIES: dict[Any, Callable[[], dict[str, Any]]] = {
     mitras.MitraBody: lambda: {"phone": a_phone(), "display_name": "Ayu", "is_active": True},
     config.ConfigValue: lambda: {"value": 1},
     config.MitraPingPatch: dict,
+    simulations.SimulationBody: dict,  # refused, because it tries nothing
     operators.OperatorBody: lambda: {
         "email": f"{ids.new_id()}@example.test",
         "display_name": "Sari",

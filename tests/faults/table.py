@@ -43,6 +43,12 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "A process dies at any line while it rewrites a fallback file": (
         "unit/test_webhook_files.py::test_process_that_dies_at_a_line_leaves_the_old_file",
     ),
+    "The jobs process or its child dies while it simulates, or the simulation takes too long": (
+        "faults/test_simulations.py",
+        "flows/test_simulations.py::test_simulation_of_a_dead_process_is_ended_by_another",
+        "flows/test_simulations.py::test_killed_child_ends_the_simulation_at_once",
+        "flows/test_simulations.py::test_simulation_is_killed_at_its_limit",
+    ),
     "A part of the service fails, and operators look": ("faults/test_health.py",),
     "PostgreSQL restarts": (
         "faults/outages/test_outages.py::test_calls_without_the_database_get_unavailable_then_recover",

@@ -7,6 +7,7 @@ from core.accounts.customers.store import JOINS_A_DAY
 from core.accounts.logins import otp
 from core.accounts.operators import login_token, totp
 from core.base.machine import EdgeCause, Edges, S
+from core.desk.simulations.rules import LIMIT_S
 from core.idempotency import rules as idempotency
 from core.pairing.rules import REPEAT_AFTER
 from core.payments import gateway_calls
@@ -115,6 +116,7 @@ def constants() -> list[tuple[str, str, str]]:
         ("sweep for paid requests without a search", f"every {every['announce_again']}", "service"),
         ("sweep for mitras without a device", f"every {every['signed_out']}", "service"),
         ("estimate of the wait for a mitra", f"every {every['estimate_waits']}", "service"),
+        ("time of a simulation", f"at most {_duration(LIMIT_S)}", "real"),
         ("repeats of the number of asked mitras", f"at most every {_duration(REPEAT_AFTER)}", "service"),
         ("lifetime of a sign-in code", f"{_duration(otp.LIFETIME)}, {otp.CODE_LENGTH} digits", "service"),
         ("time in which a used refresh token gets the same answer", _duration(refresh.RETRY_WINDOW), "service"),

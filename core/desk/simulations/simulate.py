@@ -1,0 +1,163 @@
+"""Ask for a simulation, run it in a jobs process, and show it (docs/simulation.md).
+
+The API process stores a row, and a jobs process claims it within seconds. It renews the claim while its child process
+computes. If the jobs process dies, the child does too, and the sweep of another one ends the simulation when the claim
+is over. Each step is one guarded statement, so two processes never do the same one.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+import msgspec
+from attrs import converters
+
+from core.accounts.operators import store as operators
+from core.base import ids
+from core.base.actor import Actor
+from core.base.errors import NotFound, ValidationFailed
+from core.base.field_types import Id, Person
+from core.base.id_ranges import since as ids_since
+from core.base.languages import Text
+from core.base.pages import Items
+from core.desk.simulations.rules import CLAIM, KEEP_FOR, SimulationFailure, SimulationRunning
+from core.pairing.simulation.rules import (
+    LEAST_ANSWERS,
+    LEAST_DAYS,
+    LEAST_SEARCHES,
+    Change,
+    ExtraShift,
+    Forecast,
+    NotEnoughHistory,
+)
+from core.runtime.container import Runtime
+from core.storage import sql_files
+from core.storage.records import many, one, plain
+from core.storage.transaction import Reader
+from core.telemetry import metrics
+
+SQL = sql_files.load(__file__)
+
+
+@attrs.frozen(kw_only=True)
+class Simulation:
+    """A forecast of what other settings would do, from the last `since_days` days. `percent` is how much is done.
+
+    A `failed` one has a `failure`: `too_slow`, `died` with its process, or `not_enough_history`, whose `details` say
+    what is missing.
+    """
+
+    id: Id
+    status: Literal["running", "done", "failed"]
+    percent: int
+    asked_by: Person = attrs.field(converter=lambda found: Person(**found))
+    asked_at: dt.datetime
+    ended_at: dt.datetime | None
+    since_days: int
+    settings: dict[str, int]
+    extra_shifts: list[str]
+    failure: SimulationFailure | None = attrs.field(converter=converters.optional(SimulationFailure))
+    details: dict[str, Any] | None
+    result: Forecast | None = attrs.field(converter=converters.optional(lambda found: msgspec.convert(found, Forecast)))
+
+
+@attrs.frozen(kw_only=True)
+class ClaimedSimulation:
+    """A simulation that this process runs, and what it tries."""
+
+    id: str
+    since_days: int
+    settings: dict[str, int]
+    extra_shifts: list[str]
+
+
+def change_of(settings: Mapping[str, int], extra_shifts: Sequence[str]) -> Change:
+    """Return the change that a simulation tries. Raises ValidationFailed if it is empty, or can't be tried."""
+    change = Change(settings=settings, extra_shifts=tuple(ExtraShift.parse(shift) for shift in extra_shifts))
+    if not settings and not extra_shifts:
+        rule = Text(
+            en="must have a setting, unless there are extra shifts",
+            id="harus berisi pengaturan, kecuali ada giliran tambahan",
+        )
+        raise ValidationFailed.of("settings", rule)
+    change.check()
+    return change
+
+
+async def ask(
+    runtime: Runtime, actor: Actor, *, since_days: int, settings: Mapping[str, int], extra_shifts: Sequence[str]
+) -> str:
+    """Store a simulation for a jobs process to run; return its id.
+
+    Raises ValidationFailed, NotEnoughHistory, SimulationRunning.
+    """
+    shifts = [str(shift) for shift in change_of(settings, extra_shifts).extra_shifts]
+    await _check_history(runtime, since_days)
+    wanted = {"since_days": since_days, "settings": dict(settings), "extra_shifts": shifts}
+    simulation_id = ids.new_id()
+    async with runtime.transaction() as tx:
+        if not await tx.fetchval(SQL["add"], simulation_id, actor.user_id, tx.now, *wanted.values()):
+            raise SimulationRunning(details={"id": plain(await tx.fetchval(SQL["unended"]))})
+        await operators.audit(tx, actor.user_id, "simulation.asked", "simulation", simulation_id, after=wanted)
+    return simulation_id
+
+
+async def _check_history(runtime: Runtime, since_days: int) -> None:
+    """Refuse at once what the forecast would refuse for its history. Raises NotEnoughHistory."""
+    now, clock = runtime.now(), runtime.clock
+    since = now - dt.timedelta(days=since_days)
+    first_id = ids_since(clock.real_time(since), scale=clock.scale)
+    there = dict(await runtime.db.fetchrow(SQL["history"], since, now, first_id, LEAST_SEARCHES, LEAST_ANSWERS))
+    least = {"least_days": LEAST_DAYS, "least_searches": LEAST_SEARCHES, "least_answers": LEAST_ANSWERS}
+    if any(there[name] < least[f"least_{name}"] for name in there):
+        raise NotEnoughHistory(details=there | least)
+
+
+async def simulation(reader: Reader, simulation_id: str) -> Simulation:
+    """Return a simulation. Raises NotFound, also 30 days after its end."""
+    found = one(Simulation, await reader.fetchrow(SQL["simulations"], simulation_id))
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def simulations(runtime: Runtime) -> Items[Simulation]:
+    """Return the newest simulations, newest first, without their results."""
+    return Items(items=many(Simulation, await runtime.db.fetch(SQL["simulations"], None)))
+
+
+async def claim(runtime: Runtime) -> ClaimedSimulation | None:
+    """Take the simulation that waits, if any, and end one whose process has died. Raises Unavailable."""
+    if await runtime.db.fetchval(SQL["unended"]) is None:
+        return None
+    async with runtime.transaction() as tx:
+        abandoned = await tx.execute(SQL["end_abandoned"], tx.now, SimulationFailure.DIED)
+        tx.count(metrics.SIMULATIONS.labels(SimulationFailure.DIED), abandoned)
+        return one(ClaimedSimulation, await tx.fetchrow(SQL["claim"], runtime.node, CLAIM))
+
+
+async def renew(runtime: Runtime, simulation_id: str, *, percent: int) -> bool:
+    """Renew the claim and store the progress; return False if the simulation has ended. Raises Unavailable."""
+    async with runtime.transaction() as tx:
+        return bool(await tx.execute(SQL["renew"], simulation_id, runtime.node, CLAIM, percent))
+
+
+async def finish(
+    runtime: Runtime,
+    simulation_id: str,
+    *,
+    result: Any = None,
+    failure: SimulationFailure | None = None,
+    details: Any = None,
+) -> None:
+    """End a simulation with its result or failure, unless it has ended before. Raises Unavailable."""
+    async with runtime.transaction() as tx:
+        if await tx.execute(SQL["finish"], simulation_id, runtime.node, tx.now, result, failure, details):
+            tx.count(metrics.SIMULATIONS.labels(failure or "done"))
+
+
+async def purge(runtime: Runtime) -> None:
+    """Sweep: delete the simulations that ended 30 days ago."""
+    async with runtime.transaction() as tx:
+        await tx.execute(SQL["purge"], tx.now - KEEP_FOR)
