@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import attrs
+from tools.driving.client import Addresses, Client
 
 from core.accounts.operators import totp
 from tests.deploy.front import OnlyHere
@@ -28,7 +29,6 @@ from tests.deploy.placed import NAME, write_certificate
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tests.http.operators.second_factor import login, store_tokens
 from tests.stack import payment_call
-from tools.driving.client import Addresses, Client
 from tools.driving.inbox import TOKEN, CodeInbox
 from tools.driving.phone import Phone
 from tools.driving.push_inbox import PROJECT, PushInbox

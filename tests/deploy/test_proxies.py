@@ -212,7 +212,7 @@ async def through_each(work: dict[str, Coroutine[Any, Any, Any]]) -> list[Any]:
     return await asyncio.gather(*(named(proxy, one) for proxy, one in work.items()))
 
 
-async def stay_connected(customer: Client, held: set[Socket]) -> None:
+async def stay_connected(customer: Device, held: set[RecordedSocket]) -> None:
     """Keep one socket open, and in `held` while it is: open it again 0.2 to 1 s after it was closed or refused."""
     while True:
         with contextlib.suppress(Closed, aiohttp.ClientError, TimeoutError):
@@ -226,7 +226,7 @@ async def stay_connected(customer: Client, held: set[Socket]) -> None:
 async def test_all_sockets_are_back_within_10_s_after_each_realtime_process_was_replaced(
     two_of_each: TwoOfEach, worlds: dict[str, ProxiedWorld]
 ) -> None:
-    held: dict[str, set[Socket]] = {proxy: set() for proxy in worlds}
+    held: dict[str, set[RecordedSocket]] = {proxy: set() for proxy in worlds}
 
     async def back() -> dict[str, int]:
         return {proxy: sum(not socket.closed for socket in sockets) for proxy, sockets in held.items()}

@@ -742,7 +742,7 @@ async def test_payment_page_explains_why_there_was_no_chat(window: BrowserWindow
     await expect(page.locator("main")).to_contain_text("Replay of")
 
 
-async def given_up(world: World, customer: Client) -> dict[str, Any]:
+async def given_up(world: World, customer: Device) -> dict[str, Any]:
     """Abandon a payment request, and pay it."""
     payment = await world.request(customer)
     await customer.post(f"/api/client/payment/requests/{payment['payment_request_id']}/abandon")
@@ -750,7 +750,7 @@ async def given_up(world: World, customer: Client) -> dict[str, Any]:
     return payment
 
 
-async def paid_twice(world: World, customer: Client) -> dict[str, Any]:
+async def paid_twice(world: World, customer: Device) -> dict[str, Any]:
     """Pay two requests, of which one had expired; return that one."""
     payment = await world.request(customer)
     expire = "UPDATE payment_requests SET status = 'expired' WHERE id = $1"
@@ -760,7 +760,7 @@ async def paid_twice(world: World, customer: Client) -> dict[str, Any]:
     return payment
 
 
-async def rejected_extension(world: World, customer: Client) -> dict[str, Any]:
+async def rejected_extension(world: World, customer: Device) -> dict[str, Any]:
     """Pay an extension that the mitra rejects."""
     mitra = await world.mitra()
     payment, extension = await ask_for_extension(world, customer, await world.session(customer, mitra))

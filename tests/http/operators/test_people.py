@@ -165,7 +165,7 @@ async def test_export_and_erasure_need_their_rights_and_a_fresh_code(world: Worl
 # -- export and erasure of mitras
 
 
-async def a_leaver(world: World) -> Client:
+async def a_leaver(world: World) -> Device:
     """Create a mitra and deactivate them."""
     mitra = await world.mitra()
     await (await world.operator()).call("PATCH", path_of(mitra), {"is_active": False})

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from tools.driving.client import Client
 
 from tests.http.operators.past_weeks import past_weeks
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
-from tools.driving.client import Client
 
 pytestmark = pytest.mark.anyio
 

@@ -425,7 +425,7 @@ async def test_event_ack_of_a_message_does_not_count_as_delivery(phones: PushedD
 # -- devices that do not show what they have
 
 
-async def its_device(phones: PushedDevices, client: Client) -> str:
+async def its_device(phones: PushedDevices, client: Device) -> str:
     """Return the auth session id of a client whose device has a push token."""
     sql = "SELECT id::text FROM auth_sessions WHERE user_id = $1::uuid ORDER BY created_at LIMIT 1"
     return (await phones.stack.sql(sql, client.user["id"]))[0]["id"]
@@ -435,7 +435,7 @@ UNSHOWN_EVENT = "SELECT unshown_on::text[] AS devices FROM deliveries WHERE id =
 UNSHOWN_MESSAGES = "SELECT customer_unshown::text AS devices FROM chat_sessions WHERE id = $1::uuid"
 
 
-async def unshown_request(phones: PushedDevices, mitra: Client) -> tuple[Any, dict[str, Any]]:
+async def unshown_request(phones: PushedDevices, mitra: Device) -> tuple[Any, dict[str, Any]]:
     """Create a search, and acknowledge its request by a socket of the mitra that does not show it."""
     desk = await mitra.open("pairing", ack=False)
     payment = await a_request(phones)
