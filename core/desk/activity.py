@@ -104,11 +104,12 @@ class ActivitySummary:
     """One mitra's figures in a range of time, which may be shown to them.
 
     A search that asked the mitra in several rounds counts once, with their last response. `acceptance_rate` is
-    accepted / (accepted + rejected + ignored), from 0 to 1; null if all three are 0. `share_per_hour_online` is how many
-    sessions began for each hour online; null without online time. `median_answer_ms` is the median time from a request to
-    their acceptance or refusal, `lost_by_ms` the median time by which another mitra accepted before they did; null without
-    one. `earned_idr` is what was earned with the sessions that began in the range, with their extensions and less what
-    was refunded. `online_since` is since when the mitra has been online now; null while they are offline.
+    accepted / (accepted + rejected + ignored), from 0 to 1; null if all three are 0. `share_per_hour_online` is how
+    many sessions began for each hour online; null without online time. `median_answer_ms` is the median time from a
+    request to their acceptance or refusal; null without one. `lost` is how often another mitra accepted before they
+    did, and `lost_by_ms` the median time by which; null if they never lost. `earned_idr` is what was earned with the
+    sessions that began in the range, with their extensions and less what was refunded. `online_since` is since when the
+    mitra has been online now; null while they are offline.
     """
 
     mitra: Person
@@ -124,6 +125,7 @@ class ActivitySummary:
     online_seconds: int
     share_per_hour_online: float | None
     median_answer_ms: int | None
+    lost: int
     lost_by_ms: int | None
     earned_idr: int
 
@@ -157,6 +159,7 @@ answers AS (
     percentile_disc(0.5) WITHIN GROUP (
       ORDER BY CASE WHEN lost_by_ms IS NULL THEN round(extract(epoch FROM responded_at - notified_at) * 1000)::int END
     ) AS median_answer_ms,
+    count(lost_by_ms)::int AS lost,
     percentile_disc(0.5) WITHIN GROUP (ORDER BY lost_by_ms) AS lost_by_ms
   FROM chat_request_notifications
   WHERE
@@ -243,6 +246,7 @@ SELECT
   coalesce(o.online_seconds, 0) AS online_seconds,
   round(coalesce(c.sessions, 0) * 3600.0 / nullif(o.online_seconds, 0), 4)::float AS share_per_hour_online,
   w.median_answer_ms,
+  coalesce(w.lost, 0) AS lost,
   w.lost_by_ms,
   coalesce(e.earned_idr, 0) AS earned_idr
 FROM mitras AS m

@@ -3,15 +3,17 @@
 import csv
 import io
 import pathlib
+import re
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
-from tests.http.operators.steps import PASSWORD, a_role, an_account
+from tests.http.operators.steps import PASSWORD, a_role, an_account, unique
+from tests.http.pairing.steps import wait_for_invitation
 from tests.pages.browser import BrowserWindow, open_window
 from tests.pages.test_work import a_failure
-from tests.stack import World
+from tests.stack import World, refused
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +91,33 @@ async def test_refused_file_is_said(window: BrowserWindow, world: World) -> None
         await expect(window.page.locator(".toast")).to_be_visible()
     finally:
         await world.stack.sql(held, lease, -1)
+
+
+async def test_activity_of_today_is_in_the_order_that_the_operator_chooses(window: BrowserWindow, world: World) -> None:
+    page, root = window.page, await world.operator()
+    winner, tried = await world.mitra(unique("Ayu")), await world.mitra(unique("Bima"))
+    payment = await world.paid(await world.customer())
+    for mitra in (winner, tried):
+        await wait_for_invitation(world, mitra, payment["session_id"])
+    accept = f"/api/mitra/chat-requests/{payment['session_id']}/accept"
+    await winner.post(accept)
+    await refused(tried.post(accept), 409, "REQUEST_TAKEN")
+    await window.open("#/activity")
+    today = page.get_by_role("link", name="today", exact=True)
+    await today.click()
+    await expect(today).to_have_attribute("aria-current", "true")
+    await expect(page.get_by_label("From")).to_have_value(re.compile("T00:00$"))
+    names = page.get_by_role("row").get_by_role("link")
+    midnight = await page.evaluate("new Date(new Date().setHours(0, 0, 0, 0)).toISOString()")
+    found = (await root.get("/internal/mitra-activity/summary", **{"from": midnight}))["items"]
+    for order, field in (("Lost by", "lost"), ("Sessions", "sessions"), ("Earned", "earned_idr")):
+        await page.get_by_label("Order, largest first").select_option(order)
+        await page.get_by_role("button", name="Search").click()
+        expected = sorted(found, key=lambda one, field=field: -one[field])
+        await expect(names).to_have_text([one["mitra"]["display_name"] for one in expected])
+    row = page.get_by_role("row").filter(has_text=tried.user["display_name"])
+    await expect(row).to_contain_text(re.compile(r"1 . \d"))
+    await expect(today).to_have_attribute("aria-current", "true")
 
 
 async def test_operator_without_money_sees_the_other_sections(browser: Browser, world: World) -> None:

@@ -178,6 +178,7 @@ class Model:
             "online_seconds": online,
             "share_per_hour_online": round(len(chats) * 3600 / online, 4) if online else None,
             "median_answer_ms": statistics.median_low(times) if times else None,
+            "lost": len(lost),
             "lost_by_ms": statistics.median_low(lost) if lost else None,
             "earned_idr": sum(amount for session, _, amount in self.ledger if session in ids),
         }

@@ -582,8 +582,13 @@ export const INDONESIAN = {
   "Take offline": "Jadikan luring",
   "{name} is offline.": "{name} sudah luring.",
   "All requests": "Semua permintaan",
-  "The last 30 days. Acceptance: accepted of accepted, refused and unanswered.":
-    "30 hari terakhir. Penerimaan: yang diterima dari yang diterima, ditolak, dan tidak dijawab.",
+  "Acceptance: accepted of accepted, refused and unanswered.":
+    "Penerimaan: yang diterima dari yang diterima, ditolak, dan tidak dijawab.",
+  "Order, largest first": "Urutan, terbesar dahulu",
+  Days: "Hari",
+  today: "hari ini",
+  "last 7 days": "7 hari terakhir",
+  "last 30 days": "30 hari terakhir",
   Acceptance: "Penerimaan",
   Invited: "Diminta",
   Accepted: "Menerima",

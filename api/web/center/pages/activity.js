@@ -2,7 +2,7 @@
 
 import { api } from "../kernel/api.js";
 import { linked } from "../parts/linked.js";
-import { instant, ListPage, person } from "../parts/list.js";
+import { instant, ListPage, person, pick } from "../parts/list.js";
 import { asked, fairness, outcome } from "../parts/requests.js";
 import { h } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/format.js";
@@ -21,6 +21,29 @@ const accepted = (one) => [
   t("{n} of {all}", { n: number(one.accepted), all: number(one.notified) }),
   ...below(percent(one.acceptance_rate)),
 ];
+// By what the list is ordered, the largest first -> its column. Without a choice: by the number of requests.
+const orders = () => [
+  ["online_seconds", t("Online")],
+  ["acceptance_rate", t("Accepted")],
+  ["ignored", t("No answer")],
+  ["sessions", t("Sessions")],
+  ["share_per_hour_online", t("Sessions an hour")],
+  ["median_answer_ms", t("Median answer")],
+  ["lost", t("Lost by")],
+  ["earned_idr", t("Earned")],
+];
+/** The begin of a day of the operator, some days ago. */
+const midnight = (days) => {
+  const at = new Date(service.now());
+  at.setHours(0, 0, 0, 0);
+  at.setDate(at.getDate() - days);
+  return at.toISOString();
+};
+const ranges = () => [
+  [0, t("today")],
+  [6, t("last 7 days")],
+  [null, t("last 30 days")],
+];
 const who = ({ mitra }) => linked("mitras", `/mitras/${mitra.id}`, mitra.display_name);
 
 class ActivityPage extends ListPage {
@@ -35,14 +58,36 @@ class ActivityPage extends ListPage {
   }
 
   filters() {
-    return [instant("from", t("From")), instant("to", t("To"))];
+    return [
+      instant("from", t("From")),
+      instant("to", t("To")),
+      pick("sort", t("Order, largest first"), orders(), t("Invited")),
+    ];
   }
 
-  render(data) {
-    const note = this.query.size
-      ? null
-      : h("p", { class: "quiet" }, t("The last 30 days. Acceptance: accepted of accepted, refused and unanswered."));
-    return [note, super.render(data)];
+  /** The list is complete, so it is put in order here. */
+  fixed() {
+    return { sort: null };
+  }
+
+  async load(signal) {
+    const found = await super.load(signal);
+    const by = this.query.get("sort");
+    found.items.sort((one, other) => (other[by] ?? -1) - (one[by] ?? -1));
+    return found;
+  }
+
+  lead() {
+    const link = ([days, words]) => {
+      const from = days === null ? null : midnight(days);
+      const isShown = this.query.get("from") === from && !this.query.has("to");
+      const href = address("/activity", { from, sort: this.query.get("sort") });
+      return h("a", { class: "preset", href, "aria-current": isShown ? "true" : null }, words);
+    };
+    return [
+      h("nav", { class: "presets", "aria-label": t("Days") }, ranges().map(link)),
+      h("p", { class: "quiet" }, t("Acceptance: accepted of accepted, refused and unanswered.")),
+    ];
   }
 
   columns() {

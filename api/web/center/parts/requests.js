@@ -24,12 +24,14 @@ export const outcome = () => [
 
 const TENTHS = { maximumFractionDigits: 1 };
 const seconds = (ms) => (ms === null ? "–" : t("{n} s", { n: number(ms / 1000, TENTHS) }));
+/** How often another mitra accepted before this one did, and the median time by which: "3 × 1.2 s". */
+const lost = ({ lost: times, lost_by_ms: ms }) => (times ? `${number(times)} × ${seconds(ms)}` : "–");
 const rate = (value) => (value === null ? "–" : number(value, TENTHS));
 
 /** The figures of a mitra that say how fairly they get sessions: [label, text of a row of the summary]. */
 export const fairness = () => [
   [t("Sessions an hour"), (one) => rate(one.share_per_hour_online)],
   [t("Median answer"), (one) => seconds(one.median_answer_ms)],
-  [t("Lost by"), (one) => seconds(one.lost_by_ms)],
+  [t("Lost by"), lost],
   [t("Earned"), (one) => rupiah(one.earned_idr)],
 ];
