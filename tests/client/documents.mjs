@@ -24,8 +24,9 @@ function layOver(fields, example) {
 export function wholeFrame(role, path, fields) {
   const recorded = OBJECTS.frames[`${role} ${path}`];
   if (fields.type === "error") return layOver(fields, recorded[`error ${fields.code}`] ?? UNRECORDED_ERROR);
-  if (!recorded[fields.type]) throw new Error(`no ${fields.type} to a ${role} on ${path} was recorded`);
-  return layOver(fields, recorded[fields.type]);
+  const found = recorded[`${fields.type} ${fields.status}`] ?? recorded[fields.type];
+  if (!found) throw new Error(`no ${fields.type} to a ${role} on ${path} was recorded`);
+  return layOver(fields, found);
 }
 
 /** Return a whole body for the fields of a vector: `like` names the object of objects.json under it. */

@@ -5,7 +5,7 @@ import { Mismatch, Names } from "./names.mjs";
 import { Stage } from "./stage.mjs";
 import { settle } from "./world.mjs";
 
-const ANSWERS = { auth_ok: "auth", message_ack: "send_message", sync: "sync", pong: "ping" };
+const ANSWERS = { auth_ok: "auth", message_ack: "send_message", sync: "sync", pong: "ping", accepted: "accept" };
 const PART_MS = 500; // time passes in parts, so that requests without a step are answered in time
 const SNAPSHOTS = { sessions: [], searching: null, requests: [] };
 const API = "http://api.test";
@@ -36,6 +36,7 @@ class Player {
   #outcomes = {};
   #sent = []; // all frames of the client
   #waiting = []; // expected requests without an answer, oldest first
+  #epoch; // the one that was served last, or that the vector serves first
 
   constructor(vector, createClient) {
     this.#createClient = createClient;
@@ -60,6 +61,7 @@ class Player {
   /** Play all steps. Throws Mismatch. */
   async play(steps) {
     const whole = [...steps.flatMap((step) => this.#expand(step)), { quiet: true }];
+    this.#epoch = whole.map((step) => step.serve?.frame?.epoch).find((epoch) => epoch);
     for (const [n, step] of whole.entries()) {
       await this.#answerUsual();
       try {
@@ -138,8 +140,10 @@ class Player {
 
   /** Keep a socket open that the vector is not about. */
   async #serveOther({ open, frame, path }) {
+    const epoch = this.#epoch ? { epoch: this.#epoch } : {};
     if (open) this.#stage.socket(open).events.opened();
-    else if (frame.type === "auth") await this.#serveFrame({ frame: { type: "auth_ok", ...SNAPSHOTS } }, path);
+    else if (frame.type === "auth")
+      await this.#serveFrame({ frame: { type: "auth_ok", ...SNAPSHOTS, ...epoch } }, path);
     else if (frame.type === "ping") await this.#serveFrame({ frame: { type: "pong" } }, path);
   }
 
@@ -214,6 +218,7 @@ class Player {
     const server_time = this.#stage.serverTime();
     const whole = this.#names.fill(wholeFrame(this.#role, path, { server_time, ...frame }));
     const ref = this.#ref(to, whole);
+    if (frame.epoch) this.#epoch = frame.epoch;
     await this.#stage.deliver(ref === undefined ? whole : { ...whole, ref }, path);
   }
 
@@ -273,16 +278,26 @@ class Player {
   /** Return what the app shows, by the names of docs/clients.md. */
   #state() {
     const { state } = this.#client;
-    const chats = Object.entries(state.chats).map(([id, { session, messages, typingUntil, peer }]) => {
-      const shown = messages.map((one) => ({ ...one, error: one.error?.code }));
-      return [id, { status: session.status, messages: shown, typing: typingUntil !== null, peer_absent: peer.absent }];
-    });
+    const chats = Object.entries(state.chats).map(
+      ([id, { session, messages, typingUntil, peer, extension, credit }]) => {
+        const shown = messages.map((one) => ({ ...one, error: one.error?.code }));
+        const { status, expires_at } = session;
+        const held = { typing: typingUntil !== null, peer_absent: peer.absent };
+        return [
+          id,
+          { status, expires_at, messages: shown, extension, credit_seconds: credit?.addedSeconds ?? null, ...held },
+        ];
+      },
+    );
     return {
       connection: state.connection,
       signed_out: state.signedOut,
       saved: state.saved,
       stored: [...this.#stage.stored.keys()],
       chats: Object.fromEntries(chats),
+      payments: state.payments,
+      search: state.search && { session_id: state.search.id, asked: state.search.search?.asked },
+      search_end: state.searchEnd,
       requests: state.requests.map((request) => request.session_id),
       closed_requests: state.closedRequests,
       online: state.status?.is_online ?? null,

@@ -1,4 +1,7 @@
-"""Each behaviour of the client library is needed by a vector: without it, one fails."""
+"""Each behaviour of the client library is needed by a vector: without it, one fails.
+
+The vectors that tests/vectors/mutations.json names for a mutation find it without the others.
+"""
 
 import concurrent.futures
 import json
@@ -7,18 +10,23 @@ import shutil
 import subprocess
 from typing import Any
 
+import pytest
+
 FOLDER = pathlib.Path(__file__).parent
 LIBRARY = FOLDER.parents[1] / "api/web/client"
 MUTATIONS: list[dict[str, str]] = json.loads((FOLDER / "mutations.json").read_text(encoding="utf-8"))
+IN_WORDS: dict[str, list[str]] = {
+    one["id"]: one["caught_by"]
+    for one in json.loads((FOLDER.parent / "vectors/mutations.json").read_text(encoding="utf-8"))
+}
 PLAY_S = 20  # a mutant that runs longer repeats something without an end
 
 
-def play(node: str, folder: pathlib.Path) -> str | None:
-    """Play the vectors with a copy of the library; return what failed, or None."""
+def play(node: str, folder: pathlib.Path, vectors: list[str]) -> str | None:
+    """Play vectors (none: all) with a copy of the library; return what failed, or None."""
+    command = [node, str(FOLDER / "mutant.mjs"), str(folder), *vectors]
     try:
-        done: Any = subprocess.run(
-            [node, str(FOLDER / "mutant.mjs"), str(folder)], check=False, capture_output=True, text=True, timeout=PLAY_S
-        )
+        done: Any = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PLAY_S)
     except subprocess.TimeoutExpired:
         return "no end"
     return None if done.returncode == 0 else done.stdout or done.stderr
@@ -36,13 +44,20 @@ def mutant(folder: pathlib.Path, number: int, mutation: dict[str, str]) -> pathl
 
 
 def test_unchanged_library_passes_all_vectors(node: str) -> None:
-    assert play(node, LIBRARY) is None
+    assert play(node, LIBRARY, []) is None
 
 
+def test_each_mutation_in_words_is_made_once_in_the_library() -> None:
+    assert sorted(one["mutation"] for one in MUTATIONS if "mutation" in one) == sorted(IN_WORDS)
+    assert len(IN_WORDS) == 25
+
+
+@pytest.mark.timeout(400)  # one process for each of 80 mutants
 def test_library_without_a_behaviour_fails_a_vector(node: str, tmp_path: pathlib.Path) -> None:
     folders = [mutant(tmp_path, number, mutation) for number, mutation in enumerate(MUTATIONS)]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda folder: play(node, folder), folders))
+        named = [IN_WORDS.get(mutation.get("mutation", ""), []) for mutation in MUTATIONS]
+        results = list(pool.map(lambda folder, vectors: play(node, folder, vectors), folders, named))
     survived = [mutation["name"] for mutation, result in zip(MUTATIONS, results, strict=True) if result is None]
     broken = [
         mutation["name"] for mutation, result in zip(MUTATIONS, results, strict=True) if "SyntaxError" in str(result)

@@ -6,7 +6,7 @@ import { createClient } from "../../api/web/client/index.js";
 import { play } from "./player.mjs";
 
 const FOLDER = new URL("../vectors/", import.meta.url);
-const OTHERS = ["objects.json", "schema.json"];
+const OTHERS = ["mutations.json", "objects.json", "schema.json"];
 
 for (const name of readdirSync(FOLDER).filter((one) => one.endsWith(".json") && !OTHERS.includes(one))) {
   const vector = JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));

@@ -42,7 +42,7 @@ def whole_frame(role: str, path: str, fields: dict[str, Any]) -> dict[str, Any]:
     kind = fields["type"]
     if kind == "error":
         return lay_over(fields, recorded.get(f"error {fields['code']}", UNRECORDED_ERROR))
-    return lay_over(fields, recorded[kind])
+    return lay_over(fields, recorded.get(f"{kind} {fields.get('status')}") or recorded[kind])
 
 
 def whole_body(body: Any) -> Any:

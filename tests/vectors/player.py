@@ -13,14 +13,15 @@ from tests.vectors.world import FakeAnswer, World, refuse_upgrade
 
 FOLDER = pathlib.Path(__file__).parent
 ALL_PATHS = ["/ws/chat", "/ws/pairing"]
-ANSWERS = {"auth_ok": "auth", "message_ack": "send_message", "sync": "sync", "pong": "ping"}
+ANSWERS = {"auth_ok": "auth", "message_ack": "send_message", "sync": "sync", "pong": "ping", "accepted": "accept"}
+OTHERS = ("mutations.json", "objects.json", "schema.json")
 KINDS = ("call", "expect", "may", "serve", "fault", "advance", "quiet", "state", "outcome")
 Step = dict[str, Any]
 
 
 def read_all() -> dict[str, dict[str, Any]]:
     """Return all vectors by file name."""
-    names = sorted(path for path in FOLDER.glob("*.json") if path.name not in ("objects.json", "schema.json"))
+    names = sorted(path for path in FOLDER.glob("*.json") if path.name not in OTHERS)
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in names}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import jwt
 
 from core.base import ids
+from tests.http.extensions.steps import answer_extension, ask_for_extension
 from tests.stack import Stack, World
 from tests.vectors.renaming import Renaming
 from tools.driving.device import Device, RecordedSocket
@@ -29,6 +30,7 @@ ROUTES = {
     "GET /api/shared/chat/sessions/{session_id}": "Session",
     "GET /api/client/payment/requests/{request_id}": "PaymentRequest",
 }
+VARIED = {"error": "code", "pairing_status": "status"}  # types whose frames have other fields by the value of one
 Recording = dict[str, Any]
 
 
@@ -41,7 +43,9 @@ class Recorder:
         self._bodies: dict[str, Any] = {}
 
     def _keep(self, place: str, frame: dict[str, Any]) -> None:
-        name = f"error {frame['code']}" if frame["type"] == "error" else frame["type"]
+        name = frame["type"]
+        if name in VARIED:
+            name = f"{name} {frame[VARIED[name]]}"
         self._frames.setdefault(place, {})[name] = frame
 
     async def _take(self, socket: RecordedSocket, place: str, kind: str) -> None:
@@ -73,7 +77,9 @@ class Recorder:
             session_id = await self._pair()
         await self._record_bodies(session_id)
         await self._talk(session_id)
+        await self._extend(session_id)
         await self._say_goodbye(session_id)
+        await self._fail()
         await self._be_away()
         renaming = Renaming(
             customer=self._dewi.user["id"],
@@ -99,16 +105,28 @@ class Recorder:
         assert asked["request"]["session_id"] == first
         self._keep("mitra /ws/pairing", asked)
         await self._open(self._ayu, "pairing")
-        await self._open(self._dewi, "pairing")
+        search = await self._open(self._dewi, "pairing")
+        asked = await search.wait("pairing_status")
+        # The repeats of this frame, for a larger number of mitras, are no events; the others are.
+        self._keep("customer /ws/pairing", {name: value for name, value in asked.items() if name != "event_id"})
+        self._bodies["SearchingSession"] = await self._dewi.get(f"/api/shared/chat/sessions/{first}")
         second = (await self._world.paid(self._rani))["session_id"]
         await ayu.wait("chat_request", where=lambda frame: frame["request"]["session_id"] == second)
         desk_chat = await self._ayu.open("chat")
         await self._ayu.post(f"/api/mitra/chat-requests/{first}/accept")
         await self._take(chat, "customer /ws/chat", "session_started")
         await self._take(desk_chat, "mitra /ws/chat", "session_started")
+        await self._take(search, "customer /ws/pairing", "pairing_status")
         await self._take(sari, "mitra /ws/pairing", "chat_request_closed")
-        await self._refused(self._sari, "POST", f"/api/mitra/chat-requests/{first}/accept")
-        await self._refused(self._ayu, "POST", f"/api/mitra/chat-requests/{second}/accept")
+        for client, socket, session_id in (
+            (self._ayu, ayu, first),
+            (self._sari, sari, first),
+            (self._ayu, ayu, second),
+        ):
+            await socket.send({"type": "accept", "ref": "1", "session_id": session_id})
+            self._keep("mitra /ws/pairing", await socket.wait("accepted", "error"))
+            if (client, session_id) != (self._ayu, first):
+                await self._refused(client, "POST", f"/api/mitra/chat-requests/{session_id}/accept")
         operator = await self._world.operator()
         await operator.post(f"/internal/mitras/{self._sari.user['id']}/force-offline")
         await self._take(sari, "mitra /ws/pairing", "mitra_status_changed")
@@ -162,16 +180,47 @@ class Recorder:
         )
         return await device.open("chat")
 
+    async def _extend(self, session_id: str) -> None:
+        """Record an extension from the mitra's question to the new end."""
+        chat, desk = await self._dewi.open("chat"), await self._ayu.open("chat")
+        _, extension = await ask_for_extension(self._world, self._dewi, session_id)
+        await self._take(desk, "mitra /ws/chat", "extension_requested")
+        await answer_extension(self._ayu, extension, accept=True)
+        await self._take(desk, "mitra /ws/chat", "extension_resolved")
+        for kind in ("extension_resolved", "session_resumed"):
+            await self._take(chat, "customer /ws/chat", kind)
+
+    async def _fail(self) -> None:
+        """Record a search whose mitra says no, and money that comes after the request was given up."""
+        world, place = self._world, "customer /ws/pairing"
+        search, desk = await self._dewi.open("pairing"), await self._ayu.open("pairing")
+        wish = {"mode": "chat", "duration_minutes": 12, "mitra_id": self._ayu.user["id"]}
+        payment = await self._dewi.post("/api/client/chat/returning", wish)
+        await world.webhook(payment)
+        asked = await desk.wait("chat_request", where=lambda frame: frame["request"]["kind"] == "targeted")
+        await self._ayu.post(f"/api/mitra/chat-requests/{asked['request']['session_id']}/reject")
+        self._keep(place, await search.wait("pairing_status", where=lambda frame: frame["status"] == "failed"))
+        late = await world.request(self._dewi)
+        await self._dewi.post(f"/api/client/payment/requests/{late['payment_request_id']}/abandon")
+        await world.webhook(late)
+
+        def is_late(frame: dict[str, Any]) -> bool:
+            request = frame["payment_request"]
+            return (request["payment_request_id"], request["status"]) == (late["payment_request_id"], "failed_pairing")
+
+        self._keep(place, await search.wait("payment_updated", where=is_late))
+
     async def _be_away(self) -> None:
-        """Record the absence and the return of a mitra who has no socket."""
+        """Record the absence and the return of a mitra who has no socket, and the time that is given back."""
         wati, nur = await self._world.customer("Wati"), await self._world.mitra("Nur")
         session_id, place = await self._world.session(wati, nur), "customer /ws/chat"
         self._world.stop_heartbeats(nur)
         chat = await wati.open("chat")
-        async with self._world.setting(peer_absent_seconds=1):
+        async with self._world.setting(peer_absent_seconds=1, fair_clock=True):
             await self._take(chat, place, "peer_absent")
             await nur.get(f"/api/shared/chat/sessions/{session_id}")
             await self._take(chat, place, "peer_returned")
+            await self._take(chat, place, "session_clock_adjusted")
 
     async def _say_goodbye(self, session_id: str) -> None:
         """End the session, and send too much to it."""

@@ -18,6 +18,7 @@ FIXED: dict[str, Any] = {
     "digest": None,  # the digest of other messages than those of a vector
     "request_id": "01HZX3J9M7Q8W2",
     "retry_after_seconds": 1,
+    "added_seconds": 90,
 }
 
 

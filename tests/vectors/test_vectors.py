@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -97,6 +98,22 @@ def test_python_client_computes_the_digests(chat: dict[str, Any]) -> None:
     assert found == chat["digests"]
 
 
+def ids_of(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the (client_message_id, id) of the messages in a part of a vector."""
+    if isinstance(value, dict) and {"id", "client_message_id"} <= value.keys():
+        yield value["client_message_id"], value["id"]
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from ids_of(one)
+
+
+@each_vector
+def test_message_has_one_id_unless_the_service_has_lost_it(vector: dict[str, Any]) -> None:
+    """Stores of apps have the id as their key."""
+    known: dict[str, str] = {}
+    for message, its_id in ids_of(vector["steps"]):
+        assert known.setdefault(message, its_id) == its_id or its_id.endswith("_new")
+
+
 def test_player_reports_a_client_that_does_something_else() -> None:
     """A vector whose expectation is wrong fails, and so does one that leaves something out."""
     sent = json.loads(json.dumps(VECTORS["message-sent"]))
@@ -125,3 +142,10 @@ def test_page_for_authors_names_every_call_and_step() -> None:
     assert {key for step in steps for key in step} - {"code", "of", "on"} <= words
     assert {step["call"] for step in steps if "call" in step} <= words
     assert {key for step in steps for key in step.get("state", {})} <= words
+
+
+def test_mutations_are_in_words_and_name_vectors() -> None:
+    found = json.loads((player.FOLDER / "mutations.json").read_text(encoding="utf-8"))
+    for one in found:
+        assert set(one["caught_by"]) <= set(VECTORS), one["id"]
+        assert re.search(r"[;{}()#]|=>|\bthis\b", one["break"]) is None, one["id"]
