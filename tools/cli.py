@@ -18,7 +18,7 @@ from core.base.languages import DEFAULT
 from core.settings.settings import SettingsError
 from core.telemetry.metrics import VERSION
 from tools.commands import backup
-from tools.commands.arguments import between, moment
+from tools.commands.arguments import between, days, moment
 from tools.commands.backups import BackupError
 from tools.commands.running import Failed
 from tools.embedded.programs import EmbeddedError
@@ -110,6 +110,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_privacy(add, commands)
     add_receipts(add, commands)
+    add_simulate(add)
     pay = add(
         "pay",
         of("data.pay"),
@@ -240,6 +241,21 @@ def add_receipts(add: Any, commands: Any) -> None:
     )
     digest.add_argument("id", metavar="ID")
     digest.add_argument("--seq", type=between(int, 1, MAX_INT), metavar="N", help="up to this message only")
+
+
+def add_simulate(add: Any) -> None:
+    """Add the command that tries settings before they are live."""
+    made = add(
+        "simulate", of("simulate.simulate"), "forecast by the history what other settings would do; changes nothing"
+    )
+    made.add_argument("--since", type=days, default=28, metavar="DAYS", help="the history: such as 28d (the default)")
+    made.add_argument(
+        "--set", action="append", default=[], metavar="ROW=VALUE", help="a configuration row, such as blast_size=5"
+    )
+    made.add_argument(
+        "--add", action="append", default=[], metavar="SHIFT", help="mitras who are online as well: 2@fri/18:00-22:00"
+    )
+    made.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
 def main(argv: list[str] | None = None) -> int:

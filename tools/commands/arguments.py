@@ -1,9 +1,11 @@
-"""Types of command-line arguments: bounded numbers and moments."""
+"""Types of command-line arguments: bounded numbers, days and moments."""
 
 import argparse
 import datetime as dt
 from collections.abc import Callable
 from typing import TypeVar
+
+from core.pairing.simulation.rules import MOST_DAYS
 
 N = TypeVar("N", int, float)
 
@@ -29,3 +31,11 @@ def moment(text: str) -> dt.datetime:
     if at.tzinfo is None:
         raise argparse.ArgumentTypeError("must have a zone, such as Z or +07:00")
     return at
+
+
+def days(text: str) -> int:
+    """Read an argument that is a number of days, such as 28d."""
+    number = text.removesuffix("d")
+    if not number.isdecimal() or not 1 <= int(number) <= MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"must be from 1d to {MOST_DAYS}d")
+    return int(number)
