@@ -25,7 +25,7 @@ from core.pairing.simulation.rules import (
     Bar,
     Change,
     Forecast,
-    Hour,
+    HourOfWeek,
     NotEnoughHistory,
     Row,
     tried,
@@ -180,7 +180,7 @@ def _answer(base: Basis, now: Sequence[Figures], then: Sequence[Figures], guesse
         rows=tuple(rows),
         back_test=base.back_test,
         by_hour=tuple(
-            Hour(weekday=key[0], hour=key[1], searches=day.searches, **moved(key))
+            HourOfWeek(weekday=key[0], hour=key[1], searches=day.searches, **moved(key))
             for key, day in sorted(base.happened.hours.items())
         ),
         waits=tuple(Bar(upto=upto, **moved(("wait", place))) for place, upto in enumerate([*UPTO_S, None])),

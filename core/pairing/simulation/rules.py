@@ -125,7 +125,7 @@ class BackTest:
 
 
 @attrs.frozen(kw_only=True)
-class Hour:
+class HourOfWeek:
     """The share of unserved searches in an hour of the week, in the business's zone. `weekday` 1 is Monday."""
 
     weekday: int
@@ -155,7 +155,7 @@ class Forecast:
 
     rows: tuple[Row, ...]
     back_test: tuple[BackTest, ...]
-    by_hour: tuple[Hour, ...]
+    by_hour: tuple[HourOfWeek, ...]
     waits: tuple[Bar, ...]
     loads: tuple[Bar, ...]
     guessed: float
