@@ -6,6 +6,7 @@ import attrs
 
 from api.internal.control_center import FOLDER
 from tests.http.operators.steps import an_operator
+from tests.http.operators.test_simulations import stored
 from tests.stack import World, new_id, payment_call
 from tools.driving.device import Device
 
@@ -24,6 +25,7 @@ class Scene:
     webhook: str
     tier: str
     report: str
+    simulation: str
 
 
 ROUTE = re.compile(r'^route\("/([\w-]+)"', re.MULTILINE)  # a page whose address has no id
@@ -79,7 +81,7 @@ async def play(world: World) -> Scene:
         failure=mine[left["payment_request_id"]], session=ended, running=running, payment=left["payment_request_id"],
         pending=pending["payment_request_id"], mitra=ayu.user["id"], customer=dewi.user["id"],
         webhook=calls[0]["id"], tier=tier["id"],
-        report=report["id"],
+        report=report["id"], simulation=await stored(world, {"max_customers_per_mitra": 5}),
     )  # fmt: skip
 
 
@@ -111,6 +113,7 @@ def addresses(scene: Scene) -> dict[str, str]:
         "price-history": f"#/pricing/tiers/{scene.tier}",
         "discount-history": "#/pricing/promotion",
         "settings": "#/settings",
+        "what-if": f"#/settings/what-if?id={scene.simulation}",
         "webhooks": "#/webhooks",
         "webhook": f"#/webhooks/{scene.webhook}",
         "operators": "#/operators",

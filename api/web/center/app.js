@@ -34,6 +34,7 @@ import "./pages/sign_in.js";
 import "./pages/tier_history.js";
 import "./pages/unserved.js";
 import "./pages/webhooks.js";
+import "./pages/what_if.js";
 
 addWords(DICTIONARY);
 
@@ -62,6 +63,7 @@ route("/pricing", "pricing-page", "pricing");
 route("/pricing/tiers/:id", "tier-history-page", "pricing");
 route("/pricing/promotion", "promotion-history-page", "pricing");
 route("/settings", "settings-page", ["config", "security"]);
+route("/settings/what-if", "what-if-page", "config");
 route("/webhooks", "webhooks-page", "webhooks");
 route("/webhooks/:id", "webhook-page", "webhooks");
 route("/operators", "operators-page", "operators");

@@ -17,7 +17,7 @@ import { preferences } from "../shared/preferences.js";
 import { t } from "../shared/words.js";
 
 const PATH = "/internal/figures";
-const WEEK_MS = 7 * 86_400_000;
+const DAY_MS = 86_400_000;
 // The figures, and whether they are money.
 const FIGURES = [
   ["paid", "Paid", true],
@@ -36,7 +36,14 @@ const GROUPS = [
 ];
 
 /** A day as text, a week earlier. */
-const weekBefore = (day) => new Date(Date.parse(day) - WEEK_MS).toISOString().slice(0, 10);
+const weekBefore = (day) => dayAfter(day, -7);
+
+/** A day as text, some days later. */
+const dayAfter = (day, days) => new Date(Date.parse(day) + days * DAY_MS).toISOString().slice(0, 10);
+
+/** A change of a setting in words. */
+const changeWords = ({ label, before, after }) =>
+  `${label}: ${before === null ? "–" : number(before)} → ${number(after)}`;
 
 const compact = (value) => number(value, { notation: "compact", maximumFractionDigits: 1 });
 
@@ -88,8 +95,20 @@ class FiguresPage extends ListPage {
     const then = { from: weekBefore(now.from), to: weekBefore(now.to) };
     const read = async (by, range) => (await api.get(PATH, { ...range, by }, signal)).items;
     const groups = GROUPS.map(async ([by]) => [by, await Promise.all([read(by, now), read(by, then)])]);
-    const [before, ...pairs] = await Promise.all([read("day", then), ...groups]);
-    return { ...days, before, groups: Object.fromEntries(pairs) };
+    const [before, changes, ...pairs] = await Promise.all([read("day", then), this.#changes(days, signal), ...groups]);
+    return { ...days, before, changes, groups: Object.fromEntries(pairs) };
+  }
+
+  /** The changes of settings in these days that a simulation can try, the oldest first, each with its day. */
+  async #changes({ first_day, last_day, time_zone }, signal) {
+    if (!session.may("config")) return [];
+    const range = { from: `${dayAfter(first_day, -1)}T00:00:00Z`, to: `${dayAfter(last_day, 2)}T00:00:00Z` };
+    const { items } = await api.get("/internal/config/changes", range, signal);
+    const day = new Intl.DateTimeFormat("sv", { timeZone: time_zone }); // writes days such as 2026-11-28
+    return items
+      .reverse()
+      .map((one) => ({ ...one, day: day.format(new Date(one.changed_at)) }))
+      .filter((one) => one.day >= first_day && one.day <= last_day);
   }
 
   render(data) {
@@ -124,7 +143,7 @@ class FiguresPage extends ListPage {
         h("span", { class: "before" }),
         t("a week before"),
       ),
-      this.#section(chosen, "day", t("By day"), data.items, (_, n) => data.before[n]),
+      this.#section(chosen, "day", t("By day"), data.items, (_, n) => data.before[n], data.changes),
       GROUPS.map(([by, words]) => {
         const [now, then] = data.groups[by];
         return this.#section(chosen, by, t(words), now, (row) => then.find((one) => one.key === row.key));
@@ -132,14 +151,19 @@ class FiguresPage extends ListPage {
     ];
   }
 
-  /** A chart of the chosen figure, and a table of all. `earlier` returns the row of a week before. */
-  #section([name, words, isMoney], by, heading, rows, earlier) {
+  /**
+   * A chart of the chosen figure, and a table of all. `earlier` returns the row of a week before. `changes` are marks of
+   * changed settings.
+   */
+  #section([name, words, isMoney], by, heading, rows, earlier, changes = []) {
+    const marks = (day) => changes.filter((one) => one.day === day).map(changeWords);
     const format = isMoney ? rupiah : number;
     const bars = rows.map((row, n) => ({
       label: nameOf(by, row.key),
       short: by === "day" ? shortDay(row.key) : null,
       value: row[name],
       before: earlier(row, n)?.[name] ?? 0,
+      mark: marks(row.key).join("; "),
     }));
     const sum = (key) => format(bars.reduce((total, bar) => total + bar[key], 0));
     const title = `${t(words)}, ${heading}`;
@@ -164,6 +188,14 @@ class FiguresPage extends ListPage {
       { class: "card figures" },
       h("div", { class: "row spread" }, h("h2", {}, heading), h("strong", {}, `${t(words)}: ${sum("value")}`)),
       rows.length ? chart : h("p", { class: "quiet" }, t("Nothing in this time.")),
+      changes.length > 0 && [
+        h("p", { class: "quiet" }, t("Dashed lines are changes of settings:")),
+        h(
+          "ul",
+          { class: "changes" },
+          changes.map((one) => h("li", {}, `${utcDay(one.day)}, ${changeWords(one)}`)),
+        ),
+      ],
       rows.length > 0 &&
         h(
           "details",

@@ -12,9 +12,11 @@ import { chip } from "../parts/status.js";
 import { h } from "../shared/dom.js";
 import { decimal, field, form, integer, select, tick } from "../shared/form.js";
 import { number } from "../shared/format.js";
+import { address } from "../shared/router.js";
 import { time } from "../shared/time.js";
 import { toast } from "../shared/toast.js";
 import { t } from "../shared/words.js";
+import { PATH as WHAT_IF } from "./what_if.js";
 
 const PATH = "/internal/config";
 
@@ -100,6 +102,15 @@ function notice(row) {
   return { shown, read };
 }
 
+/** A link to the page that simulates a value of a row; null for a row that can't be tried. */
+function trial(row) {
+  if (!row.triable || !session.may("config")) return null;
+  const words = t("Try this value");
+  return h("a", { href: tryAddress(row, row.value), "aria-label": `${words}: ${row.label}` }, words);
+}
+
+const tryAddress = ({ key }, value) => address(WHAT_IF, { key, value });
+
 const isSame = (one, other) => plain(one) === plain(other);
 
 /** What a change would do, in words; empty without a change. */
@@ -182,17 +193,26 @@ class SettingsPage extends Page {
 
   #fill(group, name, rows) {
     const can = session.may(rows[0].area, "write");
-    const parts = rows.map((row) => ({ row, ...(can && control(row)), said: h("output", { class: "hint" }) }));
-    const settings = parts.map(({ row, shown, said: changed }) =>
+    const parts = rows.map((row) => ({
+      row,
+      ...(can && control(row)),
+      said: h("output", { class: "hint" }),
+      trial: trial(row),
+    }));
+    const settings = parts.map(({ row, shown, said: changed, trial: link }) =>
       h(
         "div",
         { class: "setting", "data-key": row.key },
         this.#about(row),
-        h("div", {}, shown ?? this.#value(row), changed),
+        h("div", {}, shown ?? this.#value(row), changed, link),
       ),
     );
     const show = (of) => {
-      for (const part of parts) if (part.read) part.said.textContent = said(part.row, part.read(new FormData(of)));
+      for (const { row, read, said: changed, trial: link } of parts.filter((part) => part.read)) {
+        const value = read(new FormData(of));
+        changed.textContent = said(row, value);
+        link?.setAttribute("href", tryAddress(row, value));
+      }
     };
     const send = (data) =>
       this.#save(

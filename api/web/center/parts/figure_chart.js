@@ -23,11 +23,12 @@ export function ticks(most) {
 
 class FigureChart extends HTMLElement {
   /**
-   * `bars` are [{ label, short, value, before }]; `short` is the label on the axis. `format` formats a value, and
-   * `compact` one of the axis. `across`: the bars lie, one group below the other.
+   * `bars` are [{ label, short, value, before, mark }]; `short` is the label on the axis, and `mark` words that a line at
+   * the bar stands for. `format` formats a value, and `compact` one of the axis. `across`: the bars lie, one group below
+   * the other. `every`: how many bars have one label; 1: as many labels as fit.
    */
-  show(name, bars, { format, compact, across = false }) {
-    Object.assign(this, { name, bars, format, compact, across });
+  show(name, bars, { format, compact, across = false, every = 1 }) {
+    Object.assign(this, { name, bars, format, compact, across, every });
     this.draw();
   }
 
@@ -63,7 +64,7 @@ class FigureChart extends HTMLElement {
     const tall = HEIGHT - TOP - BOTTOM;
     const y = (value) => TOP + tall - (value / axis.at(-1)) * tall;
     const slot = (width - LEFT) / Math.max(1, this.bars.length);
-    const every = Math.ceil(LABEL / slot);
+    const every = this.every > 1 ? this.every : Math.ceil(LABEL / slot);
     const lines = axis.map((value) => [
       svg("line", { x1: LEFT, x2: width, y1: y(value), y2: y(value) }),
       svg("text", { x: LEFT - 8, y: y(value) + 4, class: "end" }, this.compact(value)),
@@ -75,6 +76,7 @@ class FigureChart extends HTMLElement {
       return [
         this.#bar(bar, "before", place("before", x + slot * 0.1)),
         this.#bar(bar, "value", place("value", x + slot * 0.1 + half)),
+        bar.mark && svg("line", { x1: x, x2: x, y1: TOP, y2: TOP + tall, class: "mark" }, svg("title", {}, bar.mark)),
         n % every === 0 && svg("text", { x: x + slot * 0.1, y: HEIGHT - 4 }, bar.short),
       ];
     });
