@@ -12,7 +12,7 @@ for role in run jobs migrate; do
   [ $role != run ] || file=database_url
   if [ ! -e $file ]; then
     password=$(openssl rand -hex 24)
-    echo "ALTER ROLE sesi_$role PASSWORD '$password'" | runuser -u postgres -- psql -q -v ON_ERROR_STOP=1 sesi
+    echo "ALTER ROLE sesi_$role PASSWORD '$password'" | (cd / && runuser -u postgres -- psql -q -v ON_ERROR_STOP=1 sesi)
     echo "postgresql://sesi_$role:$password@127.0.0.1/sesi" >$file
   fi
 done
