@@ -34,8 +34,7 @@ def missing() -> str:
         return "not root"
     if not SOURCES.exists():
         return "not Debian 12"
-    programs = {"systemd-nspawn": "systemd-nspawn", "debootstrap": "debootstrap", "nsenter": "nsenter"}
-    return debian.missing(programs, target="deploy-proof")
+    return debian.missing({name: name for name in ("systemd-nspawn", "debootstrap", "nsenter")})
 
 
 def base() -> pathlib.Path:
@@ -46,7 +45,7 @@ def base() -> pathlib.Path:
         CACHE.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(dir=CACHE))
         made.chmod(0o755)
-        install = ["debootstrap", "--variant=minbase", f"--keyring={KEYRING}", "--include=systemd,systemd-sysv"]
+        install = ["debootstrap", "--variant=minbase", f"--keyring={KEYRING}", "--include=systemd,systemd-sysv,dbus"]
         subprocess.run([*install, "bookworm", str(made), address], check=True, stdout=subprocess.DEVNULL)
         made.rename(done)
     return done
@@ -68,9 +67,13 @@ class Machine:
             raise
 
     def _fill(self, *hosts: str) -> None:
-        subprocess.run(["cp", "-a", "--reflink=auto", str(base()), str(self.root)], check=True)
+        for name in ("root", "changes", "work"):
+            (self._folder / name).mkdir()
+        layers = f"lowerdir={base()},upperdir={self._folder}/changes,workdir={self._folder}/work"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self.root)], check=True)
         (self.root / "etc" / "hosts").write_text(f"127.0.0.1 localhost {' '.join(hosts)}\n")
         (self.root / "etc" / "apt" / "sources.list").unlink(missing_ok=True)
+        (self.root / "etc" / "dpkg" / "dpkg.cfg.d" / "fast").write_text("force-unsafe-io\n")
         for name in REGISTRIES:
             here, there = pathlib.Path(name), self.root / name.lstrip("/")
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -159,4 +162,5 @@ class Machine:
             except subprocess.TimeoutExpired:
                 self._nspawn.kill()
                 self._nspawn.wait()
+        subprocess.run(["umount", str(self.root)], check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
