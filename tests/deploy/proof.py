@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import attrs
-from tools.driving.client import Addresses, Client
 
 from core.accounts.operators import totp
 from tests.deploy.front import OnlyHere
@@ -29,9 +28,8 @@ from tests.deploy.placed import NAME, write_certificate
 from tests.http.gateway.simulated_gateway import SECRET_KEY, SimulatedGateway
 from tests.http.operators.second_factor import login, store_tokens
 from tests.stack import payment_call, within
-from tools.driving.client import Addresses, Client
+from tools.driving.device import Addresses, Device
 from tools.driving.inbox import TOKEN, CodeInbox
-from tools.driving.phone import Phone
 from tools.driving.push_inbox import PROJECT, PushInbox
 
 PAGE = ROOT / "docs" / "deploying.md"
@@ -117,20 +115,20 @@ class Users:
         self._providers = providers
         self._callback_token = callback_token
         self._certificate = certificate
-        self.clients: list[Client] = []
+        self.clients: list[Device] = []
         self.late_s: list[float] = []
 
-    def client(self) -> Client:
+    def client(self) -> Device:
         """Return a device without a user."""
         trust = ssl.create_default_context(cafile=str(self._certificate / "tls.crt"))
         connector = aiohttp.TCPConnector(resolver=OnlyHere(), ssl=trust)
-        made = Client(
+        made = Device(
             ADDRESSES, http=aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=15))
         )
         self.clients.append(made)
         return made
 
-    async def operator(self, enrolment_code: str) -> Client:
+    async def operator(self, enrolment_code: str) -> Device:
         """Sign in as the first operator, who chooses a password and sets up the second factor."""
         made = self.client()
         store_tokens(made, await login(made, EMAIL, PASSWORD))
@@ -141,7 +139,7 @@ class Users:
         await made.post("/internal/auth/totp/confirm", {"code": code})
         return made
 
-    async def mitra(self, operator: Client, number: int) -> Client:
+    async def mitra(self, operator: Device, number: int) -> Device:
         """Add an active mitra; sign them in and take them online."""
         phone = f"+62812{number:08d}"
         await operator.post("/internal/mitras", {"phone": phone, "display_name": "Ayu", "is_active": True})
@@ -150,7 +148,7 @@ class Users:
         await made.post("/api/mitra/status/online")
         return made
 
-    async def session(self, customer: Client, mitra: Client) -> str:
+    async def session(self, customer: Device, mitra: Device) -> str:
         """Pay for a chat, and accept it; return the session's id."""
         asked = await customer.post("/api/client/payment/requests", {"duration_minutes": 12})
         request_id = asked["payment_request_id"]
@@ -166,7 +164,7 @@ class Users:
             found = (await mitra.get("/api/mitra/chat-requests"))["items"]
         return (await mitra.post(f"/api/mitra/chat-requests/{found[0]['session_id']}/accept"))["id"]
 
-    async def chat(self, one: Phone, other: Phone, session: str) -> None:
+    async def chat(self, one: Device, other: Device, session: str) -> None:
         """Send one message after the other, and note how late the other phone shows it."""
         while True:
             sent = time.monotonic()
@@ -176,10 +174,10 @@ class Users:
             await asyncio.sleep(0.2)
 
     @staticmethod
-    def _is_shown(phone: Phone, session: str, seq: int) -> bool:
-        return phone.chat.transcripts.whole(session) >= seq
+    def _is_shown(phone: Device, session: str, seq: int) -> bool:
+        return phone.chats.transcripts.whole(session) >= seq
 
-    async def ask(self, mitra: Client) -> None:
+    async def ask(self, mitra: Device) -> None:
         """Read and write again and again. Raises Refused."""
         while True:
             await mitra.get("/api/shared/config/app")
@@ -187,14 +185,14 @@ class Users:
             await asyncio.sleep(0.05)
 
     @contextlib.asynccontextmanager
-    async def chatting(self, operator: Client) -> AsyncIterator[None]:
+    async def chatting(self, operator: Device) -> AsyncIterator[None]:
         """Let CHATS pairs write to each other, and their mitras ask, while the block runs. Raises what one of them met."""
         work = []
         for number in range(CHATS):
             customer, mitra = self.client(), await self.mitra(operator, number)
             await customer.sign_in_anonymously("Dewi")
             session = await self.session(customer, mitra)
-            one, other = [await Phone(client).start() for client in (customer, mitra)]
+            one, other = [await client.start() for client in (customer, mitra)]
             work += [self.chat(one, other, session), self.chat(other, one, session), self.ask(mitra)]
         tasks = [asyncio.create_task(one) for one in work]
         yield
