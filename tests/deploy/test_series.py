@@ -29,7 +29,7 @@ SERVERS = (api.apps, realtime.server, jobs.server)  # their modules declare the 
 # The scrape configuration sets these. Prometheus renames a label of ours that has the same name.
 OF_TARGET = {"process", "instance", "job"}
 PROCESSES = ("api", "realtime", "jobs")
-# Of the node exporter, and what the units of deploy/pgbackrest write for it: series -> labels that we read.
+# Series of the node exporter, and those that the units of deploy/pgbackrest write for it, with the labels that we read.
 OF_DATABASE = {
     "node_filesystem_avail_bytes": {"fstype", "device", "process"},
     "node_filesystem_size_bytes": {"fstype", "device", "process"},

@@ -33,8 +33,6 @@ def charged(
         ("public", "/nothing", "address"),
         ("public", "/.well-knownx", "address"),
         ("internal", "/internal/static/app.js", "static_files"),
-        ("internal", "/readyz", "static_files"),
-        ("internal", "/metrics", "static_files"),
         ("internal", "/internal", "internal_address"),
         ("internal", "/internal/auth/refresh", "internal_address"),
         ("internal", "/internal/customers", "internal_address"),
@@ -53,5 +51,6 @@ def test_preflight_is_charged_to_the_bucket_of_static_files(listener: str, path:
     assert charged(listener, path, "OPTIONS", ORIGIN) == [("static_files", "192.0.2.1")]
 
 
-def test_probe_of_life_and_the_webhook_are_charged_to_no_bucket() -> None:
-    assert charged("public", "/healthz") == charged("internal", "/healthz") == charged("public", WEBHOOK) == []
+def test_probes_and_the_webhook_are_charged_to_no_bucket() -> None:
+    assert [charged("internal", path) for path in ("/healthz", "/readyz", "/metrics")] == [[], [], []]
+    assert charged("public", "/healthz") == charged("public", WEBHOOK) == []
