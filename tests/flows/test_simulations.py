@@ -19,6 +19,7 @@ from jobs.simulation import run_waiting
 from tests.flows.conftest import Harness
 from tests.http.operators.past_weeks import past_weeks
 
+LOWEST = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 19)  # of a child that lowers its priority by 19
 END_CLAIM = "UPDATE simulations SET claimed_until_real_at = now() - interval '1 s' WHERE ended_at IS NULL"
 
 
@@ -69,14 +70,14 @@ def test_simulation_of_enough_history_is_computed_by_a_child_of_low_priority(sim
             simulation_id = await added(simulating)
             running = asyncio.create_task(run_waiting(simulating.runtime))
             pid, niceness = await child(), 0
-            while children() and niceness < 19:
+            while children() and niceness < LOWEST:
                 niceness = os.getpriority(os.PRIO_PROCESS, pid)
                 await asyncio.sleep(0.01)
             await running
         return await seen(simulating, simulation_id), niceness
 
     found, niceness = simulating.run(play())
-    assert (found.failure, found.percent, niceness) == (None, 100, 19)
+    assert (found.failure, found.percent, niceness) == (None, 100, LOWEST)
     assert found.result is not None
     assert found.result.searches > 300
     assert not children()

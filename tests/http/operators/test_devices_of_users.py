@@ -18,6 +18,7 @@ def path_of(user: Device, more: str = "auth-sessions") -> str:
 
 async def test_devices_are_listed_and_ended_one_by_one(world: World) -> None:
     mitra, root = await world.mitra(), await world.operator()
+    mitra_id = mitra.user["id"]
     (device,) = (await root.get(path_of(mitra)))["items"]
     assert set(device) == {"id", "device_info", "created_at", "last_used_at", "expires_at"}
     ending = path_of(mitra, f"auth-sessions/{device['id']}")
@@ -26,7 +27,7 @@ async def test_devices_are_listed_and_ended_one_by_one(world: World) -> None:
     await refused(root.call("DELETE", ending), 404, "NOT_FOUND")
     assert (await root.get(path_of(mitra)))["items"] == []
     await refused(mitra.get("/api/mitra/chat-requests"), 401, "REFRESH_INVALID")
-    assert not (await root.get(f"/internal/mitras/{mitra.user['id']}"))["is_online"]
+    assert not (await root.get(f"/internal/mitras/{mitra_id}"))["is_online"]
     assert (await audit_rows(world, mitra.user["id"]))[-1]["action"] == "mitra.signed_out"
 
 

@@ -119,16 +119,17 @@ async def test_export_has_everything_and_leaves_one_audit_row(world: World) -> N
 async def test_erasure_begins_at_once_signs_out_and_is_done_once(world: World) -> None:
     customer, root = await world.customer("Dewi"), await world.operator()
     await failing(world, customer)
-    erase = path_of(customer, "/erase")
+    customer_id, sums = customer.user["id"], path_of(customer, "/sums")
+    erase, person = path_of(customer, "/erase"), path_of(customer)
     assert await at_once(*[root.post(erase) for _ in range(4)]) == ["ok"] * 4
     seen = await root.post(erase)
-    assert (seen["display_name"], seen["phone"], seen["id"]) == (None, None, customer.user["id"])
+    assert (seen["display_name"], seen["phone"], seen["id"]) == (None, None, customer_id)
     assert seen["erased_at"] is not None
     await refused(customer.get("/api/client/auth/me"), 401, "REFRESH_INVALID")
-    rows = await audits(world, customer.user["id"])
+    rows = await audits(world, customer_id)
     assert [(row["action"], row["operator_id"]) for row in rows] == [("customer.erased", root.user["id"])]
-    assert (await root.get(path_of(customer, "/sums")))["paid"] == 12_000  # records of money stay
-    await refused(root.call("PATCH", path_of(customer), {"display_name": "Sari"}), 404, "NOT_FOUND")
+    assert (await root.get(sums))["paid"] == 12_000  # records of money stay
+    await refused(root.call("PATCH", person, {"display_name": "Sari"}), 404, "NOT_FOUND")
     await refused(root.post(f"/internal/customers/{ids.new_id()}/erase"), 404, "NOT_FOUND")
 
 
