@@ -62,8 +62,8 @@ def bundle(node: str, name: str, bundlers: pathlib.Path, app: pathlib.Path) -> p
     return made
 
 
-async def heartbeats(page: Page, script: str) -> list[str]:
-    """Open a page with a script; return the addresses of its workers once some heartbeats have come."""
+async def worker_of_heartbeats(page: Page, script: str) -> str:
+    """Open a page with a script; return the address of its worker once some heartbeats have come."""
     beats: list[Request] = []
 
     async def answer(route: Route, request: Request) -> None:
@@ -86,7 +86,7 @@ async def heartbeats(page: Page, script: str) -> list[str]:
     address = (await worker.value).url
     while len(beats) < BEATS:
         await page.wait_for_event("request", lambda request: request.url.endswith("/heartbeat"))
-    return [address]
+    return address
 
 
 @pytest.mark.anyio
@@ -98,7 +98,7 @@ async def test_bundle_sends_heartbeats_by_its_worker(
     made = bundle(node, name, bundlers, app_of(tmp_path, package, {"app.js": MITRA}))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-        (worker,) = await heartbeats(await browser.new_page(), made.read_text())
+        worker = await worker_of_heartbeats(await browser.new_page(), made.read_text())
         await browser.close()
     assert worker.startswith("blob:http://page.test/")
 
