@@ -28,8 +28,8 @@ last page. `limit` is 1 to 200, by default 50.
 **Time.** All times are ISO 8601 in UTC with `Z`. Every answer has `X-Server-Time`: use it for countdowns, because clocks
 of phones are wrong. `X-Request-Id` is taken from the request, or generated; it is returned and logged."""
 WHO_IS_IT_FOR = {
-    "public": "The interface for the apps of customers and mitras, and for the payment gateway. Chats use WebSockets, which"
-    " an AsyncAPI document describes.",
+    "public": "The interface for the apps of customers and mitras, and for the payment gateway. Chats use WebSockets:"
+    " [their frames](/docs/sockets).",
     "internal": "The interface for the control center. Operators have roles, and each route names the permission it needs.",
 }
 LIMITS = {

@@ -1,4 +1,5 @@
-"""Routes for each listener's OpenAPI document, and a Swagger UI page that loads nothing from other origins.
+"""Routes for each listener's OpenAPI document, and a Swagger UI page that loads nothing from other origins. The public
+listener also has the page of the frames of sockets (tools/pages/sockets_page.py).
 
 The files of Swagger UI come from the package `swagger-ui-py` of the extra `laptop`, without which there are only the
 documents; none of its Python code runs.
@@ -14,6 +15,7 @@ import msgspec
 from litestar import Response, get
 
 from api.auth import INTERNAL, PUBLIC, anyone
+from api.static_files import WEB
 from core.base.errors import NotFound
 
 # Only this origin's own files are allowed. Swagger UI needs style attributes and icons in data URLs.
@@ -47,6 +49,9 @@ FILES = {
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
     "favicon-32x32.png": "image/png",
 }
+SOCKETS_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 CACHED = {"Cache-Control": "public, max-age=3600", "Content-Security-Policy": POLICY}
 
 
@@ -56,6 +61,11 @@ def _file(name: str) -> bytes:
     assert package is not None
     assert package.submodule_search_locations is not None
     return (pathlib.Path(package.submodule_search_locations[0]) / "static" / name).read_bytes()
+
+
+@cache
+def _sockets() -> bytes:
+    return (WEB / "documents/sockets.html").read_bytes()
 
 
 def routes(*, listener: str, document: Callable[[], dict[str, Any]]) -> list[Any]:
@@ -84,4 +94,10 @@ def routes(*, listener: str, document: Callable[[], dict[str, Any]]) -> list[Any
             raise NotFound
         return Response(_file(name), media_type=FILES[name], headers=CACHED)
 
-    return [interface, page, file] if importlib.util.find_spec("swagger_ui") else [interface]
+    @get("/docs/sockets", include_in_schema=False, **access)
+    async def sockets() -> Response[bytes]:
+        """Return the page of the frames of sockets."""
+        return Response(_sockets(), media_type="text/html", headers={"Content-Security-Policy": SOCKETS_POLICY})
+
+    pages = [page, file] if importlib.util.find_spec("swagger_ui") else []
+    return [interface, *pages, *([sockets] if listener == "public" else [])]

@@ -18,6 +18,7 @@ OPEN_TO_ALL = {
     "public GET /healthz",
     "public GET /openapi.json",
     "public GET /docs",
+    "public GET /docs/sockets",
     "public GET /docs/{name}",
     "public GET /api/shared/auth-providers",
     "public POST /api/shared/auth/anonymous",

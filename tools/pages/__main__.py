@@ -13,6 +13,7 @@ from tools.pages import (
     metrics_page,
     privacy_page,
     product_page,
+    sockets_page,
 )
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[], dict[str, str]]] = {
 FILES: dict[str, Callable[[], str]] = {
     ".env.example": config_page.env_example,
     "api/web/center/kernel/words.core.js": control_center_words.script,
+    "api/web/documents/sockets.html": sockets_page.page,
 }
 MARKED = re.compile(r"<!-- (?P<name>[\w :]+) -->\n.*?<!-- end -->\n", re.S)
 

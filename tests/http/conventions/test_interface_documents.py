@@ -214,6 +214,25 @@ def test_every_example_matches_its_schema(listener: str) -> None:
                     validator(listener, content["schema"]).validate(example["value"])
 
 
+async def test_page_of_sockets_has_every_frame_and_needs_no_script(stack: Stack, world: World) -> None:
+    http = world.client()._http
+    async with http.get(stack.addresses.public + "/docs/sockets") as answer:
+        assert (answer.status, answer.content_type) == (200, "text/html")
+        page, (policy,) = await answer.text(), answer.headers.getall("Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+    assert "<script" not in page
+    assert re.findall(r'(?:src|href)="(?!#|/docs")[^"]*"', page) == []
+    frames = json.loads(stack.command("asyncapi").stdout)["components"]["messages"]
+    for name, frame in frames.items():
+        assert f">{name}</h3>" in page
+        assert f"<code>{frame['name']}</code>" in page
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= targets
+    async with http.get(stack.addresses.internal + "/docs/sockets") as answer:
+        assert answer.status == 404
+
+
 def test_generated_example_has_required_fields_and_fields_with_known_values() -> None:
     schema = {
         "required": ["session_id", "note"],
