@@ -1,8 +1,19 @@
-"""Examples of request bodies, made from their schemas: required fields, and those in EXAMPLES."""
+"""Examples of request bodies and answers, made from their schemas.
+
+A body has the required fields, and those in EXAMPLES. An answer has all fields: an object of the chat is that of the
+examples of frames, and the other fields are those of ANSWERS and EXAMPLES.
+"""
 
 from typing import Any
 
+import attrs
+import msgspec
+
 from core.config.keys import KEYS, Shape
+from core.pairing.events import REQUEST
+from core.payments.events import REFUNDED
+from core.payments.states import PaymentStatus
+from core.sessions.examples import AYU, DEWI, EXTENSION, MESSAGE, RUNNING
 
 Schema = dict[str, Any]
 
@@ -54,6 +65,30 @@ EXAMPLES: dict[str, Any] = {
     "push_token": "a-push-token",
     "identity_token": "an-identity-token",
 }
+# Field -> its value in examples of answers, if it is another one than in bodies.
+ANSWERS: dict[str, Any] = {
+    "access_token": "eyJhbGciOiJIUzI1NiIsImtpZCI6IjIwMjZhIn0.eyJ0eXAiOiJjdXN0b21lciJ9.c2lnbmF0dXJl",
+    "token_type": "Bearer",
+    "expires_in": 900,
+    "next_cursor": None,
+    "gateway_invoice_url": "https://pay.example.test/web/inv-2026-0001",
+    "Customer.account_belongs_to": None,
+    "Customer.email": None,
+    "Customer.is_anonymous": False,
+    "android": "1.4.0",
+    "ios": "1.4.0",
+    "web": "1.4.0",
+}
+OBJECTS: dict[str, Any] = {
+    "Session": RUNNING,
+    "PaymentRequest": attrs.evolve(
+        REFUNDED, status=PaymentStatus.PENDING, confirmed_at=None, failure=None, refund=None
+    ),
+    "Extension": EXTENSION,
+    "Message": MESSAGE,
+    "ChatRequest": REQUEST,
+    "Person": DEWI,
+}
 PATH_EXAMPLES = {"key": next(key.name for key in KEYS.values() if key.shape is Shape.NUMBER)}
 
 
@@ -76,6 +111,60 @@ def example_of(schema: Schema, components: dict[str, Schema]) -> Any:
     return made
 
 
+def answer_of(schema: Schema, components: dict[str, Schema], *, name: str = "", within: tuple[str, ...] = ()) -> Any:
+    """Return an example of an answer that is valid for a schema. `within`: the objects that it is a part of."""
+    if "anyOf" in schema:
+        return answer_of(schema["anyOf"][0], components, name=name, within=within)
+    owner = ""
+    if "$ref" in schema:
+        owner = schema["$ref"].rpartition("/")[2]
+        schema, within = components[owner], (*within, owner)
+        if owner in OBJECTS:
+            return msgspec.to_builtins(AYU if name == "mitra" else OBJECTS[owner])
+    if "properties" in schema:
+        return {
+            field: _answer_field(owner, field, inner, components, within)
+            for field, inner in schema["properties"].items()
+        }
+    if "items" in schema:
+        inner = schema["items"]
+        again = inner.get("$ref", "").rpartition("/")[2] in within
+        return [] if again else [answer_of(inner, components, name=name, within=within)]
+    if name and schema.get("type") in ("string", ["string", "null"]) and schema.keys() <= {"type", "description"}:
+        return name.replace("_", " ")
+    return _value(schema)
+
+
+def _answer_field(
+    owner: str, field: str, schema: Schema, components: dict[str, Schema], within: tuple[str, ...]
+) -> Any:
+    for table in (ANSWERS, EXAMPLES):
+        try:
+            value = known(table, owner, field)
+        except KeyError:
+            continue
+        if _fits(value, schema):
+            return value
+    return answer_of(schema, components, name=field, within=within)
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    """Return whether a value has the type of a schema, and is one of its words."""
+    kinds = schema.get("type", ())
+    types = {
+        "string": str,
+        "integer": int,
+        "number": int,
+        "boolean": bool,
+        "array": list,
+        "object": dict,
+        "null": type(None),
+    }
+    fits = any(type(value) is types[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+    plain = "properties" not in schema and schema.get("items", {"type": "string"}).get("type") == "string"
+    return fits and plain and ("enum" not in schema or value in schema["enum"])
+
+
 def _value(schema: Schema) -> Any:
     """Return the simplest value that is valid for a schema without fields."""
     if "enum" in schema:
@@ -83,7 +172,7 @@ def _value(schema: Schema) -> Any:
     kinds = schema.get("type", "null")
     match kinds if isinstance(kinds, str) else kinds[0]:
         case "string":
-            made = {"uuid": UUID, "date-time": TIME}.get(schema.get("format", ""))
+            made = {"uuid": UUID, "date-time": TIME, "date": TIME[:10]}.get(schema.get("format", ""))
             return made or "x" * max(1, schema.get("minLength", 1))
         case "integer" | "number":
             return schema.get("minimum", 1)

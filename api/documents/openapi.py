@@ -14,7 +14,7 @@ from api import errors
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
 from api.documents import examples
-from api.documents.examples import example_of
+from api.documents.examples import answer_of, example_of
 from api.documents.openapi_parts import (
     ABOUT,
     DETAILS,
@@ -22,6 +22,8 @@ from api.documents.openapi_parts import (
     HEADERS,
     LIMITS,
     PARAMETERS,
+    SERVERS,
+    TAGS,
     TITLE,
     WHO_IS_IT_FOR,
     error_code,
@@ -67,7 +69,12 @@ QUERY: dict[str, dict[str, Any]] = {
     "superseded": {"type": "boolean", "default": False},
 }
 
-FILE: dict[str, Any] = {"schema": {"type": "string", "description": "All rows, below the names of the fields."}}
+FILE: dict[str, Any] = {
+    "schema": {"type": "string", "description": "All rows, below the names of the fields."},
+    "examples": {"answer": {"value": "id,created_at\r\n"}},
+}
+ANSWER = "answer"  # the name of the example of success; those of refusals are their codes
+SCHEMA, EXAMPLE = "#/components/schemas/", "#/components/examples/"
 # Query parameters whose values are days.
 DAYS: dict[str, dict[str, Any]] = {
     name: {"type": "string", "format": "date", "description": "A day in the business's time zone; it is included."}
@@ -94,7 +101,11 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
             "description": ABOUT.format(who=WHO_IS_IT_FOR[listener], limits=LIMITS[listener]),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "tags": [{"name": name} for name in sorted({o["tags"][0] for p in paths.values() for o in p.values()})],
+        "servers": SERVERS,
+        "tags": [
+            {"name": name} | ({"description": TAGS[name]} if name in TAGS else {})
+            for name in sorted({o["tags"][0] for p in paths.values() for o in p.values()})
+        ],
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {
@@ -103,6 +114,9 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
                 "ErrorDetails": DETAILS,
                 **dict(sorted(schemas.components.items())),
             },
+            "examples": {
+                name: {"value": answer_of({"$ref": SCHEMA + name}, schemas.components)} for name in _answered(paths)
+            },
             "headers": HEADERS,
             "parameters": PARAMETERS,
             "securitySchemes": {"bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
@@ -110,12 +124,25 @@ def document(routes: Iterable[Any], *, listener: str) -> dict[str, Any]:
     }
 
 
+def _answered(paths: Schema) -> list[str]:
+    """Return the names of the objects that are examples of answers."""
+    contents = [
+        content
+        for methods in paths.values()
+        for operation in methods.values()
+        for response in operation["responses"].values()
+        for content in response.get("content", {}).values()
+    ]
+    examples = [content.get("examples", {}).get(ANSWER, {}) for content in contents]
+    return sorted({one["$ref"].removeprefix(EXAMPLE) for one in examples if "$ref" in one})
+
+
 def _codes(paths: Schema) -> set[str]:
     """Return the codes that the routes may answer with, and those of requests that reach no route."""
     operations = [operation for methods in paths.values() for operation in methods.values()]
     contents = [one.get("content", {}) for operation in operations for one in operation["responses"].values()]
     declared = {code for content in contents for media in content.values() for code in media.get("examples", ())}
-    return declared | {HEADERS_TOO_LARGE.code, METHOD_NOT_ALLOWED.code}
+    return declared - {ANSWER} | {HEADERS_TOO_LARGE.code, METHOD_NOT_ALLOWED.code}
 
 
 def tag_of(handler: Any, path: str) -> str:
@@ -232,12 +259,27 @@ def _responses(handler: Any, signature: Signature, schemas: Schemas, listener: s
     media = handler.media_type or "application/json"
     for status in sorted({*bodies, *refused}):
         made[str(status)] = _response(bodies.get(status), refused.get(status, []), media)
+        if bodies.get(status) and status < 400:
+            (content,) = made[str(status)]["content"].values()
+            content["examples"] = {ANSWER: _answer_example(bodies[status][0], schemas)} | content.get("examples", {})
     produces: dict[str, Any] = handler.opt.get("produces", {})
     for other, kind in produces.items():
-        made[str(signature.status)]["content"][other] = {"schema": schemas.answer(kind)}
+        schema = schemas.answer(kind)
+        made[str(signature.status)]["content"][other] = {
+            "schema": schema,
+            "examples": {ANSWER: _answer_example(schema, schemas)},
+        }
     if listener == "internal" and handler.http_methods == {"GET"} and columns_of(handler) is not None:
         made["200"]["content"]["text/csv"] = FILE
     return made
+
+
+def _answer_example(schema: Schema, schemas: Schemas) -> Schema:
+    """Return the example of an answer: a reference for an object, of which several routes may answer with one."""
+    first = schema["anyOf"][0] if "anyOf" in schema else schema
+    if "$ref" in first:
+        return {"$ref": EXAMPLE + first["$ref"].removeprefix(SCHEMA)}
+    return {"value": answer_of(first, schemas.components)}
 
 
 def _response(bodies: list[Schema] | None, refused: list[Refusal], media: str) -> Schema:

@@ -38,6 +38,22 @@ LIMITS = {
     "internal": "Requests are limited for each operator, and sign-ins for each address. Too many wrong passwords lock"
     " the sign-in for a time.",
 }
+# An address of its listener: the document is the same wherever it is served.
+SERVERS: list[Schema] = [{"url": "/", "description": "The listener that serves this document."}]
+TAGS = {
+    "catalogue": "Prices, availability and what an app reads at its start.",
+    "chat": "Sessions, messages, extensions, goodbyes, receipts, reports and blocks.",
+    "devices": "Signed-in devices and their push tokens.",
+    "health": "Whether the process runs.",
+    "links": "Ways to sign in to a customer's account.",
+    "logins": "Sign-in, refresh and sign-out.",
+    "mitra-desk": "A mitra's presence and chat requests.",
+    "own-data": "A customer's export and erasure.",
+    "pairing": "Searches that were paid before.",
+    "payment-webhook": "Calls of the payment gateway.",
+    "payments": "Payment requests and transactions.",
+    "profile": "The signed-in user.",
+}
 _ID: Schema = {"type": ["string", "null"], "format": "uuid"}
 # What a client may rely on. A code has only the fields that its text in docs/errors.md names.
 DETAILS: Schema = {
@@ -130,6 +146,20 @@ PARAMETERS: Schema = {
         " default is Indonesian. Other values are ignored.",
         "schema": {"type": "string"},
         "example": "id",
+    },
+    "X-Platform": {
+        "name": "X-Platform",
+        "in": "header",
+        "description": "The platform of the device, as the list of devices shows it. Only 40 characters are kept.",
+        "schema": {"type": "string"},
+        "example": "android",
+    },
+    "X-App-Version": {
+        "name": "X-App-Version",
+        "in": "header",
+        "description": "The version of the app, as the list of devices shows it. Only 40 characters are kept.",
+        "schema": {"type": "string"},
+        "example": "1.4.0",
     },
     "Idempotency-Key": {
         "name": "Idempotency-Key",

@@ -33,6 +33,7 @@ from core.security.refresh import RefreshInvalid
 
 ASKING = (OtpRateLimitPhone, OtpRateLimitIp, OtpCooldown)
 VERIFYING = (OtpInvalid, OtpExpired, OtpAttemptsExceeded)
+DEVICE = ("X-Locale", "X-Platform", "X-App-Version")  # headers of a sign-in, which the list of devices shows
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +91,7 @@ async def auth_providers(runtime: Runtime) -> Providers:
     return Providers(identity_a=Provider(enabled="a" in configured), identity_b=Provider(enabled="b" in configured))
 
 
-@post("/api/shared/auth/anonymous", status_code=201, headers=("X-Locale",), **anyone())
+@post("/api/shared/auth/anonymous", status_code=201, headers=DEVICE, **anyone())
 async def sign_in_anonymously(request: Request[Any, Any, Any], runtime: Runtime) -> CustomerTokens:
     """Sign in as a new anonymous customer."""
     tokens, customer = await sign_in_anonymous.sign_in_anonymously(
@@ -158,7 +159,7 @@ async def ask_mitra_code(data: PhoneBody, request: Request[Any, Any, Any], runti
     status_code=200,
     dto=Body[CodeBody],
     return_dto=None,
-    headers=("X-Locale",),
+    headers=DEVICE,
     idempotent=True,
     **anyone(*VERIFYING, optional=True),
 )
@@ -184,7 +185,7 @@ async def verify_customer_code(data: CodeBody, request: Request[Any, Any, Any], 
     status_code=200,
     dto=Body[CodeBody],
     return_dto=None,
-    headers=("X-Locale",),
+    headers=DEVICE,
     **anyone(*VERIFYING),
 )
 async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], runtime: Runtime) -> MitraTokens:
@@ -200,7 +201,7 @@ async def verify_mitra_code(data: CodeBody, request: Request[Any, Any, Any], run
 
 
 BY_IDENTITY: dict[str, Any] = {
-    "status_code": 200, "dto": Body[IdentityBody], "return_dto": None, "headers": ("X-Locale",), "idempotent": True,
+    "status_code": 200, "dto": Body[IdentityBody], "return_dto": None, "headers": DEVICE, "idempotent": True,
     **anyone(IdentityTokenInvalid, ProviderDisabled, optional=True),
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from api import refusals as route_refusals
 from api.auth import Access
 from api.deprecation import is_deprecated, replacement_of
 from api.documents.examples import example_of
+from api.documents.openapi import ANSWER
 from api.route_signatures import PATH, signature_of
 from core.base.errors import DomainError
 from core.payments.rules import PaymentNotConfirmed
@@ -59,6 +60,7 @@ def codes_of(operation: dict[str, Any]) -> set[tuple[int, str]]:
         for status, response in operation["responses"].items()
         for content in response.get("content", {}).values()
         for code in content.get("examples", {})
+        if code != ANSWER
     }
 
 
@@ -211,7 +213,31 @@ def test_every_example_matches_its_schema(listener: str) -> None:
         for response in operation["responses"].values():
             for content in response.get("content", {}).values():
                 for example in content.get("examples", {}).values():
-                    validator(listener, content["schema"]).validate(example["value"])
+                    validator(listener, content["schema"]).validate(value_of(listener, example))
+
+
+def value_of(listener: str, example: dict[str, Any]) -> Any:
+    """Return the value of an example, which may be a reference."""
+    if "$ref" in example:
+        example = DOCUMENTS[listener]["components"]["examples"][example["$ref"].rpartition("/")[2]]
+    return example["value"]
+
+
+@both
+def test_every_success_with_a_body_has_an_example(listener: str) -> None:
+    for place, operation in operations(listener).items():
+        done = {status: response for status, response in operation["responses"].items() if status < "300"}
+        assert done, place
+        for status, response in done.items():
+            for media, content in response.get("content", {}).items():
+                assert ANSWER in content["examples"], (place, status, media)
+
+
+@both
+def test_document_says_where_its_listener_is_and_what_tags_mean(listener: str) -> None:
+    assert DOCUMENTS[listener]["servers"]
+    if listener == "public":
+        assert [tag["name"] for tag in DOCUMENTS[listener]["tags"] if not tag.get("description")] == []
 
 
 async def test_page_of_sockets_has_every_frame_and_needs_no_script(stack: Stack, world: World) -> None:
