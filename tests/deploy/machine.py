@@ -25,7 +25,7 @@ REGISTRIES = (
     str(SOURCES),
     "/usr/local/share/ca-certificates",
 )
-BOOT_S = 60.0
+BOOT_S = 300.0
 
 
 def missing() -> str:
