@@ -11,6 +11,7 @@ import functools
 import pathlib
 import random
 import re
+import resource
 import shutil
 import ssl
 import sys
@@ -39,7 +40,7 @@ PASSWORD, OWN = "correct horse battery staple", "another horse battery staple"
 EMAIL = "you@example.com"  # as on the page
 CHATS = 3
 LATE_S = 5.0
-UNITS = ("realtime", "api", "jobs")
+HAPROXY_FILES = 110_000  # twice its maxconn
 ADDRESSES = Addresses(public=f"https://{NAME}", internal=f"https://{NAME}:8443", realtime=f"wss://{NAME}")
 # A person at the keyboard: the files that they save.
 EDITOR = """#!/bin/sh
@@ -210,6 +211,8 @@ class Users:
 def start(machine: Machine, page: dict[str, str], providers: Providers, certificate: pathlib.Path) -> str:
     """Follow the page to a service that runs; return the code for the operator's second factor."""
     machine.run(page["Install"])
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HAPROXY_FILES:  # a container can't raise its limit of files
+        machine.run("echo 'EXTRAOPTS=\"-n 5000\"' >> /etc/default/haproxy")
     machine.run(page["PostgreSQL and Redis"])
     providers.type(machine, certificate)
     machine.run(page["Settings and secrets"])
