@@ -77,18 +77,14 @@ class Mitras:
             client.addresses = self.service.at(n)
             self.alive.append(client.user["id"])
             if n < SOCKETS:
+                client.presence.heartbeats = True  # the first one comes after the cadence
                 self.phones.append(await client.start("pairing"))
+                await client.until(lambda client=client: client.connection == "open")
+                await client.connections["pairing"].send({"type": "heartbeat"})
             else:
                 self._beats.append(asyncio.create_task(self._over_rest(client)))
-        await self.world.until(self._connected, lambda count: count == SOCKETS)  # earlier heartbeats would go over REST
-        for phone in self.phones:
-            phone.presence.heartbeats = True
-            await phone.presence.read()
         await self.world.until(self._over_sockets, lambda count: count == SOCKETS)
         await self.world.stack.sql(BEFORE)  # as if the service had run for long
-
-    async def _connected(self) -> int:
-        return sum(phone.connection == "open" for phone in self.phones)
 
     async def _over_sockets(self) -> int:
         rows = await self.world.stack.sql(

@@ -28,7 +28,7 @@ async def test_devices_are_listed_and_ended_one_by_one(world: World) -> None:
     assert (await root.get(path_of(mitra)))["items"] == []
     await refused(mitra.get("/api/mitra/chat-requests"), 401, "REFRESH_INVALID")
     assert not (await root.get(f"/internal/mitras/{mitra_id}"))["is_online"]
-    assert (await audit_rows(world, mitra.user["id"]))[-1]["action"] == "mitra.signed_out"
+    assert (await audit_rows(world, mitra_id))[-1]["action"] == "mitra.signed_out"
 
 
 async def test_mitra_is_signed_out_everywhere(world: World) -> None:

@@ -72,15 +72,19 @@ def _is_control(sign: str) -> bool:
     return sign not in "\t\n\r" and unicodedata.category(sign) in ("Cc", "Cs")
 
 
+def rank(session: Json) -> int:
+    """Return how far a session is."""
+    return ORDER.index(session["status"])
+
+
 def is_later(session: Json, known: Json) -> bool:
     """Return whether a view is not an earlier one than the known.
 
     A session only goes forward, except that an extension, or time that is given back, makes it active again until a
     later time.
     """
-    rank, known_rank = ORDER.index(session["status"]), ORDER.index(known["status"])
-    if max(rank, known_rank) > ORDER.index("expired") or _end(session) == _end(known):
-        return rank >= known_rank
+    if max(rank(session), rank(known)) > ORDER.index("expired") or _end(session) == _end(known):
+        return rank(session) >= rank(known)
     return _end(session) > _end(known)
 
 

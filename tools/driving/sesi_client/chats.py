@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .chat_view import HELD, RUNNING, Chat, Details, ShownMessage, check_content, is_later
+from .chat_view import HELD, RUNNING, Chat, Details, ShownMessage, check_content, is_later, rank
 from .connection import Connection
 from .errors import Refused, SesiError
 from .outbox import Outbox
@@ -185,7 +185,11 @@ class Chats:
         elif "session" in event:
             if kind == "session_clock_adjusted":
                 self._of(event["session"]["id"]).credit = event
-            await self.take_session(event["session"])
+            session = event["session"]
+            known = self.sessions.get(session["id"])
+            # The latest event counts, although an end that it brings may be an earlier one than was known.
+            self.learn(session, anyway=known is not None and rank(session) > rank(known))
+            await self.take_session(session)
 
     def _change(self, session_id: str, event: Frame) -> None:
         session = self.sessions.get(session_id)
