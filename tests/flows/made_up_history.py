@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.base import ids
-from core.pairing.simulation.history import Outcome
+from core.pairing.simulation.history import SearchOutcome
 from tests.flows.past_searches import TRIGGERS_OFF
 from tests.unit.made_up_worlds import World
 
@@ -50,7 +50,7 @@ async def store(connection: Any, world: World) -> None:
         searches = [
             (
                 session_id, customer_id, one.outcome.value, one.began_at,
-                world.names[one.mitra] if one.outcome is Outcome.PAIRED else None, one.ended_at, one.freed_at, one.minutes,
+                world.names[one.mitra] if one.outcome is SearchOutcome.PAIRED else None, one.ended_at, one.freed_at, one.minutes,
             )
             for session_id, customer_id, one in past
         ]  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from core.base.actor import Actor
 from core.base.errors import DomainError
 from core.pairing import advance, answer, cancel, presence, start
-from core.pairing.simulation.history import NO_MITRA, Outcome, Past, SettingsSince, Shift, read_history
+from core.pairing.simulation.history import NO_MITRA, PastSearch, SearchOutcome, SettingsSince, Shift, read_history
 from core.pairing.simulation.replay import Mitra, Replay, Run
 from core.pairing.simulation.rules import tried
 from core.sessions import end
@@ -64,7 +64,7 @@ class Script:
     def retry(self, run: Run) -> None:
         return None
 
-    def hold(self, past: Past, attempt: int) -> dt.timedelta:
+    def hold(self, past: PastSearch, attempt: int) -> dt.timedelta:
         return dt.timedelta(microseconds=self._draws(past.number, "hold").randrange(20_000_000, 400_000_000))
 
 
@@ -78,7 +78,7 @@ class Life:
         self.events: list[tuple[dt.datetime, int, Callable[[], Coroutine[Any, Any, None]]]] = []
         self.numbers = itertools.count()
         self.mitras: dict[str, Actor] = {}
-        self.searches: dict[str, Past] = {}
+        self.searches: dict[str, PastSearch] = {}
         self.payments: dict[str, tuple[Actor, str]] = {}
         self.rung: dict[tuple[str, str], int] = {}
         self.known: set[object] = set()
@@ -136,7 +136,7 @@ class Life:
         await end.end(self.runtime, self.payments[session_id][0], session_id=session_id)
         await advance.invite_available(self.runtime, mitra_ids=[mitra_id])
 
-    async def begin(self, past: Past) -> None:
+    async def begin(self, past: PastSearch) -> None:
         customer = await self.harness.customer()
         request_id = await self.harness.paid(customer)
         await start.start(self.runtime, payment_request_id=request_id)
@@ -161,12 +161,16 @@ class Life:
         await advance.invite_available(self.runtime, mitra_ids=[mitra_id])
 
 
-def plan(seed: int, begin: dt.datetime, searches: int, mitras: int) -> tuple[list[Past], list[Shift]]:
+def plan(seed: int, begin: dt.datetime, searches: int, mitras: int) -> tuple[list[PastSearch], list[Shift]]:
     """Return searches and shifts at odd microseconds."""
     draws, at, past = random.Random(seed), begin, []
     for number in range(searches):
         at += dt.timedelta(microseconds=draws.randrange(1, 40_000_000))
-        past.append(Past(number=number, customer="", began_at=at, ended_at=at, outcome=Outcome.PAIRED, mitra=NO_MITRA))
+        past.append(
+            PastSearch(
+                number=number, customer="", began_at=at, ended_at=at, outcome=SearchOutcome.PAIRED, mitra=NO_MITRA
+            )
+        )
     shifts = []
     for mitra in range(mitras):
         moment = begin + dt.timedelta(microseconds=mitra + 1)
@@ -230,7 +234,7 @@ def compare(harness: Harness, searches: int, values: dict[str, int], seed: int) 
         assert sum(history.rung) == sum(run.rings for run in replay.runs)
         assert sum(count for count, _ in history.recent.values()) == sum(history.rung)
         accepted = sum(count for (*_, response), (count, _) in history.recent.items() if response == "ACCEPTED")
-        assert accepted == sum(run.outcome is Outcome.PAIRED for run in replay.runs)
+        assert accepted == sum(run.outcome is SearchOutcome.PAIRED for run in replay.runs)
         assert [(one.at, one.mitra, one.is_online) for one in history.shifts] == [
             (one.at, one.mitra, one.is_online) for one in shifts
         ]

@@ -15,11 +15,11 @@ from core.desk.simulations import simulate
 from core.desk.simulations.rules import KEEP_FOR, SimulationFailure, SimulationRunning
 from core.desk.simulations.simulate import ClaimedSimulation, Simulation
 from core.runtime.container import Runtime
-from jobs.simulation import run_waiting
+from jobs.simulation import NICE, run_waiting
 from tests.flows.conftest import Harness
 from tests.http.operators.past_weeks import past_weeks
 
-LOWEST = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 19)  # of a child that lowers its priority by 19
+LOWERED = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)  # the priority of a child
 END_CLAIM = "UPDATE simulations SET claimed_until_real_at = now() - interval '1 s' WHERE ended_at IS NULL"
 
 
@@ -64,20 +64,23 @@ async def child() -> int:
     return found[0]
 
 
+@pytest.mark.slow
 def test_simulation_of_enough_history_is_computed_by_a_child_of_low_priority(simulating: Harness) -> None:
     async def play() -> tuple[Simulation, int]:
         async with past_weeks(simulating.runtime.transaction):
             simulation_id = await added(simulating)
             running = asyncio.create_task(run_waiting(simulating.runtime))
             pid, niceness = await child(), 0
-            while children() and niceness < LOWEST:
+            while children() and niceness < LOWERED:
                 niceness = os.getpriority(os.PRIO_PROCESS, pid)
                 await asyncio.sleep(0.01)
             await running
         return await seen(simulating, simulation_id), niceness
 
     found, niceness = simulating.run(play())
-    assert (found.failure, found.percent, niceness) == (None, 100, LOWEST)
+    assert found.failure is None
+    assert found.percent == 100
+    assert niceness >= LOWERED
     assert found.result is not None
     assert found.result.searches > 300
     assert not children()

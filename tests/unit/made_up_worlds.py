@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from core.pairing.simulation import figures
-from core.pairing.simulation.figures import Figures
+from core.pairing.simulation.figures import SearchFigures
 from core.pairing.simulation.forecast import extra
-from core.pairing.simulation.history import Answers, History, Outcome, Past, SettingsSince, Shift, chain
+from core.pairing.simulation.history import Answers, History, PastSearch, SearchOutcome, SettingsSince, Shift, chain
 from core.pairing.simulation.replay import Mitra, Replay, Run
 from core.pairing.simulation.rules import MAX_BEFORE, MAX_LOAD, SPANS, Change, tried
 
@@ -72,7 +72,7 @@ class WatchedReplay(Replay):
 
 
 class World:
-    """Mitras, customers and searches of some days. `eager`: mitras take twice as long while all are asked at once."""
+    """Mitras, customers and searches of some days. `eager`: mitras answer in half the time in a wave."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class World:
         self.arrivals = self._arrivals(draws, a_day)
         self.shifts = self._shifts(draws)
 
-    def _arrivals(self, draws: random.Random, a_day: float) -> list[Past]:
+    def _arrivals(self, draws: random.Random, a_day: float) -> list[PastSearch]:
         found: list[dt.datetime] = []
         for hour in range(-24, self.days * 24):
             at = self.since + hour * HOUR
@@ -110,8 +110,8 @@ class World:
                 found.append(at)
                 at += dt.timedelta(seconds=draws.expovariate(expected / 3600.0))
         return [
-            Past(
-                number=number, customer=str(number), began_at=at, ended_at=at, outcome=Outcome.PAIRED,
+            PastSearch(
+                number=number, customer=str(number), began_at=at, ended_at=at, outcome=SearchOutcome.PAIRED,
                 minutes=draws.choice((12, 12, 12, 30, 30, 60)),
             )
             for number, at in enumerate(found)
@@ -151,11 +151,11 @@ class World:
         draws = self._draws(run, "patience")
         return dt.timedelta(microseconds=round(draws.expovariate(1 / 120.0) * 1e6)) if draws.random() < 0.2 else None
 
-    def retry(self, run: Run) -> tuple[dt.timedelta, Past] | None:
+    def retry(self, run: Run) -> tuple[dt.timedelta, PastSearch] | None:
         draws = self._draws(run, "retry")
         return (dt.timedelta(seconds=draws.uniform(20.0, 900.0)), run.past) if draws.random() < 0.3 else None
 
-    def hold(self, past: Past, attempt: int) -> dt.timedelta:
+    def hold(self, past: PastSearch, attempt: int) -> dt.timedelta:
         draws = random.Random(f"{self.seed} {past.number} hold")
         extended = past.minutes * (draws.random() < 0.15)
         return dt.timedelta(minutes=past.minutes + extended, microseconds=round(draws.uniform(1e6, 3e8)))
@@ -201,12 +201,12 @@ class World:
             recent=recent, rung=rung,
         )  # fmt: skip
 
-    def past(self, run: Run, number: int) -> Past:
+    def past(self, run: Run, number: int) -> PastSearch:
         """Return a search that has happened."""
         assert run.ended_at is not None
         assert run.outcome is not None
         is_paired = run.mitra is not None
-        return Past(
+        return PastSearch(
             number=number,
             customer=run.past.customer,
             began_at=run.began_at,
@@ -217,6 +217,6 @@ class World:
             minutes=run.past.minutes,
         )
 
-    def truth(self, change: Change, history: History) -> Figures:
+    def truth(self, change: Change, history: History) -> SearchFigures:
         """Return the figures of the world with a change."""
         return figures.of_replay(self.live(change), history, since=self.since)

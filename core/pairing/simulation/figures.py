@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from core.pairing.simulation.history import DAY, History, Outcome
+from core.pairing.simulation.history import DAY, History, SearchOutcome
 from core.pairing.simulation.replay import Replay
 
 FINE = 50.0  # waits are counted in classes of two percent
@@ -61,7 +61,7 @@ def total(days: Iterable[Day]) -> Day:
 
 
 @attrs.frozen
-class Figures:
+class SearchFigures:
     """The figures of each day, and of each hour of the week in the business's zone (1 is Monday).
 
     `guessed`: acceptances without a precedent.
@@ -83,14 +83,14 @@ class Figures:
         return found | {("load", chats): seconds / whole.loads.total() for chats, seconds in whole.loads.items()}
 
 
-def of_replay(replay: Replay, history: History, *, since: dt.datetime) -> Figures:
+def of_replay(replay: Replay, history: History, *, since: dt.datetime) -> SearchFigures:
     """Return the figures of a replay."""
     found = ((run.began_at, run.ended_at, run.outcome, run.rings) for run in replay.runs)
     made = _counted(found, replay, history, since=since)
     return attrs.evolve(made, guessed=sum(run.is_guess for run in replay.runs))
 
 
-def of_history(replay: Replay, history: History) -> Figures:
+def of_history(replay: Replay, history: History) -> SearchFigures:
     """Return the figures of what happened. `replay` is one of everything as it was."""
     past = ((one.began_at, one.ended_at, one.outcome, 0) for one in history.searches if not one.is_targeted)
     made = _counted(past, replay, history, since=history.since)
@@ -100,12 +100,12 @@ def of_history(replay: Replay, history: History) -> Figures:
 
 
 def _counted(
-    searches: Iterable[tuple[dt.datetime, dt.datetime | None, Outcome | None, int]],
+    searches: Iterable[tuple[dt.datetime, dt.datetime | None, SearchOutcome | None, int]],
     replay: Replay,
     history: History,
     *,
     since: dt.datetime,
-) -> Figures:
+) -> SearchFigures:
     zone = zoneinfo.ZoneInfo(history.zone)
     days = [Day() for _ in range(max(1, -((since - history.until) // DAY)))]
     hours: dict[tuple[int, int], Day] = {}
@@ -115,10 +115,10 @@ def _counted(
         local, day = began_at.astimezone(zone), days[(began_at - since) // DAY]
         for one in (day, hours.setdefault((local.isoweekday(), local.hour), Day())):
             one.searches += 1
-            one.unserved += outcome is Outcome.FAILED
+            one.unserved += outcome is SearchOutcome.FAILED
         day.rung += rings
-        if outcome is Outcome.PAIRED:
+        if outcome is SearchOutcome.PAIRED:
             day.waits[int(math.log1p((ended_at - began_at).total_seconds()) * FINE)] += 1
     for number, loads in replay.loads.items():
         days[min(number, len(days) - 1)].loads.update({chats: round(seconds) for chats, seconds in loads.items()})
-    return Figures(days, hours)
+    return SearchFigures(days, hours)

@@ -10,7 +10,7 @@ import attrs
 
 from core.base.progress import Report, part, unreported
 from core.pairing.simulation import figures
-from core.pairing.simulation.figures import UPTO_S, Figures, Values, total
+from core.pairing.simulation.figures import UPTO_S, SearchFigures, Values, total
 from core.pairing.simulation.history import DAY, History, SettingsSince, Shift
 from core.pairing.simulation.people import Fitted
 from core.pairing.simulation.replay import Replay
@@ -31,7 +31,7 @@ from core.pairing.simulation.rules import (
     tried,
 )
 
-MOST_REPLAYS = 10  # of each kind, with other draws
+MOST_REPLAYS = 8  # of each kind, with other draws
 REQUESTS = 400_000  # of the replays of a kind together, about
 DRAWN = 200  # draws of days
 INTERVAL = 0.9
@@ -42,9 +42,9 @@ class Basis:
     """What all forecasts from a history share: the figures as they happened, the replays of it, and the back-test."""
 
     history: History
-    happened: Figures
+    happened: SearchFigures
     people: Fitted
-    replayed: Sequence[Figures]
+    replayed: Sequence[SearchFigures]
     back_test: tuple[BackTest, ...]
 
 
@@ -126,7 +126,7 @@ def _replay(
     since: dt.datetime | None = None,
     more: Sequence[Shift] = (),
     mitras: Sequence[str] = (),
-) -> Figures:
+) -> SearchFigures:
     since = since or history.since
     replay = Replay(
         history.searches, [*history.shifts, *more], in_force, people, mitras=mitras or history.mitras,
@@ -154,7 +154,7 @@ def extra(
     return shifts, names
 
 
-def _answer(base: Basis, now: Sequence[Figures], then: Sequence[Figures], guessed: float) -> Forecast:
+def _answer(base: Basis, now: Sequence[SearchFigures], then: Sequence[SearchFigures], guessed: float) -> Forecast:
     happened = base.happened.values()
     before, present, after = (_mean([one.values() for one in some]) for some in (base.replayed, now, then))
 
@@ -195,17 +195,13 @@ def _mean(some: Sequence[Values]) -> Values:
     return {key: sum(one.get(key, 0.0) for one in some) / len(some) for key in {key for one in some for key in one}}
 
 
-def _spread(base: Basis, then: Sequence[Figures]) -> dict[str, tuple[float, float]]:
-    """Return how far below and above its mean the difference of two replays lies, by drawing days (bootstrap).
-
-    The two replays have other draws of people if there are several, as what happened and what will have.
-    """
-    draws, count, days = random.Random(0), len(then), range(len(base.happened.days))
+def _spread(base: Basis, then: Sequence[SearchFigures]) -> dict[str, tuple[float, float]]:
+    """Return how far below and above its mean the difference of two replays lies, by drawing days (bootstrap)."""
+    draws, days = random.Random(0), range(len(base.happened.days))
     found: dict[str, list[float]] = {name: [] for name in FIGURES}
     for _ in range(DRAWN):
-        drawn, one = draws.choices(days, k=len(days)), draws.randrange(count)
-        other = (one + draws.randrange(1, count)) % count if count > 1 else one
-        before, after = (total(some.days[day] for day in drawn).values() for some in (base.replayed[one], then[other]))
+        drawn, seed = draws.choices(days, k=len(days)), draws.randrange(len(then))
+        before, after = (total(some[seed].days[day] for day in drawn).values() for some in (base.replayed, then))
         for name in FIGURES:
             found[name].append(after[name] - before[name])
     edge = round((1.0 - INTERVAL) / 2 * DRAWN)

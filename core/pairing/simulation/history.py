@@ -11,7 +11,7 @@ import attrs
 from core.config.keys import KEYS
 from core.config.rules import loaded
 from core.config.store import CHANGED
-from core.pairing.simulation.rules import DAYS_JUDGED, MAX_BEFORE, MAX_LOAD, SPANS, TRIABLE, Settings, tried
+from core.pairing.simulation.rules import DAYS_JUDGED, MAX_BEFORE, MAX_LOAD, SPANS, TRIABLE, SearchSettings, tried
 from core.sessions.rules import GRACE
 from core.storage import sql_files
 from core.storage.reports import Reports
@@ -26,7 +26,7 @@ Answers = dict[tuple[int, int, int, int, str], tuple[int, float]]
 """How requests ended: (mitra, chats, earlier requests, span, response) -> how many, and their seconds."""
 
 
-class Outcome(enum.Enum):
+class SearchOutcome(enum.Enum):
     """How a search ended."""
 
     PAIRED = "paired"
@@ -35,7 +35,7 @@ class Outcome(enum.Enum):
 
 
 @attrs.define(eq=False, kw_only=True)
-class Past:
+class PastSearch:
     """A search that has ended, with an acceptance if it is paired.
 
     `freed_at` is when the mitra had room again; None: not yet. `follows` is the search of the same customer that
@@ -46,14 +46,14 @@ class Past:
     customer: str
     began_at: dt.datetime
     ended_at: dt.datetime
-    outcome: Outcome
+    outcome: SearchOutcome
     mitra: int = NO_MITRA
     freed_at: dt.datetime | None = None
     minutes: int = 0
     is_targeted: bool = False
     blocked: frozenset[int] = frozenset()
-    follows: "Past | None" = attrs.field(default=None, repr=False)
-    next: "Past | None" = attrs.field(default=None, repr=False)
+    follows: "PastSearch | None" = attrs.field(default=None, repr=False)
+    next: "PastSearch | None" = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -67,10 +67,10 @@ class Shift:
 
 @attrs.frozen(kw_only=True)
 class SettingsSince:
-    """Settings, and since when they were in force."""
+    """SearchSettings, and since when they were in force."""
 
     at: dt.datetime
-    settings: Settings
+    settings: SearchSettings
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +88,7 @@ class History:
     values: dict[str, int]
     in_force: Sequence[SettingsSince]
     mitras: Sequence[str]
-    searches: Sequence[Past]
+    searches: Sequence[PastSearch]
     shifts: Sequence[Shift]
     answers: Answers
     recent: Answers
@@ -105,35 +105,36 @@ async def read_history(reports: Reports, since: dt.datetime, until: dt.datetime)
 
     It never writes. Raises Unavailable.
     """
-    found = {row["key"]: row["value"] for row in await _read(reports, "values", [*TRIABLE, ZONE])}
+    found = {row["key"]: row["value"] for row in await _read(reports, SQL["values"], [*TRIABLE, ZONE])}
     values = {
         name: loaded(KEYS[name], found[name]) if name in found else KEYS[name].default for name in [*TRIABLE, ZONE]
     }
     zone = values.pop(ZONE)
-    shifts = [*await _read(reports, "presence", since - DAY), *await _read(reports, "shifts", since - DAY, until)]
-    mitras = sorted(str(row["id"]) for row in await _read(reports, "mitras"))
+    shifts = await _read(reports, SQL["presence"], since - DAY)
+    mitras = sorted(str(row["id"]) for row in await _read(reports, SQL["mitras"]))
     place = {mitra_id: number for number, mitra_id in enumerate(mitras)}
     searches = []
     for begin, end in _parts(since - DAY, until):
-        for row in await _read(reports, "searches", begin, end, GRACE):
+        shifts += await _read(reports, SQL["shifts"], begin, end)
+        for row in await _read(reports, SQL["searches"], begin, end, GRACE):
             searches.append(_past(row, len(searches), place))
     chain(searches)
     rung, answers, recent = [0] * max(1, -((since - until) // DAY)), {}, {}
     for begin, end in _parts(since, until):
         some = recent if begin >= until - DAYS_JUDGED * DAY else answers
-        for row in await _read(reports, "answers", begin, end, list(SPANS), MAX_LOAD, MAX_BEFORE):
+        for row in await _read(reports, SQL["answers"], begin, end, list(SPANS), MAX_LOAD, MAX_BEFORE):
             _add(some, row, place)
             rung[(begin - since) // DAY] += row["requests"]
     return History(
         since=since, until=until, zone=zone, values=values, mitras=mitras, searches=searches, answers=answers,
-        in_force=in_force(values, await _read(reports, "changes", list(TRIABLE), since, CHANGED), since),
+        in_force=in_force(values, await _read(reports, SQL["changes"], list(TRIABLE), since, CHANGED), since),
         shifts=[Shift(at=row["at"], mitra=place[row["mitra_id"]], is_online=row["is_online"]) for row in shifts],
         recent=recent, rung=rung,
     )  # fmt: skip
 
 
-async def _read(reports: Reports, name: str, *args: Any) -> list[Any]:
-    return (await reports.fetch(SQL[name], *args)).rows
+async def _read(reports: Reports, sql: str, *args: Any) -> list[Any]:
+    return (await reports.fetch(sql, *args)).rows
 
 
 def _parts(since: dt.datetime, until: dt.datetime) -> Iterator[tuple[dt.datetime, dt.datetime]]:
@@ -142,13 +143,13 @@ def _parts(since: dt.datetime, until: dt.datetime) -> Iterator[tuple[dt.datetime
         since += AT_ONCE
 
 
-def _past(row: Any, number: int, place: dict[str, int]) -> Past:
-    return Past(
+def _past(row: Any, number: int, place: dict[str, int]) -> PastSearch:
+    return PastSearch(
         number=number,
         customer=row["customer_id"],
         began_at=row["began_at"],
         ended_at=row["ended_at"],
-        outcome=Outcome(row["outcome"]),
+        outcome=SearchOutcome(row["outcome"]),
         mitra=place.get(row["mitra_id"], NO_MITRA),
         freed_at=row["freed_at"],
         minutes=row["duration_minutes"],
@@ -157,14 +158,14 @@ def _past(row: Any, number: int, place: dict[str, int]) -> Past:
     )
 
 
-def chain(searches: Sequence[Past]) -> None:
+def chain(searches: Sequence[PastSearch]) -> None:
     """Find the retries."""
-    unserved: dict[str, Past] = {}
+    unserved: dict[str, PastSearch] = {}
     for past in sorted((one for one in searches if not one.is_targeted), key=lambda one: one.began_at):
         before = unserved.pop(past.customer, None)
         if before is not None and dt.timedelta() <= past.began_at - before.ended_at < RETRY:
             past.follows, before.next = before, past
-        if past.outcome is not Outcome.PAIRED:
+        if past.outcome is not SearchOutcome.PAIRED:
             unserved[past.customer] = past
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from core.pairing.simulation.history import Answers, History, Outcome, Past
+from core.pairing.simulation.history import Answers, History, PastSearch, SearchOutcome
 from core.pairing.simulation.replay import Mitra, Run
 from core.pairing.simulation.rules import MAX_BEFORE, MAX_LOAD, MOST_EXTRA, SPANS
 
@@ -71,7 +71,9 @@ class Seen:
 class Fitted:
     """The mitras and customers of a history. With `as_known`, customers do what they did as far as it is known."""
 
-    def __init__(self, history: History, parts: Sequence[Answers], past: Sequence[Past], *, as_known: bool) -> None:
+    def __init__(
+        self, history: History, parts: Sequence[Answers], past: Sequence[PastSearch], *, as_known: bool
+    ) -> None:
         self._as_known, self._history = as_known, history
         seen: dict[tuple[int, Stratum], Seen] = collections.defaultdict(Seen)
         for part in parts:
@@ -178,19 +180,19 @@ class Fitted:
 
     # -- customers
 
-    def _fit_customers(self, past: Sequence[Past]) -> None:
+    def _fit_customers(self, past: Sequence[PastSearch]) -> None:
         blasts = [one for one in past if not one.is_targeted]
         left, open_s = [0.0] * len(LEAVING), [0.0] * len(LEAVING)
         ends = [*LEAVING[1:], math.inf]
         for one in blasts:
             seconds = (one.ended_at - one.began_at).total_seconds()
             last = max(0, bisect.bisect_right(LEAVING, seconds) - 1)
-            left[last] += one.outcome is Outcome.CANCELLED
+            left[last] += one.outcome is SearchOutcome.CANCELLED
             for span in range(last + 1):
                 open_s[span] += min(seconds, ends[span]) - LEAVING[span]
         self._leaving = [count / seconds if seconds > 1.0 else 0.0 for count, seconds in zip(left, open_s, strict=True)]
         self._left = sums(LEAVING, self._leaving)
-        unserved = [one for one in blasts if one.outcome is not Outcome.PAIRED]
+        unserved = [one for one in blasts if one.outcome is not SearchOutcome.PAIRED]
         retries = [one.next.began_at - one.ended_at for one in unserved if one.next is not None]
         self._retries: list[dt.timedelta | None] = [*retries, *[None] * (len(unserved) - len(retries))]
         self._holds: dict[int, list[dt.timedelta]] = collections.defaultdict(list)
@@ -198,7 +200,7 @@ class Fitted:
             if one.freed_at is not None:
                 self._holds[one.minutes].append(one.freed_at - one.ended_at)
 
-    def _random(self, past: Past, attempt: int, what: int) -> random.Random:
+    def _random(self, past: PastSearch, attempt: int, what: int) -> random.Random:
         return random.Random(f"{self._seed} {past.number} {attempt} {what}")
 
     def patience(self, run: Run) -> dt.timedelta | None:
@@ -206,7 +208,7 @@ class Fitted:
         past, waited = run.past, 0.0
         if self._as_known and run.attempt == 0:
             known = past.ended_at - past.began_at
-            if past.outcome is Outcome.CANCELLED:
+            if past.outcome is SearchOutcome.CANCELLED:
                 return known
             waited = known.total_seconds()
         span = max(0, bisect.bisect_right(LEAVING, waited) - 1)
@@ -214,15 +216,15 @@ class Fitted:
         sum_ += self._random(past, run.attempt, 1).expovariate(1.0)
         return dt.timedelta(microseconds=round(after(self._left, LEAVING, self._leaving, sum_) * 1e6))
 
-    def retry(self, run: Run) -> tuple[dt.timedelta, Past] | None:
+    def retry(self, run: Run) -> tuple[dt.timedelta, PastSearch] | None:
         """Return when a customer without a chat tries again."""
         past = run.past
-        if self._as_known and past.outcome is not Outcome.PAIRED:
+        if self._as_known and past.outcome is not SearchOutcome.PAIRED:
             return None if past.next is None else (past.next.began_at - past.ended_at, past.next)
         delay = self._random(past, run.attempt, 2).choice(self._retries) if self._retries else None
         return None if delay is None else (delay, past)
 
-    def hold(self, past: Past, attempt: int) -> dt.timedelta:
+    def hold(self, past: PastSearch, attempt: int) -> dt.timedelta:
         """Return how long a mitra has no room for another chat because of this one."""
         if past.freed_at is not None:
             return past.freed_at - past.ended_at

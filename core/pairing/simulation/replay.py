@@ -14,7 +14,7 @@ import attrs
 
 from core.pairing import rules
 from core.pairing.rules import InvitationTally, Search
-from core.pairing.simulation.history import DAY, NO_MITRA, Outcome, Past, SettingsSince, Shift
+from core.pairing.simulation.history import DAY, NO_MITRA, PastSearch, SearchOutcome, SettingsSince, Shift
 from core.payments.failures.causes import CauseTag
 
 Ring = tuple[int, int, int, dt.datetime]
@@ -38,7 +38,7 @@ class Mitra:
 class Run:
     """A search of a replay. `attempt` counts the searches that the customer began before for the same `past`."""
 
-    past: Past
+    past: PastSearch
     attempt: int
     began_at: dt.datetime
     search: Search
@@ -48,7 +48,7 @@ class Run:
     rejected: dict[Mitra, None] = attrs.Factory(dict)
     open: dict[Mitra, Ring] = attrs.Factory(dict)
     answers: list[tuple[dt.datetime, int, Mitra, int, bool]] = attrs.Factory(list)  # the next one is the last
-    outcome: Outcome | None = None
+    outcome: SearchOutcome | None = None
     ended_at: dt.datetime | None = None
     mitra: Mitra | None = None
     is_guess: bool = False
@@ -69,11 +69,11 @@ class People(Protocol):
         """Return how long a customer waits before they cancel; None: to the end."""
         ...
 
-    def retry(self, run: Run) -> tuple[dt.timedelta, Past] | None:
+    def retry(self, run: Run) -> tuple[dt.timedelta, PastSearch] | None:
         """Return when a customer without a chat tries again, and with which search; None: they do not."""
         ...
 
-    def hold(self, past: Past, attempt: int) -> dt.timedelta:
+    def hold(self, past: PastSearch, attempt: int) -> dt.timedelta:
         """Return how long a mitra has no room for another chat because of this one."""
         ...
 
@@ -83,7 +83,7 @@ class Replay:
 
     def __init__(
         self,
-        searches: Iterable[Past],
+        searches: Iterable[PastSearch],
         shifts: Iterable[Shift],
         in_force: Sequence[SettingsSince],
         people: People,
@@ -173,7 +173,7 @@ class Replay:
                 self._close(now, run, [mitra], None)
                 self._end_answered_wave(now, run)
 
-    def _take(self, now: dt.datetime, past: Past) -> None:
+    def _take(self, now: dt.datetime, past: PastSearch) -> None:
         """Begin a chat that is replayed as it was."""
         self._begin_chat(now, self.mitras[past.mitra], self._people.hold(past, 0))
 
@@ -191,7 +191,7 @@ class Replay:
 
     # -- searches
 
-    def _begin(self, now: dt.datetime, past: Past, attempt: int) -> None:
+    def _begin(self, now: dt.datetime, past: PastSearch, attempt: int) -> None:
         search = rules.begin_search(self._settings.limits, is_targeted=False, now=now)
         run = Run(past=past, attempt=attempt, began_at=now, search=search)
         self.runs.append(run)
@@ -204,7 +204,7 @@ class Replay:
 
     def _leave(self, now: dt.datetime, run: Run) -> None:
         if run.outcome is None:
-            self._end(now, run, Outcome.CANCELLED)
+            self._end(now, run, SearchOutcome.CANCELLED)
 
     def _may_ask(self, run: Run, mitra: Mitra) -> bool:
         return mitra not in run.open and mitra not in run.rejected and mitra.number not in run.past.blocked
@@ -261,7 +261,7 @@ class Replay:
             elif mitra.load < self._settings.capacity:  # else the acceptance is refused, and the request stays open
                 run.mitra, run.is_guess = mitra, self._people.is_guess(ring[1], before)
                 self._close(now, run, [mitra], True)
-                self._end(now, run, Outcome.PAIRED)
+                self._end(now, run, SearchOutcome.PAIRED)
                 self._begin_chat(now, mitra, self._people.hold(run.past, run.attempt))
         self._await_answer(run)
 
@@ -275,7 +275,7 @@ class Replay:
         if cause is None:
             self._end_answered_wave(now, run)
         else:
-            self._end(now, run, Outcome.FAILED)
+            self._end(now, run, SearchOutcome.FAILED)
 
     def _count(self, run: Run) -> tuple[InvitationTally, bool]:
         """Return the tally of a search, and whether an eligible mitra is left; True if that does not matter."""
@@ -305,7 +305,7 @@ class Replay:
         tally, anyone = self._count(run)
         following = rules.end_of_round(run.search, tally, self._settings.limits, anyone_eligible=anyone, now=now)
         if isinstance(following, CauseTag):
-            self._end(now, run, Outcome.FAILED)
+            self._end(now, run, SearchOutcome.FAILED)
             return
         self._close(now, run, list(run.open), None)
         run.answers.clear()
@@ -313,13 +313,13 @@ class Replay:
         self._at(following.ends_at, self._end_round, run)
         self._ask(now, run)
 
-    def _end(self, now: dt.datetime, run: Run, outcome: Outcome) -> None:
+    def _end(self, now: dt.datetime, run: Run, outcome: SearchOutcome) -> None:
         self._close(now, run, list(run.open), None)
         del self._running[run]
         run.outcome, run.ended_at = outcome, now
         run.answers.clear()
         run.rung.clear()
         run.rejected.clear()
-        if outcome is not Outcome.PAIRED and (again := self._people.retry(run)) is not None:
+        if outcome is not SearchOutcome.PAIRED and (again := self._people.retry(run)) is not None:
             delay, past = again
             self._at(now + delay, self._begin, past, run.attempt + 1 if past is run.past else 0)

@@ -92,7 +92,7 @@ class Change:
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class SearchSettings:
     """The values of the rows by which searches ask mitras."""
 
     limits: SearchLimits
@@ -167,13 +167,13 @@ class Forecast:
         return attrs.asdict(self, recurse=True)
 
 
-def tried(values: Mapping[str, int]) -> Settings:
+def tried(values: Mapping[str, int]) -> SearchSettings:
     """Return the settings of these values of the rows in TRIABLE."""
     wave, round_ = (
         dt.timedelta(seconds=values[name]) for name in ("blast_wave_seconds", "pairing_blast_timeout_seconds")
     )
     search = dt.timedelta(minutes=values["searching_timeout_minutes"])
-    return Settings(
+    return SearchSettings(
         limits=SearchLimits(search=search, blast_round=round_, targeted_round=dt.timedelta()),
         waves=Waves(size=values["blast_size"], length=wave),
         capacity=values["max_customers_per_mitra"],

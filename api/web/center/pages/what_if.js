@@ -27,6 +27,7 @@ const DAYS = { usual: 28, least: 14, most: 92 };
 const HOURS = 24;
 const MONDAY = Date.UTC(2024, 0, 1);
 const WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const MOST_COMPARED = 5; // changes whose forecasts the service compares
 const GUESSED = 0.05; // a larger share of acceptances without a precedent is said
 
 const oneDecimal = (value) => number(value, { maximumFractionDigits: 1 });
@@ -49,6 +50,18 @@ const dayName = (weekday) =>
   new Intl.DateTimeFormat(preferences.language, { weekday: "short", timeZone: "UTC" }).format(
     MONDAY + weekday * HOURS * 3_600_000,
   );
+
+const sayFigure = (figure, value) => (FIGURES[figure]?.[1] ?? oneDecimal)(value);
+
+/** The columns of a table of forecast figures. */
+const forecastColumns = () => [
+  { label: t("Figure"), cell: (one) => (FIGURES[one.figure] ? t(FIGURES[one.figure][0]) : one.figure) },
+  { label: t("Forecast"), cell: (one) => sayFigure(one.figure, one.forecast), number: true },
+  {
+    label: t("In nine of ten cases"),
+    cell: (one) => `${sayFigure(one.figure, one.low)} – ${sayFigure(one.figure, one.high)}`,
+  },
+];
 
 /** A number with a slider for the usual values. */
 function slider(row, value) {
@@ -261,13 +274,8 @@ class WhatIfPage extends Page {
   #result(shown, head, changes) {
     const { result } = shown;
     const tested = result.back_test.find((one) => one.figure === "unserved");
-    const say = ({ figure }, value) => (FIGURES[figure]?.[1] ?? oneDecimal)(value);
-    const columns = [
-      { label: t("Figure"), cell: (one) => (FIGURES[one.figure] ? t(FIGURES[one.figure][0]) : one.figure) },
-      { label: t("Now"), cell: (one) => say(one, one.present), number: true },
-      { label: t("Forecast"), cell: (one) => say(one, one.forecast), number: true },
-      { label: t("In nine of ten cases"), cell: (one) => `${say(one, one.low)} – ${say(one, one.high)}`, number: true },
-    ];
+    const now = { label: t("Now"), cell: (one) => sayFigure(one.figure, one.present), number: true };
+    const [figure, ...others] = forecastColumns();
     return h(
       "section",
       { class: "what-if", "aria-label": t("Result") },
@@ -295,7 +303,7 @@ class WhatIfPage extends Page {
             { class: "notice warn" },
             t("{share} of the acceptances have no precedent in the history.", { share: percent(result.guessed) }),
           ),
-        table(t("Figures"), columns, result.rows),
+        table(t("Figures"), [figure, now, ...others], result.rows),
         this.#saving(shown, changes),
       ),
       h(
@@ -351,21 +359,10 @@ class WhatIfPage extends Page {
     );
   }
 
-  /** Compare the forecasts that were saved with what happened. */
+  /** Compare the newest forecasts that were saved with what happened. */
   #came(changes) {
-    const saved = changes.filter((one) => one.forecast);
+    const saved = changes.filter((one) => one.forecast).slice(0, MOST_COMPARED);
     if (!saved.length) return null;
-    const columns = [
-      { label: t("When"), cell: (one) => time(one.changed_at) },
-      { label: t("Changed setting"), cell: (one) => this.#change(one) },
-      ...Object.entries(FIGURES)
-        .filter(([figure]) => figure !== "load")
-        .map(([figure, [words, format]]) => ({
-          label: t(words),
-          cell: (one) => compared(one, figure, format),
-          number: true,
-        })),
-    ];
     return h(
       "section",
       { class: "card" },
@@ -374,21 +371,34 @@ class WhatIfPage extends Page {
         "p",
         { class: "quiet" },
         t(
-          "Forecast → what happened in the week after the change. It is known after the week. Outside the interval: mitras or customers may have changed because of the setting.",
+          "What happened in the week after a change, next to the forecast. Outside the interval: mitras or customers may have changed because of the setting.",
         ),
       ),
-      table(t("What came of it"), columns, saved),
+      saved.map((one) => this.#compared(one)),
     );
   }
 
-  #change({ key, label, before, after, simulation_id }) {
+  #compared({ key, label, before, after, changed_at, simulation_id, forecast }) {
     const row = this.rows.get(key) ?? { unit: "" };
     const words = `${label}: ${before === null ? "–" : settingValue(row, before)} → ${settingValue(row, after)}`;
-    return h("a", { href: address(PATH, { id: simulation_id }) }, words);
+    const happened = ({ happened: value, low, high, figure }) => {
+      if (value === null) return t("not yet known");
+      const missed = value < low || value > high;
+      return [sayFigure(figure, value), missed && h("div", {}, chip(t("outside the interval"), "warn"))];
+    };
+    const columns = [...forecastColumns(), { label: t("Happened"), cell: happened }];
+    const known = forecast.filter((one) => one.figure !== "load");
+    return h(
+      "section",
+      { "aria-label": words },
+      h("h3", {}, h("a", { href: address(PATH, { id: simulation_id }) }, words)),
+      h("p", { class: "quiet" }, time(changed_at)),
+      table(words, columns, known),
+    );
   }
 
   #earlier(newest) {
-    const states = { running: t("running"), done: t("done"), failed: t("failed") };
+    const states = { running: t("running"), done: t("done"), failed: t("without a result") };
     const columns = [
       { label: t("When"), cell: (one) => time(one.asked_at) },
       { label: t("Operator"), cell: (one) => one.asked_by.display_name },
@@ -397,16 +407,6 @@ class WhatIfPage extends Page {
     ];
     return h("section", { class: "card" }, h("h2", {}, t("Simulations")), table(t("Simulations"), columns, newest));
   }
-}
-
-/** "4.1% → 3.8%": a forecast figure and what happened, with a mark if the forecast has missed it. */
-function compared({ forecast }, figure, format) {
-  const found = forecast.find((one) => one.figure === figure);
-  if (!found) return null;
-  const { happened, low, high } = found;
-  if (happened === null) return `${format(found.forecast)} → …`;
-  const missed = (happened < low || happened > high) && [" ", chip(t("outside the interval"), "warn")];
-  return [`${format(found.forecast)} → ${format(happened)}`, missed];
 }
 
 customElements.define("what-if-page", WhatIfPage);
